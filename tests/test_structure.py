@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("dataclass",),
     ("source",),
     ("errors",),
-    ("fitting", "algebra", "evaluation"),
+    ("fitting", "algebra", "evaluation", "handles"),
     ("composite",),
     ("types", "target"),
     ("structs",),
@@ -44,7 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tune",),
     ("api",),
     ("__init__",),
-    ("testing", "demo", "kernels", "algorithms", "autograd", "optim", "torch", "jax"),
+    ("testing", "demo", "kernels", "algorithms", "autograd", "optim", "spatial", "torch", "jax"),
     ("cli",),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -112,6 +112,7 @@ from tegula.signature import Asked as Asked
 from tegula.signature import Dtypes as Dtypes
 from tegula.signature import Extent as Extent
 from tegula.signature import Extents as Extents
+from tegula.spatial import Bvh as Bvh
 from tegula.torch import dtype_from_torch as dtype_from_torch
 from tegula.torch import dtype_to_torch as dtype_to_torch
 from tegula.torch import from_torch as from_torch
@@ -924,6 +925,109 @@ def brev(x: Any) -> Any:
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: integers have no gradient.
+    """
+
+def bvh_get_group_root(id: Any, group: Any) -> Any:
+    """The node under which all items of a group lie, for the `root` of queries.
+
+    Parameters:
+        id: the BVH, or its id.
+        group: an int32.
+    Returns:
+        an int32; -1, which stands for all groups, if there is no such group.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a BVH that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def bvh_query_aabb(id: Any, low: Any, high: Any, root: Any = -1) -> Any:
+    """A query for the items of a BVH whose box overlaps a box, be it by a point of their faces.
+
+    Parameters:
+        id: the BVH, or its id.
+        low, high: vec3, the corners of the box.
+        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+    Returns:
+        a BvhQuery.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a BVH that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def bvh_query_capsule(id: Any, start: Any, dir: Any, radius: Any, root: Any = -1) -> Any:
+    """A query for the items of a BVH whose box, made larger by a radius on all sides, a ray intersects.
+
+    With `max_dist` 1, `bvh_query_next` gives all items that a ball hits on its way from `start` to `start` + `dir`, and
+    some near corners.
+
+    Parameters:
+        id: the BVH, or its id.
+        start: a vec3.
+        dir: a vec3, of any length but 0.
+        radius: a float32; a negative one counts as 0.
+        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+    Returns:
+        a BvhQuery.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a BVH that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def bvh_query_next(query: Any, index: Any, max_dist: Any = inf) -> Any:
+    """Move a query of a BVH to the next item.
+
+    Parameters:
+        query: a variable that holds a BvhQuery; it changes.
+        index: a variable that holds an int32: the number of the item that is found; it stays when none is left.
+        max_dist: a float32, for rays: what lies farther, in lengths of the ray's direction, is left out. It may
+            fall from call to call.
+    Returns:
+        whether there was another item.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a BVH that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def bvh_query_ray(id: Any, start: Any, dir: Any, root: Any = -1) -> Any:
+    """A query for the items of a BVH whose box a ray intersects, in no order of distance.
+
+    Parameters:
+        id: the BVH, or its id.
+        start: a vec3.
+        dir: a vec3, of any length.
+        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+    Returns:
+        a BvhQuery.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a BVH that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def bvh_query_sphere(id: Any, center: Any, radius: Any, root: Any = -1) -> Any:
+    """A query for the items of a BVH whose box has a point in a ball, be it on its surface.
+
+    Parameters:
+        id: the BVH, or its id.
+        center: a vec3.
+        radius: a float32; a negative one counts as 0.
+        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+    Returns:
+        a BvhQuery.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a BVH that exists.
+    Gradient:
+        none: what is found has no derivative.
     """
 
 def cast(a: Any, dtype: Any) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tegula.dataclass import dataclass
+from tegula.structs import StructType
 from tegula.types import (
     DType,
     ElementType,
@@ -286,7 +287,7 @@ class _InOut:
         tile = getattr(item, "pattern", item)
         if isinstance(tile, TilePattern):
             return InOutPattern(tile)
-        known = is_element(item) or isinstance(item, ElementPattern)
+        known = is_element(item) or isinstance(item, ElementPattern | StructType)
         if item is not Any and not known and item not in (float, int, bool):
             raise TypeError(f"InOut takes a tile, or a scalar, vector or matrix type, got {item!r}")
         return InOutElement(item)

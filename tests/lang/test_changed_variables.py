@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tegula as tg
@@ -14,7 +15,6 @@ import tegula as tg
     (
         "x = i > 3 and tg.randi(state) > 0",
         "x = tg.randi(state) if i > 3 else 0",
-        "while tg.randi(state) > 0: pass",
     ),
 )
 def test_draws_that_may_not_be_made_are_refused(statement: str) -> None:
@@ -23,6 +23,47 @@ def test_draws_that_may_not_be_made_are_refused(statement: str) -> None:
     exec(text, names)
     with pytest.raises(tg.CompileError, match="randi changes 'state' in .*, which may not be evaluated"):
         tg.launch(tg.kernel(source=text)(names["kernel"]), 8, inputs=[1])
+
+
+@tg.kernel
+def rounds(out: tg.array2d[int]):
+    i = tg.tid()
+    state = tg.rand_init(7, i)
+    odd = 0
+    while tg.randi(state, 0, 8) != 0 and odd < 9:
+        if tg.randi(state, 0, 2) == 0:
+            continue
+        odd += 1
+        while tg.randi(state, 0, 2) != 0:
+            out[i, 1] += 1
+    out[i, 0] = odd
+
+
+@pytest.mark.machine_code
+def test_conditions_of_loops_may_change_variables() -> None:
+    out = tg.zeros((8, 2), dtype=int)
+    tg.launch(rounds, 8, outputs=[out])
+    for i, found in enumerate(out.numpy().tolist()):
+        state = [tg.rand_init(7, i)]
+
+        def draw(high: int, state: list[Any] = state) -> int:
+            state[0] = np.uint32(int(state[0]) * 747796405 + 2891336453 & 0xFFFFFFFF)
+            state[0] = pcg(int(state[0]))
+            return int(state[0]) % high
+
+        odd = more = 0
+        while draw(8) != 0 and odd < 9:
+            if draw(2) == 0:
+                continue
+            odd += 1
+            while draw(2) != 0:
+                more += 1
+        assert found == [odd, more]
+
+
+def pcg(b: int) -> Any:
+    c = ((b >> ((b >> 28) + 4)) ^ b) * 277803737 & 0xFFFFFFFF
+    return np.uint32((c >> 22) ^ c)
 
 
 def test_state_of_an_enclosing_function_is_refused() -> None:

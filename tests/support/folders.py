@@ -31,6 +31,7 @@ RULES: dict[str, set[str]] = {
     "roles": {ON_ALL_DEVICES, FOR_V3},
     "runtime": set(),
     "semantics": {ON_ALL_DEVICES, FOR_V3},
+    "spatial": set(),
     "stdlib": {ON_ALL_DEVICES, FOR_V3},
     "tune": set(),
 }

@@ -7,6 +7,7 @@ from tegula.codegen.scalar import Components, elementwise
 from tegula.codegen.sites import RECORD_BYTES, RECORD_SLOTS, RECORDS, VALUES
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
+from tegula.codegen.structures import structure_load, structure_table
 from tegula.codegen.text import constant, register_type
 from tegula.errors import InternalError, TypeMismatch
 from tegula.ir import ElementAccess, Op, Value
@@ -16,6 +17,7 @@ from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate
 from tegula.ops.debug import Assert, Breakpoint, Print
 from tegula.ops.lane import BlockCount, BlockIndex, LaneCount, LaneIndex, Tid
 from tegula.ops.stack import StackCount
+from tegula.ops.structures import StructureLoad, StructureTable
 from tegula.ops.tile import TileExtract
 from tegula.passes.overlap import array_root
 from tegula.types import (
@@ -390,6 +392,8 @@ _RULES = {
     Print: _print,
     Assert: _assert,
     Breakpoint: _breakpoint,
+    StructureTable: structure_table,
+    StructureLoad: structure_load,
 }
 
 __all__ = ["ArrayType", "Tid", "constant", "element_shape", "int32", "lower_access"]

@@ -10,9 +10,12 @@ from tegula.ops.buffer import BufExchange, BufUpdate
 from tegula.ops.control import Yield
 from tegula.ops.debug import Assert, Print
 from tegula.ops.lane import Lanes
+from tegula.ops.structures import StructureLoad
 from tegula.types import components, is_element, scalar_of
 
-REPORTS = (Print, Assert)
+APART = (Print, Assert, StructureLoad)
+"""Ops for which lanes run one by one: those that report to the host, and walks through structures, in which each lane
+goes another way."""
 
 FEWEST = 4
 """Vectors of fewer lanes do not pay for masks and gathers."""
@@ -23,9 +26,10 @@ WIDEST_ELEMENT = 16
 
 def lane_width(s: State, op: Lanes) -> int:
     """The number of lanes computed at once, a power of two. It is 1, a loop over single lanes, for code that reports to
-    the host, where lanes run in order and are named, and for code that consists mostly of ops done lane by lane."""
+    the host, where lanes run in order and are named, for walks through structures, and for code that consists mostly
+    of ops done lane by lane."""
     inner = [o for o in op.body.walk() if not isinstance(o, Yield)]
-    if s.debug or any(isinstance(o, REPORTS) for o in inner):
+    if s.debug or any(isinstance(o, APART) for o in inner):
         return 1
     varying = [o for o in inner if any(s.known.varying(r) for r in o.results)]
     arithmetic = sum(isinstance(o, STRAIGHT) for o in varying)

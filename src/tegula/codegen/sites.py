@@ -12,6 +12,9 @@ from tegula.types import TileType
 RECORD_SLOTS = 16
 RECORD_BYTES = 8 * RECORD_SLOTS
 RECORD_HEADER = 4
+TABLE_SLOT = 2
+"""The word before the records that holds the address of the table of spatial structures, after their number and the
+flag of a deadlock."""
 RECORDS = 4096
 VALUES = RECORD_SLOTS - RECORD_HEADER + 1
 """The number of values that one record of a print holds."""

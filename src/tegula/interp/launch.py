@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import LaunchError
-from tegula.interp import barriers, exchange, group, lanes, memory, roles, tiles
+from tegula.interp import barriers, exchange, group, lanes, memory, roles, structures, tiles
 from tegula.interp.lowered import AllocatedMemory, Block, Spread
 from tegula.interp.machine import Grid, Machine, Mask, RunValue
 from tegula.interp.report import RunReport
@@ -21,7 +21,7 @@ from tegula.ops.roles import Roles, block_threads
 from tegula.types import ArrayType, Type, element_shape, scalar_of, to_numpy
 
 # The handlers of all op families, registered by importing their modules.
-FAMILIES = (barriers, exchange, group, lanes, memory, roles, tiles)
+FAMILIES = (barriers, exchange, group, lanes, memory, roles, structures, tiles)
 
 HARDWARE_BLOCKS = 3
 """The number of CTAs that run a kernel whose blocks are combined."""

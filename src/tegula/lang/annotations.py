@@ -234,7 +234,8 @@ Annotation = (
     | _Any
 )
 GENERIC = "__tegula_annotation__"
-"""The attribute of a class with the annotation that the class itself means."""
+"""The attribute of a class with the annotation that the class itself means. If that is a struct, `in_kernels()` of an
+instance is the value that launches pass."""
 ARRAYS = ArrayAnnotation(ANY, ANY)
 """Arrays of every dtype and number of dimensions: `tg.array`."""
 

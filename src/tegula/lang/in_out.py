@@ -98,6 +98,19 @@ def arguments(f: FuncDef, call: ast.Call) -> dict[str, ast.Name]:
     return found
 
 
+def test_in_body(node: ast.While) -> ast.While:
+    """The loop with a condition that changes variables moved into its body: the variables are the body's."""
+    changed = getattr(node, CHANGED, ())
+    if not changed:
+        return node
+    leave = ast.copy_location(ast.Break(), node.test)
+    negated = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
+    first = ast.copy_location(ast.If(negated, [leave], []), node.test)
+    setattr(first, CHANGED, changed)
+    always = ast.copy_location(ast.Constant(True), node.test)
+    return ast.copy_location(ast.While(always, [first, *node.body], []), node)
+
+
 def hand_back(tracer: Calls, f: FuncDef, ends: Mapping[str, Any], call: ast.Call) -> None:
     """Bind the variables that a call passes to what the function leaves in its parameters. `ends`: by parameter."""
     frame = tracer.frame

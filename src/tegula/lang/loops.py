@@ -16,7 +16,7 @@ from tegula.lang.branches import Branches
 from tegula.lang.capture import Builtin, check_unrolled
 from tegula.lang.expressions import speculable
 from tegula.lang.flow import bindings
-from tegula.lang.in_out import unsure
+from tegula.lang.in_out import test_in_body, unsure
 from tegula.lang.joins import conflict, is_object, same_static
 from tegula.lang.state import (
     BREAK,
@@ -372,6 +372,7 @@ class Loops(Branches):
         """Trace a `while` statement."""
         if node.orelse:
             raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop", help=ELSE)
+        node = test_in_body(node)
         assumed = Assumed()
         while True:
             before = self.snapshot()

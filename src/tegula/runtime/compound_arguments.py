@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import LaunchError
-from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation, array_annotation
+from tegula.lang.annotations import ANY, GENERIC, ArrayAnnotation, IndexedAnnotation, array_annotation
 from tegula.runtime.array import array
 from tegula.runtime.indexed_array import indexedarray
 from tegula.runtime.kernel import Kernel
@@ -64,6 +64,7 @@ def _wanted(annotation: Any, x: Any) -> Any:
 def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
     """The arguments for the leaves of an argument. LaunchError for one that does not fit."""
     if isinstance(wanted, StructType):
+        x = x.in_kernels() if getattr(type(x), GENERIC, None) is wanted else x
         if not isinstance(x, Struct) or x.type is not wanted:
             given = x.type.name if isinstance(x, Struct) else _named(x)
             what = f"argument '{name}': expected a value of the struct {wanted}, got {given}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.backend.pool import run
-from tegula.codegen.sites import RECORD_HEADER, RECORD_SLOTS, RECORDS, VALUES, Site
+from tegula.codegen.sites import RECORD_HEADER, RECORD_SLOTS, RECORDS, TABLE_SLOT, VALUES, Site
 from tegula.dataclass import dataclass
 from tegula.errors import (
     BrokenPromise,
@@ -23,6 +23,7 @@ from tegula.errors import (
     OutOfBounds,
     RunError,
 )
+from tegula.handles import HOST
 from tegula.ir.text import parse_element
 from tegula.ops.debug import Print
 from tegula.ops.roles import waiting
@@ -50,13 +51,15 @@ _noted: dict[Any, Any] = {}
 
 
 class _Memory:
-    """Memory that kernels write records to; all zeros between launches. `pointer`: its address as kernels read it."""
+    """Memory that kernels write records to; between launches all zeros, but for the address of the table of structures.
+    `pointer`: its address as kernels read it."""
 
     def __init__(self) -> None:
         self.words = np.zeros((RECORDS + 1) * RECORD_SLOTS, np.int64)
         address = self.words.ctypes.data
         self.pointer = struct.pack("<Q", address)
         self.count = ctypes.c_int64.from_address(address)
+        self.words[TABLE_SLOT] = HOST.address
 
     def take(self, compiled: Compiled) -> Reports:
         """Take the records, and clear the memory."""
@@ -65,6 +68,7 @@ class _Memory:
         rows = used[RECORD_SLOTS:].reshape(kept, RECORD_SLOTS).copy()
         reports = Reports(compiled, self.count.value, rows)
         used.fill(0)
+        self.words[TABLE_SLOT] = HOST.address
         return reports
 
 

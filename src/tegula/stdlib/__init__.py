@@ -4,11 +4,13 @@ the registry: an element-wise function is added by adding its file."""
 from importlib import import_module
 from pkgutil import iter_modules
 
+from tegula.stdlib import geometry
 from tegula.stdlib.registry import FAMILIES, FUNCTIONS, WHOLES
 
-for _module in iter_modules(__path__):
-    if not _module.ispkg:
-        import_module(f"{__name__}.{_module.name}")
+for _folder, _package in ((__path__, __name__), (geometry.__path__, geometry.__name__)):
+    for _module in iter_modules(_folder):
+        if not _module.ispkg:
+            import_module(f"{_package}.{_module.name}")
 
 SIXTEEN_BIT: frozenset[str] = frozenset(name for name in (*FUNCTIONS, *WHOLES) if not name.startswith("_"))
 """Functions whose float16 and bfloat16 results are the float32 ones, rounded once."""

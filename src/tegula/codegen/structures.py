@@ -1,0 +1,47 @@
+"""Reads of spatial structures: the table, whose address launches hand over with the memory of reports, and elements at
+addresses, as wide as the address is aligned."""
+
+from __future__ import annotations
+
+from tegula.codegen.scalar import Components
+from tegula.codegen.sites import TABLE_SLOT
+from tegula.codegen.state import State
+from tegula.codegen.text import memory_type, vector_of
+from tegula.ops.structures import StructureLoad, StructureTable
+from tegula.target import CudaTarget
+from tegula.types import bool_, components, element_bytes, scalar_of
+
+WIDEST = 16
+"""The most bytes that are read at a time on a GPU; elements of structures are aligned to their size up to this."""
+
+
+def structure_table(s: State, op: StructureTable) -> Components:
+    """Lower `structure.table`. The site makes the launch hand over memory for reports."""
+    s.site("structures", op.loc)
+    at = s.memory.bytes_offset("%report", str(8 * TABLE_SLOT))
+    return (s.code.emit(f"load i64, ptr {at}, align 8"),)
+
+
+def structure_load(s: State, op: StructureLoad) -> Components:
+    """Lower `structure.load`."""
+    t, address = op.type, s.scalar(op.address)
+    scalar, count = scalar_of(t), components(t)
+    on_gpu = isinstance(s.target, CudaTarget)
+    space = "ptr addrspace(1)" if on_gpu else "ptr"
+    pointer = s.code.emit(f"inttoptr i64 {address} to {space}")
+    size = scalar.bits // 8
+    most = WIDEST // size if on_gpu and element_bytes(t) % WIDEST == 0 and scalar != bool_ else 1
+    made: list[str] = []
+    for first in range(0, count, most):
+        at = pointer
+        if first:
+            at = s.code.emit(f"getelementptr i8, {space} {pointer}, i64 {first * size}")
+        kind = vector_of(memory_type(scalar), most)
+        whole = s.code.emit(f"load {kind}, {space} {at}, align {most * size}, !invariant.load !{{}}")
+        if scalar == bool_:
+            whole = s.code.emit(f"icmp ne i8 {whole}, 0")
+        if most == 1:
+            made.append(whole)
+        else:
+            made += [s.code.emit(f"extractelement {kind} {whole}, i32 {k}") for k in range(most)]
+    return tuple(made)

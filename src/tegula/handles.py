@@ -1,0 +1,96 @@
+"""Ids of spatial structures, and the tables in which kernels look them up.
+
+An id is no address: it holds a slot of the table, the kind of the structure, its device, and how often the slot was
+used before. An entry of the table begins with the id of the structure that is there now, so that the id of a structure
+that is gone, of another kind or of another device finds nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+SLOT_BITS, KIND_BITS, DEVICE_BITS = 16, 4, 8
+SLOTS = 1 << SLOT_BITS
+WORDS = 32
+"""The number of 64-bit words of an entry: the id, then what kernels need to know of the structure."""
+BVH, MESH, HASH_GRID = 1, 2, 3
+"""The kinds of structures."""
+
+
+class EntryTable:
+    """The entries of one device, at an address that never changes. Entry 0 is always zero."""
+
+    def __init__(self) -> None:
+        self._entries: np.ndarray | None = None
+
+    @property
+    def entries(self) -> np.ndarray:
+        """The entries, [slot, word]; memory of entries that were never used is not taken from the system."""
+        if self._entries is None:
+            self._entries = np.zeros((SLOTS, WORDS), np.int64)
+        return self._entries
+
+    @property
+    def address(self) -> int:
+        """The address of entry 0."""
+        return self.entries.ctypes.data
+
+
+HOST = EntryTable()
+"""The table of the CPU."""
+
+
+class _Slots:
+    """The slots that are free, and how often each was used."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._used: list[int] = [0]
+        self._free: list[int] = []
+
+    def take(self, kind: int, device: int) -> int:
+        """A new id. `device`: its number, 0 for the CPU. RuntimeError if there are no more slots."""
+        with self._lock:
+            if self._free:
+                slot = self._free.pop(0)
+            elif len(self._used) < SLOTS:
+                slot = len(self._used)
+                self._used.append(0)
+            else:
+                raise RuntimeError(f"there are {SLOTS - 1} spatial structures already: delete some")
+            self._used[slot] += 1
+            return identity(slot, kind, device, self._used[slot])
+
+    def give_back(self, id: int) -> None:
+        """Let the slot of an id be used again."""
+        with self._lock:
+            self._free.append(slot_of(id))
+
+
+SLOTS_IN_USE = _Slots()
+"""The slots of all devices."""
+
+
+def identity(slot: int, kind: int, device: int, uses: int) -> int:
+    """The id of a structure."""
+    return slot | kind << SLOT_BITS | device << (SLOT_BITS + KIND_BITS) | (uses & 0xFFFFFFFF) << 32
+
+
+def slot_of(id: int) -> int:
+    """The slot of an id."""
+    return id & (SLOTS - 1)
+
+
+def set_entry(table: EntryTable, id: int, words: Sequence[int]) -> None:
+    """Write what kernels know of a structure; the id last, so that no kernel sees half an entry."""
+    entry = table.entries[slot_of(id)]
+    entry[0] = 0
+    entry[1 : 1 + len(words)] = np.array(words, np.uint64).view(np.int64)
+    entry[0] = np.array(id, np.uint64).view(np.int64)
+
+
+def clear_entry(table: EntryTable, id: int) -> None:
+    """Remove a structure from the table."""
+    table.entries[slot_of(id)] = 0

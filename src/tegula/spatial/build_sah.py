@@ -1,0 +1,187 @@
+"""Binary hierarchies, from the top down: the boxes of a node are parted where the surface area heuristic, or the number
+of boxes on both sides, is best among sixteen bins of each axis.
+
+The boxes themselves are moved, so that each node has a range of adjacent ones. A node's children have adjacent numbers,
+which follow from the place of the cut, so that threads share no counter."""
+
+from __future__ import annotations
+
+import tegula as tg
+
+BINS = 16
+AXES = 3
+SAH, MEDIAN, ORDERED = 0, 1, 2
+"""Where ranges are cut: by the surface area heuristic, by numbers, or in the middle of their order."""
+DEEPEST = 30
+"""The most levels of a binary hierarchy: ranges are halved where only that ends in time."""
+LARGE = 1.0e38
+
+
+@tg.struct
+class Ranges:
+    """The boxes in the order of the hierarchy, and its nodes. `bins`: for each thread and bin the number of boxes,
+    `low` and `high` their bounds; `stack`: the nodes that a thread has still to part."""
+
+    lower: tg.array1d[tg.vec3]
+    upper: tg.array1d[tg.vec3]
+    order: tg.array1d[int]
+    begin: tg.array1d[int]
+    end: tg.array1d[int]
+    level: tg.array1d[int]
+    left: tg.array1d[int]
+    node_lower: tg.array1d[tg.vec3]
+    node_upper: tg.array1d[tg.vec3]
+    bins: tg.array2d[int]
+    low: tg.array2d[tg.vec3]
+    high: tg.array2d[tg.vec3]
+    stack: tg.array2d[int]
+
+
+@tg.func
+def middle(low: tg.vec3, high: tg.vec3):
+    """The centre of a box; 0 along an axis where the box is not in order, or has no centre."""
+    x = 0.5 * low + 0.5 * high
+    for k in tg.static(range(3)):
+        known = (low[k] <= high[k]) & (x[k] == x[k])
+        x[k] = tg.where(known, tg.min(tg.max(x[k], -LARGE), LARGE), 0.0)
+    return x
+
+
+@tg.func
+def area(low: tg.vec3, high: tg.vec3):
+    """Half the surface area of a box; 0 for one that is not in order."""
+    d = high - low
+    half = d[0] * d[1] + d[1] * d[2] + d[2] * d[0]
+    return tg.where(low[0] <= high[0], half, 0.0)
+
+
+@tg.func
+def bin_of(x: float, start: float, scale: float):
+    """The bin of a centre."""
+    return tg.min(tg.max(int((x - start) * scale), 0), BINS - 1)
+
+
+@tg.func
+def levels_of(count: int):
+    """The levels that halving a range takes."""
+    levels = 0
+    while (1 << levels) < count:
+        levels += 1
+    return levels
+
+
+@tg.func
+def exchange(r: Ranges, i: int, j: int):
+    """Two boxes change places."""
+    a, b, c = r.lower[i], r.upper[i], r.order[i]
+    r.lower[i], r.upper[i], r.order[i] = r.lower[j], r.upper[j], r.order[j]
+    r.lower[j], r.upper[j], r.order[j] = a, b, c
+
+
+@tg.func
+def part(r: Ranges, node: int, thread: int, leaf: int, by: int):
+    """Write a node's bounds, and part its boxes: the end of the first part, or the node's begin if it is a leaf."""
+    b, e = r.begin[node], r.end[node]
+    big = tg.vec3(tg.inf, tg.inf, tg.inf)
+    low, high, first, last = big, -big, big, -big
+    for i in range(b, e):
+        lo, hi = r.lower[i], r.upper[i]
+        low, high = tg.min(low, lo), tg.max(high, hi)
+        c = middle(lo, hi)
+        first, last = tg.min(first, c), tg.max(last, c)
+    r.node_lower[node], r.node_upper[node] = low, high
+    cut = b
+    if e - b > leaf:
+        cut = b + (e - b) // 2
+        if by != ORDERED and r.level[node] + levels_of(e - b) < DEEPEST:
+            cut = by_bins(r, b, e, thread, first, last, by, cut)
+    return cut
+
+
+@tg.func
+def by_bins(r: Ranges, b: int, e: int, thread: int, first: tg.vec3, last: tg.vec3, by: int, half: int):
+    """Part a range at the best end of a bin; `half` if all boxes are in one bin along each axis."""
+    scale = tg.vec3(0.0, 0.0, 0.0)
+    for k in tg.static(range(3)):
+        d = last[k] - first[k]
+        scale[k] = tg.where(d > 0.0, float(BINS) / d, 0.0)
+        scale[k] = tg.where(scale[k] < LARGE, scale[k], 0.0)
+    big = tg.vec3(tg.inf, tg.inf, tg.inf)
+    for k in range(AXES * BINS):
+        r.bins[thread, k] = 0
+        r.low[thread, k], r.high[thread, k] = big, -big
+    for i in range(b, e):
+        lo, hi = r.lower[i], r.upper[i]
+        c = middle(lo, hi)
+        for axis in tg.static(range(3)):
+            k = axis * BINS + bin_of(c[axis], first[axis], scale[axis])
+            r.bins[thread, k] = r.bins[thread, k] + 1
+            r.low[thread, k] = tg.min(r.low[thread, k], lo)
+            r.high[thread, k] = tg.max(r.high[thread, k], hi)
+    best, best_axis, best_bin = float(tg.inf), (-1), 0
+    for axis in range(AXES):
+        # From the right: the cost of the boxes beyond each bin.
+        costs = tg.vector(BINS, float)()
+        count, low, high = 0, big, -big
+        for back in tg.static(range(BINS - 1)):
+            k = axis * BINS + BINS - 1 - back
+            count += r.bins[thread, k]
+            low, high = tg.min(low, r.low[thread, k]), tg.max(high, r.high[thread, k])
+            costs[BINS - 2 - back] = area(low, high) * float(count)
+        count, low, high = 0, big, -big
+        for k in tg.static(range(BINS - 1)):
+            count += r.bins[thread, axis * BINS + k]
+            low = tg.min(low, r.low[thread, axis * BINS + k])
+            high = tg.max(high, r.high[thread, axis * BINS + k])
+            cost = area(low, high) * float(count) + costs[k]
+            if by == MEDIAN:
+                cost = float(tg.abs(2 * count - (e - b)))
+            if count > 0 and count < e - b and cost < best:
+                best, best_axis, best_bin = cost, axis, k
+    cut = half
+    if best_axis >= 0:
+        start, along = first[0], scale[0]
+        if best_axis == 1:
+            start, along = first[1], scale[1]
+        if best_axis == 2:
+            start, along = first[2], scale[2]
+        i, j = b, e - 1
+        while i <= j:
+            c = middle(r.lower[i], r.upper[i])
+            x = tg.where(best_axis == 0, c[0], tg.where(best_axis == 1, c[1], c[2]))
+            if bin_of(x, start, along) <= best_bin:
+                i += 1
+            else:
+                exchange(r, i, j)
+                j -= 1
+        cut = i
+    return cut
+
+
+@tg.kernel
+def build(r: Ranges, roots: tg.array1d[int], open_nodes: tg.array1d[int], most: int, leaf: int, by: int):
+    """Build what is below each root, one thread each. Nodes of at most `most` boxes are left to later threads if there
+    are `open_nodes` to list them in; [0] is their number."""
+    t = tg.tid()
+    top = 1
+    r.stack[t, 0] = roots[t]
+    while top > 0:
+        top -= 1
+        node = r.stack[t, top]
+        b, e = r.begin[node], r.end[node]
+        if open_nodes is not None and e - b <= most:
+            k = open_nodes[0] + 1
+            open_nodes[0] = k
+            open_nodes[k] = node
+        else:
+            cut = part(r, node, t, leaf, by)
+            r.left[node] = 0
+            if cut > b:
+                # Children are a pair of nodes at the place of the cut.
+                child = 2 * cut
+                r.left[node] = child
+                r.begin[child], r.end[child] = b, cut
+                r.begin[child + 1], r.end[child + 1] = cut, e
+                r.level[child], r.level[child + 1] = r.level[node] + 1, r.level[node] + 1
+                r.stack[t, top], r.stack[t, top + 1] = child, child + 1
+                top += 2

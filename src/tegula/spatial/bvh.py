@@ -1,0 +1,293 @@
+"""Bounding volume hierarchies on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+from tegula.errors import LaunchError
+from tegula.handles import BVH, HOST, SLOTS_IN_USE, clear_entry, set_entry
+from tegula.runtime.array import array
+from tegula.spatial.build_sah import AXES, BINS, DEEPEST, MEDIAN, ORDERED, SAH, Ranges, build
+from tegula.spatial.widen import place_boxes, place_ranges, renew, widen, write_header
+from tegula.stdlib.geometry.layout import ITEM_BYTES, LEVELS, MOST_ITEMS, NODE_BYTES, TREE
+from tegula.structs import Struct
+from tegula.types import VecType, float32
+
+CONSTRUCTORS = {"sah": SAH, "median": MEDIAN, "lbvh": ORDERED, "cubql": SAH}
+"""The constructors by name, and how they part ranges of boxes."""
+VEC3 = VecType(3, float32)
+PARTS = 32
+"""The number of ranges, about, that are built by threads of their own."""
+
+
+class Bvh:
+    """A bounding volume hierarchy: boxes that kernels can find by place.
+
+    Kernels take it as an argument annotated `tg.Bvh`, or its `id`, a uint64.
+
+    Parameters:
+        lowers, uppers: arrays (N,) of vec3 on one device, the corners of the boxes. They are kept, not copied.
+        constructor: how the tree is built: "sah" (the default on CPUs), "median", "lbvh" or "cubql". What queries find
+            does not depend on it.
+        groups: an array (N,) of int32, the group of each box: those of a group form a subtree, which queries can be
+            restricted to.
+        leaf_size: the most boxes of a leaf, from 1 to 255.
+    Raises:
+        launch: an array is of another type, shape or device.
+        ValueError: there is no such constructor, or the leaf size is out of range.
+    """
+
+    __tegula_annotation__ = TREE
+
+    def __init__(
+        self,
+        lowers: array,
+        uppers: array,
+        constructor: str | None = None,
+        groups: array | None = None,
+        leaf_size: int = 1,
+    ) -> None:
+        self.device = lowers.device
+        for name, a in (("lowers", lowers), ("uppers", uppers)):
+            require(a, name, VEC3, len(lowers), self.device)
+        if groups is not None:
+            require(groups, "groups", tg.int32, len(lowers), self.device)
+        self.lowers, self.uppers, self.groups = lowers, uppers, groups
+        self.leaf_size = leaf_of(leaf_size)
+        self._constructor = constructor_named(constructor, groups)
+        self._nodes: array | None = None
+        self.id = SLOTS_IN_USE.take(BVH, 0)
+        self._build()
+
+    def __del__(self) -> None:
+        id = getattr(self, "id", None)
+        if id is not None:
+            clear_entry(HOST, id)
+            SLOTS_IN_USE.give_back(id)
+
+    def refit(self) -> None:
+        """Make the boxes of the tree anew after `lowers` or `uppers` changed in place. The tree stays.
+
+        Raises:
+            nothing.
+        """
+        if len(self.lowers):
+            self._place(None)
+            self._renew()
+
+    def rebuild(self, constructor: str | None = None) -> None:
+        """Build the tree anew from `lowers` and `uppers`; the id stays.
+
+        Parameters:
+            constructor: as for a new one; by default that of the last build.
+        Raises:
+            ValueError: there is no such constructor.
+        """
+        if constructor is not None:
+            self._constructor = constructor_named(constructor, self.groups)
+        self._build()
+
+    def in_kernels(self) -> Struct:
+        """The value that kernels get for an argument of this type.
+
+        Returns:
+            a struct of addresses, which is valid while the hierarchy exists.
+        Raises:
+            nothing.
+        """
+        made = TREE()
+        for name, word in zip(TREE.fields, self._words(), strict=True):
+            setattr(made, name, word)
+        return made
+
+    # Building --------------------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        count = len(self.lowers)
+        if not count:
+            set_entry(HOST, self.id, self._words())
+            return
+        order, starts, keys = self._order()
+        made = _Build(count, len(starts))
+        place = made.ranges
+        self._launch(place_ranges, count, [self.lowers, self.uppers, order, place.lower, place.upper])
+        place.order = order
+        roots = made.top(starts)
+        made.run(roots, self.leaf_size, CONSTRUCTORS[self._constructor])
+        source = tg.empty(made.most_nodes, dtype=int, device=self.device)
+        fixed = (
+            tg.array(made.fixed(roots), dtype=int, device=self.device) if self.groups is not None else None
+        )
+        if self._nodes is None:
+            self._allocate(made.most_nodes, count)
+        levels = tg.zeros(LEVELS + 3, dtype=int, device=self.device)
+        self._launch(widen, 1, [place, fixed, source, self._node_words, levels])
+        self._levels = levels.numpy()
+        if self._levels[LEVELS + 2] > LEVELS:
+            raise LaunchError(
+                f"the hierarchy has more than {LEVELS} levels", "build it with constructor='lbvh'"
+            )
+        self._place(place.order)
+        self._renew()
+        self._group_nodes = self._groups_of(source, roots, keys)
+        set_entry(HOST, self.id, self._words())
+
+    def _order(self) -> tuple[array, np.ndarray, np.ndarray]:
+        """The items in the order to begin with, by group; the first item of each group, and the groups."""
+        order = np.arange(len(self.lowers), dtype=np.int32)
+        if CONSTRUCTORS[self._constructor] == ORDERED:
+            order = order[np.argsort(morton(self.lowers.numpy(), self.uppers.numpy()), kind="stable")]
+        starts, keys = np.zeros(1, np.int32), np.zeros(1, np.int32)
+        if self.groups is not None:
+            groups = self.groups.numpy()
+            order = order[np.argsort(groups[order], kind="stable")]
+            keys, starts = np.unique(groups[order], return_index=True)
+        return tg.array(order, dtype=int, device=self.device), starts, keys
+
+    def _allocate(self, nodes: int, items: int) -> None:
+        self._node_words = tg.zeros(nodes * NODE_BYTES // 4, dtype=tg.int32, device=self.device)
+        self._nodes = self._node_words.view(tg.float32)
+        self._item_words = tg.zeros(items * ITEM_BYTES // 4, dtype=tg.int32, device=self.device)
+        self._items = self._item_words.view(tg.float32)
+
+    def _place(self, order: array | None) -> None:
+        args = [self.lowers, self.uppers, self.groups, self._items, self._item_words, order]
+        self._launch(place_boxes, len(self.lowers), args)
+
+    def _renew(self) -> None:
+        depth = int(self._levels[LEVELS + 2])
+        for level in range(depth, 0, -1):
+            first, end = int(self._levels[level]), int(self._levels[level + 1])
+            self._launch(renew, end - first, [self._nodes, self._node_words, self._items, first])
+        self._launch(write_header, 1, [self._nodes])
+
+    def _groups_of(self, source: array, roots: np.ndarray, keys: np.ndarray) -> array | None:
+        """Pairs of a group and its node, by group."""
+        if self.groups is None:
+            return None
+        found = source.numpy()[1 : 1 + int(self._levels[0])]
+        number = dict(zip(found.tolist(), range(1, len(found) + 1), strict=True))
+        pairs = np.array([(key, number[int(root)]) for key, root in zip(keys, roots, strict=True)], np.int32)
+        return tg.array(pairs.reshape(-1), dtype=int, device=self.device)
+
+    def _words(self) -> list[int]:
+        """What kernels need to know, in the order of the fields of TREE."""
+        if self._nodes is None:
+            return [0, 0, 0, 0]
+        groups = self._group_nodes
+        found = [self._nodes.ptr, self._items.ptr, 0 if groups is None else groups.ptr]
+        return [*found, 0 if groups is None else len(groups) // 2]
+
+    def _launch(self, kernel: Any, dim: int, inputs: list[Any]) -> None:
+        tg.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_tape=False)
+
+
+class _Build:
+    """The memory of a build of `count` items in `groups` groups, and its steps."""
+
+    def __init__(self, count: int, groups: int) -> None:
+        self.count, self.groups = count, groups
+        self.most_nodes = count * 4 // 7 + 2 * groups + 4
+        nodes = 2 * count + 2 * groups + 2
+        self.ranges = r = Ranges()
+        r.lower, r.upper = (tg.empty(count, dtype=VEC3, device="cpu") for _ in range(2))
+        r.begin, r.end, r.level, r.left = (tg.zeros(nodes, dtype=int, device="cpu") for _ in range(4))
+        r.node_lower, r.node_upper = (tg.zeros(nodes, dtype=VEC3, device="cpu") for _ in range(2))
+        self._scratch(1)
+
+    def _scratch(self, threads: int) -> None:
+        """Memory for threads of their own: bins, and the nodes that are still to be parted."""
+        r, bins = self.ranges, AXES * BINS
+        r.bins = tg.zeros((threads, bins), dtype=int, device="cpu")
+        r.low, r.high = (tg.zeros((threads, bins), dtype=VEC3, device="cpu") for _ in range(2))
+        r.stack = tg.zeros((threads, 2 * DEEPEST + 4), dtype=int, device="cpu")
+
+    def top(self, starts: np.ndarray) -> np.ndarray:
+        """Write the nodes above the groups, halved by number of groups; the roots of the groups."""
+        begin, end, left = (getattr(self.ranges, name).numpy() for name in ("begin", "end", "left"))
+        ends = [*starts[1:].tolist(), self.count]
+        roots = np.zeros(len(starts), np.int32)
+        pending = [(0, 0, len(starts))]
+        while pending:
+            node, first, last = pending.pop()
+            begin[node], end[node] = starts[first], ends[last - 1]
+            if last - first == 1:
+                roots[first] = node
+                continue
+            cut = (first + last) // 2
+            left[node] = 2 * self.count + 2 * cut
+            pending += [(int(left[node]), first, cut), (int(left[node]) + 1, cut, last)]
+        return roots
+
+    def fixed(self, roots: np.ndarray) -> np.ndarray:
+        """For each binary node whether it is the root of a group."""
+        made = np.zeros(len(self.ranges.left), np.int32)
+        made[roots] = 1
+        return made
+
+    def run(self, roots: np.ndarray, leaf: int, by: int) -> None:
+        """Part the large ranges one after the other, then the others in parallel."""
+        most = max(self.count // PARTS, 4096)
+        if len(roots) == 1:
+            listed = tg.zeros(self.count // leaf + 2, dtype=int, device="cpu")
+            self._launch(roots, listed, most, leaf, by)
+            roots = listed.numpy()[1 : 1 + int(listed.numpy()[0])]
+        if len(roots):
+            self._scratch(len(roots))
+            self._launch(roots, None, most, leaf, by)
+
+    def _launch(self, roots: np.ndarray, listed: array | None, most: int, leaf: int, by: int) -> None:
+        given = tg.array(roots, dtype=int, device="cpu")
+        inputs = [self.ranges, given, listed, most, leaf, by]
+        tg.launch(build, dim=len(roots), inputs=inputs, device="cpu", record_tape=False, block_dim=1)
+
+
+def morton(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """The places of boxes along a curve: 21 bits of each coordinate of their centres, interleaved."""
+    with np.errstate(all="ignore"):
+        centre = np.nan_to_num(0.5 * lower.astype(np.float64) + 0.5 * upper, posinf=1e38, neginf=-1e38)
+        start, size = centre.min(axis=0), np.ptp(centre, axis=0)
+        cells = (centre - start) / np.where(size > 0, size, 1.0) * (2**21 - 1)
+    made = np.zeros(len(centre), np.uint64)
+    for axis in range(3):
+        x = cells[:, axis].astype(np.uint64)
+        for shift, mask in (
+            (32, 0x1F00000000FFFF),
+            (16, 0x1F0000FF0000FF),
+            (8, 0x100F00F00F00F00F),
+            (4, 0x10C30C30C30C30C3),
+            (2, 0x1249249249249249),
+        ):
+            x = (x | (x << np.uint64(shift))) & np.uint64(mask)
+        made |= x << np.uint64(axis)
+    return made
+
+
+def require(a: Any, name: str, dtype: Any, count: int, device: Any) -> None:
+    """LaunchError unless an argument is an array with this dtype, length and device, packed."""
+    fits = (
+        isinstance(a, array) and a.dtype == dtype and a.ndim == 1 and len(a) == count and a.device == device
+    )
+    if not fits or not a.is_contiguous:
+        what = f"{name} must be a packed array of {dtype} of {count} elements on {device}, got {a!r:.80}"
+        raise LaunchError(what, f"make one with tg.array(..., dtype=tg.{dtype}, device='{device}')")
+
+
+def leaf_of(size: int) -> int:
+    """A leaf size; ValueError if it is out of range."""
+    if type(size) is not int or not 1 <= size <= MOST_ITEMS:
+        raise ValueError(f"the leaf size is from 1 to {MOST_ITEMS}, got {size!r}")
+    return size
+
+
+def constructor_named(name: str | None, groups: array | None) -> str:
+    """A constructor; ValueError if there is none of this name."""
+    found = "sah" if name is None else str(name).lower()
+    if found not in CONSTRUCTORS:
+        raise ValueError(f"there is no constructor {name!r}: {', '.join(CONSTRUCTORS)}")
+    if found == "cubql" and groups is not None:
+        raise LaunchError("Grouped BVHs cannot be built with constructor='cubql'", "use 'sah' or 'lbvh'")
+    return found

@@ -1,0 +1,103 @@
+"""Tests of a query's region against boxes: eight children of a node, or an item."""
+
+from __future__ import annotations
+
+from tegula.stdlib.geometry.layout import AABB_QUERY, AXIS, RAY_QUERY, SPHERE_QUERY, UPPER, VEC3, VEC8
+from tegula.stdlib.registry import tg, whole
+from tegula.types import float32, int32, uint32, uint64
+
+WIDER = 1.0 + 4.0 * 2.0**-23
+"""The ends of intervals along rays are moved out by four units in the last place, more than their rounding errors."""
+
+
+@whole()
+def _sides(query):
+    """For each axis 1 if the region enters boxes at their upper plane, else 0: rays that go down do."""
+    return 0, 0, 0
+
+
+@whole()
+def _sides(query: RAY_QUERY):
+    """For each axis the sign bit of the inverse of the direction, which is that of the direction, also of zero."""
+    by = query.inverse
+    x, y, z = tg.bitcast(by[0], uint32), tg.bitcast(by[1], uint32), tg.bitcast(by[2], uint32)
+    return tg.int32(x >> 31), tg.int32(y >> 31), tg.int32(z >> 31)
+
+
+@whole()
+def _hits(query: AABB_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
+    """Whether boxes have a common point; one that is out of order, or has a NaN, has none."""
+    low, high = query.first, query.second
+    x = (nx <= high[0]) & (fx >= low[0])
+    y = (ny <= high[1]) & (fy >= low[1])
+    z = (nz <= high[2]) & (fz >= low[2])
+    return x & y & z
+
+
+@whole()
+def _hits(query: SPHERE_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
+    """Whether a ball and a box have a common point."""
+    at = query.first
+    x, y, z = tg._beyond(nx, fx, at[0]), tg._beyond(ny, fy, at[1]), tg._beyond(nz, fz, at[2])
+    return x * x + y * y + z * z <= query.radius * query.radius
+
+
+@whole()
+def _beyond(low: float32, high: float32, x: float32):
+    """The distance of a number from an interval; NaN if one of them is, or the interval is empty."""
+    inside = tg.where((x >= low) & (x <= high), 0.0, tg.nan)
+    return tg.where(low <= high, tg.where(x < low, low - x, tg.where(x > high, x - high, inside)), tg.nan)
+
+
+@whole()
+def _hits(query: RAY_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
+    """Whether a ray intersects a box up to a distance. A NaN, of a ray in the plane of a face, counts for nothing."""
+    by = query.inverse
+    near = tg._later(0.0, (nx - query.first[0]) * by[0])
+    near = tg._later(near, (ny - query.first[1]) * by[1])
+    near = tg._later(near, (nz - query.first[2]) * by[2])
+    far = tg._sooner(limit, (fx - query.second[0]) * by[0])
+    far = tg._sooner(far, (fy - query.second[1]) * by[1])
+    far = tg._sooner(far, (fz - query.second[2]) * by[2])
+    return (near <= far * WIDER) & (nx == nx)
+
+
+@whole()
+def _later(near: float32, t: float32):
+    """The larger of two distances, without NaN."""
+    return tg.where(t > near, t, near)
+
+
+@whole()
+def _sooner(far: float32, t: float32):
+    """The smaller of two distances, without NaN."""
+    return tg.where(t < far, t, far)
+
+
+@whole()
+def _planes(node: uint64, axis: int32, side: int32):
+    """The lower or the upper bounds of eight children along an axis."""
+    return tg._element_at(node + tg.uint64(axis * AXIS + side * UPPER), VEC8)
+
+
+@whole()
+def _hit_children(query, node: uint64, limit: float32):
+    """The children of a node whose box the region intersects, a bit each."""
+    x, y, z = tg._sides(query)
+    nx, ny, nz = tg._planes(node, 0, x), tg._planes(node, 1, y), tg._planes(node, 2, z)
+    fx, fy, fz = tg._planes(node, 0, 1 - x), tg._planes(node, 1, 1 - y), tg._planes(node, 2, 1 - z)
+    hits = tg.uint32(0)
+    for k in tg.static(range(8)):
+        hit = tg._hits(query, nx[k], ny[k], nz[k], fx[k], fy[k], fz[k], limit)
+        hits = hits | tg.where(hit, tg.uint32(1 << k), tg.uint32(0))
+    return hits
+
+
+@whole()
+def _hits_box(query, low: VEC3, high: VEC3, limit: float32):
+    """Whether the region intersects a box."""
+    x, y, z = tg._sides(query)
+    nx, fx = tg.where(x == 1, high[0], low[0]), tg.where(x == 1, low[0], high[0])
+    ny, fy = tg.where(y == 1, high[1], low[1]), tg.where(y == 1, low[1], high[1])
+    nz, fz = tg.where(z == 1, high[2], low[2]), tg.where(z == 1, low[2], high[2])
+    return tg._hits(query, nx, ny, nz, fx, fy, fz, limit)

@@ -1,0 +1,63 @@
+"""The memory of bounding volume hierarchies: what builders write and queries read.
+
+The first 256 bytes are a header, with the bounds of all items. Node k, of 256 bytes, follows at 256 * k; node 1 is the
+root. A node has up to eight children: the lower bounds of all along x, y and z, then the upper ones, eight floats each.
+A missing child has bounds NaN. An item has 32 bytes: lower and upper bounds, its index and its group; the items of a
+leaf are adjacent. A triangle has 48 bytes: three vertices, its face and its group."""
+
+from __future__ import annotations
+
+from tegula.structs import StructType
+from tegula.types import VecType, float32, int32, uint64
+
+WIDTH = 8
+"""The number of children of a node."""
+NODE_BYTES = 256
+ITEM_BYTES = 32
+TRIANGLE_BYTES = 48
+UPPER = 96
+"""The distance in bytes from a node's lower bounds to its upper ones."""
+AXIS = 32
+"""The distance in bytes between the bounds of two axes."""
+CHILDREN = 192
+"""The place in a node of eight int32: the number of a child's node, or -1 - the first item of a leaf."""
+COUNTS = 224
+"""The place in a node of eight uint8: the number of items of each leaf."""
+PARENT = 232
+"""The place in a node of an int32, the number of the node above; 0 for the root."""
+LEVELS = 32
+"""The most nodes on a path from the root: a query keeps eight bits for each."""
+MOST_ITEMS = 255
+"""The most items of a leaf."""
+
+VEC3 = VecType(3, float32)
+VEC8 = VecType(WIDTH, float32)
+
+TREE_FIELDS = {"nodes": uint64, "items": uint64, "groups": uint64, "group_count": int32}
+TREE = StructType("Tree", TREE_FIELDS, __name__, "TREE")
+"""A hierarchy as kernels know it: the addresses of the header, of the items, and of the groups, pairs of an int32 that
+ascends and the node of the group."""
+TREE_WORDS = len(TREE_FIELDS)
+
+_QUERY = {
+    "nodes": uint64,
+    "items": uint64,
+    "first": VEC3,
+    "second": VEC3,
+    "inverse": VEC3,
+    "radius": float32,
+    "root": int32,
+    "node": int32,
+    "item": int32,
+    "end": int32,
+    "path0": uint64,
+    "path1": uint64,
+    "path2": uint64,
+    "path3": uint64,
+}
+AABB_QUERY = StructType("BvhQuery", _QUERY, __name__, "AABB_QUERY")
+RAY_QUERY = StructType("BvhQuery", _QUERY, __name__, "RAY_QUERY")
+SPHERE_QUERY = StructType("BvhQuery", _QUERY, __name__, "SPHERE_QUERY")
+"""The state of a query. `first` and `second`: the corners of a box; of a ray, its start, moved apart for planes that it
+enters and those that it leaves by; the centre of a ball. `node`: where it is, 0 at its end; `item` to `end`: what is
+left of a leaf; `path0` to `path3`: the children that are left on each level, eight bits, the lowest for this one."""

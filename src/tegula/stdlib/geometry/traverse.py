@@ -1,0 +1,275 @@
+"""Walks through a bounding volume hierarchy that can be interrupted: a query is a value that `bvh_query_next` changes.
+
+A walk goes depth first. On the way down it keeps, for each level, which children are left; on the way up it follows the
+parents. So a query has no stack in memory, and any number may be in use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tegula.ops.documented import Family
+from tegula.signature import InOut
+from tegula.stdlib.geometry.layout import (
+    AABB_QUERY,
+    CHILDREN,
+    COUNTS,
+    ITEM_BYTES,
+    NODE_BYTES,
+    PARENT,
+    RAY_QUERY,
+    SPHERE_QUERY,
+    TREE,
+    VEC3,
+    VEC8,
+)
+from tegula.stdlib.registry import tg, whole
+from tegula.types import float32, int32, uint8, uint64
+
+BVH_KIND, ENTRY_BYTES, SLOT_MASK = 1, 256, 0xFFFF
+QUERY = Family(
+    {"Gradient": "none: what is found has no derivative."},
+    {
+        "type-mismatch": "an argument is of another type",
+        "assertion": "the id is not that of a BVH that exists",
+    },
+)
+INFINITY = float("inf")
+
+
+@whole()
+def _entry(id: uint64, kind: int32):
+    """The address of the words that the table has of a structure; zeros for an id that is not there."""
+    table = tg._structures()
+    entry = table + (id & SLOT_MASK) * ENTRY_BYTES
+    known = (tg._element_at(entry, uint64) == id) & (tg.int32((id >> 16) & 15) == kind)
+    assert known or id == 0, "the id is not that of a structure of this kind that exists on this device"
+    return tg.where(known, entry, table) + 8
+
+
+@whole()
+def _tree_at(entry: uint64):
+    """The hierarchy of an entry of the table."""
+    nodes, items = tg._element_at(entry, uint64), tg._element_at(entry + 8, uint64)
+    return TREE(nodes, items, tg._element_at(entry + 16, uint64), tg._element_at(entry + 24, int32))
+
+
+@whole()
+def _tree(id: uint64):
+    """The hierarchy of an id."""
+    return tg._tree_at(tg._entry(id, BVH_KIND))
+
+
+@whole()
+def _tree(id: TREE):
+    """The hierarchy of a typed argument."""
+    return id
+
+
+@whole()
+def _begins_at(tree: TREE, root: int32):
+    """The node where a query begins: the root of a group, or of all; 0 if the hierarchy is empty."""
+    return tg.where(tree.nodes == tg.uint64(0), 0, tg.where(root > 0, root, 1))
+
+
+@whole()
+def _started(query: InOut[Any], root: int32, limit: float32):
+    """Test the children of the node where a query begins."""
+    query.root = root
+    query.node = root
+    if root > 0:
+        query.path0 = tg.uint64(tg._hit_children(query, query.nodes + tg.uint64(root) * NODE_BYTES, limit))
+
+
+@whole(QUERY)
+def bvh_query_aabb(id, low: VEC3, high: VEC3, root: int32 = -1):
+    """A query for the items of a BVH whose box overlaps a box, be it by a point of their faces.
+
+    Parameters:
+        id: the BVH, or its id.
+        low, high: vec3, the corners of the box.
+        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+    Returns:
+        a BvhQuery.
+    """
+    tree = tg._tree(id)
+    query = AABB_QUERY()
+    query.nodes, query.items = tree.nodes, tree.items
+    query.first, query.second = low, high
+    tg._started(query, tg._begins_at(tree, root), 0.0)
+    return query
+
+
+@whole(QUERY)
+def bvh_query_sphere(id, center: VEC3, radius: float32, root: int32 = -1):
+    """A query for the items of a BVH whose box has a point in a ball, be it on its surface.
+
+    Parameters:
+        id: the BVH, or its id.
+        center: a vec3.
+        radius: a float32; a negative one counts as 0.
+        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+    Returns:
+        a BvhQuery.
+    """
+    tree = tg._tree(id)
+    query = SPHERE_QUERY()
+    query.nodes, query.items = tree.nodes, tree.items
+    query.first, query.radius = center, tg.where(radius < 0.0, 0.0, radius)
+    tg._started(query, tg._begins_at(tree, root), 0.0)
+    return query
+
+
+@whole(QUERY)
+def bvh_query_ray(id, start: VEC3, dir: VEC3, root: int32 = -1):
+    """A query for the items of a BVH whose box a ray intersects, in no order of distance.
+
+    Parameters:
+        id: the BVH, or its id.
+        start: a vec3.
+        dir: a vec3, of any length.
+        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+    Returns:
+        a BvhQuery.
+    """
+    return tg.bvh_query_capsule(id, start, dir, 0.0, root)
+
+
+@whole(QUERY)
+def bvh_query_capsule(id, start: VEC3, dir: VEC3, radius: float32, root: int32 = -1):
+    """A query for the items of a BVH whose box, made larger by a radius on all sides, a ray intersects.
+
+    With `max_dist` 1, `bvh_query_next` gives all items that a ball hits on its way from `start` to `start` + `dir`, and
+    some near corners.
+
+    Parameters:
+        id: the BVH, or its id.
+        start: a vec3.
+        dir: a vec3, of any length but 0.
+        radius: a float32; a negative one counts as 0.
+        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+    Returns:
+        a BvhQuery.
+    """
+    tree = tg._tree(id)
+    query = tg._ray(tree, start, dir, tg.where(radius < 0.0, 0.0, radius))
+    tg._started(query, tg.where(tg.dot(dir, dir) == 0.0, 0, tg._begins_at(tree, root)), INFINITY)
+    return query
+
+
+@whole()
+def _ray(tree: TREE, start: VEC3, dir: VEC3, apart: float32):
+    """A query of a ray, with the planes that it enters and leaves moved apart."""
+    query = RAY_QUERY()
+    query.nodes, query.items = tree.nodes, tree.items
+    query.inverse = tg.vec3(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
+    out = tg.vec3(tg.copysign(apart, dir[0]), tg.copysign(apart, dir[1]), tg.copysign(apart, dir[2]))
+    query.first, query.second = start + out, start - out
+    return query
+
+
+@whole()
+def _advance(query: InOut[Any], limit: float32):
+    """Move a query to the next item whose box its region intersects: the index of the item, or -1."""
+    found = -1
+    while found < 0 and query.node > 0:
+        if query.item < query.end:
+            box = tg._element_at(query.items + tg.uint64(query.item) * ITEM_BYTES, VEC8)
+            query.item = query.item + 1
+            low, high = tg.vec3(box[0], box[1], box[2]), tg.vec3(box[3], box[4], box[5])
+            if tg._hits_box(query, low, high, limit):
+                found = tg.bitcast(box[6], int32)
+        else:
+            node = query.nodes + tg.uint64(query.node) * NODE_BYTES
+            left = tg.uint32(query.path0) & 255
+            if left != tg.uint32(0):
+                query.path0 = query.path0 & (query.path0 - 1)
+                slot = tg.uint64(31 - tg.clz(left & (~left + 1)))
+                child = tg._element_at(node + CHILDREN + slot * 4, int32)
+                if child < 0:
+                    query.item = -1 - child
+                    query.end = query.item + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
+                else:
+                    tg._go_down(query, child, limit)
+            elif query.node == query.root:
+                query.node = 0
+            else:
+                query.node = tg._element_at(node + PARENT, int32)
+                tg._go_up(query)
+    return found
+
+
+@whole()
+def _go_down(query: InOut[Any], child: int32, limit: float32):
+    """Enter a child, with the children of its own that the region intersects."""
+    hits = tg._hit_children(query, query.nodes + tg.uint64(child) * NODE_BYTES, limit)
+    query.node = child
+    query.path3 = (query.path3 << 8) | (query.path2 >> 56)
+    query.path2 = (query.path2 << 8) | (query.path1 >> 56)
+    query.path1 = (query.path1 << 8) | (query.path0 >> 56)
+    query.path0 = (query.path0 << 8) | tg.uint64(hits)
+
+
+@whole()
+def _go_up(query: InOut[Any]):
+    """Go on with the children that the level above has left."""
+    query.path0 = (query.path0 >> 8) | (query.path1 << 56)
+    query.path1 = (query.path1 >> 8) | (query.path2 << 56)
+    query.path2 = (query.path2 >> 8) | (query.path3 << 56)
+    query.path3 = query.path3 >> 8
+
+
+@whole(QUERY)
+def bvh_query_next(query: InOut[AABB_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
+    """Move a query of a BVH to the next item.
+
+    Parameters:
+        query: a variable that holds a BvhQuery; it changes.
+        index: a variable that holds an int32: the number of the item that is found; it stays when none is left.
+        max_dist: a float32, for rays: what lies farther, in lengths of the ray's direction, is left out. It may fall
+            from call to call.
+    Returns:
+        whether there was another item.
+    """
+    found = tg._advance(query, max_dist)
+    index = tg.where(found < 0, index, found)
+    return found >= 0
+
+
+@whole()
+def bvh_query_next(query: InOut[RAY_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):  # noqa: F811
+    """Move a query of a ray to the next item."""
+    found = tg._advance(query, max_dist)
+    index = tg.where(found < 0, index, found)
+    return found >= 0
+
+
+@whole()
+def bvh_query_next(query: InOut[SPHERE_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):  # noqa: F811
+    """Move a query of a ball to the next item."""
+    found = tg._advance(query, max_dist)
+    index = tg.where(found < 0, index, found)
+    return found >= 0
+
+
+@whole(QUERY)
+def bvh_get_group_root(id, group: int32):
+    """The node under which all items of a group lie, for the `root` of queries.
+
+    Parameters:
+        id: the BVH, or its id.
+        group: an int32.
+    Returns:
+        an int32; -1, which stands for all groups, if there is no such group.
+    """
+    tree = tg._tree(id)
+    low, high = 0, tree.group_count
+    while low < high:
+        middle = low + (high - low) // 2
+        if tg._element_at(tree.groups + tg.uint64(middle) * 8, int32) < group:
+            low = middle + 1
+        else:
+            high = middle
+    found = -1
+    if low < tree.group_count and tg._element_at(tree.groups + tg.uint64(low) * 8, int32) == group:
+        found = tg._element_at(tree.groups + tg.uint64(low) * 8 + 4, int32)
+    return found

@@ -1,0 +1,277 @@
+"""Queries of bounding volume hierarchies, against all boxes in float64."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+pytestmark = pytest.mark.machine_code(some=True)
+
+CONSTRUCTORS = ("sah", "median", "lbvh", "cubql")
+
+
+@tg.kernel
+def by_box(
+    id: tg.uint64, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], out: tg.array2d[int], root: int
+):
+    t = tg.tid()
+    query = tg.bvh_query_aabb(id, low[t], high[t], root)
+    i = 0
+    while tg.bvh_query_next(query, i):
+        out[t, i] += 1
+
+
+@tg.kernel
+def by_ball(id: tg.uint64, centre: tg.array1d[tg.vec3], radius: float, out: tg.array2d[int]):
+    t = tg.tid()
+    query = tg.bvh_query_sphere(id, centre[t], radius)
+    i = 0
+    while tg.bvh_query_next(query, i):
+        out[t, i] += 1
+
+
+@tg.kernel
+def by_ray(
+    id: tg.uint64,
+    start: tg.array1d[tg.vec3],
+    dir: tg.array1d[tg.vec3],
+    radius: float,
+    far: float,
+    out: tg.array2d[int],
+):
+    t = tg.tid()
+    query = tg.bvh_query_capsule(id, start[t], dir[t], radius)
+    i = 0
+    while tg.bvh_query_next(query, i, far):
+        out[t, i] += 1
+
+
+def boxes(count: int, seed: int = 0, size: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    low = rng.random((count, 3)).astype(np.float32) * 5
+    return low, low + rng.random((count, 3)).astype(np.float32) * np.float32(size)
+
+
+def vectors(data: np.ndarray) -> tg.array:
+    return tg.array(np.asarray(data, np.float32), dtype=tg.vec3)
+
+
+def built(low: np.ndarray, high: np.ndarray, **options: object) -> tg.Bvh:
+    return tg.Bvh(vectors(low), vectors(high), **options)
+
+
+def found_by_box(
+    bvh: tg.Bvh, low: np.ndarray, high: np.ndarray, root: int = -1, block_dim: int = 256
+) -> np.ndarray:
+    out = tg.zeros((len(low), len(bvh.lowers)), dtype=int)
+    inputs = [bvh.id, vectors(low), vectors(high), out, root]
+    tg.launch(by_box, dim=len(low), inputs=inputs, block_dim=block_dim)
+    return out.numpy()
+
+
+def overlapping(low: np.ndarray, high: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    return ((low[None] <= last[:, None]) & (high[None] >= first[:, None])).all(axis=2).astype(int)
+
+
+@pytest.mark.parametrize("constructor", CONSTRUCTORS)
+def test_boxes_that_overlap_are_found_once(constructor: str) -> None:
+    first, last = boxes(20, 1, 2.0)
+    for count in (1, 2, 8, 9, 300):
+        for leaf in (1, 4):
+            low, high = boxes(count)
+            bvh = built(low, high, constructor=constructor, leaf_size=leaf)
+            np.testing.assert_array_equal(found_by_box(bvh, first, last), overlapping(low, high, first, last))
+
+
+@pytest.mark.parametrize("block_dim", [1, 3, 32, 100])
+def test_blocks_do_not_matter(block_dim: int) -> None:
+    low, high = boxes(100)
+    first, last = boxes(50, 1, 2.0)
+    found = found_by_box(built(low, high), first, last, block_dim=block_dim)
+    np.testing.assert_array_equal(found, overlapping(low, high, first, last))
+
+
+def test_balls_find_boxes_with_a_point_in_them() -> None:
+    low, high = boxes(200)
+    centre = np.random.default_rng(1).random((30, 3)).astype(np.float32) * 5
+    out = tg.zeros((30, 200), dtype=int)
+    bvh = built(low, high)
+    tg.launch(by_ball, dim=30, inputs=[bvh.id, vectors(centre), 0.7, out])
+    c, a, b = centre.astype(np.float64)[:, None], low.astype(np.float64), high.astype(np.float64)
+    distance = np.linalg.norm(c - np.clip(c, a, b), axis=2)
+    assert (np.abs(distance - 0.7) > 1e-6).all()
+    np.testing.assert_array_equal(out.numpy(), distance <= 0.7)
+
+
+@pytest.mark.parametrize("radius", [0.0, 0.25])
+def test_rays_find_the_boxes_that_they_intersect(radius: float) -> None:
+    low, high = boxes(200)
+    rng = np.random.default_rng(1)
+    start = rng.random((60, 3)).astype(np.float32) * 5
+    dir = rng.standard_normal((60, 3)).astype(np.float32)
+    dir[np.arange(20), rng.integers(0, 3, 20)] = 0.0
+    out = tg.zeros((60, 200), dtype=int)
+    far = 0.75
+    bvh = built(low, high)
+    tg.launch(by_ray, dim=60, inputs=[bvh.id, vectors(start), vectors(dir), radius, far, out])
+    near, end = interval(start, dir, low - radius, high + radius)
+    clear = np.abs(np.minimum(end, far) - np.maximum(near, 0)) > 1e-5
+    hit = np.maximum(near, 0) <= np.minimum(end, far)
+    np.testing.assert_array_equal(out.numpy()[clear], hit[clear])
+    assert (out.numpy() >= (hit & ~clear)).all()
+
+
+def interval(
+    start: np.ndarray, dir: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where rays enter and leave boxes, in float64; a ray in the plane of a face is inside."""
+    o, d = start.astype(np.float64)[:, None], dir.astype(np.float64)[:, None]
+    with np.errstate(all="ignore"):
+        a, b = (low.astype(np.float64) - o) / d, (high.astype(np.float64) - o) / d
+    near, far = np.fmin(a, b), np.fmax(a, b)
+    flat = np.broadcast_to(d == 0, near.shape)
+    inside = (o >= low) & (o <= high)
+    near = np.where(flat, np.where(inside, -np.inf, np.inf), near)
+    far = np.where(flat, np.where(inside, np.inf, -np.inf), far)
+    return near.max(axis=2), far.min(axis=2)
+
+
+def test_rays_along_faces_edges_and_corners_find_boxes() -> None:
+    low, high = np.zeros((1, 3)), np.ones((1, 3))
+    start = [[x, y, -1] for x in (0, 0.5, 1) for y in (0, 0.5, 1)] + [[1, 1, 2], [2, 1, 1], [0, 0, 0]]
+    dir = [[0, 0, 1]] * 9 + [[0, 0, -1], [-1, -0.0, 0.0], [0, 0, -1]]
+    out = tg.zeros((12, 1), dtype=int)
+    bvh = built(low, high)
+    tg.launch(by_ray, dim=12, inputs=[bvh.id, vectors(start), vectors(dir), 0.0, 1e9, out])
+    assert out.numpy()[:, 0].tolist() == [1] * 12
+
+
+def test_boxes_without_points_are_never_found() -> None:
+    low, high = boxes(20)
+    low[3, 1], high[5, 2], low[7, 0] = np.nan, np.nan, high[7, 0] + 1
+    low[9], high[9] = np.inf, -np.inf
+    bvh = built(low, high)
+    every = np.full((1, 3), -np.inf), np.full((1, 3), np.inf)
+    found = found_by_box(bvh, *every)
+    assert np.flatnonzero(found[0] == 0).tolist() == [3, 5, 7, 9] and found.max() == 1
+    start, dir = np.full((1, 3), 2.0), np.array([[0.0, 0.0, 0.0]])
+    out = tg.zeros((1, 20), dtype=int)
+    tg.launch(by_ray, dim=1, inputs=[bvh.id, vectors(start), vectors(dir), 0.0, 1e9, out])
+    tg.launch(by_box, dim=1, inputs=[bvh.id, vectors(start * np.nan), vectors(start), out, -1])
+    tg.launch(by_ball, dim=1, inputs=[bvh.id, vectors(start * np.nan), 1.0, out])
+    assert out.numpy().sum() == 0
+
+
+@pytest.mark.parametrize("scene", ["equal", "far apart", "huge", "tiny", "needles"])
+@pytest.mark.parametrize("constructor", CONSTRUCTORS)
+def test_degenerate_scenes_are_built(scene: str, constructor: str) -> None:
+    low, high = boxes(500)
+    if scene == "equal":
+        low[:], high[:] = 1, 2
+    elif scene == "far apart":
+        low[:, 0] = np.exp(np.linspace(-70, 0, 500))
+        high[:, 0] = low[:, 0] * np.float32(1.001)
+    elif scene in ("huge", "tiny"):
+        low, high = (x * np.float32(1e30 if scene == "huge" else 1e-30) for x in (low, high))
+    else:
+        high = low.copy()
+        high[:, 0] += 3
+    bvh = built(low, high, constructor=constructor)
+    np.testing.assert_array_equal(found_by_box(bvh, low, high), overlapping(low, high, low, high))
+
+
+def test_an_empty_hierarchy_finds_nothing() -> None:
+    bvh = built(np.zeros((0, 3)), np.zeros((0, 3)))
+    first, last = boxes(3)
+    assert found_by_box(bvh, first, last).shape == (3, 0)
+    bvh.refit()
+    bvh.rebuild()
+
+
+def test_refit_and_rebuild_find_boxes_that_moved() -> None:
+    low, high = boxes(200)
+    first, last = boxes(20, 1, 2.0)
+    bvh = built(low, high)
+    for seed, renew in ((2, bvh.refit), (3, bvh.rebuild), (4, lambda: bvh.rebuild("lbvh"))):
+        low, high = boxes(200, seed)
+        bvh.lowers.assign(low)
+        bvh.uppers.assign(high)
+        id = bvh.id
+        renew()
+        assert bvh.id == id
+        np.testing.assert_array_equal(found_by_box(bvh, first, last), overlapping(low, high, first, last))
+
+
+@tg.kernel
+def roots(id: tg.uint64, groups: tg.array1d[int], out: tg.array1d[int]):
+    t = tg.tid()
+    out[t] = tg.bvh_get_group_root(id, groups[t])
+
+
+@pytest.mark.parametrize("constructor", ["sah", "median", "lbvh"])
+@pytest.mark.parametrize("groups", [1, 2, 9, 100])
+def test_groups_are_subtrees(constructor: str, groups: int) -> None:
+    low, high = boxes(200)
+    of = np.random.default_rng(5).permutation(np.arange(200) % groups) * 3 - 7
+    bvh = built(low, high, constructor=constructor, groups=tg.array(of, dtype=int), leaf_size=3)
+    keys = np.unique(of)
+    out = tg.zeros(groups + 1, dtype=int)
+    tg.launch(roots, dim=groups + 1, inputs=[bvh.id, tg.array([*keys, 12345], dtype=int), out])
+    assert out.numpy()[-1] == -1
+    first, last = boxes(5, 1, 2.0)
+    every = overlapping(low, high, first, last)
+    np.testing.assert_array_equal(found_by_box(bvh, first, last), every)
+    for key, root in zip(keys.tolist(), out.numpy().tolist(), strict=False):
+        np.testing.assert_array_equal(found_by_box(bvh, first, last, root), every * (of == key))
+
+
+@tg.kernel
+def by_argument(bvh: tg.Bvh, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], out: tg.array2d[int]):
+    t = tg.tid()
+    query = tg.bvh_query_aabb(bvh, low[t], high[t])
+    i = 0
+    while tg.bvh_query_next(query, i):
+        out[t, i] += 1
+
+
+def test_hierarchies_are_arguments() -> None:
+    low, high = boxes(50)
+    first, last = boxes(5, 1, 2.0)
+    for bvh in (built(low, high), built(low[:0], high[:0])):
+        out = tg.zeros((5, 50), dtype=int)
+        tg.launch(by_argument, dim=5, inputs=[bvh, vectors(first), vectors(last), out])
+        np.testing.assert_array_equal(out.numpy()[:, : len(bvh.lowers)], found_by_box(bvh, first, last))
+    with pytest.raises(tg.LaunchError, match="argument 'bvh'"):
+        tg.launch(by_argument, dim=5, inputs=[bvh.lowers, vectors(first), vectors(last), out])
+
+
+def test_an_id_that_is_gone_finds_nothing_and_is_reported() -> None:
+    low, high = boxes(3)
+    bvh, other = built(low, high), built(low, high)
+    gone = bvh.id
+    del bvh
+    gc.collect()
+    out = tg.zeros((3, 3), dtype=int)
+    for id in (gone, other.id ^ (1 << 40), other.id ^ (1 << 16), 12345, 2**64 - 1):
+        with pytest.raises(tg.KernelAssertion, match="the id is not that of a"):
+            tg.launch(by_box, dim=3, inputs=[id, vectors(low), vectors(high), out, -1])
+    assert out.numpy().sum() == 0
+    tg.launch(by_box, dim=3, inputs=[0, vectors(low), vectors(high), out, -1])
+    assert out.numpy().sum() == 0
+    assert built(low, high).id not in (gone, other.id)
+
+
+def test_wrong_arguments_of_a_hierarchy_are_refused() -> None:
+    low, high = boxes(3)
+    with pytest.raises(tg.LaunchError, match="uppers must be a packed array of vec3 of 3 elements"):
+        tg.Bvh(vectors(low), vectors(high[:2]))
+    with pytest.raises(ValueError, match="the leaf size is from 1 to 255, got 0"):
+        built(low, high, leaf_size=0)
+    with pytest.raises(ValueError, match="there is no constructor 'best': sah, median, lbvh, cubql"):
+        built(low, high, constructor="best")
+    with pytest.raises(RuntimeError, match="Grouped BVHs"):
+        built(low, high, constructor="cubql", groups=tg.zeros(3, dtype=int))
