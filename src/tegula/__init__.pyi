@@ -113,6 +113,8 @@ from tegula.signature import Dtypes as Dtypes
 from tegula.signature import Extent as Extent
 from tegula.signature import Extents as Extents
 from tegula.spatial import Bvh as Bvh
+from tegula.spatial import HashGrid as HashGrid
+from tegula.spatial import HashGridQuery as HashGridQuery
 from tegula.torch import dtype_from_torch as dtype_from_torch
 from tegula.torch import dtype_to_torch as dtype_to_torch
 from tegula.torch import from_torch as from_torch
@@ -1102,6 +1104,28 @@ def clamp(x: Any, low: Any, high: Any) -> Any:
         goes to `x` inside the range, to a limit outside; half to each of two equal operands.
     """
 
+def closest_point_edge_edge(p1: Any, q1: Any, p2: Any, q2: Any, epsilon: Any) -> Any:
+    """The points of two edges (line segments) that are closest to each other, and their distance.
+
+    Of parallel edges that are equally far apart along a stretch, one pair of points is chosen.
+
+    Parameters:
+        p1, q1, p2, q2: the ends of the first and of the second edge, vectors (3,) of floats of one dtype.
+        epsilon: a scalar of that dtype: an edge whose squared length is at most this is the point at its start.
+    Returns:
+        a vector (3,): (s, t, d), with s and t from 0 to 1: the points p1 + s * (q1 - p1) and p2 + t * (q2 - p2),
+        and their distance d.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        out-of-range: a literal does not fit its dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        of s, t and d for the ends, where s or t is 0 or 1 with it constant; of d at distance 0 it is 0. If the
+        angle between the edges is below 0.001, s counts as constant. 0 for `epsilon`.
+    Source:
+        Ericson, Real-Time Collision Detection, 2005, section 5.1.9.
+    """
+
 def clz(x: Any) -> Any:
     """The number of zero bits above the highest set bit of x; all bits where x is 0.
 
@@ -1736,6 +1760,59 @@ def group_size() -> Any:
         none: it is a constant.
     """
 
+def hash_grid_point_id(id: Any, index: Any) -> Any:
+    """The number of a point of a hash grid by its place in the order of the cells.
+
+    Threads that take points in this order work on neighbouring ones.
+
+    Parameters:
+        id: the hash grid, or its id.
+        index: an int32, the place, from 0 to the number of points - 1.
+    Returns:
+        an int32; -1 outside of the points.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def hash_grid_query(id: Any, point: Any, max_dist: Any, group: Any = None) -> Any:
+    """A query for the points of a hash grid in the cells that a box around a point overlaps.
+
+    The points within the distance are among them, each once, whatever the cells are folded onto; others are too, so
+    that the caller compares distances. A coordinate that is NaN counts as 0. Loops go over queries: `for i in query`.
+
+    Parameters:
+        id: the hash grid, or its id.
+        point: a vec3, vec3h or vec3d, as the points of the grid.
+        max_dist: a scalar, half the width of the box, converted to the dtype of the points. Nothing is found if it
+            is negative.
+        group: an int32: only points of this group are found, if the grid was built with groups.
+    Returns:
+        a HashGridQuery.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def hash_grid_query_next(query: Any, index: Any) -> Any:
+    """Move a query of a hash grid to the next point. The points follow by cells, in a cell by group and number.
+
+    Parameters:
+        query: a variable that holds a HashGridQuery; it changes.
+        index: a variable that holds an int32: the number of the point that is found; it stays when none is left.
+    Returns:
+        whether there was another point.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
 def hypot(x: Any, y: Any) -> Any:
     """The length of the hypotenuse, sqrt(x**2 + y**2), without overflow on the way; inf if either is infinite.
 
@@ -1769,6 +1846,26 @@ def identity(n: Any, dtype: Any = ...) -> Any:
         type-mismatch: `n` is below 1 or above 32, or `dtype` is no scalar type.
     Gradient:
         none: it is a constant.
+    """
+
+def intersect_tri_tri(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> Any:
+    """Whether two triangles have a common point; a common edge or vertex counts, also of triangles in one plane.
+
+    A triangle without area is its longest edge, or a point. Triangles with a NaN have no points. Where
+    the distance or the overlap is near 0, rounding errors may decide; a float64 is more precise.
+
+    Parameters:
+        v0, v1, v2: the vertices of the first triangle, vectors (3,) of floats.
+        u0, u1, u2: those of the second one, of the same dtype.
+    Returns:
+        an int32: 1 if the triangles intersect, else 0.
+    Raises:
+        mixed-scalar-types: the arguments have not one dtype.
+        shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
+    Gradient:
+        none: integers have no gradient.
+    Source:
+        Gottschalk, Lin and Manocha, OBBTree, SIGGRAPH 1996: separating axes.
     """
 
 def inverse(a: Any) -> Any:

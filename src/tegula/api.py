@@ -137,7 +137,7 @@ LAZY = {
         "tegula.runtime.modules",
     ),
     "ScopedTimer": "tegula.runtime.scoped_timer",
-    "Bvh": "tegula.spatial",
+    **dict.fromkeys(("Bvh", "HashGrid", "HashGridQuery"), "tegula.spatial"),
     "map": "tegula.runtime.mapping",
     "over_batches": "tegula.runtime.over_batches",
     **dict.fromkeys(

@@ -289,7 +289,7 @@ class _InOut:
             return InOutPattern(tile)
         known = is_element(item) or isinstance(item, ElementPattern | StructType)
         if item is not Any and not known and item not in (float, int, bool):
-            raise TypeError(f"InOut takes a tile, or a scalar, vector or matrix type, got {item!r}")
+            raise TypeError(f"InOut takes a tile, or a scalar, vector, matrix or struct type, got {item!r}")
         return InOutElement(item)
 
 

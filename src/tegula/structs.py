@@ -70,6 +70,10 @@ class StructType(Compound):
         module: the module that defines the class.
         qualname: the name of the class in its module, with those of classes around it; its name by default.
         doc: the docstring of the class.
+        advance: for a query of the library, over whose results loops go, the function of the library that finds the
+            next one.
+        spans: for a query that finds ranges of results, the functions that go to the next range, `item` to `end`, and
+            that give a result of it; "" if there are none.
     Raises:
         TypeError: a field has the name of something that all values have, as `assign`.
     """
@@ -81,8 +85,11 @@ class StructType(Compound):
         module: str = "",
         qualname: str = "",
         doc: str | None = None,
+        advance: str = "",
+        spans: tuple[str, str] = ("", ""),
     ) -> None:
         self.name = self.__name__ = name
+        self.advance, self.spans = advance, spans
         self.__qualname__ = qualname or name
         self.__module__ = module
         self.__doc__ = doc

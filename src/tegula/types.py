@@ -48,6 +48,11 @@ class DType:
         return self.name
 
     @property
+    def __name__(self) -> str:
+        """The name, as that of a class."""
+        return self.name
+
+    @property
     def notation(self) -> str:
         """The type in the text of the IR."""
         return self.name

@@ -36,15 +36,17 @@ from compat.outcomes import PASSED, SKIPPED, Outcome
 EXAMPLES = "examples"
 WORKERS, LIMIT, LIMIT_OF_FILE = 2, 300.0, 7200.0
 
+ELSEWHERE = {"hash_grid": "geometry", "closest_point_edge_edge": "", "intersect": ""}
+"""Test files outside the folder of tiles, with their folders."""
 LONGEST_CAUSE = 160
 PLACE = re.compile(r"^(\S+\.py:\d+:\d+: )?error\[[a-z-]+\]: ")
 """The beginning of an error's text, which repeats its class's name, and whose files and lines differ."""
 
 
 def files(root: Path) -> list[str]:
-    """The test files, without `test_`; the examples are one more."""
+    """The test files, without `test_`: those of tiles, and others; the examples are one more."""
     found = root.joinpath(PACKAGE, "tests", "tile").glob("test_*.py")
-    return [*sorted(path.stem.removeprefix("test_") for path in found), EXAMPLES]
+    return [*sorted(path.stem.removeprefix("test_") for path in found), *ELSEWHERE, EXAMPLES]
 
 
 def tests_of(file: str, root: Path, made: Path) -> Iterator[tuple[str, unittest.TestCase]]:
@@ -53,7 +55,8 @@ def tests_of(file: str, root: Path, made: Path) -> Iterator[tuple[str, unittest.
         for example in examples(root):
             yield f"{file}::{example.name}", test_case(example, made)
         return
-    module = import_module(f"{PACKAGE}.tests.tile.test_{file}")
+    folder = ELSEWHERE.get(file, "tile")
+    module = import_module(".".join(filter(None, (PACKAGE, "tests", folder, f"test_{file}"))))
     for suite in unittest.defaultTestLoader.loadTestsFromModule(module):
         assert isinstance(suite, unittest.TestSuite)
         for test in suite:

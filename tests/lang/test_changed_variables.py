@@ -26,7 +26,7 @@ def test_draws_that_may_not_be_made_are_refused(statement: str) -> None:
 
 
 @tg.kernel
-def rounds(out: tg.array2d[int]):
+def iterations(out: tg.array2d[int]):
     i = tg.tid()
     state = tg.rand_init(7, i)
     odd = 0
@@ -42,7 +42,7 @@ def rounds(out: tg.array2d[int]):
 @pytest.mark.machine_code
 def test_conditions_of_loops_may_change_variables() -> None:
     out = tg.zeros((8, 2), dtype=int)
-    tg.launch(rounds, 8, outputs=[out])
+    tg.launch(iterations, 8, outputs=[out])
     for i, found in enumerate(out.numpy().tolist()):
         state = [tg.rand_init(7, i)]
 
@@ -64,6 +64,45 @@ def test_conditions_of_loops_may_change_variables() -> None:
 def pcg(b: int) -> Any:
     c = ((b >> ((b >> 28) + 4)) ^ b) * 277803737 & 0xFFFFFFFF
     return np.uint32((c >> 22) ^ c)
+
+
+@tg.struct
+class Walk:
+    at: int
+    end: int
+
+
+@tg.func
+def square(walk: tg.InOut[Walk], found: tg.InOut[int]):
+    more = walk.at < walk.end
+    if more:
+        found = walk.at * walk.at
+        walk.at += 1
+    return more
+
+
+@tg.kernel
+def sums_of_squares(ends: tg.array[int], sums: tg.array[int], last: tg.array2d[int]):
+    i = tg.tid()
+    walk, found, total = Walk(0, ends[i]), -1, 0
+    while square(walk, found):
+        if found == 9:
+            continue
+        if found > 40:
+            break
+        total += found
+    sums[i], last[i, 0], last[i, 1] = total, found, walk.at
+
+
+@pytest.mark.machine_code
+def test_a_condition_changes_variables_once_an_iteration() -> None:
+    """A struct and a number, also before `continue` and `break`, and when the condition is false."""
+    ends = np.arange(12)
+    sums, last = tg.zeros(12, dtype=int), tg.zeros((12, 2), dtype=int)
+    tg.launch(sums_of_squares, 12, [tg.array(ends, dtype=int)], [sums, last])
+    squares = [[k * k for k in range(min(n, 8))] for n in ends]
+    assert sums.numpy().tolist() == [sum(x for x in s if x != 9 and x < 40) for s in squares]
+    assert last.numpy().tolist() == [[s[-1] if s else -1, len(s)] for s in squares]
 
 
 def test_state_of_an_enclosing_function_is_refused() -> None:

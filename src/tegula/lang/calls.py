@@ -428,7 +428,7 @@ class Calls(TracerState):
             return self._componentwise(f, args, node)
         self._check_one_dtype(f, args)
         narrow = f.in_float32 and next(filter(None, map(self._narrow, args)), None)
-        if narrow:
+        if narrow and not takes(f, narrow):
             return self._in_float32(f, args, narrow, node)
         chosen, ordered = apply_constants(self.captures, *self._overload(f, args, kwargs, node))
         rule = derivative(self, f, chosen) if self.keeps_calls else None
@@ -761,6 +761,12 @@ def _shown(p: inspect.Parameter) -> str:
 def of_numbers(f: FuncDef) -> bool:
     """Whether all parameters of a function are scalars of given types."""
     return all(isinstance(p.annotation, DType) for each in f.definitions for p in each.definition.parameters)
+
+
+def takes(f: FuncDef, dtype: DType) -> bool:
+    """Whether an overload of a function has a parameter of a dtype."""
+    declared = (p.annotation for each in f.definitions for p in each.definition.parameters)
+    return any(is_element(t) and scalar_of(t) == dtype for t in declared)
 
 
 def is_compound(x: Any) -> bool:

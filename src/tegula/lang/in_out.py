@@ -2,7 +2,8 @@
 
 A call binds the variable that is passed anew, as an assignment does: to the value that the parameter has at the end of
 the function. Loops and branches ask beforehand which names a statement binds, so that such calls are found before a
-function is traced. What is passed and is no variable is not changed."""
+function is traced. What is passed and is no variable is not changed. A loop whose condition has such a call becomes one
+that begins each iteration by testing the condition: the call is then in the body, where names are bound."""
 
 from __future__ import annotations
 

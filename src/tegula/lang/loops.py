@@ -17,6 +17,7 @@ from tegula.lang.capture import Builtin, check_unrolled
 from tegula.lang.expressions import speculable
 from tegula.lang.flow import bindings
 from tegula.lang.in_out import test_in_body, unsure
+from tegula.lang.iteration import leaves_loop, while_next
 from tegula.lang.joins import conflict, is_object, same_static
 from tegula.lang.state import (
     BREAK,
@@ -41,7 +42,7 @@ from tegula.ops.builder import LITERALS
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import Assert
 from tegula.ops.scalar import Select
-from tegula.ops.structs import Columns, alike, leaves, rebuilt
+from tegula.ops.structs import Columns, StructValue, alike, leaves, rebuilt
 from tegula.types import DTYPES, BufType, DType, TileType, Type, bool_, int32
 
 ELSE = "write it after the loop; where the loop may break, under an if"
@@ -134,12 +135,33 @@ class Loops(Branches):
             self._for_range(node, call, function.name)
             return
         items = self.items(self.expr(node.iter))
+        if isinstance(items, StructValue) and items.struct.advance:
+            self._through(node, items)
+            return
         if not isinstance(items, tuple):
-            help = "loop over range(...), a tuple, or a vector or matrix"
+            help = "loop over range(...), a tuple, a query, or a vector or matrix"
             raise E.TypeMismatch(
                 self.location(node.iter), help=help, what=f"cannot loop over {describe_type(items)}"
             )
         self._unrolled(node, items)
+
+    def _through(self, node: ast.For, query: StructValue) -> None:
+        """Trace a loop over what a query finds: a `while` loop that asks for the next result; for a query of ranges of
+        results one that asks for the next range, with a loop over that, unless the body leaves the loop."""
+        place = f"{node.lineno}:{node.col_offset}"
+        span, at = query.struct.spans
+        in_ranges = span != "" and not leaves_loop(node.body)
+        functions = (span, at) if in_ranges else (query.struct.advance, "")
+        hidden: dict[str, Any] = {
+            f"%{k} {place}": self.library[name] for k, name in enumerate(functions) if name
+        }
+        hidden |= {f"%range {place}": Builtin("range"), f"%query {place}": query}
+        hidden[f"%item {place}"] = self.builder.const(0, int32)
+        loop = while_next([*hidden], node, in_ranges)
+        self.frame.names.update(hidden)
+        self.trace_while(loop)
+        for name in hidden:
+            self.frame.names.pop(name, None)
 
     def _for_range(self, node: ast.For, call: ast.Call, kind: str) -> None:
         if kind == "persistent_tiles":

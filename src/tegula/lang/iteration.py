@@ -1,0 +1,57 @@
+"""Loops over what a query finds, as loops that ask it for the next result, or for the next range of results."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from tegula.lang.flow import CHANGED
+
+
+def while_next(names: Sequence[str], node: ast.For, in_ranges: bool) -> ast.While:
+    """The loop `for target in query: body` as a `while` loop. `names`: of the function that finds the next result, or
+    of those that find the next range and a result of it, then of `range`, of the query and of a number."""
+    *functions, counting, query, item = names
+    asked = [_read(query)] if in_ranges else [_read(query), _read(item)]
+    ends = ast.If(ast.UnaryOp(ast.Not(), ast.Call(_read(functions[0]), asked, [])), [ast.Break()], [])
+    setattr(ends, CHANGED, tuple(x.id for x in asked))
+    body: list[ast.stmt]
+    if in_ranges:
+        limits: list[ast.expr] = [ast.Attribute(_read(query), field, ast.Load()) for field in ("item", "end")]
+        found = ast.Assign([node.target], ast.Call(_read(functions[1]), [_read(query), _read(item)], []))
+        through = ast.Call(_read(counting), limits, [])
+        body = [ast.For(ast.Name(item, ast.Store()), through, [found, *node.body], [])]
+        new: list[ast.stmt] = [ends, found, *body]
+    else:
+        found = ast.Assign([node.target], _read(item))
+        body = [found, *node.body]
+        new = [ends, found]
+    loop = ast.While(ast.Constant(True), [ends, *body], [])
+    for part in (*new, loop):
+        _place(part, node.iter, {*node.body})
+    return ast.copy_location(loop, node)
+
+
+def leaves_loop(body: Sequence[ast.stmt]) -> bool:
+    """Whether the body of a loop has a `break` of that loop."""
+    for statement in body:
+        if isinstance(statement, ast.Break):
+            return True
+        inner = isinstance(statement, ast.For | ast.While | ast.FunctionDef)
+        if not inner and any(leaves_loop(getattr(statement, field, ())) for field in ("body", "orelse")):
+            return True
+    return False
+
+
+def _read(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _place(node: ast.AST, at: ast.expr, kept: set[ast.stmt]) -> None:
+    """Give a new node and those in it the location of another one; those that are `kept` have their own."""
+    if node in kept:
+        return
+    if not hasattr(node, "lineno"):
+        ast.copy_location(node, at)
+    for child in ast.iter_child_nodes(node):
+        _place(child, at, kept)

@@ -1,0 +1,260 @@
+"""Hash grids on the host."""
+
+from __future__ import annotations
+
+import math
+from struct import Struct
+from typing import Any
+
+import tegula as tg
+from tegula.handles import HASH_GRID as KIND
+from tegula.handles import HOST, SLOTS_IN_USE, clear_entry, set_entry
+from tegula.lang.annotations import GENERIC
+from tegula.runtime.array import array
+from tegula.runtime.device import Device, get_device
+from tegula.spatial.sort_cells import SortMemory, sort_by_key
+from tegula.stdlib.geometry.hash_grids import HASH_GRID, HASH_GRID_QUERY
+from tegula.structs import Struct as StructOfKernels
+from tegula.types import VecType, element_type, float16, float32, float64, int32
+
+_DOUBLE = Struct("<d")
+COORDINATES = (float16, float32, float64)
+MOST_CELLS = (1 << 31) - 1
+CELLS = 512
+"""The number of cells of which one thread finds the first points."""
+
+
+@tg.kernel
+def number_cells(
+    points, scale: tg.float64, x: int, y: int, z: int, keys: tg.array1d[tg.uint32], ids: tg.array1d[int]
+):
+    """Write the cell and the number of each point."""
+    i = tg.tid()
+    p = points[i]
+    keys[i] = tg.uint32(tg._hash_grid_cell(p, scale, x, y, z))
+    ids[i] = i
+
+
+@tg.kernel
+def number_groups(
+    points,
+    groups: tg.array1d[int],
+    scale: tg.float64,
+    x: int,
+    y: int,
+    z: int,
+    keys: tg.array1d[tg.uint64],
+    ids: tg.array1d[int],
+):
+    """Write the cell and the group of each point as one key, and its number."""
+    i = tg.tid()
+    p = points[i]
+    group = tg.uint64(tg.bitcast(groups[i], tg.uint32) ^ (tg.uint32(1) << 31))
+    keys[i] = (tg.uint64(tg._hash_grid_cell(p, scale, x, y, z)) << 32) | group
+    ids[i] = i
+
+
+@tg.kernel
+def split_keys(keys: tg.array1d[tg.uint64], cells: tg.array1d[tg.uint32], groups: tg.array1d[int]):
+    """Write the cells and the groups of sorted keys."""
+    i = tg.tid()
+    cells[i] = tg.uint32(keys[i] >> 32)
+    groups[i] = tg.bitcast(tg.uint32(keys[i]) ^ (tg.uint32(1) << 31), tg.int32)
+
+
+@tg.kernel
+def find_starts(cells: tg.array1d[tg.uint32], count: int, last: int, starts: tg.array1d[int]):
+    """Write for cells, and for the one after the last, how many points lie in cells before. Each step to the next cell
+    is searched for by doubling steps, so that many points of one cell cost little."""
+    first = tg.tid() * CELLS
+    low, high = 0, count
+    while low < high:
+        middle = low + (high - low) // 2
+        if cells[middle] < tg.uint32(first):
+            low = middle + 1
+        else:
+            high = middle
+    at = low
+    for cell in range(first, tg.min(first + CELLS, last + 1)):
+        step = 1
+        low = at
+        while at < count and cells[at] < tg.uint32(cell):
+            low = at + 1
+            at = tg.min(at + step, count)
+            step = 2 * step
+        high = at
+        while low < high:
+            middle = low + (high - low) // 2
+            if cells[middle] < tg.uint32(cell):
+                low = middle + 1
+            else:
+                high = middle
+        at = high
+        starts[cell] = at
+
+
+class HashGrid:
+    """A grid of cells in which kernels find the points around a point.
+
+    The grid has no end: cell (x, y, z) is folded onto cell (x % dim_x, y % dim_y, z % dim_z) of memory. Kernels take it
+    as an argument annotated `tg.HashGrid`, or its `id`, a uint64.
+
+    Parameters:
+        dim_x, dim_y, dim_z: the number of cells in memory along each axis.
+        device: where it lives; the current device by default.
+        dtype: the dtype of coordinates: float32 (the default), float16 or float64.
+    Raises:
+        TypeError: a number of cells is no integer, or the dtype is another one.
+        RuntimeError: a number of cells is not positive, or there are 2**31 cells or more.
+        launch: there is no such device.
+    """
+
+    def __init__(
+        self, dim_x: int, dim_y: int, dim_z: int, device: Device | str | None = None, dtype: Any = None
+    ) -> None:
+        self.dims = tuple(_dimension(n) for n in (dim_x, dim_y, dim_z))
+        cells = math.prod(self.dims)
+        if cells > MOST_CELLS:
+            raise RuntimeError(
+                f"Hash grid cell count exceeds supported limit: {cells} cells, {MOST_CELLS} are possible"
+            )
+        self.dtype = float32 if dtype is None else element_type(dtype)
+        if self.dtype not in COORDINATES:
+            raise TypeError(
+                f"the coordinates of a hash grid are float16, float32 or float64, not {self.dtype}"
+            )
+        self.device = get_device(device)
+        self._memory: SortMemory | None = None
+        self._starts: array | None = None
+        self._groups: array | None = None
+        self._count, self._grouped, self._scale = 0, False, 0.0
+        self.id = SLOTS_IN_USE.take(KIND, 0)
+        self._publish()
+
+    def __del__(self) -> None:
+        id = getattr(self, "id", None)
+        if id is not None:
+            clear_entry(HOST, id)
+            SLOTS_IN_USE.give_back(id)
+
+    def build(self, points: array, radius: float, groups: array | None = None) -> None:
+        """Sort points into cells. Kernels find them until the next build; the points themselves are not kept.
+
+        Parameters:
+            points: an array of vec3 (vec3h, vec3d) on the device of the grid, of any shape.
+            radius: the width of a cell, positive; about the distance of queries.
+            groups: an array of int32 with as many elements, the groups of the points; queries may look into one.
+        Raises:
+            TypeError: the points have another dtype.
+            ValueError: `radius` is not positive and finite.
+            RuntimeError: an array is on another device, or the groups are no int32 or not as many as the points.
+        """
+        self._check(points, radius, groups)
+        flat = points.reshape(-1) if points.ndim > 1 and points.is_contiguous else points.flatten()
+        count = flat.size
+        self._scale = 1.0 / float(radius)
+        self._count, self._grouped = count, groups is not None
+        self.reserve(count, with_groups=groups is not None)
+        assert self._memory is not None and self._starts is not None
+        m, cells = self._memory, math.prod(self.dims)
+        bits = max(cells - 1, 1).bit_length()
+        if count and groups is None:
+            self._launch(number_cells, count, [flat, self._scale, *self.dims, m.keys, m.values])
+            sort_by_key(m, m.keys, m.other_keys, count, 0, bits)
+        elif count:
+            assert groups is not None and self._groups is not None
+            args = [flat, groups.flatten(), self._scale, *self.dims, m.wide_keys, m.values]
+            self._launch(number_groups, count, args)
+            sort_by_key(m, m.wide_keys, m.other_wide_keys, count, 0, 32 + bits)
+            self._launch(split_keys, count, [m.wide_keys, m.keys, self._groups])
+        self._launch(find_starts, cells // CELLS + 1, [m.keys, count, cells, self._starts])
+        self._publish()
+
+    def reserve(self, num_points: int, with_groups: bool = False) -> None:
+        """Make room, so that builds with at most so many points take no memory.
+
+        Parameters:
+            num_points: the number of points.
+            with_groups: whether there is room for groups too.
+        Raises:
+            ValueError: `num_points` is negative.
+        """
+        if num_points < 0:
+            raise ValueError(f"a hash grid cannot have {num_points} points")
+        room = max(num_points, 1)
+        if self._memory is None or self._memory.room < room:
+            self._memory, self._groups = SortMemory(room, self.device), None
+        if with_groups and self._groups is None:
+            self._memory.widen()
+            self._groups = tg.empty(self._memory.room, int32, self.device)
+        if self._starts is None:
+            self._starts = tg.zeros(math.prod(self.dims) + 1, int32, self.device)
+        self._publish()
+
+    def in_kernels(self) -> StructOfKernels:
+        """The value that kernels get for an argument of this type.
+
+        Returns:
+            a struct of numbers and addresses, which is valid while the grid exists and until it is built again.
+        Raises:
+            nothing.
+        """
+        made = HASH_GRID()
+        made.count, made.bits, made.grouped = self._count, self.dtype.bits, int(self._grouped)
+        made.dim_x, made.dim_y, made.dim_z = self.dims
+        made.scale = self._scale
+        if self._memory is not None and self._starts is not None:
+            made.starts, made.ids = self._starts.ptr, self._memory.values.ptr
+            made.groups = 0 if self._groups is None else self._groups.ptr
+        return made
+
+    def _publish(self) -> None:
+        """Write the entry of the table."""
+        found = self.in_kernels()
+        numbers = (getattr(found, name) for name in HASH_GRID.fields)
+        words = [int.from_bytes(_DOUBLE.pack(x), "little") if isinstance(x, float) else x for x in numbers]
+        if self.device.is_cpu:
+            set_entry(HOST, self.id, words)
+
+    def _check(self, points: array, radius: float, groups: array | None) -> None:
+        wanted = VecType(3, self.dtype)
+        if points.dtype != wanted:
+            raise TypeError(f"the points of this hash grid are {wanted}, got {points.dtype}")
+        if not 0.0 < float(radius) < math.inf:
+            raise ValueError(f"the width of a cell must be positive, got {radius}")
+        if points.device != self.device:
+            raise RuntimeError(f"points must live on the same device as this hash grid, {self.device}")
+        if groups is None:
+            return
+        if groups.dtype != int32:
+            raise RuntimeError(f"groups should be an array of int32, got {groups.dtype}")
+        if groups.device != self.device:
+            raise RuntimeError(f"groups must live on the same device as this hash grid, {self.device}")
+        if groups.size != points.size:
+            raise RuntimeError(
+                f"groups must have as many elements as points, {points.size}, got {groups.size}"
+            )
+
+    def _launch(self, kernel: Any, dim: int, inputs: list[Any]) -> None:
+        tg.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_tape=False)
+
+
+class HashGridQuery:
+    """The state of a query of a hash grid, as an annotation of a function's parameter; also `HashGridQuery[dtype]`."""
+
+    def __class_getitem__(cls, dtype: Any) -> type[HashGridQuery]:
+        if element_type(dtype) not in COORDINATES:
+            raise TypeError(f"hash grids have coordinates of float16, float32 or float64, not {dtype}")
+        return cls
+
+
+setattr(HashGrid, GENERIC, HASH_GRID)
+setattr(HashGridQuery, GENERIC, HASH_GRID_QUERY)
+
+
+def _dimension(n: Any) -> int:
+    if isinstance(n, bool) or not hasattr(n, "__index__"):
+        raise TypeError(f"Hash grid dimensions must be integers, got {n!r}")
+    if n.__index__() < 1:
+        raise RuntimeError(f"Hash grid dimensions must be positive, got {n}")
+    return n.__index__()

@@ -1,0 +1,293 @@
+"""Queries of hash grids: points by the cells of a grid without end, whose cells are folded onto a box of cells.
+
+The points lie in the order of the cells, row by row along x, so that neighbouring cells of a row are one range. A query
+goes through the rows that a box around its point overlaps; a row that is folded is two ranges."""
+
+from __future__ import annotations
+
+from tegula.ops.documented import Family
+from tegula.signature import InOut
+from tegula.stdlib.registry import tg, whole
+from tegula.structs import StructType
+from tegula.types import VecType, bool_, float16, float32, float64, int32, uint64
+
+HASH_GRID_KIND = 3
+HASH_GRID = StructType(
+    "HashGrid",
+    {
+        "count": int32,
+        "dim_x": int32,
+        "dim_y": int32,
+        "dim_z": int32,
+        "bits": int32,
+        "grouped": int32,
+        "scale": float64,
+        "starts": uint64,
+        "ids": uint64,
+        "groups": uint64,
+    },
+    __name__,
+    "HASH_GRID",
+)
+"""A grid as kernels know it: the number of points and of cells along the axes, the bits of a coordinate, whether points
+have groups, the inverse of a cell's width, and the addresses of int32: the first point of each cell (and the end of the
+last one), the number of each point, and its group."""
+HASH_GRID_QUERY = StructType(
+    "HashGridQuery",
+    {
+        "starts": uint64,
+        "ids": uint64,
+        "groups": uint64,
+        "dim_x": int32,
+        "dim_y": int32,
+        "dim_z": int32,
+        "from_x": int32,
+        "from_y": int32,
+        "from_z": int32,
+        "count_x": int32,
+        "count_y": int32,
+        "count_z": int32,
+        "x": int32,
+        "y": int32,
+        "z": int32,
+        "item": int32,
+        "end": int32,
+        "group": int32,
+        "grouped": bool_,
+    },
+    __name__,
+    "HASH_GRID_QUERY",
+    advance="hash_grid_query_next",
+    spans=("_next_span", "_point_at"),
+)
+"""The state of a query: along each axis the first cell and the number of cells, the cells that are next, what is left
+of a range, and the group that is looked for if `grouped`."""
+FURTHEST = 2.0**52
+"""Cells further away than this are one cell."""
+VEC3H, VEC3, VEC3D = (VecType(3, t) for t in (float16, float32, float64))
+HASH_GRIDS = Family(
+    {"Gradient": "none: what is found has no derivative."},
+    {
+        "type-mismatch": "an argument is of another type",
+        "assertion": "the id is not that of a hash grid that exists, or its coordinates have another dtype",
+    },
+)
+
+
+@whole()
+def _grid(id: uint64):
+    """The grid of an id; one without points if there is none."""
+    entry = tg._entry(id, HASH_GRID_KIND)
+    return HASH_GRID(
+        tg._element_at(entry, int32),
+        tg._element_at(entry + 8, int32),
+        tg._element_at(entry + 16, int32),
+        tg._element_at(entry + 24, int32),
+        tg._element_at(entry + 32, int32),
+        tg._element_at(entry + 40, int32),
+        tg._element_at(entry + 48, float64),
+        tg._element_at(entry + 56, uint64),
+        tg._element_at(entry + 64, uint64),
+        tg._element_at(entry + 72, uint64),
+    )
+
+
+@whole()
+def _grid(id: HASH_GRID):
+    """The grid of a typed argument."""
+    return id
+
+
+@whole()
+def _cell_along(x, scale: float64):
+    """The cell of a coordinate along an axis, an integral float64: 0 for NaN, the furthest ones for infinities."""
+    cell = tg.floor(tg.float64(x * type(x)(scale)))
+    return tg.where(tg.isnan(cell), tg.float64(0.0), tg.clamp(cell, -FURTHEST, FURTHEST))
+
+
+@whole()
+def _folded(cell: float64, dim: int32):
+    """The cell of the box onto which a cell is folded, from 0 to dim - 1."""
+    n = tg.float64(dim)
+    rest = tg.fma(-n, tg.floor(cell / n), cell)
+    return tg.int32(tg.where(rest < 0.0, rest + n, tg.where(rest >= n, rest - n, rest)))
+
+
+@whole()
+def _hash_grid_cell(point, scale: float64, dim_x: int32, dim_y: int32, dim_z: int32):
+    """The number of the cell of a point."""
+    x = tg._folded(tg._cell_along(point[0], scale), dim_x)
+    y = tg._folded(tg._cell_along(point[1], scale), dim_y)
+    z = tg._folded(tg._cell_along(point[2], scale), dim_z)
+    return (z * dim_y + y) * dim_x + x
+
+
+@whole()
+def _cells_around(x, distance, scale: float64, dim: int32, unit, largest):
+    """Along an axis the first cell that a query overlaps, folded, and the number of cells. The ends of the interval are
+    moved out by more than the rounding errors of distances: `unit` is that of the dtype."""
+    beyond = tg.min((tg.abs(x) + 8.0 * tg.abs(distance)) * unit, largest)
+    first = tg._cell_along(x - distance - beyond, scale)
+    last = tg._cell_along(x + distance + beyond, scale)
+    count = tg.min(last - first + 1.0, tg.float64(dim))
+    return tg._folded(first, dim), tg.int32(tg.max(count, tg.float64(0.0)))
+
+
+@whole()
+def _hash_grid_started(
+    grid: HASH_GRID, point, distance, unit, largest, bits: int32, group: int32, grouped: bool_
+):
+    """A query that has not found anything yet."""
+    assert grid.bits == bits or grid.bits == 0, "the coordinates of this hash grid have another dtype"
+    query = HASH_GRID_QUERY()
+    query.starts, query.ids, query.groups = grid.starts, grid.ids, grid.groups
+    query.dim_x, query.dim_y, query.dim_z = grid.dim_x, grid.dim_y, grid.dim_z
+    query.group, query.grouped = group, grouped and grid.grouped != 0
+    x, y, z = point[0], point[1], point[2]
+    if grid.count > 0 and grid.bits == bits:
+        query.from_x, query.count_x = tg._cells_around(x, distance, grid.scale, grid.dim_x, unit, largest)
+        query.from_y, query.count_y = tg._cells_around(y, distance, grid.scale, grid.dim_y, unit, largest)
+        query.from_z, query.count_z = tg._cells_around(z, distance, grid.scale, grid.dim_z, unit, largest)
+        if query.count_x == 0 or query.count_y == 0:
+            query.count_z = 0
+    return query
+
+
+@whole(HASH_GRIDS)
+def hash_grid_query(id, point: VEC3, max_dist):
+    """A query for the points of a hash grid in the cells that a box around a point overlaps.
+
+    The points within the distance are among them, each once, whatever the cells are folded onto; others are too, so
+    that the caller compares distances. A coordinate that is NaN counts as 0. Loops go over queries: `for i in query`.
+
+    Parameters:
+        id: the hash grid, or its id.
+        point: a vec3, vec3h or vec3d, as the points of the grid.
+        max_dist: a scalar, half the width of the box, converted to the dtype of the points. Nothing is found if it is
+            negative.
+        group: an int32: only points of this group are found, if the grid was built with groups.
+    Returns:
+        a HashGridQuery.
+    """
+    return tg._hash_grid_started(tg._grid(id), point, tg.float32(max_dist), 2.0**-23, 3.4e38, 32, 0, False)
+
+
+@whole()
+def hash_grid_query(id, point: VEC3, max_dist, group: int32):  # noqa: F811
+    """A query for the points of a group."""
+    return tg._hash_grid_started(tg._grid(id), point, tg.float32(max_dist), 2.0**-23, 3.4e38, 32, group, True)
+
+
+@whole()
+def hash_grid_query(id, point: VEC3D, max_dist):  # noqa: F811
+    """A query with coordinates of float64."""
+    unit, largest = tg.float64(2.0**-52), tg.float64(1.7e308)
+    return tg._hash_grid_started(tg._grid(id), point, tg.float64(max_dist), unit, largest, 64, 0, False)
+
+
+@whole()
+def hash_grid_query(id, point: VEC3D, max_dist, group: int32):  # noqa: F811
+    """A query with coordinates of float64, for the points of a group."""
+    unit, largest = tg.float64(2.0**-52), tg.float64(1.7e308)
+    return tg._hash_grid_started(tg._grid(id), point, tg.float64(max_dist), unit, largest, 64, group, True)
+
+
+@whole()
+def hash_grid_query(id, point: VEC3H, max_dist):  # noqa: F811
+    """A query with coordinates of float16, which are computed in float32."""
+    wide = VEC3(tg.float32(point[0]), tg.float32(point[1]), tg.float32(point[2]))
+    return tg._hash_grid_started(tg._grid(id), wide, tg.float32(max_dist), 2.0**-10, 3.4e38, 16, 0, False)
+
+
+@whole()
+def hash_grid_query(id, point: VEC3H, max_dist, group: int32):  # noqa: F811
+    """A query with coordinates of float16, for the points of a group."""
+    wide = VEC3(tg.float32(point[0]), tg.float32(point[1]), tg.float32(point[2]))
+    return tg._hash_grid_started(tg._grid(id), wide, tg.float32(max_dist), 2.0**-10, 3.4e38, 16, group, True)
+
+
+@whole(HASH_GRIDS)
+def hash_grid_query_next(query: InOut[HASH_GRID_QUERY], index: InOut[int32]):
+    """Move a query of a hash grid to the next point. The points follow by cells, in a cell by group and number.
+
+    Parameters:
+        query: a variable that holds a HashGridQuery; it changes.
+        index: a variable that holds an int32: the number of the point that is found; it stays when none is left.
+    Returns:
+        whether there was another point.
+    """
+    while query.item >= query.end and query.z < query.count_z:
+        tg._next_cells(query)
+    found, point = query.item < query.end, index
+    if found:
+        point = tg._element_at(query.ids + tg.uint64(query.item) * 4, int32)
+        query.item = query.item + 1
+    index = tg.where(found, point, index)
+    return found
+
+
+@whole()
+def _next_span(query: InOut[HASH_GRID_QUERY]):
+    """Go to the next range of points, which may be empty. Returns whether there was one."""
+    more = query.z < query.count_z
+    if more:
+        tg._next_cells(query)
+    return more
+
+
+@whole()
+def _point_at(query: HASH_GRID_QUERY, item: int32):
+    """The number of a point by its place."""
+    return tg._element_at(query.ids + tg.uint64(item) * 4, int32)
+
+
+@whole()
+def _next_cells(query: InOut[HASH_GRID_QUERY]):
+    """Go to the next cells of a row that are adjacent in memory, or to the next cell if a group is looked for."""
+    x, y, z = query.from_x + query.x, query.from_y + query.y, query.from_z + query.z
+    x = tg.where(x >= query.dim_x, x - query.dim_x, x)
+    y = tg.where(y >= query.dim_y, y - query.dim_y, y)
+    z = tg.where(z >= query.dim_z, z - query.dim_z, z)
+    many = tg.where(query.grouped, 1, tg.min(query.count_x - query.x, query.dim_x - x))
+    at = query.starts + tg.uint64((z * query.dim_y + y) * query.dim_x + x) * 4
+    query.item, query.end = tg._element_at(at, int32), tg._element_at(at + tg.uint64(many) * 4, int32)
+    if query.grouped:
+        query.item = tg._first_of_group(query.groups, query.item, query.end, query.group, False)
+        query.end = tg._first_of_group(query.groups, query.item, query.end, query.group, True)
+    query.x = query.x + many
+    if query.x == query.count_x:
+        query.x, query.y = 0, query.y + 1
+        if query.y == query.count_y:
+            query.y, query.z = 0, query.z + 1
+
+
+@whole()
+def _first_of_group(groups: uint64, low: int32, high: int32, group: int32, after: bool_):
+    """The first of the items low to high - 1, which are in the order of groups, that is in a group, or `after` it."""
+    while low < high:
+        middle = low + (high - low) // 2
+        other = tg._element_at(groups + tg.uint64(middle) * 4, int32)
+        if other < group or (after and other == group):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@whole(HASH_GRIDS)
+def hash_grid_point_id(id, index: int32):
+    """The number of a point of a hash grid by its place in the order of the cells.
+
+    Threads that take points in this order work on neighbouring ones.
+
+    Parameters:
+        id: the hash grid, or its id.
+        index: an int32, the place, from 0 to the number of points - 1.
+    Returns:
+        an int32; -1 outside of the points.
+    """
+    grid = tg._grid(id)
+    found = -1
+    if index >= 0 and index < grid.count:
+        found = tg._element_at(grid.ids + tg.uint64(index) * 4, int32)
+    return found

@@ -1,0 +1,143 @@
+"""Distances of line segments, and intersections of triangles."""
+
+from __future__ import annotations
+
+from tegula.ops.documented import Family
+from tegula.stdlib.patterns import Scalar, Vec3
+from tegula.stdlib.registry import func, tg, whole
+
+PARALLEL = 1e-6
+"""The square of the sine of an angle below which edges count as parallel in gradients."""
+TESTED = Family(
+    {"Gradient": "none: integers have no gradient."},
+    {
+        "mixed-scalar-types": "the arguments have not one dtype",
+        "shape-mismatch": "the shapes of tiles, whose elements are arguments too, do not broadcast",
+    },
+)
+
+
+@func
+def closest_point_edge_edge(p1: Vec3, q1: Vec3, p2: Vec3, q2: Vec3, epsilon: Scalar):
+    """The points of two edges (line segments) that are closest to each other, and their distance.
+
+    Of parallel edges that are equally far apart along a stretch, one pair of points is chosen.
+
+    Parameters:
+        p1, q1, p2, q2: the ends of the first and of the second edge, vectors (3,) of floats of one dtype.
+        epsilon: a scalar of that dtype: an edge whose squared length is at most this is the point at its start.
+    Returns:
+        a vector (3,): (s, t, d), with s and t from 0 to 1: the points p1 + s * (q1 - p1) and p2 + t * (q2 - p2), and
+        their distance d.
+    Gradient:
+        of s, t and d for the ends, where s or t is 0 or 1 with it constant; of d at distance 0 it is 0. If the angle
+        between the edges is below 0.001, s counts as constant. 0 for `epsilon`.
+    Source:
+        Ericson, Real-Time Collision Detection, 2005, section 5.1.9.
+    """
+    d1, d2, r = q1 - p1, q2 - p2, p1 - p2
+    a, e, b = tg.dot(d1, d1), tg.dot(d2, d2), tg.dot(d1, d2)
+    c, f = tg.dot(d1, r), tg.dot(d2, r)
+    is_edge, other_is_edge = a > epsilon, e > epsilon
+    length, other_length = tg.where(is_edge, a, a * 0.0 + 1.0), tg.where(other_is_edge, e, e * 0.0 + 1.0)
+    # By cross products: differences of products of lengths are inexact where edges are nearly parallel.
+    normal = tg.cross(d1, d2)
+    area = tg.dot(normal, normal)
+    both = is_edge & other_is_edge & (area > 0.0)
+    at = tg.dot(tg.cross(d2, r), normal) / tg.where(both, area, length)
+    s = tg.where(both, tg.clamp(at, 0.0, 1.0), a * 0.0)
+    t = tg.where(
+        other_is_edge, tg.clamp(tg.where(is_edge, b * s, b * 0.0) + f, 0.0, e) / other_length, e * 0.0
+    )
+    if is_edge & ((t <= 0.0) | (t >= 1.0) | (not other_is_edge)):
+        s = tg.clamp((tg.where(other_is_edge, b * t, b * 0.0) - c) / length, 0.0, 1.0)
+    apart = r + s * d1 - t * d2
+    return tg.vector(s, t, tg.length(apart))
+
+
+@func
+def _closest_point_edge_edge_adjoint(p1, q1, p2, q2, epsilon, found, g):
+    d1, d2, r = q1 - p1, q2 - p2, p1 - p2
+    s, t = found[0], found[1]
+    a, e, b = tg.dot(d1, d1), tg.dot(d2, d2), tg.dot(d1, d2)
+    w = r + s * d1 - t * d2
+    # The normal equations of the parameters that are not fixed: a s - b t = -d1.r and e t - b s = d2.r.
+    free, other_free = (a > epsilon) & (s > 0.0) & (s < 1.0), (e > epsilon) & (t > 0.0) & (t < 1.0)
+    normal = tg.cross(d1, d2)
+    area = tg.dot(normal, normal)
+    if area <= PARALLEL * a * e and other_free:
+        free = False
+    gs, gt = tg.where(free, g[0], a * 0.0), tg.where(other_free, g[1], e * 0.0)
+    if free and other_free:
+        gs, gt = (e * gs + b * gt) / area, (b * gs + a * gt) / area
+    elif free:
+        gs = gs / a
+    elif other_free:
+        gt = gt / e
+    by_w = gt * d2 - gs * d1
+    unit = tg.where(found[2] > 0.0, g[2] / found[2], g[2] * 0.0)
+    by_d1, by_d2 = s * by_w - gs * w, gt * w - t * by_w
+    by_r = by_w + unit * w
+    by_d1, by_d2 = by_d1 + s * unit * w, by_d2 - t * unit * w
+    return by_r - by_d1, by_d1, -by_r - by_d2, by_d2, 0.0 * epsilon
+
+
+@whole()
+def _apart(axis, v0, v1, v2, u0, u1, u2):
+    """Whether two triangles have no common point along an axis."""
+    a, b, c = tg.dot(axis, v0), tg.dot(axis, v1), tg.dot(axis, v2)
+    x, y, z = tg.dot(axis, u0), tg.dot(axis, u1), tg.dot(axis, u2)
+    below = tg.max(tg.max(a, b), c) < tg.min(tg.min(x, y), z)
+    return below | (tg.max(tg.max(x, y), z) < tg.min(tg.min(a, b), c))
+
+
+@whole()
+def _longest(a, b, c):
+    """The longest of three vectors."""
+    x, y, z = tg.dot(a, a), tg.dot(b, b), tg.dot(c, c)
+    return tg.where((x >= y) & (x >= z), a, tg.where(y >= z, b, c))
+
+
+@whole()
+def _or_else(v, other):
+    """The vector, or another one if it is 0."""
+    return tg.where(tg.dot(v, v) > 0.0, v, other)
+
+
+@whole(TESTED)
+def intersect_tri_tri(v0: Vec3, v1: Vec3, v2: Vec3, u0: Vec3, u1: Vec3, u2: Vec3):
+    """Whether two triangles have a common point; a common edge or vertex counts, also of triangles in one plane.
+
+    A triangle without area is its longest edge, or a point. Triangles with a NaN have no points. Where
+    the distance or the overlap is near 0, rounding errors may decide; a float64 is more precise.
+
+    Parameters:
+        v0, v1, v2: the vertices of the first triangle, vectors (3,) of floats.
+        u0, u1, u2: those of the second one, of the same dtype.
+    Returns:
+        an int32: 1 if the triangles intersect, else 0.
+    Source:
+        Gottschalk, Lin and Manocha, OBBTree, SIGGRAPH 1996: separating axes.
+    """
+    a1, a2, b0, b1, b2 = v1 - v0, v2 - v0, u0 - v0, u1 - v0, u2 - v0
+    a0 = a1 * 0.0
+    e, f = (a1, a2, a2 - a1), (b1 - b0, b2 - b0, b2 - b1)
+    longest, other = tg._longest(e[0], e[1], e[2]), tg._longest(f[0], f[1], f[2])
+    n, m = tg.cross(a1, a2), tg.cross(f[0], f[1])
+    apart = tg._apart(n, a0, a1, a2, b0, b1, b2) | tg._apart(m, a0, a1, a2, b0, b1, b2)
+    for x in e:
+        for y in f:
+            apart |= tg._apart(tg.cross(x, y), a0, a1, a2, b0, b1, b2)
+    # Normals of the planes in which triangles may lie side by side, of triangles without area too.
+    between = tg._or_else(tg.cross(longest, other), tg.cross(b0, tg._or_else(longest, other)))
+    first = tg._or_else(n, tg._or_else(m, between))
+    second = tg._or_else(m, first)
+    for x in e:
+        apart |= tg._apart(tg.cross(first, x), a0, a1, a2, b0, b1, b2)
+    for y in f:
+        apart |= tg._apart(tg.cross(second, y), a0, a1, a2, b0, b1, b2)
+    for axis in (longest, other, b0):
+        apart |= tg._apart(axis, a0, a1, a2, b0, b1, b2)
+    whole = a1 + a2 + b0 + b1 + b2
+    apart |= tg.isnan(whole[0] + whole[1] + whole[2])
+    return tg.where(apart, 0, 1)

@@ -1,0 +1,292 @@
+"""Hash grids against distances in float64: all block sizes, dtypes, groups, foldings and strange coordinates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+pytestmark = pytest.mark.machine_code(some=True)
+MOST = 4096
+
+
+@tg.kernel
+def neighbours(g: tg.HashGrid, points, at, radius: float, counts: tg.array[int], sums: tg.array[int]):
+    """The number of the points within a distance, and the sum of the squares of their numbers."""
+    i = tg.tid()
+    p = at[i]
+    count = 0
+    for j in tg.hash_grid_query(g, p, radius):
+        if tg.length(p - points[j]) <= type(p[0])(radius):
+            count += 1
+            sums[i] += j * j
+    counts[i] = count
+
+
+@tg.kernel
+def candidates(id: tg.uint64, at, radius: float, found: tg.array2d[int], counts: tg.array[int]):
+    """The numbers of all candidates, in their order."""
+    i = tg.tid()
+    query = tg.hash_grid_query(id, at[i], radius)
+    index, count = -7, 0
+    while tg.hash_grid_query_next(query, index):
+        found[i, count] = index
+        count += 1
+    counts[i] = count
+    if count == 0:
+        found[i, 0] = index
+
+
+@tg.kernel
+def of_group(
+    id: tg.uint64, at, groups: tg.array[int], radius: float, found: tg.array2d[int], counts: tg.array[int]
+):
+    """The numbers of the candidates of a group."""
+    i = tg.tid()
+    count = 0
+    for j in tg.hash_grid_query(id, at[i], radius, groups[i]):
+        found[i, count] = j
+        count += 1
+    counts[i] = count
+
+
+@tg.kernel
+def order(id: tg.uint64, out: tg.array[int]):
+    i = tg.tid()
+    out[i] = tg.hash_grid_point_id(id, i - 1)
+
+
+def vectors(x: np.ndarray) -> tg.array:
+    return tg.array(x, dtype={2: tg.vec3h, 4: tg.vec3, 8: tg.vec3d}[x.dtype.itemsize])
+
+
+def made(
+    points: np.ndarray, width: float, dims: tuple[int, int, int] = (8, 5, 16), **options: Any
+) -> tg.HashGrid:
+    grid = tg.HashGrid(*dims, dtype=tg.dtype_from_numpy(points.dtype))
+    grid.build(vectors(points), width, **options)
+    return grid
+
+
+def listed(grid: tg.HashGrid, at: np.ndarray, radius: float) -> list[list[int]]:
+    found, counts = tg.zeros((len(at), MOST), dtype=int), tg.zeros(len(at), dtype=int)
+    tg.launch(candidates, len(at), [grid.id, vectors(at), radius], [found, counts])
+    return [row[:n].tolist() for row, n in zip(found.numpy(), counts.numpy(), strict=True)]
+
+
+def points(seed: int, n: int, dtype: Any = np.float32) -> np.ndarray:
+    """Points in a box and in clusters, some of them equal."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-4, 4, (n, 3))
+    x[n // 2 :] = rng.normal(0, 0.3, (n - n // 2, 3)) + rng.integers(-2, 3, (n - n // 2, 1))
+    x[: n // 10] = x[n // 10 : 2 * (n // 10)]
+    return x.astype(dtype)
+
+
+@pytest.mark.parametrize("block_dim", [1, 3, 32, 100, 256])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_neighbours_are_those_within_the_distance(dtype: type, block_dim: int) -> None:
+    x = points(1, 700, dtype)
+    radius = 0.625
+    grid = made(x, 0.7)
+    arrays = vectors(x)
+    counts, sums = tg.zeros(len(x), dtype=int), tg.zeros(len(x), dtype=int)
+    tg.launch(neighbours, len(x), [grid, arrays, arrays, radius], [counts, sums], block_dim=block_dim)
+    distance = np.linalg.norm(x[:, None].astype(np.float64) - x[None].astype(np.float64), axis=-1)
+    firm = np.abs(distance - radius).min(1) > 1e-6
+    near = distance <= radius
+    np.testing.assert_array_equal(counts.numpy()[firm], near.sum(1)[firm])
+    np.testing.assert_array_equal(sums.numpy()[firm], (near @ np.arange(len(x)) ** 2)[firm])
+    assert firm.mean() > 0.99 and near.sum(1).mean() > 5
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("width", [0.1, 0.9, 30.0])
+def test_candidates_are_all_that_may_be_near_each_once(dtype: type, width: float) -> None:
+    """Of any cell width, in cells that are folded; by cells and then by number."""
+    x, at, radius = points(2, 400, dtype), points(3, 50, dtype), 0.5
+    grid = made(x, width, (3, 4, 5))
+    for p, found in zip(at.astype(np.float64), listed(grid, at, radius), strict=True):
+        assert len(found) == len(set(found))
+        assert set(np.flatnonzero((np.abs(x - p) <= radius).all(1))) <= set(found)
+        if width == 0.9:
+            folded = np.array([3, 4, 5])
+            apart = (np.floor(x / width) - np.floor(p / width) + folded // 2) % folded - folded // 2
+            assert (np.abs(apart[found]) <= 2).all()
+
+
+def test_rounding_loses_no_neighbour() -> None:
+    """Points at the distance, as float32 computes it, on the ends of cells and far from the origin."""
+    rng = np.random.default_rng(4)
+    for offset in (0.0, 1000.0, -70000.0):
+        p = (offset + rng.integers(-40, 40, (300, 3)) * 0.1).astype(np.float32)
+        radius = np.float32(0.3)
+        gap = p[:, None] - p[None]
+        near = np.sqrt((gap * gap).sum(-1, dtype=np.float32)) <= radius
+        grid = made(p, float(radius), (64, 64, 64))
+        for k, found in enumerate(listed(grid, p, float(radius))):
+            assert set(np.flatnonzero(near[k])) <= set(found)
+
+
+def test_groups() -> None:
+    x = points(5, 600)
+    groups = np.random.default_rng(5).choice(np.array([-(2**31), -1, 0, 7, 2**31 - 1], np.int32), 600)
+    grid = made(x, 0.8, groups=tg.array(groups))
+    at, asked = x[:60], groups[::-1][:60].copy()
+    asked[:5] = 3
+    found, counts = tg.zeros((60, MOST), dtype=int), tg.zeros(60, dtype=int)
+    tg.launch(of_group, 60, [grid.id, vectors(at), tg.array(asked), 0.8], [found, counts])
+    everything = listed(grid, at, 0.8)
+    for k in range(60):
+        mine = found.numpy()[k, : counts.numpy()[k]].tolist()
+        assert sorted(mine) == sorted(j for j in everything[k] if groups[j] == asked[k])
+    assert counts.numpy()[5:].min() > 0
+    grid.build(vectors(x), 0.8)
+    tg.launch(of_group, 60, [grid.id, vectors(at), tg.array(asked), 0.8], [found, counts])
+    assert counts.numpy().tolist() == [len(e) for e in everything], "without groups all are found"
+
+
+def test_order_of_points() -> None:
+    x = points(6, 500)
+    grid = made(x, 0.5, (7, 3, 9))
+    out = tg.zeros(502, dtype=int)
+    tg.launch(order, 502, [grid.id], [out])
+    cell = np.floor(x.astype(np.float64) * np.float32(1 / 0.5)).astype(int) % [7, 3, 9]
+    key = (cell[:, 2] * 3 + cell[:, 1]) * 7 + cell[:, 0]
+    assert out.numpy()[1:-1].tolist() == np.argsort(key, kind="stable").tolist()
+    assert out.numpy()[[0, -1]].tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_strange_coordinates(dtype: type) -> None:
+    """NaN is cell 0; infinities and what is further than a float can tell are cells at the edge; queries end."""
+    big = np.finfo(dtype).max
+    strange = np.array([np.nan, np.inf, -np.inf, big, -big, 0.5], dtype)
+    x = np.stack(np.meshgrid(strange, strange, [dtype(0.5)]), -1).reshape(-1, 3)
+    grid = made(x, 1.0, (4, 4, 4))
+    for p, found in zip(x, listed(grid, x, 0.25), strict=True):
+        same = ((x == p) | (np.isnan(x) & np.isnan(p))).all(1)
+        assert set(np.flatnonzero(same)) <= set(found) and len(found) == len(set(found))
+    everything = listed(grid, np.full((1, 3), 0.5, dtype), np.inf)
+    assert sorted(everything[0]) == list(range(len(x)))
+    assert listed(grid, np.zeros((1, 3), dtype), -1.0) == [[]]
+
+
+def test_empty_grids_find_nothing() -> None:
+    grid = tg.HashGrid(4, 4, 4)
+    at = np.zeros((2, 3), np.float32)
+    assert listed(grid, at, 1.0) == [[], []]
+    grid.build(tg.zeros(0, dtype=tg.vec3), 1.0)
+    assert listed(grid, at, 1.0) == [[], []]
+    grid.build(vectors(points(7, 90)), 1.0)
+    assert len(listed(grid, at, 9.0)[0]) == 90
+    grid.build(vectors(points(8, 20)), 1.0)
+    assert len(listed(grid, at, 9.0)[0]) == 20
+
+
+def test_many_points_in_one_cell() -> None:
+    x = np.zeros((3000, 3), np.float32)
+    x[1500:] = 0.25
+    assert listed(made(x, 1.0, (64, 64, 64)), x[:1], 0.5)[0] == list(range(3000))
+
+
+@pytest.mark.parametrize("kind", ["gone", "made up", "another kind"])
+def test_other_ids_find_nothing_and_report(kind: str) -> None:
+    x = points(9, 50)
+    grid = made(x, 1.0)
+    bvh = tg.Bvh(vectors(x), vectors(x))
+    wrong = {"gone": grid.id, "made up": 0xDEAD_BEEF_1234_5678, "another kind": bvh.id}[kind]
+    if kind == "gone":
+        del grid
+        kept = made(x, 1.0)
+        assert kept.id != wrong
+    found, counts = tg.zeros((1, MOST), dtype=int), tg.full(1, 5, dtype=int)
+    with pytest.raises(tg.RunError, match="the id is not that of"):
+        tg.launch(candidates, 1, [wrong, vectors(x[:1]), 1.0], [found, counts])
+    assert counts.numpy()[0] == 0 and found.numpy()[0, 0] == -7
+
+
+def test_coordinates_of_another_dtype_are_reported() -> None:
+    grid = made(points(10, 20, np.float64), 1.0)
+    with pytest.raises(tg.RunError, match="coordinates of this hash grid have another dtype"):
+        listed(grid, np.zeros((1, 3), np.float32), 1.0)
+
+
+def test_wrong_grids() -> None:
+    grid = tg.HashGrid(4, 4, 4)
+    assert grid.dtype == tg.float32
+    flat = vectors(points(11, 12))
+    with pytest.raises(TypeError, match="are vec3, got vec3d"):
+        grid.build(tg.zeros(3, dtype=tg.vec3d), 1.0)
+    for radius in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="width of a cell must be positive"):
+            grid.build(flat, radius)
+    with pytest.raises(RuntimeError, match="as many elements as points, 12, got 3"):
+        grid.build(flat, 1.0, tg.zeros(3, dtype=int))
+    with pytest.raises(RuntimeError, match="an array of int32, got float32"):
+        grid.build(flat, 1.0, tg.zeros(12))
+    with pytest.raises(RuntimeError, match="cell count exceeds supported limit"):
+        tg.HashGrid(1291, 1291, 1291)
+    with pytest.raises(RuntimeError, match="dimensions must be positive, got 0"):
+        tg.HashGrid(4, 0, 4)
+    with pytest.raises(TypeError, match="must be integers"):
+        tg.HashGrid(4, 2.5, 4)
+    with pytest.raises(TypeError, match="float16, float32 or float64"):
+        tg.HashGrid(4, 4, 4, dtype=int)
+    with pytest.raises(ValueError, match="cannot have -1 points"):
+        grid.reserve(-1)
+
+
+def test_points_of_any_shape() -> None:
+    x = points(12, 96)
+    wide = np.zeros((96, 2, 3), np.float32)
+    wide[:, 1] = x
+    for given in (vectors(x.reshape(4, 24, 3)), vectors(wide)[:, 1], vectors(x.reshape(2, 3, 16, 3))):
+        grid = tg.HashGrid(8, 8, 8)
+        grid.build(given, 0.7)
+        assert listed(grid, x[:9], 0.7) == listed(made(x, 0.7, (8, 8, 8)), x[:9], 0.7)
+
+
+@tg.kernel
+def first_and_rest(g: tg.HashGrid, at, radius: float, out: tg.array2d[int]):
+    """Loops that are left, that skip, that return, and two queries at once."""
+    i = tg.tid()
+    range = 3  # no builtin
+    p = at[i]
+    first = -1
+    for j in tg.hash_grid_query(g, p, radius):
+        first = j
+        if j >= range:
+            break
+    out[i, 0] = first
+    odd = 0
+    for j in tg.hash_grid_query(g, p, radius):
+        if j % 2 == 0:
+            continue
+        for k in tg.hash_grid_query(g, p, radius):
+            if k == j:
+                odd += 1
+    out[i, 1] = odd
+    out[i, 2] = last_below(g, p, radius)
+
+
+@tg.func
+def last_below(g: tg.HashGrid, p: tg.vec3, radius: float):
+    for j in tg.hash_grid_query(g, p, radius):
+        if j < 20:
+            return j
+    return -1
+
+
+def test_loops_over_queries() -> None:
+    x = points(13, 300)
+    grid = made(x, 0.8)
+    out = tg.zeros((50, 3), dtype=int)
+    tg.launch(first_and_rest, 50, [grid, vectors(x[:50]), 0.8], [out])
+    for (first, odd, below), found in zip(out.numpy().tolist(), listed(grid, x[:50], 0.8), strict=True):
+        assert first == next((j for j in found if j >= 3), found[-1])
+        assert odd == sum(j % 2 for j in found)
+        assert below == next((j for j in found if j < 20), -1)
