@@ -16,6 +16,7 @@ RULES: dict[str, set[str]] = {
     "compat": set(),
     "docs": set(),
     "errors": set(),
+    "examples": {ON_ALL_DEVICES},
     "generated": {ON_ALL_DEVICES},
     "gpu": {ON_GPUS},
     "gpu_codegen": set(),

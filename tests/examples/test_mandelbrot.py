@@ -1,0 +1,29 @@
+"""examples/mandelbrot.py against complex numbers of NumPy."""
+
+from __future__ import annotations
+
+import mandelbrot
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.machine_code
+
+
+def reference(size: int) -> np.ndarray:
+    (x, y), step = mandelbrot.corner_and_step(size)
+    c = (x + step * np.arange(size)) + 1j * (y + step * np.arange(size))[:, None]
+    z, times = np.zeros_like(c), np.full(c.shape, float(mandelbrot.MOST))
+    inside = np.ones(c.shape, bool)
+    for n in range(1, mandelbrot.MOST):
+        z[inside] = z[inside] ** 2 + c[inside]
+        left = inside & (np.abs(z) >= 16.0)
+        times[left] = n + 1 - np.log2(np.log2(np.abs(z[left])))
+        inside &= ~left
+    return times
+
+
+def test_points_escape_as_in_numpy() -> None:
+    """But for points at the border, which amplify how each iteration is rounded."""
+    found, wanted = mandelbrot.run(60), reference(60)
+    assert np.isclose(found, wanted, rtol=1e-4).mean() > 0.995
+    assert ((found == mandelbrot.MOST) == (wanted == mandelbrot.MOST)).mean() > 0.999

@@ -1,0 +1,32 @@
+"""examples/nbody.py against NumPy in float64."""
+
+from __future__ import annotations
+
+import nbody
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.machine_code
+BODIES, STEPS = 100, 40
+
+
+def reference() -> np.ndarray:
+    position, velocity, mass = nbody.galaxies(BODIES)
+    for _ in range(STEPS):
+        apart = position - position[:, None]
+        r2 = (apart**2).sum(-1) + nbody.SOFTENING**2
+        velocity += nbody.DT * (apart * (mass / r2**1.5)[..., None]).sum(1)
+        position += nbody.DT * velocity
+    return position
+
+
+def test_orbits_are_those_of_float64() -> None:
+    first, _, last = nbody.run(BODIES, STEPS)
+    np.testing.assert_allclose(first, nbody.galaxies(BODIES)[0], rtol=1e-6)
+    np.testing.assert_allclose(last, reference(), atol=2e-5)
+
+
+@pytest.mark.parametrize("block_dim", [32, 100])
+def test_blocks_of_any_size_give_the_same_bits(block_dim: int) -> None:
+    found = nbody.run(BODIES, STEPS, block_dim)
+    np.testing.assert_array_equal(found, nbody.run(BODIES, STEPS))
