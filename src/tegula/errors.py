@@ -520,7 +520,8 @@ class UnfitNumber(TegulaError, ValueError):
 
 
 class NoField(TegulaError, RuntimeError):
-    """A name that is not a field of a struct, or a value that is not of the struct's type."""
+    """A name that is not a field of a struct, a value that is not of the struct's type, or a call of a struct with some
+    of its fields."""
 
     CODE: ClassVar[str] = "no-field"
 

@@ -5,7 +5,7 @@ structs is one array for each leaf, with the bytes of the whole struct between e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from importlib import import_module
 from pickle import PicklingError
@@ -62,7 +62,8 @@ class Leaf:
 
 
 class StructType(Compound):
-    """A struct, made of a class by `@tg.struct`. Called without arguments, it makes a value of zeros.
+    """A struct, made of a class by `@tg.struct`. Called, it makes a value: without arguments of zeros, else of all
+    fields, in order or all by name.
 
     Parameters:
         name: the name of the class.
@@ -101,8 +102,11 @@ class StructType(Compound):
             )
         self.cls = type(name, (Struct,), {"__module__": module, "__slots__": (), "type": self})
 
-    def __call__(self) -> Struct:
-        return self.cls()
+    def __call__(self, *args: Any, **kwargs: Any) -> Struct:
+        made = self.cls()
+        for name, value in self.given(args, kwargs).items():
+            setattr(made, name, value)
+        return made
 
     def __copy__(self) -> StructType:
         return self
@@ -177,6 +181,20 @@ class StructType(Compound):
         """Raise NoField unless the struct has a field of a name."""
         if name not in self.fields:
             raise NoField(f"the struct {self.name} has no field '{name}'", likeness(name, self.fields))
+
+    def given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by field, none or all of them; NoField for others."""
+        unknown = [name for name in kwargs if name not in self.fields]
+        fits = len(args) <= len(self.fields) and not unknown and not (args and kwargs)
+        by_name = dict(zip(self.fields, args, strict=False)) | dict(kwargs)
+        if fits and (not by_name or len(by_name) == len(self.fields)):
+            return by_name
+        found, have = len(args) + len(kwargs), len(self.fields)
+        counts = f"{self} has {have} field{'s'[: have != 1]}, got {found} argument{'s'[: found != 1]}"
+        raise NoField(
+            f"{self} has no field '{unknown[0]}'" if unknown else counts,
+            f"pass no fields or all fields: {self}({', '.join(self.fields)}), in order or all by name",
+        )
 
 
 def _bound(module: str, name: str) -> Any:

@@ -57,6 +57,31 @@ def test_a_value_begins_as_zeros_and_converts_assigned_values() -> None:
     assert Inner.__doc__ == "A struct that is nested in another one."
 
 
+def test_a_value_is_made_of_all_fields_in_order_or_by_name() -> None:
+    s = Inner(3, (1, 2, 3))
+    assert s.x == 3.0 and s.v == tg.vec3(1, 2, 3)
+    other = Inner(v=s.v, x=4)
+    outer = Outer(other, 0.5, True, [1, 2, 3, 4], None)
+    other.x = 9.0
+    assert outer.inner.x == 4.0 and outer.m.tolist() == [[1, 2], [3, 4]] and outer.data is None
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "says"),
+    [
+        ((1,), {}, "Inner has 2 fields, got 1 argument"),
+        ((1, 2, 3), {}, "Inner has 2 fields, got 3 arguments"),
+        ((1,), {"v": (1, 2, 3)}, "Inner has 2 fields, got 2 arguments"),
+        ((), {"x": 1, "y": 2}, "Inner has no field 'y'"),
+    ],
+)
+def test_a_value_of_some_fields_is_refused(args: Any, kwargs: Any, says: str) -> None:
+    with pytest.raises(tg.TegulaError, match="no-field") as refused:
+        Inner(*args, **kwargs)
+    assert says in str(refused.value)
+    assert "pass no fields or all fields: Inner(x, v), in order or all by name" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "error"),
     [

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_type_hints
 
 from tegula.dataclass import replace
-from tegula.errors import WrongArguments
+from tegula.errors import NoField, WrongArguments
 from tegula.ir import TypeRule, Value
 from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation, resolve
-from tegula.lang.overloads import Parameter, counted
+from tegula.lang.overloads import Parameter
 from tegula.ops.build_by_index import IndexedArray
 from tegula.ops.builder import operand_text
 from tegula.ops.indexing import KernelBuilder
@@ -30,7 +30,8 @@ def struct(cls: type[T], /) -> type[T]:
         cls: a class without bases, whose fields are annotated with scalar, vector and matrix types, structs, and
             arrays, as `tg.array[float]`.
     Returns:
-        the struct, a type: called without arguments it makes a value, all zeros, with arrays None.
+        the struct, a type: called without arguments it makes a value, all zeros, with arrays None; called with all
+            fields, in order or all by name, a value of these.
     Raises:
         TypeError: an annotation is no such type, or the name of a field is that of something that all structs have.
         RuntimeError: the class has bases.
@@ -74,23 +75,12 @@ def construct(
     b: KernelBuilder, struct: StructType, args: Sequence[Any], kwargs: Mapping[str, Any], loc: Location
 ) -> StructValue:
     """A value of a struct: of zeros, or of all fields, in order or by name."""
-    if not args and not kwargs:
+    try:
+        given = struct.given(args, kwargs)
+    except NoField as error:
+        raise WrongArguments(loc, what=error.message, help=error.help) from None
+    if not given:
         return _zeros(b, struct)
-    given = dict(zip(struct.fields, args, strict=False))
-    unknown = [name for name in kwargs if name not in struct.fields]
-    if (
-        len(args) > len(struct.fields)
-        or unknown
-        or {*given, *kwargs} != {*struct.fields}
-        or (args and kwargs)
-    ):
-        have = counted(len(struct.fields), "field")
-        what = f"{struct} has {have}, got {counted(len(args) + len(kwargs), 'argument')}"
-        help = f"pass no fields or all fields: {struct}({', '.join(struct.fields)}), in order or all by name"
-        raise WrongArguments(
-            loc, what=f"{struct} has no field '{unknown[0]}'" if unknown else what, help=help
-        )
-    given |= kwargs
     return StructValue(struct, [stored(b, t, given[name], name) for name, t in struct.fields.items()])
 
 
