@@ -70,7 +70,7 @@ def series(size: int) -> tuple[np.ndarray, np.ndarray]:
 
 def fit(x: Any, y: Any, steps: int) -> tuple[Any, np.ndarray]:
     """The logarithms of length scale and noise of each series, and the losses of all before the last step."""
-    logs = tg.full((len(x), 2), -1.5, dtype=float, requires_grad=True)
+    logs: Any = tg.full((len(x), 2), -1.5, dtype=float, requires_grad=True)
     loss = tg.zeros(len(x), requires_grad=True)
     adam = tg.optim.Adam([logs], lr=0.1)
     for _ in range(steps):

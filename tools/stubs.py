@@ -49,7 +49,7 @@ ALIASES = ("InOut", "constexpr")
 def stub() -> str:
     """The text of the stub file."""
     imports = sorted(set(_imports()))
-    known = {line.rpartition(" as ")[2] for line in imports}
+    known = {line.rpartition(" as ")[2] for line in imports} | {*api.MODULES}
     own = sorted(name for name in SPECIAL if name not in known and not hasattr(builtins, name))
     functions = sorted(
         name for name in {*PUBLIC, *library()} if name[0] != "_" and name not in (*known, *OF_ANNOTATIONS)
@@ -57,6 +57,7 @@ def stub() -> str:
     parts = [
         INTRODUCTION + "\n".join(imports),
         "__version__: str",
+        "\n".join(f"{name} = _{part}" for name, part in _renamed()),
         _constants(),
         _element(),
         _types({*known, *own, *functions}),
@@ -84,8 +85,15 @@ def _imports() -> Iterator[str]:
     yield from (f"from {module} import {name} as {name}" for name, module in api.LAZY.items())
     for name, module in api.MODULES.items():
         package, _, part = module.rpartition(".")
-        yield f"from {package} import {part} as {name}"
+        # Only a name that is imported as itself is public in a stub.
+        yield f"from {package} import {part} as {name if part == name else f'_{part}'}"
     yield from (f"from builtins import {name} as {name}" for name in ("bool", "print", "range"))
+
+
+def _renamed() -> Iterator[tuple[str, str]]:
+    """Modules that have another name as parts of `tegula`: the public name and the own one."""
+    parts = ((name, module.rpartition(".")[2]) for name, module in api.MODULES.items())
+    yield from ((name, part) for name, part in parts if part != name)
 
 
 TABLES = ("tegula.types", "tegula.ops", "tegula.lang.capture", "tegula.lang.definition")

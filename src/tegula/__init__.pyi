@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from builtins import bool as bool
 from builtins import print as print
 from builtins import range as range
-from tegula import algorithms as utils
+from tegula import algorithms as _algorithms
 from tegula import autograd as autograd
 from tegula import kernels as kernels
 from tegula import optim as optim
@@ -123,6 +123,8 @@ from tegula.torch import to_torch as to_torch
 from tegula.tune import autotune as autotune
 
 __version__: str
+
+utils = _algorithms
 
 E: float
 HALF_PI: float

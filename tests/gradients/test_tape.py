@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from tegula.runtime.element_range import ElementRange
+from tegula.runtime.gradient_flow import check_flow
 
 D = tg.float64
 
@@ -317,6 +319,33 @@ def test_gradients_that_would_get_lost_are_found() -> None:
         tg.launch(scale, 8, inputs=[y], outputs=[loss])
     with pytest.raises(tg.LaunchError, match="an array without a gradient"):
         tape.backward(loss)
+
+
+def comparisons_of_flow(launches: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often the check that no gradient is lost compares the memory of two arrays, for launches in a row."""
+    x = tg.ones(8, dtype=D, requires_grad=True)
+    with tg.Tape() as tape:
+        for _ in range(launches):
+            y = tg.zeros_like(x, requires_grad=True)
+            tg.launch(sines, 8, inputs=[x], outputs=[y])
+            x = y
+    count = 0
+    overlaps = ElementRange.overlaps
+
+    def counted(self: ElementRange, other: ElementRange) -> bool:
+        nonlocal count
+        count += 1
+        return overlaps(self, other)
+
+    monkeypatch.setattr(ElementRange, "overlaps", counted)
+    check_flow(tape.records, [x])
+    monkeypatch.undo()
+    return count
+
+
+@pytest.mark.machine_code
+def test_the_check_of_a_long_tape_is_not_quadratic(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert comparisons_of_flow(60, monkeypatch) <= 2 * comparisons_of_flow(30, monkeypatch) + 4
 
 
 @pytest.mark.machine_code

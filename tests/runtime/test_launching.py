@@ -284,3 +284,16 @@ def test_a_refused_kernel_shows_no_functions_of_the_compiler():
         tg.launch_tiled(misspelt, 1, inputs=[tg.zeros(4)], block_dim=4)
     assert [entry.name for entry in refused.traceback[1:]] == ["launch_tiled", "_run"]
     assert refused.value.__cause__ is None
+
+
+@tg.kernel
+def misspelt_in_a_role(a: tg.array[float]):
+    with tg.role("store", warps=1):
+        tg.tile_store(a, tg.tile_zeros(tg.float32, (4,)))
+
+
+def test_a_refused_kernel_with_roles_shows_none_either():
+    with pytest.raises(tg.CompileError) as refused:
+        tg.launch_tiled(misspelt_in_a_role, 1, inputs=[tg.zeros(4)])
+    assert [entry.name for entry in refused.traceback[1:]] == ["launch_tiled", "block_size"]
+    assert refused.value.__cause__ is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, get_type_hints
 
 from tegula.dataclass import replace
 from tegula.errors import NoField, WrongArguments
@@ -20,10 +20,8 @@ from tegula.source import Location
 from tegula.structs import FieldType, StructType
 from tegula.types import int32, is_element
 
-T = TypeVar("T")
 
-
-def struct(cls: type[T], /) -> type[T]:
+def struct(cls: Any, /) -> Any:
     """Makes a class with annotated fields a struct, for the host and for kernels; a decorator.
 
     Parameters:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
@@ -36,25 +36,38 @@ def _check_views(records: Iterable[Record]) -> None:
 def _check_memory(records: Sequence[Record], seeded: Sequence[Use]) -> None:
     """Raise LaunchError if several arrays of the same memory do not share one gradient."""
     read = [u for r in records for u in r.reads if not u.array.is_detached]
-    uses = _different((*read, *(w for r in records for w in r.writes), *seeded))
-    graded = sorted((u for u in uses if u.has_gradient), key=lambda u: u.array.low)
-    for use in uses:
-        for other in graded:
-            if other.array.low >= use.array.high:
-                break
-            if other.array is use.array or not use.elements.overlaps(other.elements):
-                continue
-            if not use.has_gradient:
-                raise LaunchError(
-                    f"{use.what}: {use.name} has no gradient, but shares memory with {other.name} of {other.what}, "
-                    "which has one",
-                    f"pass a view of that array; {DETACH}",
-                )
-            if not _one_gradient(use, other):
-                raise LaunchError(
-                    f"{use.what}: {use.name} shares memory with {other.name} of {other.what}, but not its gradient",
-                    "make one of them a view of the other, and leave its gradient to that",
-                )
+    for group in _groups(_different((*read, *(w for r in records for w in r.writes), *seeded))):
+        graded = [u for u in group if u.has_gradient]
+        for use in group:
+            for other in graded:
+                if other.array is use.array or not use.elements.overlaps(other.elements):
+                    continue
+                if not use.has_gradient:
+                    raise LaunchError(
+                        f"{use.what}: {use.name} has no gradient, but shares memory with {other.name} of "
+                        f"{other.what}, which has one",
+                        f"pass a view of that array; {DETACH}",
+                    )
+                if not _one_gradient(use, other):
+                    raise LaunchError(
+                        f"{use.what}: {use.name} shares memory with {other.name} of {other.what}, but not its "
+                        "gradient",
+                        "make one of them a view of the other, and leave its gradient to that",
+                    )
+
+
+def _groups(uses: Iterable[Use]) -> Iterator[list[Use]]:
+    """The uses in groups, by address: arrays of different groups share no memory."""
+    group: list[Use] = []
+    end = 0
+    for use in sorted(uses, key=lambda u: u.array.low):
+        if group and use.array.low >= end:
+            yield group
+            group = []
+        group.append(use)
+        end = max(end, use.array.high)
+    if group:
+        yield group
 
 
 def _one_gradient(use: Use, other: Use) -> bool:

@@ -494,7 +494,10 @@ def block_size(
         return block_dim
     if block_dim is None:
         if kernel.has_roles:
-            needed = role_threads(*settled(kernel, inputs, outputs), ndim)
+            try:
+                needed = role_threads(*settled(kernel, inputs, outputs), ndim)
+            except CompileError as error:
+                raise error.with_traceback(None) from error.__cause__  # as in _run
             if needed is not None:
                 return needed
         return kernel.options.block_dim or config.block_dim

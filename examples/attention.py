@@ -1,0 +1,100 @@
+"""Attention in roles, as a memory: a warp fetches patterns, a warp group compares them with queries that are noisy.
+
+The checker proves the schedule before it runs on a GPU; explain() shows roles and pipes.
+
+python examples/attention.py [--device cuda:0] [--size KEYS] [--picture PATH]"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import show
+
+import tegula as tg
+
+HEADS, DEPTH = 4, 64
+QUERIES, KEYS = 64, 64
+SCALE, LOG2E = 0.5, 1.0 / math.log(2.0)
+
+
+@tg.kernel
+def attention(
+    q: tg.array3d[tg.bfloat16],
+    k: tg.array3d[tg.bfloat16],
+    v: tg.array3d[tg.bfloat16],
+    scale: float,
+    out: tg.array3d[tg.bfloat16],
+):
+    """softmax(scale * q @ k.T) @ v of QUERIES rows of a head; the softmax is that of the keys seen so far."""
+    h, i = tg.tid()
+    steps = (k.shape[1] + KEYS - 1) // KEYS
+    queries = tg.tile_pipe(shape=(QUERIES, DEPTH), dtype=tg.bfloat16, stages=1)
+    keys = tg.tile_pipe(shape=(KEYS, DEPTH), dtype=tg.bfloat16, stages=2)
+    values = tg.tile_pipe(shape=(KEYS, DEPTH), dtype=tg.bfloat16, stages=2)
+    with tg.role("fetch", warps=1):
+        tg.tile_pipe_load(queries, q[h], offset=(i * QUERIES, 0))
+        for n in range(steps):
+            tg.tile_pipe_load(keys, k[h], offset=(n * KEYS, 0))
+            tg.tile_pipe_load(values, v[h], offset=(n * KEYS, 0))
+    with tg.role("compute", warp_groups=1):
+        rows = tg.tile_pipe_pop(queries)
+        total = tg.tile_zeros(shape=(QUERIES, DEPTH))
+        top, weight = tg.tile_full((QUERIES, 1), -1e30), tg.tile_zeros(shape=(QUERIES, 1))
+        columns = tg.tile_reshape(tg.tile_arange(KEYS, dtype=int), (1, KEYS))
+        for n in range(steps):
+            scores = tg.tile_zeros(shape=(QUERIES, KEYS))
+            tg.tile_matmul(rows, tg.tile_transpose(tg.tile_pipe_pop(keys)), scores)
+            scores = tg.where(columns < k.shape[1] - n * KEYS, scores * (scale * LOG2E), -1e30)
+            higher = tg.max(top, tg.tile_max(scores, axis=1, keepdims=True))
+            p, shrink = tg.exp2(scores - higher), tg.exp2(top - higher)
+            weight = weight * shrink + tg.tile_sum(p, axis=1, keepdims=True)
+            total = total * shrink
+            tg.tile_matmul(tg.tile_astype(p, tg.bfloat16), tg.tile_pipe_pop(values), total)
+            top = higher
+        tg.tile_store(out[h], tg.tile_astype(total / weight, tg.bfloat16), offset=(i * QUERIES, 0))
+
+
+def patterns(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """What is remembered, pictures of 8 by 8 that are stripes, and the same pictures with noise."""
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[0:8, 0:8]
+    way, phase = rng.uniform(0.0, np.pi, (2, HEADS, size, 1, 1))
+    known = np.sign(np.sin(1.2 * (np.cos(way) * x + np.sin(way) * y) + 4.0 * phase)).reshape(
+        HEADS, size, DEPTH
+    )
+    return known, known + 0.8 * rng.standard_normal(known.shape)
+
+
+def run(size: int) -> dict[str, Any]:
+    known, noisy = (tg.array(x, dtype=tg.bfloat16) for x in patterns(size))
+    found = tg.zeros_like(noisy)
+    blocks = HEADS, -(-size // QUERIES)
+    tg.launch_tiled(attention, blocks, inputs=[noisy, known, known, SCALE], outputs=[found])
+    pictures = {"known": known, "noisy": noisy, "found": found}
+    shown = {name: x.numpy().astype(np.float32) for name, x in pictures.items()}
+    return shown | {"schedule": schedule(), "proved": attention.check().passed}
+
+
+def schedule() -> str:
+    """The roles and pipes of the kernel that ran, with the lines below each."""
+    lines = attention.explain().splitlines()
+    parts = itertools.takewhile(
+        lambda x: x[0] == " " or x in ("roles:", "pipes:"), lines[lines.index("roles:") :]
+    )
+    return "\n".join(parts)
+
+
+def draw(figure: Any, r: dict[str, Any]) -> None:
+    above, below = figure.subplots(2, 1, height_ratios=(3, 2))
+    rows = [np.hstack(r[name][0, :8].reshape(8, 8, 8)) for name in ("noisy", "found", "known")]
+    above.imshow(np.vstack(rows), cmap="gray", vmin=-2, vmax=2)
+    above.set(xticks=[], yticks=(3.5, 11.5, 19.5), yticklabels=("queries", "found", "known"))
+    below.text(0, 1, r["schedule"], family="monospace", fontsize=7, va="top")
+    below.set_axis_off()
+
+
+if __name__ == "__main__":
+    show.main(run, draw, size=512)

@@ -1,0 +1,118 @@
+"""A fluid with a learned forcing: which constant force stirs a drop of dye into a ring?
+
+The fluid is advected, forced and made free of divergence for STEPS steps, all of which a tape runs backwards.
+
+python examples/fluid.py [--device cuda:0] [--size N] [--picture PATH]"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import show
+
+import tegula as tg
+
+STEPS, JACOBI = 12, 8
+TRIES, RATE = 40, 0.04
+
+
+@tg.func
+def near(field, i: int, j: int):
+    """A point of a periodic field."""
+    n = field.shape[0]
+    return field[i - i // n * n, j - j // n * n]
+
+
+@tg.func
+def sample(field, at: tg.vec2):
+    """A field between its points."""
+    low = tg.floor(at)
+    part, i, j = at - low, int(low.x), int(low.y)
+    above = tg.lerp(near(field, i, j), near(field, i, j + 1), part.y)
+    below = tg.lerp(near(field, i + 1, j), near(field, i + 1, j + 1), part.y)
+    return tg.lerp(above, below, part.x)
+
+
+@tg.kernel
+def advect(velocity: tg.array2d[tg.vec2], field: tg.array, out: tg.array):
+    """What was, one step ago, where the flow is from."""
+    i, j = tg.tid()
+    out[i, j] = sample(field, tg.vec2(float(i), float(j)) - velocity[i, j])
+
+
+@tg.kernel
+def diverge(v: tg.array2d[tg.vec2], out: tg.array2d[float]):
+    i, j = tg.tid()
+    down = near(v, i + 1, j).x - near(v, i - 1, j).x
+    out[i, j] = 0.5 * (down + near(v, i, j + 1).y - near(v, i, j - 1).y)
+
+
+@tg.kernel
+def relax(divergence: tg.array2d[float], p: tg.array2d[float], out: tg.array2d[float]):
+    """One of Jacobi's iterations for the pressure."""
+    i, j = tg.tid()
+    around = near(p, i + 1, j) + near(p, i - 1, j) + near(p, i, j + 1) + near(p, i, j - 1)
+    out[i, j] = 0.25 * (around - divergence[i, j])
+
+
+@tg.kernel
+def project(velocity: tg.array2d[tg.vec2], p: tg.array2d[float], out: tg.array2d[tg.vec2]):
+    i, j = tg.tid()
+    slope = tg.vec2(near(p, i + 1, j) - near(p, i - 1, j), near(p, i, j + 1) - near(p, i, j - 1))
+    out[i, j] = velocity[i, j] - 0.5 * slope
+
+
+def apply(kernel: Any, *inputs: Any, like: Any = None) -> Any:
+    """What a kernel writes: a new array like the last input, which a tape needs."""
+    out = tg.zeros_like(inputs[-1] if like is None else like, requires_grad=True)
+    tg.launch(kernel, out.shape, inputs=inputs, outputs=[out])
+    return out
+
+
+def stirred(dye: Any, force: Any) -> Any:
+    """The dye after STEPS steps of a fluid that is at rest in the beginning."""
+    velocity = tg.zeros_like(force, requires_grad=True)
+    for _ in range(STEPS):
+        velocity = apply(advect, velocity, velocity) + force
+        divergence = apply(diverge, velocity, like=dye)
+        pressure = tg.zeros_like(dye, requires_grad=True)
+        for _ in range(JACOBI):
+            pressure = apply(relax, divergence, pressure)
+        velocity = apply(project, velocity, pressure, like=velocity)
+        dye = apply(advect, velocity, dye)
+    return dye
+
+
+def shapes(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """A drop, and a ring with as much dye."""
+    y, x = np.mgrid[-1 : 1 : size * 1j, -1 : 1 : size * 1j]
+    r2 = x**2 + y**2
+    drop, ring = np.exp(-((r2 / 0.12) ** 2)), np.exp(-(((np.sqrt(r2) - 0.45) / 0.13) ** 2))
+    return drop.astype(np.float32), (ring * drop.sum() / ring.sum()).astype(np.float32)
+
+
+def run(size: int, tries: int = TRIES) -> dict[str, Any]:
+    drop, ring = (tg.array(shape) for shape in shapes(size))
+    force: Any = tg.zeros((size, size), dtype=tg.vec2, requires_grad=True)
+    adam = tg.optim.Adam([force], lr=RATE)
+    losses = []
+    for _ in range(tries):
+        with tg.Tape() as tape:
+            dye = stirred(drop, force)
+            loss = ((dye - ring) ** 2.0).sum()
+        tape.backward(loss)
+        losses.append(loss.item())
+        adam.step([force.grad])
+        force.grad.zero_()
+    shown = {"drop": drop, "ring": ring, "dye": stirred(drop, force), "force": force}
+    return {name: a.numpy() for name, a in shown.items()} | {"losses": losses}
+
+
+def draw(figure: Any, r: dict[str, Any]) -> None:
+    strength = np.linalg.norm(r["force"], axis=-1)
+    show.images(figure, {"drop": r["drop"], "wanted": r["ring"], "stirred": r["dye"], "force": strength})
+
+
+if __name__ == "__main__":
+    show.main(run, draw, size=48)

@@ -1,0 +1,39 @@
+"""examples/cloth.py against NumPy in float64."""
+
+from __future__ import annotations
+
+import cloth
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.machine_code
+SIZE, STEPS = 7, 60
+
+
+def reference() -> np.ndarray:
+    x = cloth.flat(SIZE)
+    v, gravity = np.zeros_like(x), np.array(cloth.GRAVITY)
+    rest = cloth.WIDTH / (SIZE - 1)
+    for _ in range(STEPS):
+        force = gravity - cloth.DAMPING * v
+        for di, dj in cloth.SPRINGS:
+            for i in range(max(0, -di), min(SIZE, SIZE - di)):
+                for j in range(max(0, -dj), min(SIZE, SIZE - dj)):
+                    apart = x[i + di, j + dj] - x[i, j]
+                    part = 1.0 - rest * np.hypot(di, dj) / np.linalg.norm(apart)
+                    force[i, j] += cloth.STIFFNESS * part * apart
+        v = v + cloth.DT * force
+        x = x + cloth.DT * v
+        far = np.linalg.norm(x, axis=-1, keepdims=True)
+        depth, normal = cloth.RADIUS + cloth.MARGIN - far, x / far
+        into = np.minimum((v * normal).sum(-1, keepdims=True), 0.0)
+        v = np.where(depth > 0.0, (v - into * normal) * cloth.FRICTION, v)
+        x = np.where(depth > 0.0, x + depth * normal, x)
+    return x
+
+
+def test_the_cloth_falls_as_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cloth, "DT", 4e-3)
+    wanted = reference()
+    assert np.linalg.norm(wanted, axis=-1).min() < cloth.RADIUS + cloth.MARGIN + 1e-6, "it lies on the ball"
+    np.testing.assert_allclose(cloth.run(SIZE, STEPS), wanted, atol=2e-4)

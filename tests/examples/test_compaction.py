@@ -1,0 +1,18 @@
+"""examples/compaction.py against NumPy."""
+
+from __future__ import annotations
+
+import compaction
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.machine_code
+
+
+@pytest.mark.parametrize(("size", "block_dim"), [(1000, 64), (300, 100)])
+def test_the_points_inside_are_kept_in_their_order(size: int, block_dim: int) -> None:
+    points = compaction.scattered(size)
+    x, y = points.T.astype(np.float64)
+    apart = np.hypot(x, y) - (0.6 + 0.3 * np.cos(5.0 * np.arctan2(y, x)))
+    assert np.abs(apart).min() > 1e-6, "no point is on the border"
+    np.testing.assert_array_equal(compaction.run(size, block_dim)["kept"], points[apart < 0.0])

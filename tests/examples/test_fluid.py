@@ -1,0 +1,65 @@
+"""examples/fluid.py against NumPy in float64."""
+
+from __future__ import annotations
+
+import fluid
+import numpy as np
+import pytest
+
+import tegula as tg
+
+pytestmark = pytest.mark.machine_code
+SIZE = 12
+
+
+def sample(field: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """A periodic field between its points. at: (2, n, n)."""
+    low = np.floor(at).astype(int)
+    part = (at - low).reshape(2, *at.shape[1:], *[1] * (field.ndim - 2))
+    (i, j), (u, v) = low, part
+    corners = [field[(i + a) % SIZE, (j + b) % SIZE] for a in (0, 1) for b in (0, 1)]
+    above, below = ((1.0 - v) * corners[k] + v * corners[k + 1] for k in (0, 2))
+    return (1.0 - u) * above + u * below
+
+
+def rolled(field: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """The next and the last points along an axis."""
+    return np.roll(field, -1, axis), np.roll(field, 1, axis)
+
+
+def stirred(dye: np.ndarray, force: np.ndarray) -> np.ndarray:
+    points = np.mgrid[0:SIZE, 0:SIZE].astype(np.float64)
+    v = np.zeros_like(force)
+    for _ in range(fluid.STEPS):
+        v = sample(v, points - np.moveaxis(v, -1, 0)) + force
+        divergence = sum(0.5 * np.subtract(*rolled(v[..., k], k)) for k in (0, 1))
+        p = np.zeros_like(dye)
+        for _ in range(fluid.JACOBI):
+            p = 0.25 * (sum(sum(rolled(p, k)) for k in (0, 1)) - divergence)
+        v = v - np.stack([0.5 * np.subtract(*rolled(p, k)) for k in (0, 1)], -1)
+        dye = sample(dye, points - np.moveaxis(v, -1, 0))
+    return dye
+
+
+def test_the_dye_and_its_gradient_are_those_of_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fluid, "STEPS", 4)
+    monkeypatch.setattr(fluid, "JACOBI", 3)
+    rng = np.random.default_rng(0)
+    dye, weights = rng.random((2, SIZE, SIZE))
+    force, way = 0.3 * rng.standard_normal((2, SIZE, SIZE, 2))
+    given = tg.array(force, dtype=tg.vec2, requires_grad=True)
+    with tg.Tape() as tape:
+        found = fluid.stirred(tg.array(dye, dtype=float), given)
+    tape.backward(grads={found: tg.array(weights, dtype=float)})
+    np.testing.assert_allclose(found.numpy(), stirred(dye, force), atol=1e-5)
+    step = 1e-6
+    slope = (weights * (stirred(dye, force + step * way) - stirred(dye, force - step * way))).sum() / (
+        2.0 * step
+    )
+    np.testing.assert_allclose((given.grad.numpy() * way).sum(), slope, rtol=1e-3)
+
+
+@pytest.mark.slow
+def test_a_force_is_found() -> None:
+    found = fluid.run(24, tries=20)["losses"]
+    assert found[-1] < 0.3 * found[0]

@@ -1,0 +1,31 @@
+"""examples/torch_norms.py against PyTorch in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch_norms
+
+pytestmark = pytest.mark.machine_code
+
+
+def test_norms_and_their_gradients_are_those_of_float64() -> None:
+    torch.manual_seed(0)
+    given = [torch.randn(shape, requires_grad=True) for shape in ((7, 33), (33,), (33,))]
+    exact = [x.detach().double().requires_grad_() for x in given]
+    seed = torch.randn(7, 33)
+    wanted = torch.softmax(torch.layer_norm(exact[0], (33,), *exact[1:]), 1)
+    found = torch_norms.softmax(torch_norms.layer_norm(*given))
+    torch.testing.assert_close(found, wanted.float())
+    for ours, theirs in zip(
+        torch.autograd.grad(found, given, seed),
+        torch.autograd.grad(wanted, exact, seed.double()),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs.float(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_network_trains_alike_with_either() -> None:
+    found = torch_norms.run(64, steps=30)
+    assert found["Tegula"][-1] < found["Tegula"][0]
+    torch.testing.assert_close(found["Tegula"], found["PyTorch"], rtol=1e-3, atol=0.0)
