@@ -14,8 +14,7 @@ import tegula as tg
 
 ROWS, BATCH, HIDDEN, CLASSES = 32, 256, 64, 2
 RATE, DECAY_1, DECAY_2, EPSILON = 0.01, 0.9, 0.999, 1e-8
-# Here in float64: in float32 the second is off by 5e-5 of itself.
-FRESH_1, FRESH_2 = 1.0 - DECAY_1, 1.0 - DECAY_2
+FRESH_1, FRESH_2 = 1.0 - DECAY_1, 1.0 - DECAY_2  # in float32 the second would be off by 5e-5 of itself
 
 
 @tg.func
@@ -79,7 +78,7 @@ def spirals(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def parameters(rng: np.random.Generator) -> list[np.ndarray]:
-    shapes = [(2, HIDDEN), (1, HIDDEN), (HIDDEN, CLASSES), (1, CLASSES)]
+    shapes = (2, HIDDEN), (1, HIDDEN), (HIDDEN, CLASSES), (1, CLASSES)
     return [(rng.standard_normal(s) / np.sqrt(s[0]) * (s[0] > 1)).astype(np.float32) for s in shapes]
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+PAGE = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
 NAMES = sorted(p.stem for p in EXAMPLES.glob("*.py") if "import show" in p.read_text())
 
 
@@ -16,3 +20,13 @@ def test_an_example_is_short_and_runs_by_its_name(name: str) -> None:
     text = (EXAMPLES / f"{name}.py").read_text()
     assert len(text.splitlines()) < 120
     assert f"python examples/{name}.py [--device cuda:0] [--size " in ast.get_docstring(ast.parse(text))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_shows_an_example_with_its_picture(name: str) -> None:
+    """A picture of matplotlib, with axes or images, which the example drew."""
+    (part,) = (p for p in PAGE.split("\n## ") if f"(../examples/{name}.py)" in p)
+    assert f"](pictures/{name}.svg)" in part and re.search(r": [\d.]+ s\. \[", part)
+    picture = ElementTree.parse(ROOT / "docs" / "pictures" / f"{name}.svg").getroot()
+    assert picture.tag.endswith("}svg")
+    assert any(e.get("id", "").startswith("axes_") for e in picture.iter())
