@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 
 import tegula as tg
 from support.attacks.program import Args
-from support.attacks.translate import schedule
 from tegula.check.guards import Leaf
 from tegula.check.verdict import UNPROVED, Verdict
 from tegula.interp.engines.launch import EngineLaunch, prepared
@@ -93,7 +93,9 @@ def values(text: str, args: Args) -> list[Any]:
     plain = {"x": np.zeros((MOST, 32), np.float32), "y": np.zeros((MOST, 32), np.float32)}
     plain["out"] = np.zeros((64, 64) if matmuls else (MOST, 32), np.float32)
     plain |= {name: np.zeros((MOST, MOST), ml_dtypes.bfloat16) for name in ("a", "b") if matmuls}
-    return [plain.get(name, args[name]) for name in schedule(text).parameters]
+    (kernel,) = ast.parse(text).body
+    assert isinstance(kernel, ast.FunctionDef)
+    return [plain[a.arg] if a.arg in plain else args[a.arg] for a in kernel.args.args]
 
 
 def replayed(kernel: Kernel, parts: GpuCompilation, args: Sequence[Any], count: int, block: int = 0) -> str:

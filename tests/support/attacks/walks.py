@@ -266,13 +266,15 @@ def steps(rng: Random, wrong: bool) -> Walk:
 @walk
 def rows_of(rng: Random, wrong: bool) -> Walk:
     """CSR: rows whose lengths are read from an array."""
-    a = counted("for r in range(n):", "    for q in range(offs[r], offs[r + 1]):")
-    b = rng.choice(
+    from_to = counted("for r in range(n):", "    for q in range(offs[r], offs[r + 1]):")
+    difference = counted(
+        "for r in range(n):", "    lo, hi = offs[r], offs[r + 1]", "    for q in range(hi - lo):"
+    )
+    a, b = rng.choice(
         [
-            counted("for r in range(n):", "    for q in range(offs[r], offs[r + 1]):"),
-            counted(
-                "for r in range(n):", "    lo, hi = offs[r], offs[r + 1]", "    for q in range(hi - lo):"
-            ),
+            (from_to, from_to),
+            (difference, difference),
+            (difference, counted("for r in range(n):", "    for q in range(offs[r + 1] - offs[r]):")),
         ]
     )
 
@@ -283,9 +285,10 @@ def rows_of(rng: Random, wrong: bool) -> Walk:
         return {"n": n, "offs": np.cumsum([0, *lengths, 0, 0]).astype(np.int32)}
 
     if wrong:
-        fall = {0: 0, 1: 4, 2: 2, 3: 5, 4: 9}
+        fall, a = {0: 0, 1: 4, 2: 2, 3: 5, 4: 9}, from_to
         b, special = rng.choice(
             [
+                (difference, [{"n": 1, "offs": {0: 2**31 - 1, 1: -(2**31)}}]),
                 (form("for q in range(offs[0], offs[n]):", "    k = q - offs[0]"), [{"n": 4, "offs": fall}]),
                 (
                     counted("for r in range(n):", "    for q in range(tg.abs(offs[r + 1] - offs[r])):"),

@@ -460,6 +460,8 @@ class Machine:
             role.fresh.clear()
         elif isinstance(e, E.CopyIn):
             b = self.program.barrier[e.barrier]
+            if b not in role.arrived:
+                raise Stuck("a copy completes on a barrier at which its role does not arrive", op, self.role)
             item = role.arrived[b]
             if role.open.get(b, 0) < e.bytes:
                 self._note(role, b, True)
@@ -473,6 +475,7 @@ class Machine:
             self._access(role, e, op, True)
         elif isinstance(e, E.Fence):
             role.loose = role.loose or (many and any(k is None for _, k in role.dirty))
+            role.unmet |= dict.fromkeys(role.dirty, 2) if many else {}
             role.dirty.clear()
         elif isinstance(e, E.Sync):
             self._sync(role, e, op)
@@ -482,7 +485,10 @@ class Machine:
             role.flights.append((role.matmuls, [self._place(role, at) for at in e.operands], held))
             role.loose = role.loose or many
         elif isinstance(e, E.MmaComplete):
-            role.flights = role.flights[max(0, len(role.flights) - e.pending) :]
+            done = max(0, len(role.flights) - e.pending)
+            self._over_for_one(role, [k for _, places, _ in role.flights[:done] for k in places])
+            role.loose = role.loose or (many and done > 0)
+            role.flights = role.flights[done:]
         elif isinstance(e, E.CopyOut | E.Commit):
             if isinstance(e, E.CopyOut):
                 role.uncommitted = [*role.uncommitted, self._place(role, e.source)]
@@ -491,12 +497,18 @@ class Machine:
                 role.uncommitted = []
         elif isinstance(e, E.CopiesOutDone):
             done = max(0, len(role.copies) - e.pending)
-            if many:
-                rings = {self.program.number[v] for v in self.program.rings}
-                over = {k for places in role.copies[:done] for k in places if k[0] not in rings}
-                role.unknown |= {(n, k if isinstance(k, int) else -1) for n, k in over}
+            self._over_for_one(role, [k for places in role.copies[:done] for k in places])
             role.copies = role.copies[done:]
         return True
+
+    def _over_for_one(self, role: Role, places: Iterable[Place]) -> None:
+        """Record memory that is known to be read by the warps only that started to read it, until all have
+        synchronised."""
+        for n, k in places if self.program.warps[self.role] > 1 else ():
+            if self.program.values[n] not in self.program.rings:
+                role.unknown.add((n, k if isinstance(k, int) else -1))
+            elif (self.role, False) in self.program.writers[n]:
+                role.unknown.add((n, None))
 
     def _at(self, stage: Any, item: Sum | None, b: int) -> bool:
         """Whether a stage is the one of an item."""
@@ -546,8 +558,6 @@ class Machine:
         """Record the lead of an arrival over the items that the role has waited for, in `lags`: that of the warps that
         arrive, one (`elected`) or all. Of other warps' waits nothing is known before all have synchronised."""
         apart = self.program.warps[self.role] > 1 and (role.loose if elected else role.ahead)
-        if b not in role.arrived:
-            raise Stuck("a copy completes on a barrier that its role does not arrive at", None, self.role)
         c = role.arrived[b]
         for after in role.waited:
             key = (b, self.role, after)
@@ -578,7 +588,10 @@ class Machine:
 
     def _handed(self, at: E.Bytes, engine: Engine) -> list[Sum]:
         """The items that were last handed to an engine, one for each stage."""
-        ring = self.program.rings[at.buffer]
+        ring = self.program.rings.get(at.buffer)
+        if ring is None:
+            name = at.buffer.name or "a buffer"
+            raise Stuck(f"roles share {name}, and no two barriers pass it on", None, self.role)
         for row in ring.rows:
             if row.taker == engine and not row.own:
                 last = self.last(self.state.roles[self.role], self.role, row.barrier)
@@ -657,7 +670,6 @@ class Machine:
             for m in self.program.overlapping.get(v, ()):
                 slot = e.at.stage if m == n and isinstance(e.at.stage, int) else -1  # type: ignore[redundant-cast]
                 role.dirty.add((m, slot))
-                role.unmet[m, slot] = 2 if many else 0
 
     def _number(self, role: Role, e: E.MemoryAccess, at: E.Bytes, sure: bool) -> None:
         """Update the known contents of stages after a store of one number to a stage, or the value that a load of an

@@ -54,10 +54,10 @@ class Role:
     numbers of arrivals and waits, by barrier; `fresh`: barriers waited for since the last arrival. `open`: by barrier,
     bytes that are announced and not copied. `flights`: matmuls in flight, oldest first, with a number, what they read,
     and the operand in registers; `flying`: the last matmul that works on a tile. `uncommitted`, `copies`: what copies
-    out read. `dirty`: memory accessed since the last fence; `unmet`: memory written since the threads last synchronised
-    (2), or those of each warp group (1); `unknown`: memory whose copies out only one warp knows to be done. `loose`:
-    since the threads last synchronised all warps have waited or used a ring; `ahead`: one warp has waited for more than
-    the others."""
+    out read. `dirty`: memory accessed since the last fence; `unmet`: memory fenced since the threads last synchronised
+    (2), or those of each warp group (1); `unknown`: memory that matmuls or copies out have read, as only the warps know
+    that started them. `loose`: since the threads last synchronised all warps have waited or used a ring; `ahead`: one
+    warp has waited for more than the others."""
 
     spots: list[Spot]
     midway: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -152,6 +153,7 @@ class Obligations(Walk):
     def copy_in(self, e: E.CopyIn) -> None:
         """A bulk copy into a stage of a ring that is free for the item of the barrier which counts the bytes."""
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
+        self.need(b in role.arrived, "a copy completes on a barrier at which its role does not arrive")
         ring, n, c = self.layout.rings[e.to.buffer], self.layout.number[e.to.buffer], role.arrived[b]
         before = plus(c, number(-1))
         if b in role.open and role.open[b][0] == before and role.open[b][1] >= e.bytes:
@@ -268,6 +270,9 @@ class Obligations(Walk):
                     self.need(
                         self.state.facts.decide(same) is False, "what a copy or matmul reads is written"
                     )
+                self.need(
+                    not e.write or (n, None) not in role.unknown, "what a copy or matmul reads is written"
+                )
                 self._number(e, ring, used)
             if ring.copied or (e.write and ring.accessed):
                 role.dirty.add((n, None))
@@ -277,9 +282,7 @@ class Obligations(Walk):
                 slot: Any = e.at.stage if m == n else -1
                 for at, other in (*self._held(role), *role.unknown):
                     self.need(at != m or self.apart(slot, other), "what a copy or matmul reads is written")
-                key = (m, slot if isinstance(slot, int) else -1)
-                role.dirty.add(key)
-                role.unmet[key] = 2 if self.layout.warps[self.role] > 1 else 0
+                role.dirty.add((m, slot if isinstance(slot, int) else -1))
 
     def _number(self, e: E.MemoryAccess, ring: Ring, at: Key) -> None:
         """Update the known contents of stages: a number that is stored in all of a stage is the number that a role
@@ -314,22 +317,24 @@ class Obligations(Walk):
         """The memory of an asynchronous read. `own`: each warp group reads memory of its own."""
         role, (n, slot) = self.state.roles[self.role], self._used(at)
         ring = self.layout.rings.get(at.buffer)
-        if ring is not None and self.role in ring.stored:
-            self.need((n, None) not in role.dirty, "a fence is missing before a copy or matmul")
-        if at.buffer not in self.layout.rings:
-            for m, k in role.dirty:
-                self.need(m != n or self.apart(slot, k), "a fence is missing before a copy or matmul")
-            for (m, k), level in role.unmet.items():
-                far = m != n or self.apart(slot, k) or level <= own
-                self.need(far, "other threads may still write what a copy or matmul reads")
+        if ring is not None:
+            if self.role in ring.stored:
+                self.need((n, None) not in role.dirty, "a fence is missing before a copy or matmul")
+            late = ring.writes((self.role, False)) and role.unmet.get((n, None), 0) > own
+            self.need(not late, "other threads may still write what a copy or matmul reads")
+            return n, slot
+        for m, k in role.dirty:
+            self.need(m != n or self.apart(slot, k), "a fence is missing before a copy or matmul")
+        for (m, k), level in role.unmet.items():
+            far = m != n or self.apart(slot, k) or level <= own
+            self.need(far, "other threads may still write what a copy or matmul reads")
         return n, slot
 
     def fence(self, e: E.Fence) -> None:
         """A proxy fence: once all threads of the role have synchronised, the async proxy sees what they did before."""
-        role = self.state.roles[self.role]
-        role.loose = role.loose or (
-            self.layout.warps[self.role] > 1 and any(k is None for _, k in role.dirty)
-        )
+        role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
+        role.loose = role.loose or (many and any(k is None for _, k in role.dirty))
+        role.unmet |= dict.fromkeys(role.dirty, 2) if many else {}
         role.dirty.clear()
 
     def sync(self, e: E.Sync) -> None:
@@ -354,7 +359,20 @@ class Obligations(Walk):
     def mma_complete(self, e: E.MmaComplete) -> None:
         """A wait after which at most `pending` matmuls of the role are in flight."""
         role = self.state.roles[self.role]
-        role.flights = role.flights[max(0, len(role.flights) - e.pending) :]
+        done = max(0, len(role.flights) - e.pending)
+        self._over_for_one(role, [k for _, keys, _ in role.flights[:done] for k in keys])
+        role.loose = role.loose or (done > 0 and self.layout.warps[self.role] > 1)
+        role.flights = role.flights[done:]
+
+    def _over_for_one(self, role: Role, keys: Sequence[Key]) -> None:
+        """Record memory that is known to be read by the warps only that started to read it, until all have
+        synchronised."""
+        for n, k in keys if self.layout.warps[self.role] > 1 else ():
+            ring = self.layout.rings.get(self.layout.values[n])
+            if ring is None:
+                role.unknown.add((n, k if isinstance(k, int) else -1))
+            elif ring.writes((self.role, False)):
+                role.unknown.add((n, None))
 
     def copy_out(self, e: E.CopyOut) -> None:
         """The start of a bulk copy out of shared memory, which reads until its group is complete."""
@@ -374,10 +392,7 @@ class Obligations(Walk):
         them knows."""
         role = self.state.roles[self.role]
         done = max(0, len(role.copies) - e.pending)
-        if self.layout.warps[self.role] > 1:
-            rings = {self.layout.number[v] for v in self.layout.rings}
-            over = {k for keys in role.copies[:done] for k in keys if k[0] not in rings}
-            role.unknown |= {(n, k if isinstance(k, int) else -1) for n, k in over}
+        self._over_for_one(role, [k for keys in role.copies[:done] for k in keys])
         role.copies = role.copies[done:]
 
     # Matmuls in registers -------------------------------------------------------------------------------------------

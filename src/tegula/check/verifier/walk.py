@@ -61,9 +61,10 @@ class Role:
     `flights`: matmuls in flight, oldest first, with a number, what they read, and the operand in registers; `flying`:
     the last matmul that works on a tile. `uncommitted`, `copies`: what copies out read. `filled`: rings that copies
     write, with the barriers that say when they have, and which elements of a stage. `dirty`: memory accessed since the
-    last fence; `unmet`: memory written since the threads last synchronised (2), or those of each warp group (1);
-    `unknown`: memory whose copies out only one warp knows to be done. `loose`: since the threads last synchronised all
-    warps have waited or used a ring; `ahead`: one warp has waited for more than the others."""
+    last fence; `unmet`: memory fenced since the threads last synchronised (2), or those of each warp group (1);
+    `unknown`: memory that matmuls or copies out have read, as only the warps know that started them. `loose`: since the
+    threads last synchronised all warps have waited or used a ring; `ahead`: one warp has waited for more than the
+    others."""
 
     frames: list[Frame]
     midway: int = 0

@@ -1,0 +1,94 @@
+"""The wait for a matmul, a fence, and the wait for a copy out are known to one warp, or to one thread; other warps know
+of them after all have synchronised. Each pair of lines is right in one order and wrong in the other."""
+
+from __future__ import annotations
+
+import pytest
+from disguises import kernel
+from proofs import outcome
+from schedules import lowered
+
+from tegula.ops.group import Barrier
+from tegula.ops.schedule import FenceAsync
+
+MULTIPLIED = """def multiplied(a: tg.array2d[bf16], b: tg.array2d[bf16], out: tg.array2d[float], n: int):
+    left = tg.tile_empty(shape=(S, BM, BK), dtype=bf16, storage="shared")
+    right = tg.tile_empty(shape=(S, BK, BN), dtype=bf16, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(1, stages=S)
+    own = tg.named_barrier(warps=4)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, 2 * BM * BK * 2)
+                tg.tile_load_async(a, left[s], (0, k * BK), full, s)
+                tg.tile_load_async(b, right[s], (k * BK, 0), full, s)
+    with tg.ws(1):
+        total = tg.tile_zeros(shape=(BM, BN), dtype=float)
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_matmul(left[s], right[s], total, wait=False)
+            tg.tile_matmul_wait(pending=0)
+            tg.named_barrier_sync(own)
+            if tg.elect():
+                tg.mbarrier_arrive(empty, s)
+        tg.tile_store(out, total, offset=(0, 0))
+"""
+WAITED = "            tg.tile_matmul_wait(pending=0)\n"
+TOGETHER = "            tg.named_barrier_sync(own)\n"
+IN_PLACE = """def in_place(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, 8 * N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, 8 * N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            ring[s] = tg.tile_load(x, shape=(1, 8 * N), offset=(k, 0)) * 3.0
+            tg.fence_async()
+            tg.tile_store_async(out, ring[s], (k, 0))
+            tg.store_commit()
+            tg.store_wait(read=True)
+            ring[s] = tg.tile_load(x, shape=(1, 8 * N), offset=(k + 1, 0))
+            tg.fence_async()
+            tg.tile_store_async(out, ring[s], (k, 0))
+            tg.store_commit()
+            tg.store_wait(read=True)
+            tg.mbarrier_arrive(empty, s)
+"""
+
+
+def test_warps_synchronise_after_each_has_waited_for_its_part_of_a_matmul() -> None:
+    assert outcome(lowered(kernel(MULTIPLIED))) == "proved"
+    early = MULTIPLIED.replace(WAITED + TOGETHER, TOGETHER + WAITED)
+    assert early != MULTIPLIED and outcome(lowered(kernel(early))) != "proved"
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_each_barrier_around_stores_in_place_is_needed(which: int) -> None:
+    made, parts = lowered(kernel(IN_PLACE))
+    assert outcome((made, parts)) == "proved"
+    barriers = [op for op in made.walk() if isinstance(op, Barrier)]
+    assert len(barriers) == 4 and barriers[which].parent is not None
+    barriers[which].parent.ops.remove(barriers[which])
+    assert outcome((made, parts)) != "proved"
+
+
+@pytest.mark.parametrize("which", range(2))
+def test_all_fence_before_they_synchronise(which: int) -> None:
+    made, parts = lowered(kernel(IN_PLACE))
+    fence = [op for op in made.walk() if isinstance(op, FenceAsync)][which]
+    assert fence.parent is not None
+    ops = fence.parent.ops
+    k = ops.index(fence)
+    assert isinstance(ops[k + 1], Barrier)
+    ops[k], ops[k + 1] = ops[k + 1], ops[k]
+    assert "may still write" in outcome((made, parts))

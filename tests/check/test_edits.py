@@ -1,0 +1,90 @@
+"""Edited programs: right programs of many shapes in which lines are left out, moved, repeated or changed. A program
+that is proved does not go wrong in replays."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+import tegula as tg
+from support.attacks import judge
+from support.attacks.edits import EDITS, edited
+from support.attacks.program import defaults
+from support.attacks.shapes import FROM_TWO, SHAPES, UNPROVED
+from tegula.check.limits import check_limits
+from tegula.check.proof import Stuck
+from tegula.check.schedule import certified
+from tegula.check.verdict import Refuted
+from tegula.check.verifier import Rejected
+from tegula.ir import Kernel
+from tegula.passes.runner import GpuCompilation
+
+ITEMS = (0, 1, 2, 3, 4, 5, 7, 9, 20)
+MANY, CHUNK = range(4000), 200
+
+
+def proved(kernel: Kernel, parts: GpuCompilation) -> bool:
+    try:
+        check_limits(kernel, parts.shared.places, parts.threads)
+        certified(kernel, parts)
+    except (Refuted, Stuck, Rejected):
+        return False
+    return True
+
+
+def fault(text: str, kernel: Kernel, parts: GpuCompilation, items: tuple[int, ...], count: int) -> str:
+    """The first fault in a number of orders of several launches, or ""."""
+    for n in items:
+        args = judge.values(text, {**defaults(200), "n": n, "m": 2})
+        found = judge.replayed(kernel, parts, args, count)
+        if found:
+            return f"n = {n}: {found}"
+    return ""
+
+
+def attack(seed: int) -> tuple[str, str]:
+    """An edited program, and the edits."""
+    rng = Random(f"edit {seed}")
+    name = rng.choice([*SHAPES])
+    text = SHAPES[name].replace(
+        "{S}", str(rng.choice((2, 2, 3, 3, 4) if name in FROM_TWO else (1, 2, 2, 3, 3, 4)))
+    )
+    made, what = edited(rng, text, rng.choice((1, 1, 2, 2, 3)))
+    return made, f"{name}: {what}"
+
+
+def wrongly_proved(seed: int, items: tuple[int, ...] = ITEMS, count: int = 20) -> str:
+    """The fault of an edited program that is proved; "" for others."""
+    text, what = attack(seed)
+    try:
+        kernel, parts = judge.lowered(judge.kernel_of(text))
+    except tg.CompileError:
+        return ""
+    found = fault(text, kernel, parts, items, count) if proved(kernel, parts) else ""
+    return f"{seed}: {what}: {found}\n{text}" if found and "unknown" not in found else ""
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_shapes_are_right(name: str) -> None:
+    text = SHAPES[name].replace("{S}", "3")
+    kernel, parts = judge.lowered(judge.kernel_of(text))
+    assert proved(kernel, parts) == (name not in UNPROVED)
+    assert not fault(text, kernel, parts, (1, 4), 6)
+
+
+def test_each_edit_has_a_place() -> None:
+    seen = {name for seed in range(200) for name in attack(seed)[1].partition(": ")[2].split(", ")}
+    assert seen == EDITS.keys()
+
+
+def test_edited_programs() -> None:
+    found = [wrongly_proved(seed, (1, 5), 4) for seed in range(12)]
+    assert not any(found), "\n".join(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, len(MANY), CHUNK))
+def test_many_edited_programs(first: int) -> None:
+    found = [wrongly_proved(seed) for seed in MANY[first : first + CHUNK]]
+    assert not any(found), "\n".join(found)

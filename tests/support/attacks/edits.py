@@ -1,0 +1,318 @@
+"""Attacks on any right program: one or several edits of its text, of the kinds that people make by mistake. An edited
+program may be right; a replay tells."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, TypeAlias
+
+Block: TypeAlias = list[ast.stmt]
+Edit: TypeAlias = Callable[[Random, ast.FunctionDef], bool]
+EDITS: dict[str, Edit] = {}
+"""The edits by name; False if a program has no place for one."""
+CONDITIONS = ("k == 3", "k > 7", "k % 3 == 1", "k % 2 == 0", "k == n - 1", "k == 0", "n > 5", "m > 2")
+SIGNALS = {"mbarrier_wait", "mbarrier_arrive", "mbarrier_expect_bytes", "tile_load_async"}
+
+
+def edit(name: str) -> Callable[[Edit], Edit]:
+    def register(made: Edit) -> Edit:
+        EDITS[name] = made
+        return made
+
+    return register
+
+
+def roles(kernel: ast.FunctionDef) -> list[ast.With]:
+    return [s for s in kernel.body if isinstance(s, ast.With)]
+
+
+def blocks(s: ast.stmt) -> Iterator[Block]:
+    """The blocks of a statement and of those inside of it."""
+    for field in ("body", "orelse"):
+        inner: Block = getattr(s, field, [])
+        if inner:
+            yield inner
+            for t in inner:
+                yield from blocks(t)
+
+
+def acting(kernel: ast.FunctionDef) -> list[tuple[Block, int]]:
+    """The places of all statements in roles that act: calls, and stores to shared tiles."""
+    return [
+        (block, k)
+        for role in roles(kernel)
+        for block in blocks(role)
+        for k, s in enumerate(block)
+        if isinstance(s, ast.Expr) or (isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Subscript))
+    ]
+
+
+def calls(kernel: ast.FunctionDef, names: set[str]) -> list[ast.Call]:
+    found = [c for role in roles(kernel) for c in ast.walk(role) if isinstance(c, ast.Call)]
+    return [c for c in found if isinstance(c.func, ast.Attribute) and c.func.attr in names]
+
+
+def expression(text: str) -> Any:
+    return ast.parse(text, mode="eval").body
+
+
+def guarded(rng: Random, body: Block) -> ast.stmt:
+    return ast.If(expression(rng.choice(CONDITIONS)), body, [])
+
+
+@edit("left out")
+def drop(rng: Random, kernel: ast.FunctionDef) -> bool:
+    block, k = rng.choice(acting(kernel))
+    block[k] = ast.Pass()
+    return True
+
+
+@edit("sometimes left out")
+def sometimes(rng: Random, kernel: ast.FunctionDef) -> bool:
+    block, k = rng.choice(acting(kernel))
+    block[k] = guarded(rng, [block[k]])
+    return True
+
+
+@edit("done twice")
+def twice(rng: Random, kernel: ast.FunctionDef) -> bool:
+    block, k = rng.choice(acting(kernel))
+    again = block[k] if rng.random() < 0.5 else guarded(rng, [block[k]])
+    block.insert(rng.choice((k, k + 1, len(block))), again)
+    return True
+
+
+@edit("moved in its block")
+def move(rng: Random, kernel: ast.FunctionDef) -> bool:
+    found = [(block, k) for block, k in acting(kernel) if len(block) > 1]
+    if not found:
+        return False
+    block, k = rng.choice(found)
+    s = block.pop(k)
+    block.insert(rng.choice((k - 1, k + 1, rng.randrange(len(block) + 1))) % (len(block) + 1), s)
+    return True
+
+
+@edit("moved out of its block")
+def out_of_block(rng: Random, kernel: ast.FunctionDef) -> bool:
+    """A statement is done before or after the loop or branch that it is in."""
+    found = [
+        (outer, k, inner, j)
+        for role in roles(kernel)
+        for outer in blocks(role)
+        for k, s in enumerate(outer)
+        for inner in (getattr(s, "body", []), getattr(s, "orelse", []))
+        for j, t in enumerate(inner)
+        if isinstance(t, ast.Expr)
+    ]
+    if not found:
+        return False
+    outer, k, inner, j = rng.choice(found)
+    s = inner[j]
+    inner[j] = ast.Pass()
+    outer.insert(k + rng.randrange(2), s)
+    return True
+
+
+@edit("a number is another one")
+def off_by_one(rng: Random, kernel: ast.FunctionDef) -> bool:
+    found = [
+        n
+        for role in roles(kernel)
+        for s in role.body
+        for n in ast.walk(s)
+        if isinstance(n, ast.Constant) and type(n.value) is int and n.value < 64
+    ]
+    if not found:
+        return False
+    n = rng.choice(found)
+    assert isinstance(n.value, int)
+    n.value = max(0, n.value + rng.choice((-1, 1)))
+    return True
+
+
+@edit("another barrier")
+def other_barrier(rng: Random, kernel: ast.FunctionDef) -> bool:
+    return _renamed(rng, kernel, ("mbarrier", "named_barrier"))
+
+
+@edit("another ring")
+def other_ring(rng: Random, kernel: ast.FunctionDef) -> bool:
+    return _renamed(rng, kernel, ("tile_empty",))
+
+
+def made_by(kernel: ast.FunctionDef, maker: str) -> list[str]:
+    """The names that a kernel gives to what a function makes."""
+    out: list[str] = []
+    for s in kernel.body:
+        if isinstance(s, ast.Assign):
+            targets = s.targets[0].elts if isinstance(s.targets[0], ast.Tuple) else s.targets
+            values = s.value.elts if isinstance(s.value, ast.Tuple) else [s.value]
+            for target, value in zip(targets, values, strict=False):
+                attr = (
+                    value.func.attr
+                    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)
+                    else ""
+                )
+                out += [target.id] if isinstance(target, ast.Name) and attr == maker else []
+    return out
+
+
+def _renamed(rng: Random, kernel: ast.FunctionDef, makers: tuple[str, ...]) -> bool:
+    for maker in rng.sample(makers, len(makers)):
+        names = made_by(kernel, maker)
+        found = [
+            n for role in roles(kernel) for n in ast.walk(role) if isinstance(n, ast.Name) and n.id in names
+        ]
+        if len(names) > 1 and found:
+            n = rng.choice(found)
+            n.id = rng.choice([name for name in names if name != n.id])
+            return True
+    return False
+
+
+@edit("two barriers are exchanged")
+def exchanged(rng: Random, kernel: ast.FunctionDef) -> bool:
+    """In one role, everywhere."""
+    for maker in ("named_barrier", "mbarrier"):
+        names = made_by(kernel, maker)
+        if len(names) > 1:
+            a, b = rng.sample(names, 2)
+            for n in ast.walk(rng.choice(roles(kernel))):
+                if isinstance(n, ast.Name) and n.id in (a, b):
+                    n.id = a if n.id == b else b
+            return True
+    return False
+
+
+@edit("another stage")
+def other_stage(rng: Random, kernel: ast.FunctionDef) -> bool:
+    found = [c for c in calls(kernel, SIGNALS) if len(c.args) > 1]
+    if not found:
+        return False
+    c = rng.choice(found)
+    at = 4 if isinstance(c.func, ast.Attribute) and c.func.attr == "tile_load_async" else 1
+    by = rng.choice((f"int({rng.choice(CONDITIONS)})", "1"))
+    c.args[at] = expression(f"({ast.unparse(c.args[at])} + {by}) % {rng.choice((2, 3))}")
+    return True
+
+
+@edit("another parity")
+def other_parity(rng: Random, kernel: ast.FunctionDef) -> bool:
+    found = [c for c in calls(kernel, {"mbarrier_wait"}) if len(c.args) > 2]
+    if not found:
+        return False
+    c = rng.choice(found)
+    c.args[2] = expression(
+        f"({ast.unparse(c.args[2])}) ^ {rng.choice(('1', f'int({rng.choice(CONDITIONS)})'))}"
+    )
+    return True
+
+
+@edit("another slot of a ring")
+def other_slot(rng: Random, kernel: ast.FunctionDef) -> bool:
+    names = made_by(kernel, "tile_empty")
+    found = [
+        n
+        for role in roles(kernel)
+        for n in ast.walk(role)
+        if isinstance(n, ast.Subscript)
+        and isinstance(n.value, ast.Name)
+        and n.value.id in names
+        and not isinstance(n.slice, ast.Tuple | ast.Slice)
+    ]
+    if not found:
+        return False
+    n = rng.choice(found)
+    n.slice = expression(f"({ast.unparse(n.slice)} + {rng.choice((1, 2))}) % {rng.choice((2, 3))}")
+    return True
+
+
+@edit("a barrier counts otherwise")
+def other_count(rng: Random, kernel: ast.FunctionDef) -> bool:
+    found = [c for s in kernel.body if isinstance(s, ast.Assign) for c in ast.walk(s)
+             if isinstance(c, ast.Call) and isinstance(c.func, ast.Attribute) and "barrier" in c.func.attr]  # fmt: skip
+    numbers = [
+        n for c in found for n in ast.walk(c) if isinstance(n, ast.Constant) and isinstance(n.value, int)
+    ]
+    if not numbers:
+        return False
+    n = rng.choice(numbers)
+    assert isinstance(n.value, int)
+    n.value = max(1, n.value + rng.choice((-4, -1, 1, 4)))
+    return True
+
+
+@edit("one thread instead of all")
+def elected(rng: Random, kernel: ast.FunctionDef) -> bool:
+    block, k = rng.choice(acting(kernel))
+    block[k] = ast.If(expression("tg.elect()"), [block[k]], [])
+    return True
+
+
+@edit("all threads instead of one")
+def of_all(rng: Random, kernel: ast.FunctionDef) -> bool:
+    found = [
+        (block, k)
+        for role in roles(kernel)
+        for block in blocks(role)
+        for k, s in enumerate(block)
+        if isinstance(s, ast.If) and ast.unparse(s.test) == "tg.elect()"
+    ]
+    if not found:
+        return False
+    block, k = rng.choice(found)
+    s = block[k]
+    assert isinstance(s, ast.If)
+    block[k : k + 1] = s.body
+    return True
+
+
+@edit("another number of iterations")
+def other_range(rng: Random, kernel: ast.FunctionDef) -> bool:
+    found = [s for role in roles(kernel) for s in ast.walk(role) if isinstance(s, ast.For)]
+    if not found:
+        return False
+    loop = rng.choice(found)
+    (first, last) = (
+        (["0", *map(ast.unparse, loop.iter.args)])[-2:] if isinstance(loop.iter, ast.Call) else ("0", "n")
+    )
+    loop.iter = expression(
+        rng.choice(
+            (
+                f"range({first}, {last} - 1)",
+                f"range({first}, {last} + 1)",
+                f"range({first} + 1, {last})",
+                f"range({first}, tg.min({last}, 9))",
+                f"range({first}, tg.max({last}, 2))",
+                f"range({first}, m)",
+                f"range({first}, {last}, 2)",
+            )
+        )
+    )
+    return True
+
+
+@edit("an iteration ends early")
+def left(rng: Random, kernel: ast.FunctionDef) -> bool:
+    found = [s for role in roles(kernel) for s in ast.walk(role) if isinstance(s, ast.For | ast.While)]
+    if not found:
+        return False
+    body = rng.choice(found).body
+    body.insert(rng.randrange(len(body) + 1), guarded(rng, [rng.choice((ast.Break(), ast.Continue()))]))
+    return True
+
+
+def edited(rng: Random, text: str, count: int) -> tuple[str, str]:
+    """A program after a number of edits, with their names."""
+    tree = ast.parse(text)
+    (kernel,) = tree.body
+    assert isinstance(kernel, ast.FunctionDef)
+    names: list[str] = []
+    while len(names) < count:
+        name = rng.choice(list(EDITS))
+        if EDITS[name](rng, kernel):
+            names.append(name)
+    return ast.unparse(ast.fix_missing_locations(tree)) + "\n", ", ".join(names)
