@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tegula as tg
-from tegula.kernels import attention, cholesky, matmul
+from tegula.kernels import attention, cholesky, fft, irfft, matmul, rfft
 
 
 def integers(*shape: int, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> torch.Tensor:
@@ -136,3 +136,13 @@ def test_decompositions_of_tensors_are_tensors() -> None:
     made = cholesky(a)
     assert isinstance(made, torch.Tensor)
     torch.testing.assert_close(made, torch.linalg.cholesky(a), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.machine_code
+def test_transforms_of_tensors_are_tensors() -> None:
+    x = torch.randn(3, 10, dtype=torch.complex128, generator=torch.Generator().manual_seed(1))
+    for given in (x, x.conj(), x.mT):
+        torch.testing.assert_close(fft(given), torch.fft.fft(given))
+    spectrum = rfft(x.real)
+    torch.testing.assert_close(spectrum, torch.fft.rfft(x.real))
+    torch.testing.assert_close(irfft(spectrum), x.real)

@@ -1,6 +1,7 @@
 """Kernels of the library, written in the language with its public names: `from tegula import kernels`."""
 
 from tegula.kernels.attention import attention
+from tegula.kernels.fourier import fft, ifft, irfft, rfft
 from tegula.kernels.gemm import matmul
 from tegula.kernels.linear_algebra import argsort, cholesky, eigh, inverse, lu, qr, solve, sort, svd, topk
 
@@ -9,10 +10,14 @@ __all__ = [
     "attention",
     "cholesky",
     "eigh",
+    "fft",
+    "ifft",
     "inverse",
+    "irfft",
     "lu",
     "matmul",
     "qr",
+    "rfft",
     "solve",
     "sort",
     "svd",

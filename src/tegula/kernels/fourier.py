@@ -1,0 +1,173 @@
+"""Fourier transforms of arrays of any batch, on any device."""
+
+import math
+import sys
+from functools import cache
+from typing import Any
+
+import tegula as tg
+from tegula.kernels.operands import array_of, grows, is_tensor
+
+PAIRS = {tg.float32: tg.vec2f, tg.float64: tg.vec2d}
+REALS = {pair: real for real, pair in PAIRS.items()}
+SAME = {pair: pair for pair in REALS}
+ELEMENTS, OF_A_THREAD = 1024, 16
+"""About how many numbers a block transforms, in whole rows, and how many a thread."""
+LEAST, MOST = 32, 256
+"""Numbers of threads in a block."""
+
+STEPS = {
+    "fft": ("tg.tile_fft(t)",),
+    "ifft": ("tg.tile_ifft(t)", "t = t * scale"),
+    "rfft": ("t = tg.tile_rfft(t)",),
+    "irfft": ("t = tg.tile_irfft(t, n) * scale",),
+}
+"""What a block does with its rows `t`."""
+
+
+def fft(x: Any) -> Any:
+    """The discrete Fourier transform along the last dimension, as numpy.fft.fft and `tile_fft`.
+
+    Parameters:
+        x: complex numbers (..., N), with any strides: an array of vec2f or vec2d, a complex array of NumPy or a complex
+            tensor of PyTorch.
+    Returns:
+        a new array of the shape of `x`: a complex tensor if that is one, else a tg.array of vec2f or vec2d.
+    Raises:
+        launch: `x` is no array of complex numbers, or has no elements in a row.
+        out-of-range: there are no tables for N.
+    Gradient:
+        recorded by tapes.
+    Source:
+        that of `tile_fft`.
+    """
+    return _transformed("fft", x, SAME)
+
+
+def ifft(x: Any) -> Any:
+    """The inverse of `fft`, divided by N as numpy.fft.ifft.
+
+    Parameters:
+        x: complex numbers (..., N), as `fft` takes.
+    Returns:
+        a new array of the shape of `x`, as `fft` gives.
+    Raises:
+        launch: `x` is no array of complex numbers, or has no elements in a row.
+        out-of-range: there are no tables for N.
+    Gradient:
+        recorded by tapes.
+    Source:
+        that of `tile_fft`.
+    """
+    return _transformed("ifft", x, SAME)
+
+
+def rfft(x: Any) -> Any:
+    """The first N // 2 + 1 elements of the discrete Fourier transform of real numbers along the last dimension, as
+    numpy.fft.rfft and `tile_rfft`.
+
+    Parameters:
+        x: (..., N), of float32 or float64, with any strides.
+    Returns:
+        a new array (..., N // 2 + 1): a complex tensor if `x` is one of PyTorch, else a tg.array of vec2f or vec2d.
+    Raises:
+        launch: `x` is no array of float32 or float64, or has no elements in a row.
+        out-of-range: there are no tables for N.
+    Gradient:
+        recorded by tapes.
+    Source:
+        that of `tile_rfft`.
+    """
+    return _transformed("rfft", x, PAIRS)
+
+
+def irfft(x: Any, n: int | None = None) -> Any:
+    """The inverse of `rfft`, divided by n as numpy.fft.irfft.
+
+    Parameters:
+        x: complex numbers (..., n // 2 + 1), as `fft` takes.
+        n: the length of the results; by default the even one.
+    Returns:
+        a new array (..., n) of float32 or float64: a tensor if `x` is one of PyTorch, else a tg.array.
+    Raises:
+        launch: `x` is no array of complex numbers, or its rows have not n // 2 + 1 elements.
+        out-of-range: there are no tables for n.
+    Gradient:
+        recorded by tapes.
+    Source:
+        that of `tile_irfft`.
+    """
+    return _transformed("irfft", x, REALS, n)
+
+
+def _transformed(function: str, x: Any, dtypes: dict[Any, Any], n: int | None = None) -> Any:
+    """The transforms of the rows of an array. `dtypes`: those of results by those of arguments; `n`: the length of the
+    results of `irfft`."""
+    is_pairs = is_tensor(x) and x.is_complex()
+    given = sys.modules["torch"].view_as_real(x.resolve_conj()) if is_pairs else x
+    found = array_of(function, "x", given)
+    if is_pairs:
+        found = tg.array(given, dtype=PAIRS[found.dtype], copy=False)
+    if found.dtype not in dtypes or not found.ndim or not found.shape[-1]:
+        kinds = " or ".join(map(str, dtypes))
+        what = (
+            f"{function}: 'x' must be an array (..., N) of {kinds}, got {found.dtype} of shape {found.shape}"
+        )
+        raise tg.LaunchError(what, "complex64 is vec2f, complex128 vec2d")
+    *outer, wide = found.shape
+    length = wide if function != "irfft" else 2 * (wide - 1) if n is None else n
+    if function == "irfft" and (length < 1 or length // 2 + 1 != wide):
+        what = f"irfft: 'x' of shape {found.shape} has no rows of n // 2 + 1 elements for n = {length}"
+        raise tg.LaunchError(what, f"a row of {wide} is that of n = {2 * wide - 2} or {2 * wide - 1}")
+    made = dtypes[found.dtype]
+    of_row = {"rfft": wide // 2 + 1, "irfft": length}.get(function, wide)
+    out = _new((*outer, of_row), made, x, found)
+    if grows(x):
+        out.requires_grad = True
+    if math.prod(outer):
+        _launch(function, given, found, out, length, made)
+    return sys.modules["torch"].view_as_complex(out) if is_tensor(out) and made in REALS else out
+
+
+def _new(shape: tuple[int, ...], dtype: Any, like: Any, found: Any) -> Any:
+    """New memory for results: a tensor, of pairs of real numbers for complex ones, if `like` is one."""
+    if not is_tensor(like):
+        return tg.empty(shape, dtype, found.device)
+    real, pair = REALS.get(dtype, dtype), (2,) if dtype in REALS else ()
+    torch = sys.modules["torch"]
+    return torch.empty((*shape, *pair), dtype=getattr(torch, str(real)), device=like.device)
+
+
+def _launch(function: str, x: Any, found: Any, out: Any, n: int, made: Any) -> None:
+    """Transform the rows of `x`, of which `found` is the array, into `out`; n is the length of the transforms."""
+    *outer, wide = found.shape
+    *batch, lines = outer or [1]
+    rows = min(lines, max(1, ELEMENTS // n))
+    threads = max(LEAST, min(MOST, rows * n // OF_A_THREAD))
+    kernel = _kernel(function, n, wide, rows if outer else 0, found.dtype, made, len(batch))
+    grid = (*batch, -(-lines // rows))
+    given = x if tg.launch_key(x) is not None else found
+    tg.launch_tiled(kernel, grid, [given], [out], block_dim=-(-threads // 32) * 32, device=found.device)
+
+
+@cache
+def _kernel(function: str, n: int, wide: int, rows: int, given: Any, made: Any, batch: int) -> Any:
+    """The kernel in which a block transforms `rows` rows of `wide` elements, or 0 for an array of one dimension.
+    `batch`: the number of dimensions in front of those of rows."""
+    at = "".join(f"b{k}, " for k in range(batch))
+    part = f"[{at.removesuffix(', ')}]" if batch else ""
+    shape, offset = ("(rows, wide)", "(first * rows, 0)") if rows else ("wide", "0")
+    body = [
+        f"{at}first = tg.tid()",
+        f"t = tg.tile_load(x{part}, shape={shape}, offset={offset})",
+        *STEPS[function],
+        f"tg.tile_store(out{part}, t, offset={offset})",
+    ]
+    ndim = batch + (2 if rows else 1)
+    names: dict[str, Any] = {"tg": tg, "rows": rows, "wide": wide, "n": n, "scale": 1.0 / n}
+    names |= {"Given": given, "Made": made}
+    text = f"def {function}(x: tg.array{ndim}d[Given], out: tg.array{ndim}d[Made]):\n" + "".join(
+        f"    {line}\n" for line in body
+    )
+    exec(compile(text, f"<the kernel of {function}>", "exec"), names)
+    return tg.kernel(source=text)(names[function])

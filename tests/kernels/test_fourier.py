@@ -1,0 +1,96 @@
+"""Fourier transforms of arrays with any batch: results of generated lengths, gradients, refusals."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula import kernels
+
+pytestmark = pytest.mark.usefixtures("unoptimised")
+
+SHAPES = ((12,), (5, 8), (2, 3, 10))
+RNG = np.random.default_rng(4)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
+
+
+def whole(x: Any) -> np.ndarray:
+    """An array of pairs as complex numbers."""
+    return x.numpy().view(np.complex128)[..., 0]
+
+
+def near(got: np.ndarray, want: np.ndarray) -> None:
+    np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+
+
+def check(shape: tuple[int, ...]) -> None:
+    x, n = numbers(*shape), shape[-1]
+    near(whole(kernels.fft(x)), np.fft.fft(x))
+    near(whole(kernels.ifft(x)), np.fft.ifft(x))
+    near(whole(kernels.rfft(x.real)), np.fft.rfft(x.real))
+    near(kernels.irfft(x[..., : n // 2 + 1], n).numpy(), np.fft.irfft(x[..., : n // 2 + 1], n))
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("shape", SHAPES[1:2])
+def test_transforms(shape: tuple[int, ...]) -> None:
+    check(shape)
+
+
+@pytest.mark.slow
+@pytest.mark.machine_code
+@pytest.mark.parametrize("shape", [*SHAPES, *((int(n), int(m)) for m, n in RNG.integers(1, 300, (12, 2)))])
+def test_transforms_of_generated_lengths(shape: tuple[int, ...]) -> None:
+    check(shape)
+
+
+@pytest.mark.slow
+@pytest.mark.machine_code
+def test_any_strides() -> None:
+    x = numbers(6, 4, 5)
+    near(whole(kernels.fft(tg.array(x).transpose((2, 1, 0)))), np.fft.fft(x.transpose(2, 1, 0)))
+
+
+FUNCTIONS = {
+    "fft": (kernels.fft, numbers(2, 6)),
+    "ifft": (kernels.ifft, numbers(2, 6)),
+    "rfft": (kernels.rfft, numbers(2, 6).real),
+    "irfft": (lambda x: kernels.irfft(x, 7), numbers(2, 4)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.machine_code
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_are_recorded(name: str) -> None:
+    f, a = FUNCTIONS[name]
+    x = tg.array(a, requires_grad=True)
+    with tg.Tape() as tape:
+        out = f(x)
+    seed = RNG.standard_normal(out.numpy().shape)
+    tape.backward(grads={out: tg.array(seed, dtype=out.dtype)})
+    step = numbers(*a.shape) if np.iscomplexobj(a) else RNG.standard_normal(a.shape)
+    along = np.stack([step.real, step.imag], -1) if np.iscomplexobj(a) else step
+    change = (f(a + step).numpy() - f(a - step).numpy()) / 2
+    np.testing.assert_allclose((x.grad.numpy() * along).sum(), (seed * change).sum(), rtol=1e-9)
+
+
+def test_nothing_to_compute() -> None:
+    assert kernels.rfft(np.ones((0, 5), np.float32)).shape == (0, 3)
+
+
+def test_refusals() -> None:
+    for call, says in (
+        (lambda: kernels.fft(np.ones(4)), "vec2 or vec2d, got float64"),
+        (lambda: kernels.rfft(np.ones(4, np.int32)), "float32 or float64, got int32"),
+        (lambda: kernels.irfft(np.ones((2, 4), complex), 4), "no rows of n // 2 + 1 elements for n = 4"),
+        (lambda: kernels.fft(np.ones((2, 0), complex)), "of shape (2, 0)"),
+        (lambda: kernels.ifft("x"), "'x' is no array"),
+    ):
+        with pytest.raises(tg.LaunchError) as error:
+            call()
+        assert says in str(error.value)
