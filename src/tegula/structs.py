@@ -30,7 +30,8 @@ from tegula.types import (
 )
 
 FieldType: TypeAlias = Any
-"""The type of a field: an element type, a StructType, or the annotation of an array, which has `dtype` and `ndim`."""
+"""The type of a field: an element type, a StructType, or the annotation of an array or indexed array, which has `dtype`
+and `ndim`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,9 @@ class Leaf:
     @property
     def stored(self) -> ElementType:
         """The element type in arrays and tiles; for an array field, the type of its descriptor."""
-        return self.type if is_element(self.type) else VecType(3 + 2 * self.type.ndim, int64)
+        if is_element(self.type):
+            return self.type
+        return VecType(_in_numpy(self.type)[0].itemsize // 8, int64)
 
     def seen_in(self, data: np.ndarray) -> np.ndarray:
         """The leaf in structured NumPy data, with its components as the last dimensions."""
@@ -167,7 +170,8 @@ class StructType(Compound):
 
         Returns:
             a dtype with an entry for each field: a vector of n has n numbers, a matrix (rows, columns), an array
-            its address, that of its gradient, lengths, strides and number of dimensions.
+            its address, that of its gradient, lengths, strides and number of dimensions; an indexed array also
+            the addresses of its indices, and its description is that of the data.
         Raises:
             nothing.
         """
@@ -219,7 +223,12 @@ def _in_numpy(t: FieldType) -> tuple[Any, ...]:
     each = (np.int64, (t.ndim,))
     address = np.uint64
     fields = [("data", address), ("grad", address), ("shape", *each), ("strides", *each), ("ndim", np.int64)]
-    return (np.dtype(fields),)
+    return (np.dtype([*fields, ("indices", address, (t.ndim,))] if _is_indexed(t) else fields),)
+
+
+def _is_indexed(x: Any) -> bool:
+    """Whether a field type, or a value, is an indexed array."""
+    return getattr(x, "is_indexed", False)
 
 
 class Struct:
@@ -359,8 +368,9 @@ def converted(t: FieldType, value: Any, name: str) -> Any:
 def _array(wanted: Any, value: Any, name: str) -> Any:
     """An array as the value of a field; TypeError for anything else."""
     dtype, ndim = getattr(value, "dtype", None), getattr(value, "ndim", None)
-    if dtype is None or ndim is None:
-        raise TypeError(f"Struct field '{name}' expects an array, got {type(value).__name__}")
+    if dtype is None or ndim is None or _is_indexed(value) != _is_indexed(wanted):
+        kind = "an indexed array" if _is_indexed(wanted) else "an array"
+        raise TypeError(f"Struct field '{name}' expects {kind}, got {type(value).__name__}")
     if (
         (is_element(dtype) or isinstance(dtype, StructType))
         and is_type(wanted.dtype)
@@ -386,10 +396,13 @@ def _as_entry(t: FieldType, x: Any) -> Any:
         return x
     if is_element(t):
         return np.asarray(x).reshape(element_shape(t)).tolist()
+    nothing = (0,) * t.ndim
     if x is None:
-        return (0, 0, (0,) * t.ndim, (0,) * t.ndim, 0)
-    grad = getattr(x, "grad", None)
-    return (x.ptr, 0 if grad is None else grad.ptr, x.shape, x.strides, x.ndim)
+        return (0, 0, nothing, nothing, 0, nothing) if _is_indexed(t) else (0, 0, nothing, nothing, 0)
+    data = x.data if _is_indexed(x) else x
+    grad = getattr(data, "grad", None)
+    entry = (data.ptr, 0 if grad is None else grad.ptr, data.shape, data.strides, data.ndim)
+    return (*entry, tuple(index.ptr for index in x.parts[1:])) if _is_indexed(t) else entry
 
 
 def entries(struct: StructType, value: Any) -> np.ndarray:

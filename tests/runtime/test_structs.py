@@ -235,7 +235,7 @@ def test_launches_with_arrays_of_structs_take_the_fast_path() -> None:
 
     a = tg.array(np.ones(3, Inner.numpy_dtype()), dtype=Inner)
     tg.launch(scaled, 3, inputs=[a, 2.0])
-    assert scaled.fast_path(plan((3,), 256), (*a.leaves, 2.0)) is not None
+    assert scaled.of_leaves().fast_path(plan((3,), 256), (*a.leaves, 2.0)) is not None
     tg.launch(scaled, 3, inputs=[a, 2.0])
     assert a.numpy()["x"].tolist() == [4.0] * 3
 
@@ -289,3 +289,134 @@ def test_arrays_between_each_others_elements_share_no_bytes(
 
     first, second = (ElementRange.of(array(*x)) for x in (a, b))
     assert first.overlaps(second) == second.overlaps(first) == shared
+
+
+# Arrays in structs ---------------------------------------------------------------------------------------------------
+
+
+@tg.struct
+class Rows:
+    """A struct with an indexed array and one that may be None."""
+
+    picked: tg.indexedarray[float]
+    weights: tg.array[float] | None
+    scale: float
+
+
+@tg.struct
+class Nested:
+    rows: Rows
+    shift: float
+
+
+@tg.kernel
+def weighted(s: Nested, out: tg.array[float]):
+    i = tg.tid()
+    x = s.rows.picked[i] * s.rows.scale + s.shift
+    if s.rows.weights:
+        x *= s.rows.weights[i]
+    out[i] = x
+
+
+def nested(data: tg.array) -> Nested:
+    s = Nested()
+    s.rows.picked, s.rows.scale, s.shift = tg.indexedarray(data, [[2, 0]]), 3.0, 1.0
+    return s
+
+
+@pytest.mark.machine_code
+def test_structs_hold_indexed_arrays_and_absent_arrays() -> None:
+    data, out = tg.array([1.0, 2.0, 4.0], requires_grad=True), tg.zeros(2, requires_grad=True)
+    s = nested(data)
+    tg.launch(weighted, 2, inputs=[s, out])
+    assert out.numpy().tolist() == [13.0, 4.0]
+    s.rows.weights = tg.array([10.0, 100.0], requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(weighted, 2, inputs={"s": s}, outputs=[out])
+    assert out.numpy().tolist() == [130.0, 400.0]
+    out.grad.fill_(1.0)
+    tape.backward()
+    assert data.grad.numpy().tolist() == [300.0, 0.0, 30.0]
+    assert s.rows.weights.grad.numpy().tolist() == [13.0, 4.0]
+    s.rows.weights = None
+    out.grad.fill_(1.0)
+    tg.launch(weighted, 2, inputs=[s], outputs=[out], adjoint=True)
+    assert data.grad.numpy().tolist() == [303.0, 0.0, 33.0]
+
+
+@pytest.mark.machine_code
+def test_numbers_of_numpy_in_fields_take_the_fast_path() -> None:
+    s = nested(tg.array([1.0, 2.0, 4.0]))
+    s.rows.scale, s.rows.weights = np.float32(3), tg.ones(2)
+    out = tg.zeros(2)
+    tg.launch(weighted, 2, inputs=[s, out])
+    leaves = weighted.take_apart((s, out))
+    assert leaves is not None and type(leaves[-3]) is float
+    assert weighted.of_leaves().fast_path(plan((2,), 256), leaves) is not None
+
+
+def test_errors_about_absent_arrays_of_structs_name_them() -> None:
+    @tg.kernel
+    def read(s: Nested, all: tg.array[Inner], rows: tg.indexedarray[float], out: tg.array[float]):
+        i = tg.tid()
+        out[i] = s.rows.weights[i] + all[i].x + rows[i]
+
+    with pytest.raises(tg.CompileError, match=r"None cannot be indexed") as caught:
+        tg.launch(read, 2, inputs=[nested(tg.zeros(3)), None, None, tg.zeros(2)])
+    text = str(caught.value)
+    assert text.count("is None in this launch") == 3 and "if s.rows.weights is not None:" in text
+    assert all(f"'{name}' is None" in text for name in ("s.rows.weights", "all", "rows"))
+
+
+def test_a_field_takes_the_kind_of_array_that_it_is_declared_with() -> None:
+    with pytest.raises(TypeError, match="expects an indexed array, got array"):
+        Rows().picked = tg.zeros(2)
+    with pytest.raises(TypeError, match="expects an array, got indexedarray"):
+        Rows().weights = tg.indexedarray(tg.zeros(2), [[0]])
+    with pytest.raises(TypeError, match="expects dtype float32, got int32"):
+        Rows().picked = tg.indexedarray(tg.zeros(2, dtype=int), [[0]])
+
+
+@pytest.mark.machine_code
+def test_indexed_arrays_in_elements_are_moved_with_their_indices() -> None:
+    @tg.kernel
+    def swapped(a: tg.array[Rows], b: tg.array[Rows]):
+        i = tg.tid()
+        b[1 - i] = a[i]
+
+    s = Rows()
+    s.picked = tg.indexedarray(tg.zeros(3), [[2, 0]])
+    a, b = tg.array([s, Rows()], dtype=Rows), tg.zeros(2, dtype=Rows)
+    tg.launch(swapped, 2, inputs=[a, b])
+    found = b.numpy()["picked"]
+    assert found["data"].tolist() == [0, s.picked.data.ptr] and found["shape"].tolist() == [[0], [3]]
+    assert found["indices"].tolist() == [[0], [s.picked.indices[0].ptr]]
+    assert s.to("cpu").picked is s.picked
+
+
+def test_fields_bound_to_different_arrays_by_branches_are_refused_by_name() -> None:
+    @tg.kernel
+    def either(s: Nested, t: Nested, out: tg.array[float]):
+        i = tg.tid()
+        u = s
+        if i > 0:
+            u = t
+        out[i] = u.rows.picked[i]
+
+    s = nested(tg.zeros(3))
+    with pytest.raises(tg.CompileError, match=r"'u.rows.picked' is bound to different arrays"):
+        tg.launch(either, 2, inputs=[s, s, tg.zeros(2)])
+
+
+@pytest.mark.machine_code
+def test_vectors_and_matrices_take_the_fast_path() -> None:
+    @tg.kernel
+    def product(m: tg.mat22, v: tg.vec2, out: tg.array[tg.vec2]):
+        out[tg.tid()] = m * v
+
+    m, v, out = tg.mat22(1.0, 2.0, 3.0, 4.0), tg.vec2(5.0, 6.0), tg.zeros(1, dtype=tg.vec2)
+    tg.launch(product, 1, inputs=[m, v, out])
+    assert product.fast_path(plan((1,), 256), (m, v, out)) is not None
+    assert product.fast_path(plan((1,), 256), (m, tg.vec2d(5.0, 6.0), out)) is None
+    tg.launch(product, 1, inputs=[m, v, out])
+    assert out.numpy().tolist() == [[17.0, 39.0]]

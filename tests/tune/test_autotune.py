@@ -510,3 +510,37 @@ def test_launches_that_are_refused() -> None:
         tg.launch_tiled(kernel, 8, [x], [])
     with pytest.raises(tg.LaunchError, match="cannot be called"):
         kernel(x, y)
+
+
+@tg.struct
+class Scale:
+    """Arrays and a number that the tuned kernel of structs takes."""
+
+    factor: float
+    x: tg.array[float]
+    weights: tg.array[float] | None
+
+
+@tg.kernel
+def scale_structs(s: Scale, picked: tg.indexedarray[float], y: tg.array[float]):
+    i = tg.tid()
+    y[i] = s.factor * s.x[i] + picked[i]
+    if s.weights:
+        y[i] *= s.weights[i]
+
+
+@pytest.mark.machine_code
+def test_structs_and_indexed_arrays() -> None:
+    kernel = tg.autotune(block_dim=[64, 128], key=["s"])(scale_structs)
+    s, y = Scale(), tg.zeros(3)
+    s.factor, s.x = 2.0, numbers(3)
+    picked = tg.indexedarray(numbers(), [[10, 20, 30]])
+    for factor in (2.0, 2.0, 3.0):
+        s.factor = factor
+        tg.launch(kernel, 3, [s, picked], [y])
+    assert y.numpy().tolist() == [10.0, 23.0, 36.0]
+    tuned_for = next(iter(kernel._variants.values()))
+    assert [report.launch for report in tuned_for.reports] == ["s.factor 2.0, s.x 3", "s.factor 3.0, s.x 3"]
+    s.weights = numbers(3)
+    tg.launch(kernel, 3, [s, picked], [y])
+    assert y.numpy().tolist() == [0.0, 23.0, 72.0] and len(kernel._variants) == 2

@@ -112,7 +112,7 @@ def gradcheck_tape(
 def _recorded(record: Launched) -> Evaluation:
     """The evaluation of a launch on a tape."""
     inputs, outputs = ([u.array for u in uses] for uses in (record.reads, record.writes))
-    names = {id(a): p.name for p, a in zip(record.kernel.leaf_parameters, record.arguments, strict=True)}
+    names = {id(a): p.name for p, a in zip(record.kernel.parameters, record.arguments, strict=True)}
 
     def run() -> Sequence[Any]:
         plan = record.plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 
 from tegula.dataclass import dataclass
 from tegula.signature import (
@@ -60,6 +60,12 @@ class IndexedAnnotation:
     ndim=n)`."""
 
     array: ArrayAnnotation
+    is_indexed: ClassVar[bool] = True
+
+    @property
+    def dtype(self) -> ElementType | _Any:
+        """The type of the elements."""
+        return self.array.dtype
 
     @property
     def ndim(self) -> int:
@@ -69,6 +75,10 @@ class IndexedAnnotation:
 
     def __str__(self) -> str:
         return f"indexed {self.array}"
+
+    def __or__(self, other: object) -> IndexedAnnotation:
+        """`tg.indexedarray[T] | None`: every array parameter accepts None."""
+        return self if other is None else NotImplemented
 
     def matches(self, t: object) -> bool:
         """Whether a type is an array of this dtype and number of dimensions: in kernels one type for both."""
@@ -238,6 +248,12 @@ GENERIC = "__tegula_annotation__"
 instance is the value that launches pass."""
 ARRAYS = ArrayAnnotation(ANY, ANY)
 """Arrays of every dtype and number of dimensions: `tg.array`."""
+
+
+def is_compound(annotation: object) -> bool:
+    """Whether an annotation is a struct, an array of structs or an indexed array."""
+    of_structs = isinstance(annotation, ArrayAnnotation) and isinstance(annotation.dtype, StructType)
+    return of_structs or isinstance(annotation, StructType | IndexedAnnotation)
 
 
 def constant_pattern(annotation: object) -> object:

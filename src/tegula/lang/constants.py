@@ -99,6 +99,8 @@ def bound_names(tracer: TracerState, definition: Definition) -> dict[str, Any]:
     changed = bindings(definition.source.tree.body)
     names: dict[str, Any] = {}
     for name, value in definition.bound.items():
+        if "." in name:
+            continue  # a leaf, which bindings_of knows
         found = capture(name, value, definition.location)
         names[name] = tracer.bound(found) if name in changed.rebound else found
     return names
@@ -144,9 +146,8 @@ def apply_constants(captures: Captures, f: FuncDef, ordered: Sequence[Any]) -> t
     return bound_function(f, values), rest
 
 
-def explain_absent(definition: Definition, errors: Sequence[CompileError]) -> None:
-    """Add to errors about None a note with the parameters whose arrays are absent."""
-    absent = [name for name, value in definition.bound.items() if value is None]
+def explain_absent(definition: Definition, absent: Sequence[str], errors: Sequence[CompileError]) -> None:
+    """Add to errors about None a note with the names of the arrays that are absent."""
     for error in errors if absent else ():
         if _NONE.search(error.message):
             error.notes += [

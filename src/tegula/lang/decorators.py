@@ -15,7 +15,6 @@ from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.definition import Definition, FuncDef, Parameter
 from tegula.lang.kernel import trace
 from tegula.lang.named import Named
-from tegula.lang.structs import leaf_parameters
 from tegula.source import Location
 from tegula.types import Type
 
@@ -142,12 +141,6 @@ class KernelDef(Named):
     def parameters(self) -> list[Parameter]:
         """The declared names, annotations and defaults; raises an error for an annotation that is no type."""
         return self.definition.parameters
-
-    @cached_property
-    def leaf_parameters(self) -> list[Parameter]:
-        """The parameters that launches pass: one for each leaf of a struct, and the data and index arrays of an indexed
-        array."""
-        return leaf_parameters(self.definition.parameters)
 
     def trace(
         self,

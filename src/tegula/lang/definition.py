@@ -19,6 +19,7 @@ from tegula.lang.annotations import (
     Annotation,
     StackAnnotation,
     constant_pattern,
+    is_compound,
     resolve,
     stack_annotation,
 )
@@ -46,6 +47,8 @@ class Definition:
     not keep it; `constants`: values that replace those of its free variables, by name; `written`: the text of its file,
     if known; `library`: the function belongs to Tegula, whose files never change. `bound`: the values of parameters
     that are constants, which `parameters` leaves out."""
+
+    _whole: list[Parameter] | None = None
 
     def __init__(
         self,
@@ -146,6 +149,17 @@ class Definition:
             what = f"the annotation of the result: {e}"
             raise TypeMismatch(self.location, what=what, help=ANNOTATIONS) from e
 
+    @property
+    def whole(self) -> list[Parameter]:
+        """The parameters as written: those of `parameters`, or those that `parameters` are the leaves of."""
+        return self.parameters if self._whole is None else self._whole
+
+    def of_leaves(self, leaves: Sequence[Parameter]) -> Definition:
+        """The definition whose parameters are the leaves of its own."""
+        made = copy.copy(self)
+        made._whole, made._parameters = self.parameters, list(leaves)
+        return made
+
     def typed(self, annotations: Sequence[Annotation]) -> Definition:
         """The definition with other types for its parameters."""
         made = copy.copy(self)
@@ -223,9 +237,18 @@ class Definition:
     @property
     def takes_constants(self) -> bool:
         """Whether a parameter takes a constant, as far as annotations have a value already."""
+        return any(isinstance(constant_pattern(a), ConstantPattern) for a in self._free())
+
+    @property
+    def has_compounds(self) -> bool:
+        """Whether a parameter is a struct, an array of structs or an indexed array, as far as annotations have a value
+        already."""
+        return self._whole is None and any(map(is_compound, self._free()))
+
+    def _free(self) -> list[Any]:
+        """The annotations of the parameters that are not bound, without those that are text of unknown names."""
         given = {**self.function.__annotations__, **self._annotations}
-        free = (a for name, a in given.items() if name not in self.bound and name != "return")
-        return any(isinstance(constant_pattern(a), ConstantPattern) for a in free)
+        return [a for name, a in given.items() if name not in self.bound and name != "return"]
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> Definition:
         """The function with other annotations of its parameters."""

@@ -100,6 +100,12 @@ class Expressions(StructPlaces):
             raise E.UnknownName(loc, help=self._similar(name, frame), name=name) from None
         return capture(name, found, loc)
 
+    def part(self, x: Any, node: ast.AST) -> Any:
+        """A part of a tuple or struct, which branches may have bound to values that cannot be merged."""
+        if isinstance(x, Conflict):
+            raise x.error(self.location(node))
+        return x
+
     def _unbound(self, name: str, loc: Location, frame: Frame) -> E.UnboundName:
         """The error for an unbound name, with a note for each place that binds it."""
         stores = [n for n in ast.walk(frame.source.tree) if isinstance(n, ast.Name) and n.id == name]
@@ -119,7 +125,7 @@ class Expressions(StructPlaces):
         if isinstance(owner, StructElement):
             return owner.field(self, node.attr)
         if isinstance(owner, StructValue):
-            return owner.field(node.attr)
+            return self.part(owner.field(node.attr), node)
         if isinstance(owner, Columns):
             return self.attribute_of(owner, node.attr)
         if isinstance(owner, Opaque):
@@ -196,7 +202,7 @@ class Expressions(StructPlaces):
         if any(n is None and b is not None for n, b in zip(numbers, bounds, strict=True)) or i is None:
             raise E.NotConstant(self.location(node), what="the index of a tuple")
         try:
-            return owner[slice(*numbers)] if isinstance(i, slice) else owner[numbers[0]]  # type: ignore[index]
+            return owner[slice(*numbers)] if isinstance(i, slice) else self.part(owner[numbers[0]], node)  # type: ignore[index]
         except IndexError:
             what = f"a tuple of {len(owner)} has no item {numbers[0]}"
             help = f"its items are 0 to {len(owner) - 1}" if owner else "it is empty"

@@ -33,7 +33,7 @@ from tegula.lang.state import (
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
 from tegula.ops.scalar import Select
-from tegula.ops.structs import alike, leaves, rebuilt, regrouped
+from tegula.ops.structs import Fields, alike, leaves, rebuilt, regrouped
 from tegula.ops.tile import TileEmpty, TileFillAbsent
 from tegula.source import Location
 from tegula.types import BufType, TileType, Type, bool_, is_element
@@ -149,7 +149,13 @@ class Joins(Expressions):
     def _merge_tuples(
         self, name: str, like: tuple[Binding, ...], parts: list[tuple[Binding, Binding]], p: Path, q: Path
     ) -> Merge:
-        merges = [_keep(x) if x is y else self._merge_bound(name, x, y, p, q) for x, y in parts]
+        names = [name] * len(like)
+        if isinstance(like, Fields) and name != RESULT:
+            names = [f"{name}.{field}" for field in like.struct.fields]
+        merges = [
+            _keep(x) if x is y else self._merge_bound(own, x, y, p, q)
+            for own, (x, y) in zip(names, parts, strict=True)
+        ]
         return Merge(
             [v for m in merges for v in m.first],
             [v for m in merges for v in m.second],

@@ -21,7 +21,7 @@ from tegula.lang.references import keep_references
 from tegula.lang.role_rules import misused_roles
 from tegula.lang.state import RETURN, Frame, describe_type
 from tegula.lang.statements import Statements
-from tegula.lang.structs import bindings_of, leaf_parameters
+from tegula.lang.structs import absent, bindings_of, leaves_of
 from tegula.ops.control import Yield
 from tegula.ops.indexing import KernelBuilder
 from tegula.types import Type
@@ -80,10 +80,10 @@ def trace(
         if not tracer.errors:
             tracer.errors += keep_references(body, tracer.joined.merged, blurred.references)
     if tracer.errors:
-        explain_absent(definition, tracer.errors)
+        explain_absent(definition, absent(definition), tracer.errors)
         raise E.gathered(tracer.errors)
     check_depth(body)
-    names, source = [p.name for p in leaf_parameters(definition.parameters)], definition.source
+    names, source = [p.name for p in leaves_of(definition).parameters], definition.source
     kernel = Kernel(definition.name, names, body, launch, access, source.location(source.tree))
     kernel.captured = tuple(tracer.captures.found.values())
     return kernel
@@ -115,7 +115,8 @@ def _traced(
     differentiable: bool = False,
 ) -> Tracer:
     """The tracer at the end of a kernel's body, with the errors that it found."""
-    parameters = leaf_parameters(definition.parameters)
+    definition = leaves_of(definition)
+    parameters = definition.parameters
     if len(parameters) != len(param_types):
         what = f"{definition.name} takes {counted(len(parameters), 'argument')}, got {len(param_types)}"
         raise E.WrongArguments(definition.location, what=what)
@@ -124,7 +125,7 @@ def _traced(
     builder = KernelBuilder(body, definition.location, lanes=launch.block_dim, partial=launch.partial)
     for p, value in zip(parameters, body.args, strict=True):
         value.name = p.name
-    names = bindings_of(definition.parameters, body.args)
+    names = bindings_of(definition, body.args)
     captures = Captures(definition)
     frame = Frame(
         source,

@@ -11,6 +11,7 @@ from tegula.dataclass import replace
 from tegula.errors import NoField, WrongArguments
 from tegula.ir import TypeRule, Value
 from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation, resolve
+from tegula.lang.definition import Definition
 from tegula.lang.overloads import Parameter
 from tegula.ops.build_by_index import IndexedArray
 from tegula.ops.builder import operand_text
@@ -26,7 +27,7 @@ def struct(cls: Any, /) -> Any:
 
     Parameters:
         cls: a class without bases, whose fields are annotated with scalar, vector and matrix types, structs, and
-            arrays, as `tg.array[float]`.
+            arrays, as `tg.array[float]` or `tg.indexedarray[float]`.
     Returns:
         the struct, a type: called without arguments it makes a value, all zeros, with arrays None; called with all
             fields, in order or all by name, a value of these.
@@ -57,7 +58,7 @@ def _annotations(cls: type) -> Mapping[str, Any]:
 def _field(cls: type, name: str, annotation: Any) -> FieldType:
     """The type of a field; TypeError for an annotation that stands for none."""
     found: Any = resolve(annotation) if annotation is not None else ANY
-    is_array = isinstance(found, ArrayAnnotation) and found.dtype is not ANY
+    is_array = isinstance(found, ArrayAnnotation | IndexedAnnotation) and found.dtype is not ANY
     if not (is_element(found) or isinstance(found, StructType) or is_array):
         raise TypeError(
             f"the field '{name}' of the struct {cls.__name__}: {annotation!r} is no scalar, vector or matrix type, no "
@@ -129,22 +130,40 @@ def _leaves(p: Parameter) -> Iterator[Parameter]:
     elif isinstance(t, IndexedAnnotation):
         yield replace(p, annotation=t.array)
         for d in range(t.ndim):
-            yield Parameter(f"{p.name}_indices_{d}", ArrayAnnotation(int32, 1))
+            yield Parameter(f"{p.name}.indices_{d}", ArrayAnnotation(int32, 1))
     else:
         yield p
 
 
-def bindings_of(parameters: Sequence[Parameter], values: Sequence[Value]) -> dict[str, Any]:
-    """The parameters as a kernel sees them, by name, made of a value for each leaf."""
+def leaves_of(definition: Definition) -> Definition:
+    """The definition with a parameter for each leaf of its compound parameters; the same object if it has none."""
+    found = leaf_parameters(definition.parameters)
+    return definition if found == definition.parameters else definition.of_leaves(found)
+
+
+def bindings_of(definition: Definition, values: Sequence[Value]) -> dict[str, Any]:
+    """The parameters of a definition as written, by name, made of a value for each leaf; None for absent arrays."""
     rest = iter(values)
-    return {p.name: _binding(p.annotation, rest) for p in parameters}
+    return {p.name: _binding(p.name, p.annotation, rest, definition.bound) for p in definition.whole}
 
 
-def _binding(annotation: Any, rest: Iterator[Value]) -> Any:
+def _binding(name: str, annotation: Any, rest: Iterator[Value], bound: Mapping[str, Any]) -> Any:
     if isinstance(annotation, StructType):
-        return StructValue(annotation, [_binding(t, rest) for t in annotation.fields.values()])
+        parts = [_binding(f"{name}.{field}", t, rest, bound) for field, t in annotation.fields.items()]
+        return StructValue(annotation, parts)
     if isinstance(annotation, ArrayAnnotation) and isinstance(annotation.dtype, StructType):
-        return grouped(Columns, annotation.dtype, rest)
+        is_absent = all(f"{name}.{leaf.name}" in bound for leaf in annotation.dtype.leaves)
+        return None if is_absent else grouped(Columns, annotation.dtype, rest)
+    if name in bound:
+        return bound[name]
     if isinstance(annotation, IndexedAnnotation):
         return IndexedArray(next(rest), [next(rest) for _ in range(annotation.ndim)])
     return next(rest)
+
+
+def absent(definition: Definition) -> list[str]:
+    """The names of the arrays that are None in a launch, as users know them."""
+    names = [name for name, value in definition.bound.items() if value is None]
+    owners = {p.name: p.columns_of or p.name for p in leaf_parameters(definition.whole)}
+    found = dict.fromkeys(owners.get(name, name) for name in names)
+    return [name for name in found if name.rpartition(".")[0] not in found]

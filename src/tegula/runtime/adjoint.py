@@ -73,11 +73,7 @@ class Adjoint(Kernel):
     @property
     def parameters(self) -> list[Parameter]:
         """The parameters, which are leaves only: adjoints take no compound arguments."""
-        return self.leaf_parameters
-
-    @property
-    def leaf_parameters(self) -> list[Parameter]:
-        own = self.forward.leaf_parameters
+        own = self.forward.parameters
         return [*own, *(Parameter(f"adj_{own[k].name}", ANY) for k in self.positions)]
 
     def trace(
@@ -101,7 +97,7 @@ class Adjoint(Kernel):
         """The adjoint's IR, and the positions of the kernel's own arrays whose elements the adjoint reads."""
         from tegula.passes.gradient import differentiate, longest, reads, sequentialise
 
-        n = len(self.forward.leaf_parameters)
+        n = len(self.forward.parameters)
         own = access[:n]
         kernel = trace(self.definition, param_types[:n], launch, own, functions, differentiable=True)
         check(kernel)
@@ -119,7 +115,7 @@ class Adjoint(Kernel):
 
             whole = self.trace(wanted.types, wanted.launch, wanted.access, library())
             captured = whole.captured
-            made = split(whole, len(self.forward.leaf_parameters), config.deterministic)
+            made = split(whole, len(self.forward.parameters), config.deterministic)
             if config.deterministic and wanted.device.is_cuda:
                 check_order(made)
             steps = [Part(self, step, captured, self.grid) for step in made]
@@ -140,7 +136,7 @@ class Adjoint(Kernel):
         where = next((a.device for a in args if isinstance(a, array)), CPU)
         made = planned(steps, shape.dims, args, where)
         if wanted.types not in self.known:
-            typed = zip(self.leaf_parameters, wanted.types, strict=True)
+            typed = zip(self.parameters, wanted.types, strict=True)
             self.known[wanted.types] = AdjointPrograms([Parameter(p.name, _annotation(t)) for p, t in typed])
         if not overlaps(args):
             self.known[wanted.types].cache(shape, args, steps, made)
@@ -256,10 +252,6 @@ class Part(Kernel):
     @property
     def parameters(self) -> list[Parameter]:
         """The parameters, which are leaves only: adjoints take no compound arguments."""
-        return self.leaf_parameters
-
-    @property
-    def leaf_parameters(self) -> list[Parameter]:
         kernel = self.step.kernel
         return [
             Parameter(name, _annotation(p.type))

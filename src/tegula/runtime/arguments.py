@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tegula.errors import LaunchError, likeness
-from tegula.lang.annotations import ANY, ArrayAnnotation
+from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation
 from tegula.lang.constants import Unfit, checked, constant_key, takes_constant
 from tegula.lang.overloads import NO_DEFAULT, Parameter
 from tegula.runtime.array import array
 from tegula.runtime.compound_arguments import flattened, flattened_gradients
-from tegula.runtime.kernel import Kernel, KernelChoice, variant
+from tegula.runtime.kernel import GenericKernel, Kernel, KernelChoice, variant
 
 LISTS = (list, tuple)
 ORDER = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
@@ -97,23 +97,46 @@ def settled(kernel: Kernel, *given: Any) -> Settled:
     """The kernel with constants and absent arrays bound, and the leaves of the other arguments of a launch. `given`: as
     for `arguments_of`."""
     one = with_constants(kernel, *given)
-    return Settled(*flattened(one.kernel, one.arguments))
+    return Settled(*_settled(one.kernel, one.arguments)[:2])
+
+
+def _settled(kernel: Kernel, args: tuple[Any, ...]) -> Bound:
+    """The leaf kernel with absent arrays bound, for arguments without constants."""
+    leaf_kernel, leaves = flattened(kernel, args)
+    if leaf_kernel is kernel:
+        return Bound(kernel, args, range(len(args)))
+    return with_constants(leaf_kernel, leaves)
 
 
 def with_constants(kernel: Kernel, *given: Any) -> Bound:
-    """The kernel with constants and absent arrays bound, and the other arguments of a launch. `given`: as for
+    """The kernel with constants and absent arrays bound, and the other arguments of a launch. Absent arrays of a kernel
+    with compound parameters are bound in its leaf kernel only, where structs may hold more of them. `given`: as for
     `arguments_of`."""
     args = arguments_of(kernel, *given)
     if not kernel.takes_constants and not any(x is None for x in args):
         return Bound(kernel, args, range(len(args)))
     parameters = kernel.parameters
     places = kernel.constant_places
-    bound = [k for k, x in enumerate(args) if k in places or (x is None and _is_absent(parameters[k], x))]
+    is_whole = not kernel.is_compound
+    bound = [k for k, x in enumerate(args) if k in places or (is_whole and _is_absent(parameters[k], x))]
     if not bound:
         return Bound(kernel, args, range(len(args)))
     kept = [k for k in range(len(args)) if k not in bound]
     made = bind(kernel, {parameters[k].name: args[k] for k in bound})
     return Bound(made, tuple([args[k] for k in kept]), kept)
+
+
+def plain(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Kernel, Any]:
+    """The kernel and the arguments that a launch runs: without constants and with leaves in the place of compound
+    arguments."""
+    in_lists = type(inputs) in LISTS and type(outputs) in LISTS
+    args = (*inputs, *outputs) if in_lists else arguments_of(kernel, inputs, outputs)
+    if kernel.takes_constants:
+        kernel, args, _ = with_constants(kernel, args)
+    if type(kernel) is not GenericKernel:
+        return kernel, args
+    found = kernel.take_apart(args)
+    return flattened(kernel, arguments_of(kernel, args)) if found is None else (kernel.of_leaves(), found)
 
 
 class Pair(NamedTuple):
@@ -129,7 +152,8 @@ def settled_pairs(kernel: Kernel, *given: tuple[Any, Any]) -> tuple[Kernel, tupl
     found = paired_arguments(kernel, *given)
     one = with_constants(kernel, [x.argument for x in found])
     grads = flattened_gradients(one.kernel, one.arguments, [found[k].gradient for k in one.kept])
-    return *flattened(one.kernel, one.arguments), grads
+    last = _settled(one.kernel, one.arguments)
+    return last.kernel, last.arguments, [grads[k] for k in last.kept]
 
 
 def paired_arguments(kernel: Kernel | KernelChoice, *given: tuple[Any, Any]) -> list[Pair]:
@@ -158,7 +182,9 @@ def _paired(part: Any, grads: Any) -> Any:
 
 def _is_absent(p: Parameter, x: Any) -> bool:
     """Whether None means an absent array."""
-    return x is None and (p.annotation is ANY or isinstance(p.annotation, ArrayAnnotation))
+    return x is None and (
+        p.annotation is ANY or isinstance(p.annotation, ArrayAnnotation | IndexedAnnotation)
+    )
 
 
 def bind(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:

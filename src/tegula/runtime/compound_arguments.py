@@ -13,6 +13,7 @@ from tegula.runtime.array import array
 from tegula.runtime.indexed_array import indexedarray
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.resolve import wrong_count
+from tegula.runtime.taking_apart import has_leaves
 from tegula.structs import Struct, StructType
 from tegula.types import ArrayType
 
@@ -26,8 +27,8 @@ def flattened(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, tuple[Any,
     if len(args) != len(written):
         raise wrong_count(kernel, written, len(args))
     wanted = [_wanted(p.annotation, x) for p, x in zip(written, args, strict=True)]
-    if any(t is not p.annotation for t, p in zip(wanted, written, strict=True)):
-        kernel = kernel.for_types(tuple(wanted))
+    declared = all(t is p.annotation for t, p in zip(wanted, written, strict=True))
+    leaf_kernel = kernel.of_leaves(None if declared else tuple(wanted))
     try:
         found = [
             leaf
@@ -36,16 +37,12 @@ def flattened(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, tuple[Any,
         ]
     except LaunchError as error:
         raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from error.__cause__
-    return kernel, tuple(found)
+    return leaf_kernel, tuple(found)
 
 
 def is_compound(kernel: Kernel, args: Sequence[Any]) -> bool:
     """Whether a parameter of a kernel, or one of the arguments, is made of others."""
-    return kernel.is_compound or bool([x for x in args if _has_leaves(x)])
-
-
-def _has_leaves(x: Any) -> bool:
-    return type(x.dtype) is StructType if type(x) is array else isinstance(x, Struct | indexedarray)
+    return kernel.is_compound or bool([x for x in args if has_leaves(x)])
 
 
 def _wanted(annotation: Any, x: Any) -> Any:
@@ -83,6 +80,9 @@ def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
             raise LaunchError(what, f"make it with tg.array(..., dtype={wanted.dtype})")
         yield from x.leaves
     elif isinstance(wanted, IndexedAnnotation):
+        if x is None:
+            yield from (None for _ in range(1 + wanted.ndim))
+            return
         if not isinstance(x, indexedarray | array):
             what = f"argument '{name}': expected {wanted}, got {type(x).__name__}"
             raise LaunchError(what, "make one with tg.indexedarray(data, [indices])")

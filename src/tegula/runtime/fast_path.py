@@ -1,7 +1,7 @@
 """The fast path of a launch: a function made for the parameters of one kernel.
 
-The function handles the common arguments of launches (tg.arrays that share no bytes, known tensors, plain numbers) for
-compiled forms of the kernel, and leaves all other cases, including errors, to `resolve`."""
+The function handles the common arguments of launches (tg.arrays that share no bytes, known tensors, plain numbers,
+vectors and matrices) for compiled forms of the kernel, and leaves all other cases, including errors, to `resolve`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from tegula.composite import Matrix, Vector
 from tegula.lang.annotations import ArrayAnnotation
 from tegula.lang.definition import Parameter
 from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.pack import FORMATS
-from tegula.types import DType, MatType, VecType
+from tegula.types import DType, MatType, VecType, element_bytes
 
 if TYPE_CHECKING:
     from tegula.runtime.compile import Compiled
@@ -54,6 +55,7 @@ _ADOPTION = """if type({name}) is not array:
             {name} = foreign[type({name})]({name}, t{k})
             other = True
         """
+_KINDS = {1: "Vector", 2: "Matrix"}
 _FAILURES = (KeyError, AttributeError, ValueError, TypeError, OverflowError, struct.error)
 
 
@@ -84,6 +86,11 @@ def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
             fits.append(_is_number(name, wanted))
             values.append(name)
             layout += f"{FORMATS[wanted.name]}{8 - wanted.bits // 8}x"
+        elif isinstance(wanted, VecType | MatType):
+            fits.append(f"type({name}) is {_KINDS[len(wanted.extents)]} and {name}.type == t{k}")
+            scope[f"t{k}"] = wanted
+            values.append(f"{name}.numpy().tobytes()")
+            layout += f"{-(-element_bytes(wanted) // 8) * 8}s"
         else:
             return _never
     if len(arrays) > MOST_ARRAYS:
@@ -101,7 +108,7 @@ def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
         values=", ".join(values),
     )
     scope |= {"ready": ready, "config": config, "pack": struct.Struct(layout).pack, "failures": _FAILURES}
-    scope |= {"array": array, "foreign": FOREIGN}
+    scope |= {"array": array, "foreign": FOREIGN, "Vector": Vector, "Matrix": Matrix}
     exec(compile(text, f"<launch of {len(parameters)} arguments>", "exec"), scope)
     return scope["fast_path"]
 

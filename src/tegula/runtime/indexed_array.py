@@ -41,6 +41,7 @@ class indexedarray(Arithmetic):
     """
 
     __slots__ = ("data", "indices", "parts", "shape")
+    is_indexed = True
 
     def __new__(cls, data: Any = None, *args: Any, **kwargs: Any) -> Any:
         if data is None and not args and "dtype" in kwargs:
@@ -109,6 +110,23 @@ class indexedarray(Arithmetic):
         """The gradient of the data with the same indices; None if the data has no gradient."""
         grad = self.data.grad
         return None if grad is None else indexedarray(grad, self.indices)
+
+    def to(self, device: Device | str) -> indexedarray:
+        """The indexed array on a device: itself if it is there already, else with copies of the data and the indices.
+
+        Parameters:
+            device: the device, or its name.
+        Returns:
+            an indexed array.
+        Raises:
+            launch: there is no such device.
+        Gradient:
+            flows to the data, recorded by tapes.
+        """
+        data = self.data.to(device)
+        if data is self.data:
+            return self
+        return indexedarray(data, [None if index is None else index.to(device) for index in self.indices])
 
     def contiguous(self) -> array:
         """A packed copy of the indexed elements.

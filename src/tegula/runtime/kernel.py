@@ -15,10 +15,12 @@ from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.constants import takes_constant
 from tegula.lang.decorators import KernelDef, KernelOptions, kernel_options
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
+from tegula.lang.structs import leaves_of
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.fast_path import FastPath, Ready, make_fast_path
 from tegula.runtime.pack import Packer, packer
+from tegula.runtime.taking_apart import TakeApart, make_taking_apart
 from tegula.types import Type, is_element
 
 if TYPE_CHECKING:
@@ -91,9 +93,12 @@ class Kernel(KernelDef):
     """The positions of the parameters that take constants."""
 
     def __new__(cls, func: Any, *arguments: Any, **options: Any) -> Self:
-        is_generic = cls is Kernel and _definition(func).takes_constants
-        made: Any = GenericKernel if is_generic else cls
-        return object.__new__(made)
+        kind: Any = cls
+        if cls is Kernel:
+            definition = _definition(func)
+            if definition.takes_constants or definition.has_compounds:
+                kind = GenericKernel
+        return object.__new__(kind)
 
     def __init__(
         self,
@@ -123,8 +128,8 @@ class Kernel(KernelDef):
         self.role_threads: list[tuple[tuple[Captured, ...], int | None]] = []
         """The block sizes that the roles need, by the state of the captures (see `resolve.role_threads`)."""
         self._forms: dict[Any, Forms] = {}
-        self._typed: dict[tuple[Annotation, ...], Kernel] = {}
-        """Kernels specialised on structs and indexed arrays as arguments of unannotated parameters."""
+        self._leaf_kernels: dict[tuple[Annotation, ...] | None, Kernel] = {}
+        """Leaf kernels, by the types of the parameters; None for the declared types."""
         self._packers: list[Packer] | None = None
 
     @property
@@ -165,35 +170,36 @@ class Kernel(KernelDef):
     def packers(self) -> list[Packer]:
         """The packer of each argument, which checks and packs it."""
         if self._packers is None:
-            for p in self.leaf_parameters:
+            for p in self.parameters:
                 self._check_parameter(p)
-            self._packers = [packer(p) for p in self.leaf_parameters]
+            self._packers = [packer(p) for p in self.parameters]
         return self._packers
 
     @cached_property
     def fast_path(self) -> FastPath:
         """The fast path to launch it (see `runtime.fast_path`)."""
-        return make_fast_path(self.leaf_parameters, self.ready)
+        return make_fast_path(self.parameters, self.ready)
 
     @cached_property
     def is_compound(self) -> bool:
         """Whether there are compound parameters, structs or indexed arrays, of which each leaf is an argument of a
         launch."""
-        return self.leaf_parameters != self.parameters
+        return leaves_of(self.definition) is not self.definition
 
-    def for_types(self, annotations: tuple[Annotation, ...]) -> Kernel:
-        """The kernel with given types for unannotated parameters.
+    def of_leaves(self, annotations: tuple[Annotation, ...] | None = None) -> Kernel:
+        """The leaf kernel: the kernel whose parameters are the leaves of the compound parameters.
 
         Parameters:
-            annotations: the type of each parameter.
+            annotations: the type of each parameter where some are not annotated; None for the declared types.
         Returns:
             a kernel, the same for the same types.
         Raises:
             nothing.
         """
-        found = self._typed.get(annotations)
+        found = self._leaf_kernels.get(annotations)
         if found is None:
-            found = self._typed[annotations] = Kernel(self.definition.typed(annotations), self.options)
+            whole = self.definition if annotations is None else self.definition.typed(annotations)
+            found = self._leaf_kernels[annotations] = variant(self, leaves_of(whole))
         return found
 
     def _check_parameter(self, p: Parameter) -> None:
@@ -222,7 +228,8 @@ class Kernel(KernelDef):
     def compiled(self) -> list[Form]:
         """Every form that was compiled or taken from the disk cache, in order; forms with constants last."""
         own = [form for forms in self._forms.values() for form in forms.made]
-        return own + [form for made in dict.fromkeys(self.variants.values()) for form in made.compiled]
+        others = dict.fromkeys([*self._leaf_kernels.values(), *self.variants.values()])
+        return own + [form for made in others for form in made.compiled]
 
     def unload(self) -> None:
         """Forgets all compiled forms of the kernel.
@@ -235,7 +242,7 @@ class Kernel(KernelDef):
         self.forms.clear()
         self.adjoints.clear()
         self._forms.clear()
-        self._typed.clear()
+        self._leaf_kernels.clear()
         self.role_threads.clear()
         self.variants.clear()
         self.latest, self.shown = None, self
@@ -360,9 +367,17 @@ class Kernel(KernelDef):
 
 
 class GenericKernel(Kernel):
-    """A kernel with parameters that take constants: launches bind the constants."""
+    """A kernel with parameters that take constants, structs or indexed arrays: launches bind constants and take the
+    other arguments apart, and run the kernel of the parameters that remain."""
 
-    takes_constants = True
+    def __init__(self, func: Any, *arguments: Any, **options: Any) -> None:
+        super().__init__(func, *arguments, **options)
+        self.takes_constants = self.definition.takes_constants
+
+    @cached_property
+    def take_apart(self) -> TakeApart:
+        """The function that makes the arguments of the leaf kernel."""
+        return make_taking_apart(self.parameters)
 
     @cached_property
     def constant_places(self) -> frozenset[int]:

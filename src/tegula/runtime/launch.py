@@ -16,7 +16,7 @@ from tegula.backend.launcher import TILED
 from tegula.errors import CompileError, LaunchError, likeness
 from tegula.ir import LaunchClass
 from tegula.runtime.adjoint import Adjoint, KnownLaunch, Rows, adjoint_of, gradients
-from tegula.runtime.arguments import LISTS, arguments_of, settled, settled_pairs, with_constants
+from tegula.runtime.arguments import LISTS, arguments_of, plain, settled, settled_pairs
 from tegula.runtime.array import array, wrap
 from tegula.runtime.array_memory import allocate
 from tegula.runtime.command import Launch
@@ -185,8 +185,8 @@ def launch(
             args = arguments_of(kernel, inputs, outputs)
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, False, device, stream)
         check_kernel(kernel)
-        if kernel.takes_constants and not adjoint:
-            kernel, inputs, _ = with_constants(kernel, inputs, outputs)
+        if not adjoint:
+            kernel, inputs = plain(kernel, inputs, outputs)
             outputs = ()
     # The answer of the machine code: True, the arrays that it has written, or the key to cache the launch by (see
     # backend/launcher.py).
@@ -216,7 +216,7 @@ def launch(
     if adj_inputs or adj_outputs:
         raise LaunchError("adj_inputs= and adj_outputs= are for adjoint launches", "add adjoint=True")
     done = _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
-    if told and done is not None:
+    if told:
         _cache_launch(kernel, told, given, *done)
     return None
 
@@ -259,13 +259,13 @@ def run_adjoint(
     if device is not None:
         _check_device(kernel, device, next((a.device for a in args if type(a) is array), CPU))
     # Launches go to the stream of the library that owns the gradients, as launches with its arrays do.
-    own = [g if g is None else adopted(p, g) for p, g in zip(kernel.leaf_parameters, grads, strict=False)]
+    own = [g if g is None else adopted(p, g) for p, g in zip(kernel.parameters, grads, strict=False)]
     found = gradients(args, own)
     if not found:
         return False
     for k, grad in found.items():
         if grad.shape != args[k].shape:
-            name = kernel.leaf_parameters[k].name
+            name = kernel.parameters[k].name
             raise LaunchError(
                 f"kernel {kernel.name}: the gradient of argument '{name}' has shape {grad.shape}, the argument "
                 f"{args[k].shape}",
@@ -397,8 +397,8 @@ def launch_tiled(
             where = options.get("device"), options.get("stream")
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, True, *where)
         check_kernel(kernel)
-        if kernel.takes_constants and not options:
-            kernel, inputs, _ = with_constants(kernel, inputs, outputs)
+        if not options:
+            kernel, inputs = plain(kernel, inputs, outputs)
             outputs = ()
     told = None
     if kernel.native is not None and not (recording.on or options):
@@ -423,7 +423,7 @@ def launch_tiled(
     if options:
         return launch(kernel, (*dims, block_dim), inputs, outputs, block_dim=block_dim, **options)
     done = _run(kernel, (*dims, block_dim), block_dim, inputs, outputs)
-    if told and done is not None:
+    if told:
         _cache_launch(kernel, told, given, *done)
     return None
 
@@ -437,9 +437,8 @@ def _run(
     device: Device | str | None = None,
     stream: Stream | None = None,
     record: bool = True,
-) -> tuple[Kernel, LaunchPlan, Any] | None:
-    """Launch along the slow path; the kernel that ran, with absent arrays bound, the plan and the form; None if structs
-    were taken apart."""
+) -> tuple[Kernel, LaunchPlan, Any]:
+    """Launch along the slow path; the kernel that ran, with absent arrays bound, the plan and the form."""
     if type(inputs) in LISTS and type(outputs) in LISTS:
         args = (*inputs, *outputs)
     else:
@@ -467,7 +466,7 @@ def _run(
         count_writes(args, compiled.writes)
     if recording.on:
         recording.launched(kernel, made, args, ours(kernel, args), compiled, record)
-    return None if kernel.is_compound else (kernel, made, compiled)
+    return kernel, made, compiled
 
 
 def _check_device(kernel: Kernel, asked: Device | str, found: Device) -> None:

@@ -77,7 +77,7 @@ class Launched:
 
     def _uses(self, positions: Sequence[int]) -> list[Use]:
         what = f"kernel {self.kernel.name}"
-        named = ((f"argument '{self.kernel.leaf_parameters[k].name}'", self.arguments[k]) for k in positions)
+        named = ((f"argument '{self.kernel.parameters[k].name}'", self.arguments[k]) for k in positions)
         return [Use(what, name, a) for name, a in named if isinstance(a, array)]
 
     @property

@@ -49,14 +49,14 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
     for k in compiled.writes:
         if not args[k].writeable:
             raise LaunchError(
-                f"kernel {kernel.name}: argument '{kernel.leaf_parameters[k].name}' is written, but its memory is "
+                f"kernel {kernel.name}: argument '{kernel.parameters[k].name}' is written, but its memory is "
                 "read-only",
                 "copy it: tg.array(...)",
             )
     if not pairs:
         arrays = [a.launch_id for a in args if type(a) is array]
         kernel.ready[fast_path.key(plan.number, arrays)] = compiled
-        if kernel.native is None and compiled.device.is_cuda and not kernel.is_compound:
+        if kernel.native is None and compiled.device.is_cuda:
             from tegula.runtime.cuda.native import later
 
             kernel.native = later(kernel)
@@ -80,7 +80,7 @@ def ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments, with other libraries' arrays as `tg.array` on the same memory."""
     if KNOWN.issuperset(map(type, args)):
         return args
-    parameters = kernel.leaf_parameters
+    parameters = kernel.parameters
     if len(args) != len(parameters):
         return args
     try:
@@ -93,7 +93,7 @@ def packed_arguments(kernel: Kernel, args: tuple[Any, ...]) -> list[tuple[int, b
     """The launch id of each argument's specialisation, with the argument's bytes."""
     packers = kernel.packers
     if len(args) != len(packers):
-        raise wrong_count(kernel, kernel.leaf_parameters, len(args))
+        raise wrong_count(kernel, kernel.parameters, len(args))
     try:
         return [pack(value) for pack, value in zip(packers, args, strict=True)]
     except LaunchError as error:
@@ -137,7 +137,7 @@ def _device_of(kernel: Kernel, plan: LaunchPlan, found: Sequence[Any]) -> Device
     """The device of the arrays among the arguments; LaunchError if they are on several."""
     homes = {
         p.name: device_of(known)
-        for p, known in zip(kernel.leaf_parameters, found, strict=True)
+        for p, known in zip(kernel.parameters, found, strict=True)
         if isinstance(known, tuple)
     }
     if len(set(homes.values())) > 1:

@@ -206,7 +206,7 @@ class Tape:
                 time > record.time and needed.overlaps(where) for where, time in self._writes.items()
             )
             if written:
-                needed = record.kernel.leaf_parameters[k].name
+                needed = record.kernel.parameters[k].name
                 raise LaunchError(
                     f"kernel {name}: the gradient needs argument '{needed}' as it was at the launch, but it was "
                     "overwritten since",

@@ -13,7 +13,6 @@ from tegula.ir import Kernel as KernelIR
 from tegula.ir.text import print_kernel
 from tegula.runtime.arguments import settled
 from tegula.runtime.array import array
-from tegula.runtime.compound_arguments import is_compound
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, synchronize_device
 from tegula.runtime.kernel import Kernel, KernelChoice
@@ -77,10 +76,6 @@ class Tuned(KernelChoice):
     ) -> tuple[Kernel, Any, int | None]:
         """The fastest kernel for arguments like these, found by running all candidates if it is not known. Arrays are
         then as they were before. TuningError if none can be chosen."""
-        first = self.candidates[0].kernel
-        if is_compound(first, args):
-            help = "launch one of its candidates, or pass the fields as parameters"
-            raise TuningError(f"kernel {first.name} takes structs, and such kernels are not tuned", help)
         found = self.candidates[self._position(dim, args, block_dim, tiled, device, stream)]
         if callable(dim):
             dim = called(dim, found.values, "dim")
@@ -89,7 +84,8 @@ class Tuned(KernelChoice):
     def _position(
         self, dim: Any, args: tuple[Any, ...], block_dim: int | None, tiled: bool, device: Any, stream: Any
     ) -> int:
-        """The position of the fastest candidate. Constants and absent arrays make classes of their own."""
+        """The position of the fastest candidate. Constants and absent arrays make classes of their own; of structs and
+        indexed arrays each leaf is an argument."""
         one = settled(self.candidates[0].kernel, args)
         if one.kernel is not self.candidates[0].kernel:
             variant = self._variants.get(one.kernel) or self._variant(one.kernel, args)
@@ -102,11 +98,14 @@ class Tuned(KernelChoice):
         return found
 
     def _variant(self, first: Kernel, args: tuple[Any, ...]) -> Tuned:
-        """The same candidates with the constants of a launch; `first`: the first of them."""
+        """The same candidates with the constants of a launch, for its leaves; `first`: the first of them."""
         made = copy(self)
         bound = [replace(c, kernel=settled(c.kernel, args).kernel) for c in self.candidates]
         made._begin(bound, f"{self._text}\n{described(first.definition.bound)}")
-        made.key = None if self.key is None else [name for name in self.key if name in made._names]
+        if self.key is not None:
+            made.key = [
+                leaf for leaf in made._names if leaf in self.key or leaf.partition(".")[0] in self.key
+            ]
         return self._variants.setdefault(first, made)
 
     def _tuned(self, kind: tuple[Any, ...], request: Request) -> int:

@@ -286,7 +286,7 @@ def later(kernel: Kernel) -> Launch:
 
 
 def _made(kernel: Kernel) -> Launch:
-    parameters, known = described(kernel.leaf_parameters), world()
+    parameters, known = described(kernel.parameters), world()
     if parameters is None or known is None:
         return never
     return known.function(Table(parameters))

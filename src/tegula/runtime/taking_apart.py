@@ -1,0 +1,104 @@
+"""The arguments of a kernel taken apart into those of its leaf kernel, by a function made for the parameters.
+
+The function handles values of the declared structs, arrays of them and indexed arrays, and leaves all other cases,
+including errors, to `runtime.compound_arguments`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation
+from tegula.lang.overloads import Parameter
+from tegula.runtime.array import array
+from tegula.runtime.indexed_array import indexedarray
+from tegula.structs import Struct, StructType
+from tegula.types import DType
+
+TakeApart = Callable[[Sequence[Any]], tuple[Any, ...] | None]
+"""A function that returns the leaves of arguments; None if `compound_arguments` must take them apart."""
+
+_TEXT = """
+def take_apart(args):
+    try:
+        {names} = args
+        {lines}
+        return ({values})
+    except failures:
+        return None
+"""
+_FAILURES = (AttributeError, TypeError, ValueError, OverflowError)
+
+
+def make_taking_apart(parameters: Sequence[Parameter]) -> TakeApart:
+    """The function that takes arguments for these parameters apart."""
+    made = _Function()
+    for k, p in enumerate(parameters):
+        made.add(f"a{k}", p.annotation)
+    text = _TEXT.format(
+        names="".join(f"a{k}, " for k in range(len(parameters))) or "()",
+        lines="\n        ".join(made.lines),
+        values="".join(f"{value}, " for value in made.values),
+    )
+    exec(compile(text, f"<arguments for {len(parameters)} parameters>", "exec"), made.scope)
+    return made.scope["take_apart"]
+
+
+def has_leaves(x: Any) -> bool:
+    """Whether an argument is compound: a struct, an array of structs or an indexed array."""
+    return type(x.dtype) is StructType if type(x) is array else isinstance(x, Struct | indexedarray)
+
+
+class _Function:
+    """The lines of a function, the expressions of what it returns, and the objects that its names stand for."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.values: list[str] = []
+        self.scope: dict[str, Any] = {"failures": _FAILURES, "array": array, "indexedarray": indexedarray}
+        self.scope["has_leaves"] = has_leaves
+        self._numbers: Iterator[int] = count()
+
+    def add(self, name: str, t: Any) -> None:
+        """Add the leaves of an argument of an annotation, or of the value of a field."""
+        if isinstance(t, StructType):
+            self._require(f"type({name}) is {self._named(t.cls)}")
+            fields = self._variable(f"{name}._fields")
+            for field, inner in t.fields.items():
+                self._add_field(f"{fields}[{field!r}]", inner)
+        elif isinstance(t, ArrayAnnotation) and isinstance(t.dtype, StructType):
+            self._require(f"type({name}) is array and {name}.dtype is {self._named(t.dtype)}")
+            self._require(f"{name}.ndim == {t.ndim}")
+            self.values.append(f"*{name}.leaves")
+        elif isinstance(t, IndexedAnnotation):
+            self._require(f"type({name}) is indexedarray and {name}.ndim == {t.ndim}")
+            self.values.append(f"*{name}.parts")
+        else:
+            if t is ANY or (isinstance(t, ArrayAnnotation) and t.dtype is ANY):
+                self._require(f"not has_leaves({name})")
+            self.values.append(name)
+
+    def _add_field(self, value: str, t: Any) -> None:
+        if isinstance(t, DType):
+            name, number = self._variable(value), "bool" if t.is_bool else "float" if t.is_float else "int"
+            # A field may hold a number of NumPy.
+            self.lines.append(f"if type({name}) is not {number}: {name} = {number}({name})")
+            self.values.append(name)
+        elif isinstance(t, StructType | IndexedAnnotation):
+            self.add(self._variable(value), t)
+        else:
+            self.values.append(value)
+
+    def _require(self, condition: str) -> None:
+        self.lines.append(f"if not ({condition}): return None")
+
+    def _variable(self, value: str) -> str:
+        name = f"x{next(self._numbers)}"
+        self.lines.append(f"{name} = {value}")
+        return name
+
+    def _named(self, x: Any) -> str:
+        name = f"t{next(self._numbers)}"
+        self.scope[name] = x
+        return name
