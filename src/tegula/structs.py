@@ -177,6 +177,30 @@ class StructType(Compound):
         """
         return self._layout
 
+    def values(self, data: np.ndarray) -> list[Any]:
+        """Structured NumPy data as nested lists of values of the struct.
+
+        Parameters:
+            data: an array of the type that numpy_dtype() gives.
+        Returns:
+            lists of the shape of the data.
+        Raises:
+            TypeError: the struct holds arrays, of which the data have only addresses.
+        """
+        held = next((leaf.name for leaf in self.leaves if not is_element(leaf.type)), None)
+        if held is not None:
+            raise TypeError(
+                f"elements of the struct {self} cannot become values, because '{held}' is an array: numpy() has its "
+                "address and lengths"
+            )
+        return [self.values(x) if data.ndim > 1 else self._value(x) for x in data]
+
+    def _value(self, entry: Any) -> Struct:
+        made = self()
+        for name, t in self.fields.items():
+            setattr(made, name, t._value(entry[name]) if isinstance(t, StructType) else entry[name].tolist())
+        return made
+
     @cached_property
     def _layout(self) -> np.dtype[Any]:
         return np.dtype([(name, *_in_numpy(t)) for name, t in self.fields.items()], align=True)

@@ -142,7 +142,10 @@ def test_the_host_cannot_reach_in() -> None:
     assert not hasattr(a, "__array_interface__")
     np.testing.assert_array_equal(np.asarray(a), [1, 1, 1])
     assert a.list() == [1.0, 1.0, 1.0] and [float(x) for x in a] == [1.0, 1.0, 1.0]
-    assert str(a) == "[1. 1. 1.]" and repr(a) == "tg.array(shape=(3,), dtype=float32, device=cuda:0)"
+    assert (
+        str(a) == "[1. 1. 1.]"
+        and repr(a) == "tg.array([1., 1., 1.], shape=(3,), dtype=float32, device=cuda:0)"
+    )
     with pytest.raises(ValueError, match="as a copy only"):
         np.array(a, copy=False)
 

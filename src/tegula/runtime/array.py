@@ -31,6 +31,7 @@ from tegula.runtime.array_memory import (
     reshaped,
     viewed,
 )
+from tegula.runtime.array_text import Text
 from tegula.runtime.description import ALIGNMENT, Description, described
 from tegula.runtime.device import CPU, Device, get_device
 from tegula.runtime.recording import recording
@@ -51,7 +52,7 @@ from tegula.types import (
 )
 
 
-class array(Indexing, Conversions, Arithmetic):
+class array(Indexing, Conversions, Arithmetic, Text):
     """An array of scalars, vectors or matrices with 1 to 4 dimensions and any strides, in the memory of a
     device.
 
@@ -415,14 +416,16 @@ class array(Indexing, Conversions, Arithmetic):
         return self._data if self.device is CPU else cuda_memory().download(self.device, self._data)
 
     def list(self) -> list[Any]:
-        """The elements as nested lists of numbers of Python.
+        """The elements as nested lists of numbers of Python, or of structs.
 
         Returns:
             a list of the shape of the data.
         Raises:
+            TypeError: the elements are structs that hold arrays.
             RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
         """
-        return self.numpy().tolist()
+        data = self.numpy()
+        return self.dtype.values(data) if isinstance(self.dtype, StructType) else data.tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self.device is CPU:
@@ -510,11 +513,12 @@ class array(Indexing, Conversions, Arithmetic):
 
     # Views -----------------------------------------------------------------------------------------------------------
 
-    def reshape(self, shape: int | Sequence[int]) -> array:
+    def reshape(self, shape: int | Sequence[int], *more: int) -> array:
         """A view of the elements, in row-major order, under another shape.
 
         Parameters:
             shape: 1 to 4 lengths with as many elements in all, an int or a sequence; one may be -1 and follows.
+            *more: the other lengths, where `shape` is the first one.
         Returns:
             a view.
         Raises:
@@ -523,6 +527,7 @@ class array(Indexing, Conversions, Arithmetic):
         Gradient:
             the same view of the gradient.
         """
+        shape = (*extents(shape), *more) if more else shape
         try:
             made = viewed(self._data, (*extents(shape), *element_shape(self.dtype)))
         except CannotView:
@@ -543,11 +548,12 @@ class array(Indexing, Conversions, Arithmetic):
         """
         return self.reshape(self.size)
 
-    def transpose(self, axes: Sequence[int] | None = None) -> array:
+    def transpose(self, axes: Sequence[int] | int | None = None, *more: int) -> array:
         """A view with the dimensions in another order.
 
         Parameters:
             axes: each dimension once, negative ones from the end; reversed by default.
+            *more: the other dimensions, where `axes` is the first one.
         Returns:
             a view.
         Raises:
@@ -556,6 +562,7 @@ class array(Indexing, Conversions, Arithmetic):
         Gradient:
             the same view of the gradient.
         """
+        axes = (axes, *more) if isinstance(axes, int) else axes
         order = tuple(axes) if axes is not None else tuple(reversed(range(self.ndim)))
         if sorted(k % self.ndim if -self.ndim <= k < self.ndim else -1 for k in order) != list(
             range(self.ndim)
@@ -629,12 +636,6 @@ class array(Indexing, Conversions, Arithmetic):
 
     def __iter__(self) -> Any:
         return iter(self.numpy())
-
-    def __str__(self) -> str:
-        return str(self.numpy())
-
-    def __repr__(self) -> str:
-        return f"tg.array(shape={self.shape}, dtype={self.dtype}, device={self.device})"
 
 
 CLASSES["array"] = array

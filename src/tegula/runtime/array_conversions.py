@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.runtime.array_memory import is_pinned
 from tegula.runtime.device import Device, get_device
+from tegula.structs import StructType
 from tegula.types import element_bytes, element_type
 
 if TYPE_CHECKING:
@@ -21,17 +22,20 @@ class Conversions:
     # Numbers of Python -----------------------------------------------------------------------------------------------
 
     def item(self: Any) -> Any:
-        """The only element, as a Python number, or as a vector or matrix of the host; a constant for tapes. Waits for
-        kernels on a GPU.
+        """The only element, as a Python number, or as a vector, matrix or struct of the host; a constant for tapes.
+        Waits for kernels on a GPU.
 
         Returns:
             a number, or what the element type makes on the host.
         Raises:
             ValueError: there are more elements, or none.
+            TypeError: the element is a struct that holds arrays.
             RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
         """
         if self.size != 1:
             raise ValueError(f"item() needs an array of one element, this one has shape {self.shape}")
+        if isinstance(self.dtype, StructType):
+            return self.dtype.values(self.numpy().ravel())[0]
         values = self.numpy().ravel()
         return values.item() if values.size == 1 else self.dtype(*values)
 

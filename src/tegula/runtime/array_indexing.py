@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 BASIC = (int, np.integer, slice, EllipsisType, type(None))
 
 
+def is_basic(index: Any) -> bool:
+    """Whether a part of an index is an integer, a slice, `...` or None."""
+    return isinstance(index, BASIC) and not isinstance(index, bool)
+
+
 class Indexing:
     """`a[...]` and `a[...] = value` of arrays."""
 
@@ -29,7 +34,7 @@ class Indexing:
         entries = index if isinstance(index, tuple) else (index,)
         if any(type(i) is type(self) for i in entries):
             return self._gathered(entries)
-        if not all(isinstance(i, BASIC) and not isinstance(i, bool) for i in entries):
+        if not all(map(is_basic, entries)):
             raise IndexError(
                 f"an array with {self.ndim} dimensions cannot be indexed by {index!r}: {_other(entries)}"
             )
@@ -63,7 +68,9 @@ class Indexing:
 def _other(entries: tuple[Any, ...]) -> str:
     if any(isinstance(i, float | np.floating) for i in entries):
         return "indices are whole numbers"
-    return "give integers and slices, or index a.numpy()"
+    if any(isinstance(i, bool | np.bool_) or getattr(i, "dtype", None) == bool for i in entries):
+        return "masks need a.numpy()"
+    return "give integers and slices, or arrays of int32: a[tg.array([2, 0])]"
 
 
 def _is_same(target: array, value: Any) -> bool:

@@ -87,7 +87,7 @@ def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
             what = f"argument '{name}': expected {wanted}, got {type(x).__name__}"
             raise LaunchError(what, "make one with tg.indexedarray(data, [indices])")
         if x.ndim != wanted.array.ndim:
-            what = f"argument '{name}': expected {wanted}, got {x!r}"
+            what = f"argument '{name}': expected {wanted}, got one with {x.ndim}"
             raise LaunchError(what, f"pass one with {wanted.array.ndim} dimensions")
         yield from (indexedarray(x) if isinstance(x, array) else x).parts
     elif isinstance(x, indexedarray):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -11,14 +11,13 @@ from tegula.errors import LaunchError
 from tegula.lang.annotations import CLASSES, IndexedAnnotation, array_annotation
 from tegula.runtime.array import array
 from tegula.runtime.array_arithmetic import Arithmetic
+from tegula.runtime.array_indexing import is_basic
+from tegula.runtime.array_text import Text, described
 from tegula.runtime.device import Device
 from tegula.types import ElementType, element_type, int32
 
-if TYPE_CHECKING:
-    pass
 
-
-class indexedarray(Arithmetic):
+class indexedarray(Arithmetic, Text):
     """An array indexed by an array of indices for each of its 1 to 4 dimensions: element [i, j] is element [rows[i],
     columns[j]] of the data. Kernels read and write the elements of the data. Operators give new arrays, and in place
     they change the data.
@@ -184,18 +183,57 @@ class indexedarray(Arithmetic):
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __str__(self) -> str:
-        return str(self.numpy())
+    def __getitem__(self, index: Any) -> Any:
+        """The part that integers and slices select: an indexed array, or a view of the data for one element. An integer
+        waits for kernels on a GPU."""
+        entries = index if isinstance(index, tuple) else (index,)
+        if len(entries) > self.ndim or not all(
+            is_basic(i) and isinstance(i, SupportsIndex | slice) for i in entries
+        ):
+            raise IndexError(f"an indexed array with {self.ndim} dimensions cannot be indexed by {index!r}")
+        whole = zip((*entries, *[slice(None)] * (self.ndim - len(entries))), self.parts[1:], strict=True)
+        chosen = [places[i] if isinstance(i, slice) else places[i].item() for i, places in whole]
+        view = self.data[tuple(i if isinstance(i, int) else slice(None) for i in chosen)]
+        kept = [i for i in chosen if not isinstance(i, int)]
+        return indexedarray(view, kept) if kept else view
 
-    def __repr__(self) -> str:
-        return f"tg.indexedarray(shape={self.shape}, dtype={self.dtype}, device={self.device})"
+    def __setitem__(self, index: Any, value: object) -> None:
+        target = self[index]
+        if target is not value:  # else the last step of `a[i] += v`
+            target.fill_(value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.numpy())
+
+    def tolist(self) -> Sequence[Any]:
+        """The elements as nested lists of numbers of Python.
+
+        Returns:
+            a list of the shape of the data.
+        Raises:
+            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
+        """
+        return self.list()
+
+    def item(self) -> Any:
+        """The only element, as a Python number, or as a vector or matrix of the host. Waits for kernels on a GPU.
+
+        Returns:
+            a number, or what the element type makes on the host.
+        Raises:
+            ValueError: there are more elements, or none.
+            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
+        """
+        return self.contiguous().item()
 
 
 def _index_array(index: Any, data: array, dim: int) -> array:
     """The indices of one dimension as an array of int32 on the device of the data."""
     made = index if isinstance(index, array) else array(index, dtype=int32, device=data.device)
     if made.ndim != 1 or made.dtype != int32:
-        raise ValueError(f"the indices of dimension {dim} must be int32 in one dimension, got {made!r}")
+        raise ValueError(
+            f"the indices of dimension {dim} must be int32 in one dimension, got one with {described(made)}"
+        )
     if made.device != data.device:
         raise LaunchError(
             f"the indices of dimension {dim} are on {made.device}, the data is on {data.device}",

@@ -1,0 +1,102 @@
+"""Arrays as text, and errors about attributes that they do not have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tegula.errors import TegulaError
+from tegula.structs import StructType
+from tegula.types import VecType
+
+MOST_SHOWN, EDGE = 1000, 3
+"""Arrays of more elements are shown by that many elements at both ends of each dimension, which are all that is copied
+from a GPU."""
+LINE = 75
+"""The number of columns of a text that is not broken into lines."""
+
+
+class Text:
+    """`repr`, `str` and `format` of arrays, as NumPy has them."""
+
+    __slots__ = ()
+
+    def __str__(self: Any) -> str:
+        return _elements(self, "")
+
+    def __repr__(self: Any) -> str:
+        start = f"tg.{type(self).__name__}("
+        try:
+            elements = _elements(self, start)
+        except TegulaError as error:
+            # A recording of a graph cannot read memory, and an earlier kernel may have failed.
+            elements = f"<elements that cannot be read: {str(error).splitlines()[0]}>"
+        facts = described(self) + (", requires_grad=True" if self.requires_grad else "")
+        last = len(elements.rpartition("\n")[2]) + (0 if "\n" in elements else len(start))
+        gap = " " if last + len(facts) + 3 <= LINE else "\n" + " " * len(start)
+        return f"{start}{elements},{gap}{facts})"
+
+    def __format__(self: Any, spec: str) -> str:
+        """The text of the array, or with a format that of its only element; TypeError for more elements."""
+        if not spec:
+            return str(self)
+        if self.size != 1:
+            raise TypeError(f"the format '{spec}' is for one number, this array has shape {self.shape}")
+        return format(self.item(), spec)
+
+    def __getattr__(self: Any, name: str) -> Any:
+        """Raise AttributeError, with what there is instead."""
+        kind = type(self).__name__
+        if name.startswith("_"):
+            raise AttributeError(f"'{kind}' object has no attribute '{name}'")
+        dtype = self.dtype
+        fields = dtype.fields if isinstance(dtype, StructType) else ()
+        if name in fields or (isinstance(dtype, VecType) and dtype.part(name) is not None):
+            help = f"its elements have it, as in a[0].item().{name}"
+        elif hasattr(np.ndarray, name):
+            help = f"NumPy's is a.numpy().{name}"
+        else:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, [x for x in dir(self) if x[0] != "_"], 1)
+            help = f"did you mean '{close[0]}'?" if close else "dir(a) lists what there is"
+        raise AttributeError(f"'{kind}' object has no attribute '{name}': {help}")
+
+
+def described(a: Any) -> str:
+    """The properties of an array that are not its elements."""
+    return f"shape={a.shape}, dtype={a.dtype}, device={a.device}"
+
+
+def _elements(a: Any, start: str) -> str:
+    """The elements as NumPy prints them, after a text that begins the line."""
+    if not a.size:
+        return str(a.numpy())
+    if a.size <= MOST_SHOWN:
+        return np.array2string(a.numpy(), separator=", " if start else " ", prefix=start)
+    separator = ", " if start else " "
+    return np.array2string(_edges(a), separator=separator, prefix=start, threshold=0, edgeitems=EDGE)
+
+
+def _edges(a: Any) -> np.ndarray:
+    """The elements at both ends of each dimension, with an element between them where others are left out."""
+    parts = [_ends(n) for n in a.shape]
+    inner = a.numpy().shape[a.ndim :] if a.device.is_cpu else a[(0,) * a.ndim].numpy().shape[1:]
+    made: np.ndarray | None = None
+    for at in np.ndindex(*(len(ends) for ends in parts)):
+        own, theirs = zip(*(ends[k] for ends, k in zip(parts, at, strict=True)), strict=True)
+        piece = a[theirs].numpy()
+        if made is None:
+            shape = tuple(min(n, 2 * EDGE + 1) for n in a.shape)
+            made = np.zeros((*shape, *inner), piece.dtype)
+        made[own] = piece
+    assert made is not None, "it has elements"
+    return made
+
+
+def _ends(n: int) -> list[tuple[slice, slice]]:
+    """The parts of a dimension that are shown: where they are in the text, and in the array."""
+    if n <= 2 * EDGE:
+        return [(slice(0, n), slice(0, n))]
+    return [(slice(0, EDGE), slice(0, EDGE)), (slice(EDGE + 1, None), slice(n - EDGE, n))]
