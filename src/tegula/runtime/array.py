@@ -31,7 +31,7 @@ from tegula.runtime.array_memory import (
     reshaped,
     viewed,
 )
-from tegula.runtime.array_text import Text
+from tegula.runtime.array_text import Printing
 from tegula.runtime.description import ALIGNMENT, Description, described
 from tegula.runtime.device import CPU, Device, get_device
 from tegula.runtime.recording import recording
@@ -52,7 +52,7 @@ from tegula.types import (
 )
 
 
-class array(Indexing, Conversions, Arithmetic, Text):
+class array(Indexing, Conversions, Arithmetic, Printing):
     """An array of scalars, vectors or matrices with 1 to 4 dimensions and any strides, in the memory of a
     device.
 

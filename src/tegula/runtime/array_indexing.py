@@ -68,7 +68,7 @@ class Indexing:
 def _other(entries: tuple[Any, ...]) -> str:
     if any(isinstance(i, float | np.floating) for i in entries):
         return "indices are whole numbers"
-    if any(isinstance(i, bool | np.bool_) or getattr(i, "dtype", None) == bool for i in entries):
+    if any(isinstance(i, bool | np.bool_) or getattr(i, "dtype", None) == np.bool_ for i in entries):
         return "masks need a.numpy()"
     return "give integers and slices, or arrays of int32: a[tg.array([2, 0])]"
 

@@ -17,7 +17,7 @@ LINE = 75
 """The number of columns of a text that is not broken into lines."""
 
 
-class Text:
+class Printing:
     """`repr`, `str` and `format` of arrays, as NumPy has them."""
 
     __slots__ = ()

@@ -12,12 +12,12 @@ from tegula.lang.annotations import CLASSES, IndexedAnnotation, array_annotation
 from tegula.runtime.array import array
 from tegula.runtime.array_arithmetic import Arithmetic
 from tegula.runtime.array_indexing import is_basic
-from tegula.runtime.array_text import Text, described
+from tegula.runtime.array_text import Printing, described
 from tegula.runtime.device import Device
 from tegula.types import ElementType, element_type, int32
 
 
-class indexedarray(Arithmetic, Text):
+class indexedarray(Arithmetic, Printing):
     """An array indexed by an array of indices for each of its 1 to 4 dimensions: element [i, j] is element [rows[i],
     columns[j]] of the data. Kernels read and write the elements of the data. Operators give new arrays, and in place
     they change the data.
