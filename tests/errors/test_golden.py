@@ -7,6 +7,7 @@ from pathlib import Path
 
 import golden
 import pytest
+from internal_names import INTERNAL
 
 import tegula as tg
 from tegula import errors
@@ -19,6 +20,12 @@ HELPLESS = {errors.KernelAssertion}
 @pytest.mark.parametrize("name", golden.names())
 def test_text(name: str) -> None:
     assert golden.printed(golden.failure(name)) == golden.expected(name).read_text()
+
+
+def test_no_expected_text_has_names_of_the_compiler() -> None:
+    texts = {name: golden.expected(name).read_text() for name in golden.names()}
+    assert {name: found[0] for name, text in texts.items() if (found := INTERNAL.search(text))} == {}
+    assert INTERNAL.search("got buf<int32,[4],register>") and INTERNAL.search("got a FuncDef")
 
 
 @pytest.mark.machine_code(some=True)

@@ -3,22 +3,54 @@ text."""
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
 from random import Random
+from typing import NamedTuple
 
+import numpy as np
 import pytest
+from internal_names import INTERNAL
 
 import tegula as tg
 from support.campaigns import chunks
 from tegula.ir import LaunchClass
+from tegula.lang.structs import leaf_parameters
 from tegula.ops import PUBLIC
 from tegula.runtime.library import library
-from tegula.types import ArrayType, float32
+from tegula.types import ArrayType
+
+
+@tg.struct
+class Body:
+    """A struct with an array."""
+
+    mass: float
+    data: tg.array[float]
+
+
+class Point(NamedTuple):
+    x: float = 1.0
+
+
+@dataclass
+class Options:
+    rows: int = 4
+
+
+class Colour(Enum):
+    RED = 1
+
+
+@tg.func
+def shifted(x: float) -> float:
+    return x + 1.0
+
 
 BODY = """
-def k(a: tg.array2d[float], b: tg.array1d[float]):
+def k(a: tg.array2d[float], b: tg.array1d[float], bodies: tg.array[Body], body: Body, other: Body):
     t = tg.tile_load(a, shape=(4, 4))
     i = tg.tile_arange(4, dtype=int)
     mask = t > 0.0
@@ -29,6 +61,10 @@ def k(a: tg.array2d[float], b: tg.array1d[float]):
     x = b[n]
     stack = tg.tile_stack(8, int)
     def f(p): return p
+    s = tg.tile_zeros(4, dtype=Body)
+    either = body
+    if n > 2:
+        either = other
     {statement}
 """
 VALUES = (
@@ -66,6 +102,19 @@ VALUES = (
         "tg",
         "t.T",
     ),
+    *(
+        "s",
+        "bodies",
+        "body",
+        "Body",
+        "point",
+        "options",
+        "Colour.RED",
+        "Colour",
+        "shifted",
+        "numpy",
+        "either",
+    ),
 )
 STATEMENTS = (
     *(
@@ -102,9 +151,6 @@ STATEMENTS = (
     ),
     *("a[0, 0] = {p}", "t[0, 0] += {p}", "r = float({p})", "r = len({p})", "r = int({p})", "row[:2] = {p}"),
 )
-INTERNAL = re.compile(
-    r"\b(buf|array|vec|mat|stack|pipe|mbarrier|named_barrier|tile|partial tile)<|<tegula\.|0x[0-9a-f]{6}"
-)
 
 
 def _statements(count: int, seed: int) -> Iterator[str]:
@@ -120,12 +166,14 @@ def _statements(count: int, seed: int) -> Iterator[str]:
 
 
 def _error(statement: str) -> tg.TegulaError | None:
-    names = {"tg": tg}
+    names = {"tg": tg, "Body": Body, "point": Point(), "options": Options(), "Colour": Colour, "numpy": np}
+    names["shifted"] = shifted
     text = BODY.format(statement=statement)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         exec(text, names)
-    types = [ArrayType(float32, 2), ArrayType(float32, 1)]
+    leaves = leaf_parameters(tg.kernel(source=text)(names["k"]).parameters)
+    types = [ArrayType(t.dtype, t.ndim) if hasattr(t, "ndim") else t for t in (p.annotation for p in leaves)]
     try:
         tg.kernel(source=text)(names["k"]).trace(
             types, LaunchClass(1, 64, (False,), False, False), (), library()

@@ -17,7 +17,7 @@ from tegula.lang import explain
 from tegula.lang.annotations import ANY, TileAnnotation, resolve
 from tegula.lang.capture import Builtin, Opaque, capture
 from tegula.lang.captures import Captures
-from tegula.lang.constants import apply_constants, bound_names, require_constant, takes_constant
+from tegula.lang.constants import apply_constants, bound_names, is_fixed, require_constant, takes_constant
 from tegula.lang.cooperative import CooperativeDef, Inplace
 from tegula.lang.cooperative_calls import call_cooperative, call_inplace
 from tegula.lang.definition import FuncDef, PublicFunction, signature_text
@@ -37,7 +37,6 @@ from tegula.lang.overloads import (
 from tegula.lang.printing import build_print
 from tegula.lang.state import (
     FAILED,
-    MARKS,
     RESULT,
     RETURN,
     Conflict,
@@ -47,6 +46,7 @@ from tegula.lang.state import (
     TracerState,
     describe_type,
 )
+from tegula.lang.static_parts import with_known_parts
 from tegula.lang.structs import construct
 from tegula.ops import PUBLIC
 from tegula.ops.base import FIELDWISE, REST, USES, cast_help
@@ -235,9 +235,9 @@ class Calls(TracerState):
 
     def evaluate(self, node: ast.expr) -> Any:
         """The node's value in Python; local names must be constants."""
-        names: dict[str, Any] = {}
+        node, names = with_known_parts(node, self._local, self._known)
         for n in ast.walk(node):
-            if isinstance(n, ast.Name):
+            if isinstance(n, ast.Name) and n.id not in names:
                 found = self._python_value(n)
                 if found is not NO_DEFAULT:
                     names[n.id] = found
@@ -265,18 +265,26 @@ class Calls(TracerState):
             found = self.evaluate(parsed)
         return resolve(found)
 
-    def _python_value(self, node: ast.Name) -> Any:
+    def _local(self, name: str) -> Any:
+        """The binding of a name in this function or an enclosing one; NO_DEFAULT if there is none."""
         frame: Frame | None = self.frame
         while frame is not None:
-            if node.id in frame.names:
-                x = frame.names[node.id]
-                if isinstance(x, MARKS):
-                    return self.expr(node)  # raises the error of reading the name
-                number = self.static(x)
-                if number is None and isinstance(x, Value):
-                    raise E.NotConstant(self.location(node), what=f"'{node.id}'")
-                return x if number is None else number
+            if name in frame.names:
+                return frame.names[name]
             frame = frame.outer
+        return NO_DEFAULT
+
+    def _known(self, node: ast.expr) -> Any:
+        """The Python object of an expression; NotConstant if it is not known at compile time."""
+        x = self.constants(self.expr(node))
+        if not is_fixed(x):
+            raise E.NotConstant(self.location(node), what=f"'{ast.unparse(node)}'")
+        return x
+
+    def _python_value(self, node: ast.Name) -> Any:
+        x = self._local(node.id)
+        if x is not NO_DEFAULT:
+            return self._known(node)
         try:
             return self.frame.lookup(node.id)
         except KeyError:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Mapping
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from tegula.composite import Composite
 from tegula.dataclass import dataclass
-from tegula.errors import UnknownAttribute, UnrolledTooFar, UnsupportedCapture
+from tegula.errors import UnknownAttribute, UnrolledTooFar, UnsupportedCapture, likeness
 from tegula.lang.definition import FuncDef, PublicFunction, PublicNamespace
 from tegula.ops import PUBLIC
+from tegula.ops.builder import DESCRIBED
+from tegula.ops.structs import NamedItems
 from tegula.ops.table import LARGEST
 from tegula.source import Location
 from tegula.structs import StructType
@@ -59,6 +62,9 @@ class Builtin:
 
     name: str
 
+    def __repr__(self) -> str:
+        return self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
@@ -72,10 +78,13 @@ class Namespace:
         """The module's name in messages."""
         return f"module tegula{'.' + self.prefix if self.prefix else ''}"
 
+    def __repr__(self) -> str:
+        return self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A module, class or other Python object of which only attributes are used."""
+    """A module, class, value of a dataclass or other Python object of which only attributes are used."""
 
     object: Any
 
@@ -84,6 +93,20 @@ class Opaque:
         """The object's name in messages."""
         return f"{type(self.object).__name__} {getattr(self.object, '__name__', '')}".strip()
 
+    def __repr__(self) -> str:
+        return self.name
+
+
+DESCRIBED.update(
+    {
+        Builtin: lambda x: f"the function {x.name}",
+        PublicFunction: lambda x: f"the function {x.name}",
+        FuncDef: lambda x: f"the function {x.name}",
+        StructType: lambda x: f"the struct {x.name}",
+        Namespace: lambda x: f"the {x.name}",
+        Opaque: lambda x: f"the Python object {x.name}",
+    }
+)
 
 Library = Mapping[str, FuncDef]
 
@@ -105,7 +128,9 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
         if 0 < x.size <= LARGEST:
             return x
     if isinstance(x, tuple | list):
-        return tuple(capture(name, part, loc) for part in x)
+        parts = (capture(name, part, loc) for part in x)
+        names = getattr(x, "_fields", None)
+        return NamedItems(names, parts) if isinstance(x, tuple) and names else tuple(parts)
     if isinstance(x, range):
         # len() refuses ranges of more than 64 bits.
         check_unrolled(max(0, -(-(x.stop - x.start) // x.step)), loc)
@@ -125,9 +150,14 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
     builtin = getattr(x, "__tegula_builtin__", None)
     if builtin:
         return Builtin(builtin)
-    if isinstance(x, type):
+    if isinstance(x, type | SimpleNamespace | Enum) or is_dataclass(x):
         return Opaque(x)
     raise UnsupportedCapture(loc, help=help or _capture_help(x), name=name, type=_kind(x))
+
+
+def is_dataclass(x: object) -> bool:
+    """Whether an object is a value of a dataclass."""
+    return hasattr(type(x), "__dataclass_fields__")
 
 
 def check_unrolled(count: int, loc: Location) -> None:
@@ -146,14 +176,17 @@ def _capture_help(x: Any) -> str:
         return "decorate it with @tg.func"
     if callable(x):
         return "only functions of the language and @tg.func functions can be called in kernels"
-    return "pass it as an argument, or capture a number, string, dtype, function or tuple of these"
+    return "pass it as an argument, or capture a number, string, dtype, function, or a tuple or dataclass of these"
 
 
 def attribute(owner: Namespace | Opaque, name: str, library: Library, loc: Location) -> Any:
     """owner.name for modules and classes; UnknownAttribute if there is none."""
     if isinstance(owner, Opaque):
         if not hasattr(owner.object, name):
-            raise UnknownAttribute(loc, owner=owner.name, name=name)
+            fields = [key for key in dir(owner.object) if is_dataclass(owner.object) and key[0] != "_"]
+            raise UnknownAttribute(
+                loc, help=likeness(name, fields) if fields else "", owner=owner.name, name=name
+            )
         found = getattr(owner.object, name)
         ours = isinstance(public(name, library), PublicFunction | FuncDef)
         help = f"use tg.{name}" if ours and not isinstance(found, FunctionType) else ""

@@ -19,7 +19,7 @@ from tegula.ops import scalar as S
 from tegula.ops.builder import LITERALS, MOST_OF_VECTOR
 from tegula.ops.control import If, Yield
 from tegula.ops.literals import SYMBOLS
-from tegula.ops.structs import INPLACE, Columns, Fields, StructValue
+from tegula.ops.structs import INPLACE, Columns, Fields, NamedItems, StructValue
 from tegula.source import Location
 from tegula.types import ArrayType, BufType, DType, MatType, TileType, VecType, bool_, is_element, scalar_of
 
@@ -126,6 +126,8 @@ class Expressions(StructPlaces):
             return owner.field(self, node.attr)
         if isinstance(owner, StructValue):
             return self.part(owner.field(node.attr), node)
+        if isinstance(owner, NamedItems):
+            return owner.named(node.attr)
         if isinstance(owner, Columns):
             return self.attribute_of(owner, node.attr)
         if isinstance(owner, Opaque):

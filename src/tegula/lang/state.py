@@ -15,7 +15,7 @@ from tegula.lang import explain
 from tegula.lang.aliases import Joined
 from tegula.lang.flow import Flow
 from tegula.ops.buffer import BufNew
-from tegula.ops.builder import LITERALS
+from tegula.ops.builder import DESCRIBED, LITERALS
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.scalar import Const
 from tegula.ops.structs import Fields, rebuilt
@@ -134,6 +134,9 @@ class LocalFunction:
     def name(self) -> str:
         """The name of the function."""
         return self.tree.name
+
+
+DESCRIBED[LocalFunction] = lambda x: f"the function {x.name}"
 
 
 class TracerState:

@@ -108,6 +108,29 @@ class Columns(Fields):
         return TileType(struct, t.shape if isinstance(t, TileType | BufType) else ())
 
 
+class NamedItems(tuple[Any, ...]):
+    """The items of a named tuple that a kernel captures. `names`: the name of each."""
+
+    names: tuple[str, ...]
+
+    def __new__(cls, names: Sequence[str], parts: Iterable[Any]) -> Self:
+        made = super().__new__(cls, parts)
+        made.names = tuple(names)
+        return made
+
+    def of(self, parts: Iterable[Any]) -> Self:
+        """Other items under the same names."""
+        return type(self)(self.names, parts)
+
+    def named(self, name: str) -> Any:
+        """The item of a name; TypeRule if there is none."""
+        if name not in self.names:
+            raise TypeRule(
+                "", likeness(name, self.names), "UnknownAttribute", owner="a named tuple", name=name
+            )
+        return self[self.names.index(name)]
+
+
 def is_tuple(x: object) -> TypeGuard[tuple[Any, ...]]:
     """Whether a value is a tuple or a struct."""
     return isinstance(x, tuple)
@@ -127,13 +150,15 @@ def regrouped(like: Any, parts: Iterator[Any]) -> Any:
 
 def rebuilt(like: tuple[Any, ...], parts: Iterable[Any]) -> tuple[Any, ...]:
     """A tuple or struct like another one with other parts."""
-    return like.of(parts) if isinstance(like, Fields) else tuple(parts)
+    return like.of(parts) if isinstance(like, Fields | NamedItems) else tuple(parts)
 
 
 def alike(x: Any, y: Any) -> bool:
-    """Whether two tuples have as many parts, and are of one struct if one of them is a struct."""
+    """Whether two tuples have as many parts, and are of one struct, or have the same names, if one of them has."""
     if not is_tuple(x) or not is_tuple(y) or type(x) is not type(y) or len(x) != len(y):
         return False
+    if isinstance(x, NamedItems) and isinstance(y, NamedItems):
+        return x.names == y.names
     return not isinstance(x, Fields) or not isinstance(y, Fields) or x.struct is y.struct
 
 

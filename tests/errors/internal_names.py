@@ -1,0 +1,35 @@
+"""Names of the compiler's own classes and types, which no message to users may hold."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+
+import tegula as tg
+from tegula.runtime.library import library
+
+COMPILER = ("tegula.lang.", "tegula.ops.", "tegula.ir", "tegula.types", "tegula.structs", "tegula.interp")
+"""The beginnings of the names of modules whose classes users do not know."""
+WORDS = ("Opaque", "Namespace", "Callee", "Conflict", "Unbound")
+"""Names of such classes that are one word, and no word of messages."""
+
+
+def _classes() -> set[str]:
+    """The names with a capital letter inside of all classes of the compiler that are not public."""
+    library()
+    modules = [m for name, m in sys.modules.items() if name.startswith(COMPILER)]
+    found = {
+        x.__name__
+        for m in modules
+        for x in vars(m).values()
+        if inspect.isclass(x) and x.__module__.startswith(COMPILER)
+    }
+    inside = {name for name in found if re.fullmatch(r"_?[A-Z][a-z0-9]+[A-Z]\w*", name)}
+    return {name.lstrip("_") for name in inside if not hasattr(tg, name)} | {*WORDS}
+
+
+INTERNAL = re.compile(
+    r"\b(buf|array|vec|mat|stack|pipe|mbarrier|named_barrier|tile|partial tile)<|<tegula\.|<function |0x[0-9a-f]{6}"
+    rf"|\b({'|'.join(sorted(_classes()))})\b"
+)
