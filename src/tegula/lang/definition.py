@@ -16,6 +16,7 @@ from tegula.errors import SourceNotFound, TypeMismatch
 from tegula.evaluation import evaluate
 from tegula.lang.annotations import (
     ANY,
+    GENERIC,
     Annotation,
     StackAnnotation,
     constant_pattern,
@@ -243,7 +244,7 @@ class Definition:
     def has_compounds(self) -> bool:
         """Whether a parameter is a struct, an array of structs or an indexed array, as far as annotations have a value
         already."""
-        return self._whole is None and any(map(is_compound, self._free()))
+        return self._whole is None and any(is_compound(getattr(a, GENERIC, a)) for a in self._free())
 
     def _free(self) -> list[Any]:
         """The annotations of the parameters that are not bound, without those that are text of unknown names."""

@@ -41,8 +41,10 @@ class _Parts(ast.NodeTransformer):
         self.found: dict[str, Any] = {}
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        is_len = isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1
-        return self._named(node) if is_len and self._is_value(node.args[0]) else self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Name(id="len"), args=[of], keywords=[]) if self._is_value(of):
+                return self._named(node)
+        return self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         is_part = node.attr in PARTS and self._is_value(node.value)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
-from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation
+from tegula.lang.annotations import ANY, GENERIC, ArrayAnnotation, IndexedAnnotation
 from tegula.lang.overloads import Parameter
 from tegula.runtime.array import array
 from tegula.runtime.indexed_array import indexedarray
@@ -50,6 +50,13 @@ def has_leaves(x: Any) -> bool:
     return type(x.dtype) is StructType if type(x) is array else isinstance(x, Struct | indexedarray)
 
 
+def in_kernels(x: Any, wanted: StructType) -> Any:
+    """The struct that an object of the host is in kernels; TypeError if it is another one or none."""
+    if getattr(type(x), GENERIC, None) is not wanted:
+        raise TypeError(f"expected a {wanted}")
+    return x.in_kernels()
+
+
 class _Function:
     """The lines of a function, the expressions of what it returns, and the objects that its names stand for."""
 
@@ -57,13 +64,14 @@ class _Function:
         self.lines: list[str] = []
         self.values: list[str] = []
         self.scope: dict[str, Any] = {"failures": _FAILURES, "array": array, "indexedarray": indexedarray}
-        self.scope["has_leaves"] = has_leaves
+        self.scope |= {"has_leaves": has_leaves, "in_kernels": in_kernels}
         self._numbers: Iterator[int] = count()
 
     def add(self, name: str, t: Any) -> None:
         """Add the leaves of an argument of an annotation, or of the value of a field."""
         if isinstance(t, StructType):
-            self._require(f"type({name}) is {self._named(t.cls)}")
+            kind, struct = self._named(t.cls), self._named(t)
+            self.lines.append(f"if type({name}) is not {kind}: {name} = in_kernels({name}, {struct})")
             fields = self._variable(f"{name}._fields")
             for field, inner in t.fields.items():
                 self._add_field(f"{fields}[{field!r}]", inner)
