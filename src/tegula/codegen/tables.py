@@ -24,8 +24,7 @@ def of_table(code: Code, op: TableGet, at: Sequence[str], width: int) -> str:
         i = code.emit(f"select {flags} {inside}, {wide} {i}, {wide} {_wide(n - 1, width)}")
         number = _added(code, number, i, n, width)
     scalar, space = memory_type(dtype), code.table_space
-    values = (f"{scalar} {_element(dtype, x)}" for x in op.elements)
-    table = code.table(f"[{len(op.elements)} x {scalar}] [{', '.join(values)}], align 16")
+    table = code.table(dtype, op.elements, lambda: _written(scalar, dtype, op.elements))
     kind = f"ptr {space}".rstrip()
     place = f"getelementptr inbounds {scalar}, {kind} {table}, {wide} {number}"
     size = max(1, dtype.bits // 8)
@@ -50,6 +49,11 @@ def _added(code: Code, number: str, index: str, size: int, width: int) -> str:
         return index
     t = vector_of("i64", width)
     return code.emit(f"add {t} {code.emit(f'mul {t} {number}, {_wide(size, width)}')}, {index}")
+
+
+def _written(scalar: str, dtype: DType, elements: Sequence[float]) -> str:
+    values = ", ".join(f"{scalar} {_element(dtype, x)}" for x in elements)
+    return f"[{len(elements)} x {scalar}] [{values}], align 16"
 
 
 def _element(dtype: DType, x: float) -> str:

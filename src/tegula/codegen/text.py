@@ -86,7 +86,8 @@ class Code:
     `approximates`: it has instructions for fast functions. `together`: for ops that are faster on several float32
     numbers at a time than one by one, the function that emits them, given the operands of each. `fences_extremes`: the
     operands of a minimum or maximum must be hidden from LLVM's analyses. `mark`: the suffix of every instruction.
-    `tables`: the names of read-only data, by contents; `table_space`: their address space."""
+    `tables`: the names of read-only data, by contents; `table_space`: their address space; `named`: the data that have
+    a name, by object."""
 
     def __init__(self) -> None:
         self.rounds_bfloat16 = False
@@ -94,6 +95,7 @@ class Code:
         self.approximates = False
         self.together: dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]] = {}
         self.tables: dict[str, str] = {}
+        self.named: dict[tuple[int, DType], tuple[Sequence[float], str]] = {}
         self.table_space = ""
         self.lines: list[str] = []
         self.entry: list[str] = []
@@ -101,9 +103,13 @@ class Code:
         self.mark = ""
         self._next = 0
 
-    def table(self, data: str) -> str:
-        """The name of read-only data, each of which is defined once."""
-        return self.tables.setdefault(data, f"@table{len(self.tables)}")
+    def table(self, dtype: DType, elements: Sequence[float], written: Callable[[], str]) -> str:
+        """The name of read-only data, each of which is defined once. `written`: gives the text of the elements, which
+        is asked for once where several ops have the same object."""
+        key = id(elements), dtype
+        if key not in self.named:
+            self.named[key] = elements, self.tables.setdefault(written(), f"@table{len(self.tables)}")
+        return self.named[key][1]
 
     def table_lines(self) -> str:
         """The definitions of all tables."""

@@ -69,16 +69,10 @@ def tile_ifft(inout: InOut[Tile[Complex, *S]]):
 
 @cooperative
 def _tile_dft(x: Tile[Complex, *S], back: Flag) -> Tile[Complex, *S]:
-    """The transform along the last dimension, not divided by its length; `back`: the inverse. With real and imaginary
-    parts exchanged before and after the transform is the inverse."""
+    """The transform along the last dimension, not divided by its length; `back`: the inverse."""
     shape = x.shape
-    n, rows = tg.static(shape[-1]), tg.static(prod(shape[:-1]))
-    flat = tg.tile_reshape(x, (rows * n,))
-    one, other = tg.tile_map(tg._tile_component, flat, 0), tg.tile_map(tg._tile_component, flat, 1)
-    re, im = (other, one) if tg.static(back) else (one, other)
-    re, im = tg._tile_dft_of_parts(re, im, n)
-    one, other = (im, re) if tg.static(back) else (re, im)
-    return tg.tile_reshape(tg.tile_map(tg._tile_complex, one, other), shape)
+    n, size = tg.static(shape[-1]), tg.static(prod(shape))
+    return tg.tile_reshape(tg._tile_dft_of_rows(tg.tile_reshape(x, (size,)), n, back), shape)
 
 
 @_tile_dft.vjp
@@ -87,55 +81,41 @@ def of_dft(grad, back):
 
 
 @cooperative
-def _tile_dft_of_parts(
-    re: Tile[Number, N], im: Tile[Number, N], n: constexpr[int]
-) -> tuple[Tile[Number, N], Tile[Number, N]]:
-    """The transforms of all rows of n complex numbers, given as real and imaginary parts."""
+def _tile_dft_of_rows(x: Tile[Complex, N], n: constexpr[int], back: Flag) -> Tile[Complex, N]:
+    """The transforms of all rows of n elements."""
 
 
-@_tile_dft_of_parts.program(when=lambda n: is_smooth(n))
-def by_stages(re, im, n):
+@_tile_dft_of_rows.program(when=lambda n: is_smooth(n))
+def by_stages(x, n, back):
+    """With real and imaginary parts exchanged before the first stage and after the last the transform is the
+    inverse."""
     for r, m, s in tg.static(stages(shortest(n))):
-        re, im = tg._tile_stage(re, im, r, m, s)
-    return re, im
+        x = tg._tile_stage(x, r, m, s, tg.static(back and s == 1), tg.static(back and m == 1))
+    return x
 
 
-@_tile_dft_of_parts.program
-def by_convolution(re, im, n):
+@_tile_dft_of_rows.program
+def by_convolution(x, n, back):
     """Bluestein's algorithm: k * j = (k * k + j * j - (k - j) * (k - j)) / 2, so that a transform is a convolution with
     a chirp, between two products with it."""
-    size, length = re.shape[0], tg.static(shortest(n))
+    size, length = x.shape[0], tg.static(shortest(n))
     rows = tg.static(size // n)
-    zero = type(re[0])(0.0)
 
-    def chirped(x, y, k):
-        parts = tg.static(chirp(n))
-        return tg._tile_product(x, y, tg.table(parts[0], type(x))[k], tg.table(parts[1], type(x))[k])
+    def chirped(z, k):
+        return tg._tile_times(z, tg.static(chirp(n)), k)
 
-    def multiplied(x, y, k):
-        parts = tg.static(chirp_transform(n))
-        return tg._tile_product(x, y, tg.table(parts[0], type(x))[k], tg.table(parts[1], type(x))[k])
+    def multiplied(z, k):
+        return tg._tile_times(z, tg.static(chirp_transform(n)), k)
 
     place = tg.tile_arange(length, dtype=int)
-    x, y = tg.tile_reshape(re, (rows, n)), tg.tile_reshape(im, (rows, n))
-    begin = tg.tile_map(chirped, x, y, place[:n])
-    more_re = tg.tile_zeros(shape=(rows, length), dtype=type(zero))
-    more_im = tg.tile_zeros(shape=(rows, length), dtype=type(zero))
-    tg.tile_assign(more_re, tg.tile_map(tg._tile_component, begin, 0), (0, 0))
-    tg.tile_assign(more_im, tg.tile_map(tg._tile_component, begin, 1), (0, 0))
-    x, y = tg._tile_dft_of_parts(
-        tg.tile_reshape(more_re, (rows * length,)), tg.tile_reshape(more_im, (rows * length,)), length
-    )
-    product = tg.tile_map(
-        multiplied, tg.tile_reshape(x, (rows, length)), tg.tile_reshape(y, (rows, length)), place
-    )
-    x, y = tg.tile_map(tg._tile_component, product, 0), tg.tile_map(tg._tile_component, product, 1)
-    y, x = tg._tile_dft_of_parts(
-        tg.tile_reshape(y, (rows * length,)), tg.tile_reshape(x, (rows * length,)), length
-    )
-    x, y = tg.tile_reshape(x, (rows, length))[:, :n], tg.tile_reshape(y, (rows, length))[:, :n]
-    end = tg.tile_reshape(tg.tile_map(chirped, x, y, place[:n]), (rows * n,))
-    return tg.tile_map(tg._tile_component, end, 0), tg.tile_map(tg._tile_component, end, 1)
+    padded = tg.tile_zeros(shape=(rows, length), dtype=type(x[0]))
+    given = tg.tile_map(tg._tile_exchanged_parts, x) if tg.static(back) else x
+    tg.tile_assign(padded, tg.tile_map(chirped, tg.tile_reshape(given, (rows, n)), place[:n]), (0, 0))
+    spectrum = tg._tile_dft_of_rows(tg.tile_reshape(padded, (rows * length,)), length, False)
+    product = tg.tile_map(multiplied, tg.tile_reshape(spectrum, (rows, length)), place)
+    whole = tg._tile_dft_of_rows(tg.tile_reshape(product, (rows * length,)), length, True)
+    made = tg.tile_map(chirped, tg.tile_reshape(whole, (rows, length))[:, :n], place[:n])
+    return tg.tile_reshape(tg.tile_map(tg._tile_exchanged_parts, made) if tg.static(back) else made, (size,))
 
 
 def shortest(n: int) -> int:
@@ -149,45 +129,69 @@ def shortest(n: int) -> int:
 
 @cooperative
 def _tile_stage(
-    re: Tile[Number, N], im: Tile[Number, N], r: constexpr[int], m: constexpr[int], s: constexpr[int]
-) -> tuple[Tile[Number, N], Tile[Number, N]]:
+    x: Tile[Complex, N], r: constexpr[int], m: constexpr[int], s: constexpr[int], enters: Flag, leaves: Flag
+) -> Tile[Complex, N]:
     """A stage of transforms of length r * m * s: for each of m * s places a butterfly of r numbers that are m * s
-    places apart, whose results go next to each other, s places apart, times roots of unity."""
-    lane, zero = tg.group_lane(), type(re[0])(0.0)
-    size, apart = re.shape[0], tg.static(m * s)
-    count = tg.static(size // r)
-    rows = tg.static(count // apart)
-    to_re = tg.tile_empty(shape=(rows, m, r, s), dtype=type(zero), storage="shared")
-    to_im = tg.tile_empty(shape=(rows, m, r, s), dtype=type(zero), storage="shared")
-    for first in range(0, count, tg.group_present()):
-        number = first + lane
-        if number < count:
-            row, place = number // apart, number % apart
-            p, q = place // s, place % s
-            start = row * (r * apart) + place
-            x, y = tg.vector(zero, length=r), tg.vector(zero, length=r)
-            for k in tg.unrolled(r):
-                x[k], y[k] = re[start + k * apart], im[start + k * apart]
-            x, y = tg._tile_butterfly(x, y, r)
-            for k in tg.unrolled(r):
-                at = tg.table(tg.static(places(r)))[k]
-                a, b = x[at], y[at]
-                if tg.static(m > 1) and k > 0:
-                    c, d = tg._tile_root(tg.static(twiddles(r, m)), zero, k, p)
-                    a, b = a * c - b * d, a * d + b * c
-                to_re[row, p, k, q], to_im[row, p, k, q] = a, b
-    return tg.tile_reshape(to_re, (size,)), tg.tile_reshape(to_im, (size,))
+    places apart, whose results go next to each other, s places apart, times roots of unity. `enters`, `leaves`: whether
+    real and imaginary parts are exchanged before and after.
+
+    Threads are over the s results next to each other where these are enough, else over all places of a row where these
+    are enough, so that neighbours access neighbouring elements; the rest is the loop around."""
+    size, lane, zero = x.shape[0], tg.group_lane(), type(x[0][0])(0.0)
+    rows, apart = tg.static(size // (r * m * s)), tg.static(m * s)
+    threads = tg.group_size()
+    outer, inner = tg.static(division(rows, m, s, threads))
+    made = tg.tile_empty(shape=(rows, m, r, s), dtype=type(x[0]), storage="shared")
+    for line in range(outer):
+        for first in range(0, inner, tg.group_present()):
+            number = first + lane
+            if number < inner:
+                if tg.static(inner == s):
+                    row, p, q = line // m, line % m, number
+                elif tg.static(inner == apart):
+                    row, p, q = line, number // s, number % s
+                else:
+                    row, p, q = number // apart, number % apart // s, number % s
+                start = row * (r * apart) + p * s + q
+                re, im = tg.vector(zero, length=r), tg.vector(zero, length=r)
+                for k in tg.unrolled(r):
+                    z = x[start + k * apart]
+                    re[k], im[k] = z[1 if enters else 0], z[0 if enters else 1]
+                re, im = tg._tile_butterfly(re, im, r)
+                for k in tg.unrolled(r):
+                    at = tg.table(tg.static(places(r)))[k]
+                    z = tg.vector(re[at], im[at])
+                    if tg.static(m > 1) and k > 0:
+                        z = tg._tile_times(z, tg.static(twiddles(r, m)), k, p)
+                    made[row, p, k, q] = tg._tile_exchanged_parts(z) if tg.static(leaves) else z
+    return tg.tile_reshape(made, (size,))
+
+
+def division(rows: int, m: int, s: int, threads: int) -> tuple[int, int]:
+    """How the butterflies of a stage are divided: the number of iterations around, and of places for threads."""
+    for around, inner in ((rows * m, s), (rows, m * s)):
+        if inner >= threads:
+            return around, inner
+    return 1, rows * m * s
 
 
 @part
-def _tile_product(x, y, c, d):
-    """The product of complex numbers, as a vector of its real and imaginary parts."""
-    return tg.vector(x * c - y * d, x * d + y * c)
+def _tile_times(z, parts, k):
+    """A complex number times element k of a table of complex numbers, given as real and imaginary parts."""
+    c, d = tg.table(parts[0], type(z[0]))[k], tg.table(parts[1], type(z[0]))[k]
+    return tg.vector(z[0] * c - z[1] * d, z[0] * d + z[1] * c)
 
 
 @part
-def _tile_root(parts, like, k, p):
-    return tg.table(parts[0], type(like))[k, p], tg.table(parts[1], type(like))[k, p]
+def _tile_times(z, parts, k, p):
+    c, d = tg.table(parts[0], type(z[0]))[k, p], tg.table(parts[1], type(z[0]))[k, p]
+    return tg.vector(z[0] * c - z[1] * d, z[0] * d + z[1] * c)
+
+
+@part
+def _tile_exchanged_parts(z):
+    """A complex number with its real and imaginary parts exchanged."""
+    return tg.vector(z[1], z[0])
 
 
 @part

@@ -45,7 +45,7 @@ def tile_rfft(x: Tile[Number, *S]) -> Tile[Pair, *HALF]:
     half, lane = tg.static(n // 2), tg.group_lane()
     count = tg.static(rows * (half + 1))
     made = tg.tile_empty(shape=(rows, half + 1), dtype=type(tg.vector(zero, zero)), storage="shared")
-    re, im = tg._tile_dft_of_reals(tg.tile_reshape(x, (rows, n)))
+    whole = tg._tile_dft_of_reals(tg.tile_reshape(x, (rows, n)))
     for first in range(0, count, tg.group_present()):
         number = first + lane
         if number < count:
@@ -53,11 +53,12 @@ def tile_rfft(x: Tile[Number, *S]) -> Tile[Pair, *HALF]:
             if tg.static(n % 2 == 0):
                 here, there = row * half + k % half, row * half + (half - k) % half
                 c, d = tg._tile_root_of(n, zero, k)
-                a, b = (re[here] + re[there]) / 2.0, (im[here] - im[there]) / 2.0
-                e, f = (im[here] + im[there]) / 2.0, (re[there] - re[here]) / 2.0
+                z, w = whole[here], whole[there]
+                a, b = (z[0] + w[0]) / 2.0, (z[1] - w[1]) / 2.0
+                e, f = (z[1] + w[1]) / 2.0, (w[0] - z[0]) / 2.0
                 made[row, k] = tg.vector(a + e * c - f * d, b + e * d + f * c)
             else:
-                made[row, k] = tg.vector(re[row * n + k], im[row * n + k])
+                made[row, k] = whole[row * n + k]
     return tg.tile_reshape(made, tg.static((*shape[:-1], half + 1)))
 
 
@@ -95,8 +96,7 @@ def tile_irfft(x: Tile[Complex, *S], n: constexpr[int]) -> Tile[Scalar, *WHOLE]:
     zero = type(flat[0, 0][0])(0.0)
     length = tg.static(half if n % 2 == 0 else n)
     count = tg.static(rows * length)
-    re = tg.tile_empty(shape=(rows, length), dtype=type(zero), storage="shared")
-    im = tg.tile_empty(shape=(rows, length), dtype=type(zero), storage="shared")
+    given = tg.tile_empty(shape=(rows, length), dtype=type(flat[0, 0]), storage="shared")
     for first in range(0, count, tg.group_present()):
         number = first + lane
         if number < count:
@@ -107,20 +107,20 @@ def tile_irfft(x: Tile[Complex, *S], n: constexpr[int]) -> Tile[Scalar, *WHOLE]:
                 y, v = tg.where(inner, z[1], zero), tg.where(inner, w[1], zero)
                 c, d = tg._tile_root_of(n, zero, k)
                 a, b = z[0] - w[0], y + v
-                re[row, k], im[row, k] = z[0] + w[0] - (b * c - a * d), y - v + (a * c + b * d)
+                given[row, k] = tg.vector(z[0] + w[0] + (a * d - b * c), y - v + (a * c + b * d))
             else:
                 z = flat[row, tg.min(k, n - k)]
-                re[row, k] = z[0]
-                im[row, k] = tg.where(k == 0, zero, tg.where(k > half, -z[1], z[1]))
-    im, re = tg._tile_dft_of_parts(
-        tg.tile_reshape(im, (rows * length,)), tg.tile_reshape(re, (rows * length,)), length
-    )
+                given[row, k] = tg.vector(z[0], tg.where(k == 0, zero, tg.where(k > half, -z[1], z[1])))
+    whole = tg._tile_dft_of_rows(tg.tile_reshape(given, (rows * length,)), length, True)
+    made = tg.tile_map(tg._tile_component, whole, 0)
     if tg.static(n % 2 == 0):
-        made = tg.tile_empty(shape=(rows * length, 2), dtype=type(zero), storage="shared")
-        tg.tile_assign(made, tg.tile_reshape(re, (rows * length, 1)), (0, 0))
-        tg.tile_assign(made, tg.tile_reshape(im, (rows * length, 1)), (0, 1))
-        re = made
-    return tg.tile_reshape(re, tg.static((*shape[:-1], n)))
+        pairs = tg.tile_empty(shape=(rows * length, 2), dtype=type(zero), storage="shared")
+        tg.tile_assign(pairs, tg.tile_reshape(made, (rows * length, 1)), (0, 0))
+        tg.tile_assign(
+            pairs, tg.tile_reshape(tg.tile_map(tg._tile_component, whole, 1), (rows * length, 1)), (0, 1)
+        )
+        made = pairs
+    return tg.tile_reshape(made, tg.static((*shape[:-1], n)))
 
 
 @tile_irfft.vjp
@@ -132,20 +132,18 @@ def of_irfft(grad, n):
 
 
 @cooperative
-def _tile_dft_of_reals(x: Tile[Number, ROWS, N]) -> tuple[Tile[Number, FLAT], Tile[Number, FLAT]]:
-    """Real and imaginary parts of the transforms of the rows of a matrix. If their length is even, they are taken for
-    half as many complex numbers, of which the numbers of even index are the real parts."""
+def _tile_dft_of_reals(x: Tile[Number, ROWS, N]) -> Tile[Pair, FLAT]:
+    """The transforms of the rows of a matrix. If their length is even, they are taken for half as many complex numbers,
+    of which the numbers of even index are the real parts."""
     rows, n = x.shape
     if tg.static(n % 2 == 0):
         pairs = tg.tile_reshape(x, (rows * n // 2, 2))
-        re, im = (
-            tg.tile_reshape(pairs[:, 0], (rows * n // 2,)),
-            tg.tile_reshape(pairs[:, 1], (rows * n // 2,)),
-        )
-        return tg._tile_dft_of_parts(re, im, n // 2)
+        given = tg.tile_map(tg._tile_complex, pairs[:, 0], pairs[:, 1])
+        made = tg._tile_dft_of_rows(given, n // 2, False)
     else:
-        re = tg.tile_reshape(x, (rows * n,))
-        return tg._tile_dft_of_parts(re, tg.tile_zeros(shape=rows * n, dtype=type(x[0, 0])), n)
+        given = tg.tile_map(tg._tile_complex, tg.tile_reshape(x, (rows * n,)), type(x[0, 0])(0.0))
+        made = tg._tile_dft_of_rows(given, n, False)
+    return made
 
 
 def halved(shape: tuple[int, ...], n: int) -> int:
