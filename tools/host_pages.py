@@ -57,6 +57,11 @@ TOPICS: dict[str, tuple[str, str, str]] = {
         "torch jax from_torch to_torch dtype_from_torch dtype_to_torch device_to_torch stream_from_torch "
         "stream_to_torch from_jax to_jax dtype_from_jax dtype_to_jax",
     ),
+    "spatial": (
+        "Spatial structures",
+        "How do I find what is near in kernels?",
+        "Bvh HashGrid HashGridQuery Mesh",
+    ),
     "algorithms": (
         "Algorithms, kernels of the library and testing",
         "Which functions of whole arrays are there?",

@@ -91,6 +91,11 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
         "How do I rotate and move points?",
         "build_algebra quaternions transforms spatial",
     ),
+    "spatial": (
+        "Spatial queries",
+        "How do I find what is near, or what a ray hits?",
+        "segments boxes traverse rays triangle meshes hash_grids",
+    ),
     "random": (
         "Random numbers and noise",
         "How do I draw random numbers?",
@@ -134,6 +139,7 @@ COST = {
     "functions": "Some ten operations for each element, in registers; [accuracy](../accuracy.md).",
     "vectors": "It is computed by each thread, in registers.",
     "geometry": "It is computed by each thread, in registers.",
+    "spatial": "It is computed by each thread, and reads the memory of a structure where there is one.",
     "random": "A hash of some 15 integer operations for each number.",
     "lanes": "Up to 32 threads exchange in registers, more through shared memory.",
     "roles": "What a step costs is said in [roles](../roles.md).",

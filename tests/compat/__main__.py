@@ -45,8 +45,10 @@ PLACE = re.compile(r"^(\S+\.py:\d+:\d+: )?error\[[a-z-]+\]: ")
 
 def files(root: Path) -> list[str]:
     """The test files, without `test_`: those of tiles, and others; the examples are one more."""
-    found = root.joinpath(PACKAGE, "tests", "tile").glob("test_*.py")
-    return [*sorted(path.stem.removeprefix("test_") for path in found), *ELSEWHERE, EXAMPLES]
+    tests = root.joinpath(PACKAGE, "tests")
+    found = sorted(path.stem.removeprefix("test_") for path in tests.joinpath("tile").glob("test_*.py"))
+    others = [name for name, folder in ELSEWHERE.items() if tests.joinpath(folder, f"test_{name}.py").exists()]
+    return [*found, *others, EXAMPLES]
 
 
 def tests_of(file: str, root: Path, made: Path) -> Iterator[tuple[str, unittest.TestCase]]:
