@@ -47,7 +47,9 @@ def files(root: Path) -> list[str]:
     """The test files, without `test_`: those of tiles, and others; the examples are one more."""
     tests = root.joinpath(PACKAGE, "tests")
     found = sorted(path.stem.removeprefix("test_") for path in tests.joinpath("tile").glob("test_*.py"))
-    others = [name for name, folder in ELSEWHERE.items() if tests.joinpath(folder, f"test_{name}.py").exists()]
+    others = [
+        name for name, folder in ELSEWHERE.items() if tests.joinpath(folder, f"test_{name}.py").exists()
+    ]
     return [*found, *others, EXAMPLES]
 
 

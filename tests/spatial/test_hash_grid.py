@@ -290,3 +290,25 @@ def test_loops_over_queries() -> None:
         assert first == next((j for j in found if j >= 3), found[-1])
         assert odd == sum(j % 2 for j in found)
         assert below == next((j for j in found if j < 20), -1)
+
+
+@tg.kernel
+def energies(g: tg.HashGrid, p: tg.array[tg.vec3], radius: float, out: tg.array[float]):
+    """The sum of a smooth function of the distances to neighbours."""
+    i = tg.tid()
+    for j in tg.hash_grid_query(g, p[i], radius):
+        d = p[i] - p[j]
+        out[i] += tg.max(radius * radius - tg.dot(d, d), 0.0) ** 2.0
+
+
+def test_gradients_of_points_flow_through_queries() -> None:
+    x = np.random.default_rng(14).uniform(0, 1, (60, 3)).astype(np.float32)
+    p, out = tg.array(x, dtype=tg.vec3, requires_grad=True), tg.zeros(60, requires_grad=True)
+    grid = tg.HashGrid(8, 8, 8)
+    grid.build(p, 0.3)
+    with tg.Tape() as tape:
+        tg.launch(energies, 60, [grid, p, 0.3], [out])
+    tape.backward(grads={out: tg.ones(60)})
+    gap = x[:, None].astype(np.float64) - x[None]
+    slope = -4.0 * np.maximum(0.09 - (gap * gap).sum(-1), 0.0)
+    np.testing.assert_allclose(p.grad.numpy(), 2.0 * (slope[..., None] * gap).sum(1), atol=1e-6)
