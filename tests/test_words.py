@@ -45,7 +45,7 @@ MEANT: dict[str, str] = {
     r"\b(?:np\.|tg\.)round\b|\bround\(|[\"'`]round[\"'`]|Adding this rounds": "numbers are rounded",
     r"\brounds(?:: bool|= ?op\.rounds| = (?:true|false|attr|bool|terms)\b)|\.rounds\b|[\"`]rounds[\"`]|"
     r"(?:,|if|:) rounds\b(?! *[:=])|\b_rounds\(op": "the attribute of tiles that are rounded to tf32",
-    r"(?:inner|outer|cross|component-wise|repeated) products?|scaled_dot_product|two_product|"
+    r"(?:inner|outer|cross|component-wise|repeated) products?|scaled_dot_product|two_product|diff_of_products|"
     r"products?[ _]of[ _](?:extremes|numbers|dimensions|vectors|thread[ _]indices)|(?:sums?|quotients?) and products?|"
     r"products? and sums?": "products of numbers and of vectors",
     r"itertools import product|itertools\.product|(?<!def )\bproduct\(": "Cartesian products",
@@ -91,6 +91,7 @@ FILES: dict[str, dict[str, str]] = {
         "changelog.d/": "products of numbers",
         "tests/check/proof/test_arithmetic.py": "products in inequalities",
         "tests/gpu_codegen/simt.py": "products of numbers, which are fused with sums",
+        "tests/gpu_codegen/test_order_of_numbers.py": "products of numbers, which are fused with sums",
         "tests/gradients/rounded_programs.py": "products of numbers",
         "tests/gradients/test_narrow_floats.py": "products of numbers",
         "tests/gradients/test_promises.py": "a kernel of products of numbers",

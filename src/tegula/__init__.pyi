@@ -113,8 +113,17 @@ from tegula.signature import Dtypes as Dtypes
 from tegula.signature import Extent as Extent
 from tegula.signature import Extents as Extents
 from tegula.spatial import Bvh as Bvh
+from tegula.spatial import BvhQuery as BvhQuery
+from tegula.spatial import BvhQueryTiled as BvhQueryTiled
 from tegula.spatial import HashGrid as HashGrid
 from tegula.spatial import HashGridQuery as HashGridQuery
+from tegula.spatial import Mesh as Mesh
+from tegula.spatial import MeshQuery as MeshQuery
+from tegula.spatial import MeshQueryAABB as MeshQueryAABB
+from tegula.spatial import MeshQueryAABBTiled as MeshQueryAABBTiled
+from tegula.spatial import MeshQueryPoint as MeshQueryPoint
+from tegula.spatial import MeshQueryRay as MeshQueryRay
+from tegula.spatial import is_cubql_available as is_cubql_available
 from tegula.torch import dtype_from_torch as dtype_from_torch
 from tegula.torch import dtype_to_torch as dtype_to_torch
 from tegula.torch import from_torch as from_torch
@@ -962,6 +971,21 @@ def bvh_query_aabb(id: Any, low: Any, high: Any, root: Any = -1) -> Any:
         none: what is found has no derivative.
     """
 
+def bvh_query_aabb_tiled(id: Any, low: Any, high: Any) -> Any:
+    """The function `tile_bvh_query_aabb` by its older name.
+
+    Parameters:
+        id: the BVH, or its id.
+        low, high: vec3, the corners of the box.
+    Returns:
+        a BvhQueryTiled, for `tile_bvh_query_next`.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a structure of this kind that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
 def bvh_query_capsule(id: Any, start: Any, dir: Any, radius: Any, root: Any = -1) -> Any:
     """A query for the items of a BVH whose box, made larger by a radius on all sides, a ray intersects.
 
@@ -1000,6 +1024,20 @@ def bvh_query_next(query: Any, index: Any, max_dist: Any = inf) -> Any:
         none: what is found has no derivative.
     """
 
+def bvh_query_next_tiled(query: Any) -> Any:
+    """The function `tile_bvh_query_next` by its older name.
+
+    Parameters:
+        query: a variable that holds a BvhQueryTiled; it changes.
+    Returns:
+        a tile (threads,) of int32: the items in the order of the walk, and -1 where none is left.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a structure of this kind that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
 def bvh_query_ray(id: Any, start: Any, dir: Any, root: Any = -1) -> Any:
     """A query for the items of a BVH whose box a ray intersects, in no order of distance.
 
@@ -1013,6 +1051,22 @@ def bvh_query_ray(id: Any, start: Any, dir: Any, root: Any = -1) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         assertion: the id is not that of a BVH that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def bvh_query_ray_tiled(id: Any, start: Any, dir: Any) -> Any:
+    """The function `tile_bvh_query_ray` by its older name.
+
+    Parameters:
+        id: the BVH, or its id.
+        start: a vec3.
+        dir: a vec3, of any length.
+    Returns:
+        a BvhQueryTiled, for `tile_bvh_query_next`.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a structure of this kind that exists.
     Gradient:
         none: what is found has no derivative.
     """
@@ -1213,6 +1267,20 @@ def cross(a: Any, b: Any) -> Any:
         cross(b, adjoint) for `a`, cross(adjoint, a) for `b`.
     """
 
+def ctz(x: Any) -> Any:
+    """The number of zero bits below the lowest set bit of x; all bits where x is 0.
+
+    Parameters:
+        x: a scalar, vector, matrix or tile of integers.
+    Returns:
+        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+    Raises:
+        type-mismatch: `x` holds no integers.
+        out-of-range: a literal does not fit the dtype that it takes.
+    Gradient:
+        none: integers have no gradient.
+    """
+
 def curlnoise(state: Any, xy: Any = None, octaves: Any = 1, lacunarity: Any = 2.0, gain: Any = 0.5, xyz: Any = None, xyzt: Any = None) -> Any:
     """The curl of noise: a field of vectors without divergence.
 
@@ -1335,6 +1403,27 @@ def diag(vec: Any) -> Any:
         not-constant: an argument is a tuple.
     Gradient:
         the diagonal of the adjoint.
+    """
+
+def diff_of_products(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """The difference a * b - c * d of two products that are each rounded before they are subtracted.
+
+    No product is fused with the difference, on any target. So the result is exactly 0 where the products are equal,
+    and negated where they change places; a * b - c * d has neither property if a product is fused. The sign of
+    a determinant that two triangles compute for their common edge is then the same for both.
+
+    Parameters:
+        a, b, c, d: scalars, vectors or matrices of one type of floats, or tiles of such elements, which broadcast;
+            a literal takes the dtype of the other operand.
+    Returns:
+        a value of the type of the operands.
+    Raises:
+        mixed-scalar-types: the operands differ in type; nothing is converted.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit the dtype that it takes.
+        type-mismatch: the operands are no floats.
+    Gradient:
+        adjoint * b for `a`, adjoint * a for `b`, -adjoint * d for `c`, -adjoint * c for `d`.
     """
 
 def div(a: Any, b: Any) -> Any:
@@ -2496,6 +2585,408 @@ def mbarrier_wait(barrier: Any, stage: Any, phase: Any) -> None:
         refused (no-gradient): kernels with schedules written by hand have none.
     Source:
         PTX ISA, mbarrier.try_wait.parity.
+    """
+
+def mesh_eval_face_normal(id: Any, face: Any) -> Any:
+    """The unit normal of a face: its vertices go round it counterclockwise.
+
+    Parameters:
+        id: the mesh, or its id.
+        face: an int32; zeros are the result for a face that does not exist, or has no area.
+    Returns:
+        a vec3.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        none: what a mesh holds has no derivative.
+    """
+
+def mesh_eval_position(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
+    """The point of a face with given weights of its first two vertices; the third has the rest.
+
+    Parameters:
+        id: the mesh, or its id.
+        face: an int32; zeros are the result for a face that does not exist.
+        bary_u, bary_v: float32.
+    Returns:
+        a vec3.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        that of the weights.
+    """
+
+def mesh_eval_velocity(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
+    """The velocity at a point of a face, by the weights of its first two vertices; zeros if the mesh has no velocities.
+
+    Parameters:
+        id: the mesh, or its id.
+        face: an int32; zeros are the result for a face that does not exist.
+        bary_u, bary_v: float32.
+    Returns:
+        a vec3.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        that of the weights.
+    """
+
+def mesh_get_bvh(id: Any) -> Any:
+    """The id of the hierarchy of a mesh, whose items are the boxes of the faces.
+
+    Parameters:
+        id: the mesh, or its id.
+    Returns:
+        a uint64.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        none: what a mesh holds has no derivative.
+    """
+
+def mesh_get_group_root(id: Any, group: Any) -> Any:
+    """The node under which all faces of a group lie, for the `root` of queries.
+
+    Parameters:
+        id: the mesh, or its id.
+        group: an int32.
+    Returns:
+        an int32; -1, which stands for all groups, if there is no such group.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        none: what a mesh holds has no derivative.
+    """
+
+def mesh_get_index(id: Any, index: Any) -> Any:
+    """The number of the vertex at a corner of a face.
+
+    Parameters:
+        id: the mesh, or its id.
+        index: an int32, 3 * face + corner; -1 is the result outside.
+    Returns:
+        an int32.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        none: what a mesh holds has no derivative.
+    """
+
+def mesh_get_point(id: Any, index: Any) -> Any:
+    """The position of a corner of a face.
+
+    Parameters:
+        id: the mesh, or its id.
+        index: an int32, 3 * face + corner; zeros are the result outside.
+    Returns:
+        a vec3.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        none: what a mesh holds has no derivative.
+    """
+
+def mesh_get_velocity(id: Any, index: Any) -> Any:
+    """The velocity of a corner of a face; zeros if the mesh has no velocities.
+
+    Parameters:
+        id: the mesh, or its id.
+        index: an int32, 3 * face + corner; zeros are the result outside.
+    Returns:
+        a vec3.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        none: what a mesh holds has no derivative.
+    """
+
+def mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
+    """A query for the faces of a mesh whose bounds overlap a box.
+
+    Parameters:
+        id: the mesh, or its id.
+        low, high: vec3, the corners of the box.
+    Returns:
+        a MeshQuery, for `mesh_query_next`.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        none: what a mesh holds has no derivative.
+    """
+
+def mesh_query_aabb_next(query: Any, index: Any) -> Any:
+    """Move a query of a mesh to the next face: `mesh_query_next` by its older name.
+
+    Parameters:
+        query: a variable that holds a MeshQuery; it changes.
+        index: a variable that holds an int32: the face that is found; it stays when none is left.
+    Returns:
+        whether there was another face.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        none: what a mesh holds has no derivative.
+    """
+
+def mesh_query_aabb_next_tiled(query: Any) -> Any:
+    """The function `tile_mesh_query_aabb_next` by its older name.
+
+    Parameters:
+        query: a variable that holds a MeshQueryAABBTiled; it changes.
+    Returns:
+        a tile (threads,) of int32: the faces in the order of the walk, and -1 where none is left.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a structure of this kind that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def mesh_query_aabb_tiled(id: Any, low: Any, high: Any) -> Any:
+    """The function `tile_mesh_query_aabb` by its older name.
+
+    Parameters:
+        id: the mesh, or its id.
+        low, high: vec3, the corners of the box.
+    Returns:
+        a MeshQueryAABBTiled, for `tile_mesh_query_aabb_next`.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a structure of this kind that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def mesh_query_furthest_point_no_sign(id: Any, point: Any, min_dist: Any, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
+    """The point of a mesh that is furthest from a point, a vertex; the `sign` is 0.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        min_dist: a float32; only points that are farther count.
+        face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: they
+            get the face and the weights if a point is found, and the result is whether one is.
+    Returns:
+        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
+        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
+    """
+
+def mesh_query_next(query: Any, index: Any) -> Any:
+    """Move a query of a mesh to the next face.
+
+    Parameters:
+        query: a variable that holds a MeshQuery; it changes.
+        index: a variable that holds an int32: the face that is found; it stays when none is left.
+    Returns:
+        whether there was another face.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        none: what a mesh holds has no derivative.
+    """
+
+def mesh_query_point(id: Any, point: Any, max_dist: Any, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
+    """The point of a mesh that is closest to a point, and whether that is inside: if two of three rays along the axes
+    hit the mesh first from the back.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        max_dist: a float32; only points that are closer count.
+        inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all
+            of them: they get the sign, the face and the weights if a point is found, and the result is whether one
+            is.
+    Returns:
+        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
+        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
+    """
+
+def mesh_query_point_no_sign(id: Any, point: Any, max_dist: Any, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
+    """The point of a mesh that is closest to a point, without finding whether that is inside: the `sign` is 0.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        max_dist: a float32; only points that are closer count.
+        face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: they
+            get the face and the weights if a point is found, and the result is whether one is.
+    Returns:
+        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
+        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
+    """
+
+def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, epsilon: Any = 0.001, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
+    """The point of a mesh that is closest to a point, and whether that is inside: at the back of the faces at the
+    closest point, by the sum of their normals, each weighted by its angle there.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        max_dist: a float32; only points that are closer count.
+        epsilon: a float32, how far from the closest point a face, edge or vertex counts as being there, in mean
+            lengths of the edges of the closest face.
+        inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all
+            of them: they get the sign, the face and the weights if a point is found, and the result is whether one
+            is.
+    Returns:
+        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
+        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
+    """
+
+def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, n_sample: Any = 1, perturbation_scale: Any = 0.1, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
+    """The point of a mesh that is closest to a point, and whether that is inside: if at least half of some rays hit an
+    odd number of faces.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        max_dist: a float32; only points that are closer count.
+        n_sample: an int32, the number of rays; their directions are the same for all points.
+        perturbation_scale: a float32, how far the rays are from the direction (1, 1, 1) along each axis.
+        inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all
+            of them: they get the sign, the face and the weights if a point is found, and the result is whether one
+            is.
+    Returns:
+        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
+        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
+    """
+
+def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, accuracy: Any = 2.0, threshold: Any = 0.5, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
+    """The point of a mesh that is closest to a point, and whether that is inside: if the mesh winds around it.
+
+    Meshes with holes and loose triangles have such an inside too. A mesh without `support_winding_number` has no data
+    for it: the sign is that of `mesh_query_point`.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        max_dist: a float32; only points that are closer count.
+        accuracy: a float32: faces that are farther than their radius times this count together.
+        threshold: a float32, the winding number from which on a point is inside.
+        inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all
+            of them: they get the sign, the face and the weights if a point is found, and the result is whether one
+            is.
+    Returns:
+        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
+        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
+    """
+
+def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1, t: Any = None, bary_u: Any = None, bary_v: Any = None, sign: Any = None, normal: Any = None, face: Any = None) -> Any:
+    """The first face of a mesh that a ray hits, from either side; of faces at one distance that of the lowest number.
+
+    A ray that goes through an edge or a vertex of a closed mesh hits exactly one of the faces around it. The result
+    does not depend on how the tree was built.
+
+    Parameters:
+        id: the mesh, or its id.
+        start: a vec3.
+        dir: a vec3, of any length; a ray of direction 0 hits nothing.
+        max_t: a float32, the farthest hit that counts, in lengths of `dir`.
+        root: the node that `mesh_get_group_root` gives, to look into one group; all by default.
+        t, bary_u, bary_v, sign, normal, face: variables of the caller, four float32, a vec3 and an int32, for a
+            call with all of them: they get what a MeshQueryRay has if a face is hit, and the result is whether one
+            is.
+    Returns:
+        a MeshQueryRay: `result`, whether a face is hit; `face`; `t`, in lengths of `dir`; `u` and `v`, the weights
+        of the face's first two vertices; the unit `normal` of the face, and `sign`, above 0 if it is hit from the
+        side that the normal points to, else below 0.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        that of `t`, `u`, `v` and `normal` for `start` and `dir`, with the face constant.
+    """
+
+def mesh_query_ray_anyhit(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1) -> Any:
+    """Whether a ray hits a face of a mesh.
+
+    Parameters:
+        id: the mesh, or its id.
+        start: a vec3.
+        dir: a vec3, of any length.
+        max_t: a float32, the farthest hit that counts, in lengths of `dir`.
+        root: the node that `mesh_get_group_root` gives, to look into one group; all by default.
+    Returns:
+        a bool.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def mesh_query_ray_count_intersections(id: Any, start: Any, dir: Any, root: Any = -1) -> Any:
+    """The number of faces of a mesh that a ray hits: odd if it starts inside of a closed mesh.
+
+    Parameters:
+        id: the mesh, or its id.
+        start: a vec3.
+        dir: a vec3, of any length.
+        root: the node that `mesh_get_group_root` gives, to look into one group; all by default.
+    Returns:
+        an int32.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def mesh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
+    """A query for the faces of a mesh that have a point in a ball, be it on its surface.
+
+    Parameters:
+        id: the mesh, or its id.
+        center: a vec3.
+        radius: a float32; a negative one counts as 0.
+    Returns:
+        a MeshQuery, for `mesh_query_next`.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        none: what a mesh holds has no derivative.
     """
 
 def min(a: Any, b: Any = None) -> Any:
@@ -4248,6 +4739,51 @@ def tile_broadcast(a: Any, shape: Any) -> Any:
         the sum of the adjoint over the repeated dimensions.
     """
 
+def tile_bvh_query_aabb(id: Any, low: Any, high: Any) -> Any:
+    """A query of a block for the items of a BVH whose box overlaps a box; thread 0's arguments count.
+
+    Parameters:
+        id: the BVH, or its id.
+        low, high: vec3, the corners of the box.
+    Returns:
+        a BvhQueryTiled, for `tile_bvh_query_next`.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a structure of this kind that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def tile_bvh_query_next(query: Any) -> Any:
+    """The next items of a query of a block, one for each thread.
+
+    Parameters:
+        query: a variable that holds a BvhQueryTiled; it changes.
+    Returns:
+        a tile (threads,) of int32: the items in the order of the walk, and -1 where none is left.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a structure of this kind that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def tile_bvh_query_ray(id: Any, start: Any, dir: Any) -> Any:
+    """A query of a block for the items of a BVH whose box a ray intersects; thread 0's arguments count.
+
+    Parameters:
+        id: the BVH, or its id.
+        start: a vec3.
+        dir: a vec3, of any length.
+    Returns:
+        a BvhQueryTiled, for `tile_bvh_query_next`.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a structure of this kind that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
 def tile_cholesky(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
     """The Cholesky factor of symmetric matrices: L with L @ L.T = a, or U with U.T @ U = a.
 
@@ -5007,6 +5543,35 @@ def tile_median(t: Any) -> Any:
         the adjoint for the element in the middle, or half of it for each of two.
     """
 
+def tile_mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
+    """A query of a block for the faces of a mesh whose bounds overlap a box; thread 0's arguments count.
+
+    Parameters:
+        id: the mesh, or its id.
+        low, high: vec3, the corners of the box.
+    Returns:
+        a MeshQueryAABBTiled, for `tile_mesh_query_aabb_next`.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a structure of this kind that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def tile_mesh_query_aabb_next(query: Any) -> Any:
+    """The next faces of a query of a block, one for each thread.
+
+    Parameters:
+        query: a variable that holds a MeshQueryAABBTiled; it changes.
+    Returns:
+        a tile (threads,) of int32: the faces in the order of the walk, and -1 where none is left.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a structure of this kind that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
 def tile_min(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """The smallest element of a tile.
 
@@ -5189,6 +5754,20 @@ def tile_qr(a: Any) -> Any:
         @ inv(r).T, which a matrix without full rank does not have.
     Source:
         LAPACK geqrf: reflections of Householder.
+    """
+
+def tile_query_valid(query: Any) -> Any:
+    """Whether a query of a block may have more items; the last tile may have none.
+
+    Parameters:
+        query: a BvhQueryTiled or MeshQueryAABBTiled.
+    Returns:
+        a bool, the same in all threads.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a structure of this kind that exists.
+    Gradient:
+        none: what is found has no derivative.
     """
 
 def tile_randf(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: Any = 'register') -> Any:

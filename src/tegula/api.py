@@ -137,7 +137,10 @@ LAZY = {
         "tegula.runtime.modules",
     ),
     "ScopedTimer": "tegula.runtime.scoped_timer",
-    **dict.fromkeys(("Bvh", "HashGrid", "HashGridQuery"), "tegula.spatial"),
+    **dict.fromkeys(("Bvh", "BvhQuery", "BvhQueryTiled", "Mesh", "is_cubql_available"), "tegula.spatial"),
+    **dict.fromkeys(("MeshQuery", "MeshQueryAABB", "MeshQueryAABBTiled"), "tegula.spatial"),
+    **dict.fromkeys(("MeshQueryPoint", "MeshQueryRay"), "tegula.spatial"),
+    **dict.fromkeys(("HashGrid", "HashGridQuery"), "tegula.spatial"),
     "map": "tegula.runtime.mapping",
     "over_batches": "tegula.runtime.over_batches",
     **dict.fromkeys(

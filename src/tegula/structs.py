@@ -78,6 +78,8 @@ class StructType(Compound):
             next one.
         spans: for a query that finds ranges of results, the functions that go to the next range, `item` to `end`, and
             that give a result of it; "" if there are none.
+        general: a struct with the same fields, which values of several such structs have where paths join, and as
+            arguments of functions that take it.
     Raises:
         TypeError: a field has the name of something that all values have, as `assign`.
     """
@@ -91,9 +93,10 @@ class StructType(Compound):
         doc: str | None = None,
         advance: str = "",
         spans: tuple[str, str] = ("", ""),
+        general: StructType | None = None,
     ) -> None:
         self.name = self.__name__ = name
-        self.advance, self.spans = advance, spans
+        self.advance, self.spans, self.general = advance, spans, general
         self.__qualname__ = qualname or name
         self.__module__ = module
         self.__doc__ = doc

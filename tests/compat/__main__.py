@@ -36,7 +36,12 @@ from compat.outcomes import PASSED, SKIPPED, Outcome
 EXAMPLES = "examples"
 WORKERS, LIMIT, LIMIT_OF_FILE = 2, 300.0, 7200.0
 
-ELSEWHERE = {"hash_grid": "geometry", "closest_point_edge_edge": "", "intersect": ""}
+MESHES = ("bvh", "grouped_bvh", "mesh", "mesh_query_aabb", "mesh_query_point", "mesh_query_ray")
+ELSEWHERE = {
+    **dict.fromkeys((*MESHES, "hash_grid"), "geometry"),
+    "closest_point_edge_edge": "",
+    "intersect": "",
+}
 """Test files outside the folder of tiles, with their folders."""
 LONGEST_CAUSE = 160
 PLACE = re.compile(r"^(\S+\.py:\d+:\d+: )?error\[[a-z-]+\]: ")

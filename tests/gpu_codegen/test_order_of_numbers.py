@@ -63,3 +63,20 @@ def test_short_sums_are_long_until_the_end() -> None:
     run_together(lowered(sums, args, (1,), 64), sums, args, (1, 64), 1)
     kind = args[0].numpy().dtype
     np.testing.assert_array_equal(args[1].numpy(), np.arange(1, 321).astype(kind))
+
+
+@tg.kernel
+def determinants(x: tg.array2d[float], y: tg.array2d[float]):
+    i = tg.tid()
+    y[0, i] = tg.diff_of_products(x[0, i], x[1, i], x[2, i], x[3, i])
+    y[1, i] = x[0, i] * x[1, i] - x[2, i] * x[3, i]
+
+
+def test_products_that_are_rounded_are_not_fused() -> None:
+    """One fma for the expression, none for the function, which subtracts with an instruction of its own."""
+    text, _ = assembled(
+        lowered(determinants, [np.zeros((4, 64), np.float32), np.zeros((2, 64), np.float32)], (1,), 64)
+    )
+    assert len(re.findall(r"\bfma\.rn\.f32\b", text)) == 1
+    assert len(re.findall(r"\bmul\.rn\.f32\b", text)) == 3
+    assert len(re.findall(r"\bsub\.rn\.f32\b", text)) == 1

@@ -79,6 +79,7 @@ def arithmetic(a: tg.array2d[D], b: tg.array2d[D], y: tg.array2d[D]):
 def selections(a: tg.array[D], b: tg.array[D], c: tg.array[D], y: tg.array[D]):
     p, q, r = tg.tile_load(a, shape=8), tg.tile_load(b, shape=8), tg.tile_load(c, shape=8)
     s = tg.max(p, q) * tg.min(q, r) + tg.clamp(r, -0.5, 0.5) + tg.copysign(p, q) + tg.fma(p, q, r)
+    s += tg.diff_of_products(p, q, r, 0.5) * tg.diff_of_products(q, q, p, r)
     tg.tile_store(y, tg.where(p > q * 0.5, s, s * s) + tg.where(p[0] > 0.0, q, r))
 
 

@@ -33,9 +33,9 @@ ARITHMETIC = (
     "tg.abs(x)",
 )
 BITS = ("x & y", "x | y", "x ^ y", "~x", "x << y", "x >> y")
-BITS += ("tg.clz(x)", "tg.brev(x)")
+BITS += ("tg.clz(x)", "tg.brev(x)", "tg.ctz(x)")
 ROUNDING = ("tg.sqrt(x)", "tg.floor(x)", "tg.ceil(x)", "tg.trunc(x)", "tg.rint(x)")
-ROUNDING += ("tg.fma(x, y, x)", "tg.copysign(x, y)")
+ROUNDING += ("tg.fma(x, y, x)", "tg.copysign(x, y)", "tg.diff_of_products(x, y, y, x + y)")
 COMPARISONS = ("x < y", "x <= y", "x == y", "x != y", "x > y", "x >= y")
 
 
@@ -140,12 +140,13 @@ def test_shifts_by_the_width_or_more(name: str) -> None:
 def test_bits_are_counted_and_reversed(name: str) -> None:
     x, _ = pairs(name)
     (count,) = evaluate(name, ("tg.bit_count(x)",), "int32")
-    zeros, reverse = evaluate(name, ("tg.clz(x)", "tg.brev(x)"), name)
+    zeros, reverse, low = evaluate(name, ("tg.clz(x)", "tg.brev(x)", "tg.ctz(x)"), name)
     width = numpy_type(name).itemsize * 8
     for k, a in enumerate(x.tolist()):
         bits = f"{a % 2**width:0{width}b}"
         assert count[k] == bits.count("1") and zeros[k] == width - len(bits.lstrip("0")), a
         assert int(reverse[k]) % 2**width == int(bits[::-1], 2), a
+        assert low[k] == width - len(bits.rstrip("0")), a
 
 
 @pytest.mark.parametrize("target", (*SIGNED, *UNSIGNED))
@@ -242,6 +243,36 @@ def test_contraction_is_our_own_pass(name: str) -> None:
     exact = [float(Fraction(float(v)) ** 2 - Fraction(float(values[0]))) for v in values]
     for row in out.numpy():
         np.testing.assert_array_equal(row, np.array(exact).astype(name))
+
+
+@tg.kernel
+def differences(a, o):
+    """Subtract rounded products, of numbers and of tiles."""
+    i = tg.tid()
+    o[0, i] = tg.diff_of_products(a[0, i], a[1, i], a[2, i], a[3, i])
+    p, q = tg.tile_load(a[0], shape=64), tg.tile_load(a[1], shape=64)
+    tg.tile_store(o[1], tg.diff_of_products(p, q, tg.tile_load(a[2], shape=64), tg.tile_load(a[3], shape=64)))
+    tg.tile_store(o[2], tg.diff_of_products(p, q, q, 2.5))
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_differences_of_rounded_products(name: str) -> None:
+    values = np.random.default_rng(3).standard_normal((4, 64)).astype(numpy_type(name))
+    values[2:, ::2] = values[:2, ::2]
+    wide = np.float64 if name == "float64" else np.float32
+    a, b, c, d = values.astype(wide)
+
+    def rounded(x: np.ndarray) -> np.ndarray:
+        return x.astype(values.dtype).astype(wide)
+
+    dtype = getattr(tg, name)
+    arguments = [tg.array(values, dtype=dtype), tg.zeros((3, 64), dtype=dtype)]
+    got = agree(differences, arguments, 64, 64)[1]
+    want = rounded(rounded(a * b) - rounded(c * d))
+    for k in range(2):
+        np.testing.assert_array_equal(got[k].astype(wide), want)
+        assert not got[k][::2].any()
+    np.testing.assert_array_equal(got[2].astype(wide), rounded(rounded(a * b) - rounded(b * wide(2.5))))
 
 
 @tg.kernel

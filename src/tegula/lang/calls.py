@@ -54,7 +54,7 @@ from tegula.ops.build_vector import convert
 from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.lane import Tid
 from tegula.ops.literals import as_float
-from tegula.ops.structs import Fields, call_by_field, has_struct, rebuilt
+from tegula.ops.structs import Fields, as_general, call_by_field, has_struct, rebuilt
 from tegula.ops.vector import VecMake
 from tegula.signature import ElementPattern, scalar_bound
 from tegula.structs import StructType
@@ -632,7 +632,7 @@ class Calls(TracerState):
                 continue
             like = common if isinstance(p.annotation, ElementPattern) else p.annotation
             like = like if is_element(like) else None
-            names[p.name] = bound = self._parameter(x, like)
+            names[p.name] = bound = self._parameter(as_general(x, p.annotation), like)
             if isinstance(bound, Value) and not bound.name:
                 bound.name = p.name
         return names

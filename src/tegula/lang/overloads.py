@@ -88,8 +88,9 @@ class Callee:
 
 CALLEE = Callee()
 EXACT, LITERAL, WIDER_LITERAL, GENERIC, OUT_OF_RANGE = range(5)
+GENERAL = LITERAL
 """Costs of an argument: exactly the parameter's type; a literal of its default type; a literal of another type of its
-kind; a parameter of any type; a literal out of the type's range."""
+kind; a parameter of any type; a literal out of the type's range; a struct for the general one that stands for it."""
 
 
 def match(wanted: Annotation, x: Any) -> int | None:
@@ -105,7 +106,9 @@ def match(wanted: Annotation, x: Any) -> int | None:
             return _match_element(wanted.of, x)
         return EXACT if wanted.matches(x) else None
     if isinstance(wanted, StructType):
-        return EXACT if x is wanted else None
+        return (
+            EXACT if x is wanted else GENERAL if isinstance(x, StructType) and x.general is wanted else None
+        )
     if isinstance(wanted, ConstantPattern):
         return _match_constant(wanted, x)
     if isinstance(wanted, ArrayAnnotation | TileAnnotation | StackAnnotation):

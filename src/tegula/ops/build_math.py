@@ -352,6 +352,13 @@ _bit_function(
 )
 _bit_function("brev", S.ReversedBits, "The integer with the bits of x in the opposite order.")
 
+
+@public("ctz", OF_INTEGERS)
+def ctz(b: OpBuilder, x: Integer) -> Operand:
+    """The number of zero bits below the lowest set bit of x; all bits where x is 0."""
+    return b.elementwise(S.LeadingZeros, [b.elementwise(S.ReversedBits, [b.value(x)])])
+
+
 CLASSIFIED = """Whether a is {what}.
 
     Returns:
@@ -394,6 +401,27 @@ def fma(b: OpBuilder, x: Floats, y: Floats, z: Floats) -> Operand:
         IEEE 754-2008, fusedMultiplyAdd.
     """
     return b.elementwise(S.Fma, [x, y, z])
+
+
+@public("diff_of_products")
+def diff_of_products(build: OpBuilder, a: Floats, b: Floats, c: Floats, d: Floats) -> Operand:
+    """The difference a * b - c * d of two products that are each rounded before they are subtracted.
+
+    No product is fused with the difference, on any target. So the result is exactly 0 where the products are equal,
+    and negated where they change places; a * b - c * d has neither property if a product is fused. The sign of
+    a determinant that two triangles compute for their common edge is then the same for both.
+
+    Returns:
+        a value of the type of the operands.
+    Gradient:
+        adjoint * b for `a`, adjoint * a for `b`, -adjoint * d for `c`, -adjoint * c for `d`.
+    """
+    if any(build.is_tile(x) for x in (a, b, c, d)):
+        kept, rebuild = build.literals_apart([a, b, c, d])
+        return build.map(lambda args: diff_of_products(build, *rebuild(args)), kept)
+    a, b, c, d = build.unified("diff_of_products", [a, b, c, d])
+    first, second = (build.one(S.Mul, factors, {"rounded": True}) for factors in ([a, b], [c, d]))
+    return build.one(S.Sub, [first, second])
 
 
 @public("copysign", ELEMENTWISE)

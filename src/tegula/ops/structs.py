@@ -93,6 +93,22 @@ class StructValue(Fields):
     """A value of a struct: an element of an array or tile, or a variable."""
 
 
+def as_general(x: Any, wanted: Any) -> Any:
+    """A value of a struct as one of the general struct that stands for it, if that is wanted; otherwise the value."""
+    is_specific = isinstance(x, StructValue) and isinstance(wanted, StructType) and x.struct.general is wanted
+    return StructValue(wanted, x) if is_specific else x
+
+
+def alike_by_general(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two values of different structs as values of the general struct of both, if they have one; otherwise the
+    values."""
+    if isinstance(a, StructValue) and isinstance(b, StructValue) and a.struct is not b.struct:
+        general = a.struct.general or a.struct
+        if (b.struct.general or b.struct) is general:
+            return as_general(a, general), as_general(b, general)
+    return a, b
+
+
 class Columns(Fields):
     """An array, tile or stack of structs: one for each field."""
 

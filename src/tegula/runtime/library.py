@@ -18,7 +18,7 @@ from tegula.types import DTYPES, NAMED_ELEMENTS, DType, uint32
 BOTH = frozenset({"mod"})
 """The names of library functions that are also names of ops."""
 OF_TILES = ("tile_", "_tile_")
-"""The prefixes of the names of cooperative functions; no other functions of the library have them."""
+"""The prefixes of the names of cooperative functions; of others only queries of blocks have them."""
 _ELSEWHERE = (PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()) - BOTH
 
 
@@ -31,7 +31,9 @@ class Library(Mapping[str, FuncDef]):
     def __getitem__(self, name: str) -> FuncDef:
         if name in _ELSEWHERE:
             raise KeyError(name)
-        return _tiles()[name] if name.startswith(OF_TILES) else _functions()[name]
+        if name.startswith(OF_TILES) and name in _tiles():
+            return _tiles()[name]
+        return _functions()[name]
 
     def __iter__(self) -> Iterator[str]:
         return chain(_functions(), _tiles())

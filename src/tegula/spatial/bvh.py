@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 import tegula as tg
 from tegula.errors import LaunchError
-from tegula.handles import BVH, HOST, SLOTS_IN_USE, clear_entry, set_entry
+from tegula.handles import BVH_KIND, HOST, SLOTS_IN_USE, clear_entry, set_entry
 from tegula.runtime.array import array
 from tegula.spatial.build_sah import AXES, BINS, DEEPEST, MEDIAN, ORDERED, SAH, Ranges, build
 from tegula.spatial.widen import place_boxes, place_ranges, renew, widen, write_header
@@ -58,8 +59,8 @@ class Bvh:
         self.lowers, self.uppers, self.groups = lowers, uppers, groups
         self.leaf_size = leaf_of(leaf_size)
         self._constructor = constructor_named(constructor, groups)
-        self._nodes: array | None = None
-        self.id = SLOTS_IN_USE.take(BVH, 0)
+        self.nodes: array | None = None
+        self.id = SLOTS_IN_USE.take(BVH_KIND, 0)
         self._build()
 
     def __del__(self) -> None:
@@ -99,16 +100,27 @@ class Bvh:
             nothing.
         """
         made = TREE()
-        for name, word in zip(TREE.fields, self._words(), strict=True):
+        for name, word in zip(TREE.fields, self.described(), strict=True):
             setattr(made, name, word)
         return made
+
+    def levels(self) -> list[tuple[int, int]]:
+        """The levels of the tree, from the root down.
+
+        Returns:
+            the first node of each and the number of its nodes.
+        Raises:
+            nothing.
+        """
+        starts = self._levels[1 : int(self._levels[LEVELS + 2]) + 2].tolist()
+        return [(first, end - first) for first, end in pairwise(starts)]
 
     # Building --------------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
         count = len(self.lowers)
         if not count:
-            set_entry(HOST, self.id, self._words())
+            set_entry(HOST, self.id, self.described())
             return
         order, starts, keys = self._order()
         made = _Build(count, len(starts))
@@ -121,10 +133,10 @@ class Bvh:
         fixed = (
             tg.array(made.fixed(roots), dtype=int, device=self.device) if self.groups is not None else None
         )
-        if self._nodes is None:
+        if self.nodes is None:
             self._allocate(made.most_nodes, count)
         levels = tg.zeros(LEVELS + 3, dtype=int, device=self.device)
-        self._launch(widen, 1, [place, fixed, source, self._node_words, levels])
+        self._launch(widen, 1, [place, fixed, source, self.node_words, levels])
         self._levels = levels.numpy()
         if self._levels[LEVELS + 2] > LEVELS:
             raise LaunchError(
@@ -133,7 +145,7 @@ class Bvh:
         self._place(place.order)
         self._renew()
         self._group_nodes = self._groups_of(source, roots, keys)
-        set_entry(HOST, self.id, self._words())
+        set_entry(HOST, self.id, self.described())
 
     def _order(self) -> tuple[array, np.ndarray, np.ndarray]:
         """The items in the order to begin with, by group; the first item of each group, and the groups."""
@@ -148,21 +160,20 @@ class Bvh:
         return tg.array(order, dtype=int, device=self.device), starts, keys
 
     def _allocate(self, nodes: int, items: int) -> None:
-        self._node_words = tg.zeros(nodes * NODE_BYTES // 4, dtype=tg.int32, device=self.device)
-        self._nodes = self._node_words.view(tg.float32)
-        self._item_words = tg.zeros(items * ITEM_BYTES // 4, dtype=tg.int32, device=self.device)
-        self._items = self._item_words.view(tg.float32)
+        self.node_limit = nodes
+        self.node_words = tg.zeros(nodes * NODE_BYTES // 4, dtype=tg.int32, device=self.device)
+        self.nodes = self.node_words.view(tg.float32)
+        self.item_words = tg.zeros(items * ITEM_BYTES // 4, dtype=tg.int32, device=self.device)
+        self._items = self.item_words.view(tg.float32)
 
     def _place(self, order: array | None) -> None:
-        args = [self.lowers, self.uppers, self.groups, self._items, self._item_words, order]
+        args = [self.lowers, self.uppers, self.groups, self._items, self.item_words, order]
         self._launch(place_boxes, len(self.lowers), args)
 
     def _renew(self) -> None:
-        depth = int(self._levels[LEVELS + 2])
-        for level in range(depth, 0, -1):
-            first, end = int(self._levels[level]), int(self._levels[level + 1])
-            self._launch(renew, end - first, [self._nodes, self._node_words, self._items, first])
-        self._launch(write_header, 1, [self._nodes])
+        for first, count in reversed(self.levels()):
+            self._launch(renew, count, [self.nodes, self.node_words, self._items, first])
+        self._launch(write_header, 1, [self.nodes])
 
     def _groups_of(self, source: array, roots: np.ndarray, keys: np.ndarray) -> array | None:
         """Pairs of a group and its node, by group."""
@@ -173,12 +184,18 @@ class Bvh:
         pairs = np.array([(key, number[int(root)]) for key, root in zip(keys, roots, strict=True)], np.int32)
         return tg.array(pairs.reshape(-1), dtype=int, device=self.device)
 
-    def _words(self) -> list[int]:
-        """What kernels need to know, in the order of the fields of TREE."""
-        if self._nodes is None:
+    def described(self) -> list[int]:
+        """What kernels need to know, in the order of the fields of TREE.
+
+        Returns:
+            addresses and numbers.
+        Raises:
+            nothing.
+        """
+        if self.nodes is None:
             return [0, 0, 0, 0]
         groups = self._group_nodes
-        found = [self._nodes.ptr, self._items.ptr, 0 if groups is None else groups.ptr]
+        found = [self.nodes.ptr, self._items.ptr, 0 if groups is None else groups.ptr]
         return [*found, 0 if groups is None else len(groups) // 2]
 
     def _launch(self, kernel: Any, dim: int, inputs: list[Any]) -> None:

@@ -7,8 +7,7 @@ from struct import Struct
 from typing import Any
 
 import tegula as tg
-from tegula.handles import HASH_GRID as KIND
-from tegula.handles import HOST, SLOTS_IN_USE, clear_entry, set_entry
+from tegula.handles import HASH_GRID_KIND, HOST, SLOTS_IN_USE, clear_entry, set_entry
 from tegula.lang.annotations import GENERIC
 from tegula.runtime.array import array
 from tegula.runtime.device import Device, get_device
@@ -128,7 +127,7 @@ class HashGrid:
         self._starts: array | None = None
         self._groups: array | None = None
         self._count, self._grouped, self._scale = 0, False, 0.0
-        self.id = SLOTS_IN_USE.take(KIND, 0)
+        self.id = SLOTS_IN_USE.take(HASH_GRID_KIND, 0)
         self._publish()
 
     def __del__(self) -> None:

@@ -10,6 +10,7 @@ from tegula.stdlib.geometry.layout import (
     COUNTS,
     ITEM_BYTES,
     LEVELS,
+    MIDDLE,
     NODE_BYTES,
     PARENT,
     UPPER,
@@ -18,7 +19,7 @@ from tegula.stdlib.geometry.layout import (
 
 NODE, ITEM = NODE_BYTES // 4, ITEM_BYTES // 4
 """The sizes of nodes and items in words of four bytes."""
-CHILD_WORD, COUNT_WORD, PARENT_WORD = CHILDREN // 4, COUNTS // 4, PARENT // 4
+CHILD_WORD, COUNT_WORD, PARENT_WORD, MIDDLE_WORD = CHILDREN // 4, COUNTS // 4, PARENT // 4, MIDDLE // 4
 UPPER_WORD, AXIS_WORD = UPPER // 4, AXIS // 4
 
 
@@ -168,6 +169,7 @@ def renew(nodes: tg.array1d[float], words: tg.array1d[int], boxes: tg.array1d[fl
     """Write the bounds of the children of the nodes of a level, whose levels below are done."""
     node = first + tg.tid()
     at = node * NODE
+    first_corner, last_corner = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
     for k in range(WIDTH):
         child = words[at + CHILD_WORD + k]
         low, high = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
@@ -176,11 +178,14 @@ def renew(nodes: tg.array1d[float], words: tg.array1d[int], boxes: tg.array1d[fl
         elif child < 0:
             count = (words[at + COUNT_WORD + k // 4] >> (8 * (k % 4))) & 255
             low, high = bounds_of_leaf(boxes, -1 - child, -1 - child + count)
+        first_corner, last_corner = tg.min(first_corner, low), tg.max(last_corner, high)
         if not in_order(low, high):
             low, high = tg.vec3(tg.nan, tg.nan, tg.nan), tg.vec3(tg.nan, tg.nan, tg.nan)
         for axis in tg.static(range(3)):
             nodes[at + axis * AXIS_WORD + k] = low[axis]
             nodes[at + UPPER_WORD + axis * AXIS_WORD + k] = high[axis]
+    for axis in tg.static(range(3)):
+        nodes[at + MIDDLE_WORD + axis] = 0.5 * first_corner[axis] + 0.5 * last_corner[axis]
 
 
 @tg.kernel

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tegula.stdlib.geometry.layout import AABB_QUERY, AXIS, RAY_QUERY, SPHERE_QUERY, UPPER, VEC3, VEC8
+from tegula.stdlib.geometry.layout import (
+    AABB_QUERY,
+    AXIS,
+    BVH_QUERY,
+    RAY,
+    RAY_QUERY,
+    SPHERE,
+    SPHERE_QUERY,
+    UPPER,
+    VEC3,
+    VEC8,
+)
 from tegula.stdlib.registry import tg, whole
 from tegula.types import float32, int32, uint32, uint64
 
@@ -18,16 +29,53 @@ def _sides(query):
 
 @whole()
 def _sides(query: RAY_QUERY):
-    """For each axis the sign bit of the inverse of the direction, which is that of the direction, also of zero."""
-    by = query.inverse
+    """The sign bits of the inverse of the direction, which are those of the direction, also of zeros."""
+    return tg._sides_of_ray(query.inverse)
+
+
+@whole()
+def _sides_of_ray(by: VEC3):
+    """The sign bits of a vector."""
     x, y, z = tg.bitcast(by[0], uint32), tg.bitcast(by[1], uint32), tg.bitcast(by[2], uint32)
     return tg.int32(x >> 31), tg.int32(y >> 31), tg.int32(z >> 31)
 
 
 @whole()
+def _sides(query: BVH_QUERY):
+    """The sides of a query of a kind known at run time; other kinds than rays have an inverse 0."""
+    return tg._sides_of_ray(query.inverse)
+
+
+@whole()
 def _hits(query: AABB_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
+    """Whether a box is hit by a box."""
+    return tg._overlap(query.first, query.second, nx, ny, nz, fx, fy, fz)
+
+
+@whole()
+def _hits(query: SPHERE_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
+    """Whether a box is hit by a ball."""
+    return tg._near(query.first, query.radius, nx, ny, nz, fx, fy, fz)
+
+
+@whole()
+def _hits(query: RAY_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
+    """Whether a box is hit by a ray."""
+    return tg._crossed(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
+
+
+@whole()
+def _hits(query: BVH_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
+    """Whether a box is hit by the region of a query of a kind known at run time."""
+    box = tg._overlap(query.first, query.second, nx, ny, nz, fx, fy, fz)
+    ball = tg._near(query.first, query.radius, nx, ny, nz, fx, fy, fz)
+    ray = tg._crossed(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
+    return tg.where(query.kind == RAY, ray, tg.where(query.kind == SPHERE, ball, box))
+
+
+@whole()
+def _overlap(low: VEC3, high: VEC3, nx, ny, nz, fx, fy, fz):
     """Whether boxes have a common point; one that is out of order, or has a NaN, has none."""
-    low, high = query.first, query.second
     x = (nx <= high[0]) & (fx >= low[0])
     y = (ny <= high[1]) & (fy >= low[1])
     z = (nz <= high[2]) & (fz >= low[2])
@@ -35,11 +83,10 @@ def _hits(query: AABB_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
 
 
 @whole()
-def _hits(query: SPHERE_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
+def _near(at: VEC3, radius: float32, nx, ny, nz, fx, fy, fz):
     """Whether a ball and a box have a common point."""
-    at = query.first
     x, y, z = tg._beyond(nx, fx, at[0]), tg._beyond(ny, fy, at[1]), tg._beyond(nz, fz, at[2])
-    return x * x + y * y + z * z <= query.radius * query.radius
+    return x * x + y * y + z * z <= radius * radius
 
 
 @whole()
@@ -50,15 +97,14 @@ def _beyond(low: float32, high: float32, x: float32):
 
 
 @whole()
-def _hits(query: RAY_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
-    """Whether a ray intersects a box up to a distance. A NaN, of a ray in the plane of a face, counts for nothing."""
-    by = query.inverse
-    near = tg._later(0.0, (nx - query.first[0]) * by[0])
-    near = tg._later(near, (ny - query.first[1]) * by[1])
-    near = tg._later(near, (nz - query.first[2]) * by[2])
-    far = tg._sooner(limit, (fx - query.second[0]) * by[0])
-    far = tg._sooner(far, (fy - query.second[1]) * by[1])
-    far = tg._sooner(far, (fz - query.second[2]) * by[2])
+def _crossed(enter: VEC3, leave: VEC3, by: VEC3, nx, ny, nz, fx, fy, fz, limit: float32):
+    """Whether a ray hits a box up to a distance. A NaN, of a ray in the plane of a face, counts for nothing."""
+    near = tg._later(0.0, (nx - enter[0]) * by[0])
+    near = tg._later(near, (ny - enter[1]) * by[1])
+    near = tg._later(near, (nz - enter[2]) * by[2])
+    far = tg._sooner(limit, (fx - leave[0]) * by[0])
+    far = tg._sooner(far, (fy - leave[1]) * by[1])
+    far = tg._sooner(far, (fz - leave[2]) * by[2])
     return (near <= far * WIDER) & (nx == nx)
 
 

@@ -173,34 +173,34 @@ def hash_grid_query(id, point: VEC3, max_dist):
 
 
 @whole()
-def hash_grid_query(id, point: VEC3, max_dist, group: int32):  # noqa: F811
+def hash_grid_query(id, point: VEC3, max_dist, group: int32):
     """A query for the points of a group."""
     return tg._hash_grid_started(tg._grid(id), point, tg.float32(max_dist), 2.0**-23, 3.4e38, 32, group, True)
 
 
 @whole()
-def hash_grid_query(id, point: VEC3D, max_dist):  # noqa: F811
+def hash_grid_query(id, point: VEC3D, max_dist):
     """A query with coordinates of float64."""
     unit, largest = tg.float64(2.0**-52), tg.float64(1.7e308)
     return tg._hash_grid_started(tg._grid(id), point, tg.float64(max_dist), unit, largest, 64, 0, False)
 
 
 @whole()
-def hash_grid_query(id, point: VEC3D, max_dist, group: int32):  # noqa: F811
+def hash_grid_query(id, point: VEC3D, max_dist, group: int32):
     """A query with coordinates of float64, for the points of a group."""
     unit, largest = tg.float64(2.0**-52), tg.float64(1.7e308)
     return tg._hash_grid_started(tg._grid(id), point, tg.float64(max_dist), unit, largest, 64, group, True)
 
 
 @whole()
-def hash_grid_query(id, point: VEC3H, max_dist):  # noqa: F811
+def hash_grid_query(id, point: VEC3H, max_dist):
     """A query with coordinates of float16, which are computed in float32."""
     wide = VEC3(tg.float32(point[0]), tg.float32(point[1]), tg.float32(point[2]))
     return tg._hash_grid_started(tg._grid(id), wide, tg.float32(max_dist), 2.0**-10, 3.4e38, 16, 0, False)
 
 
 @whole()
-def hash_grid_query(id, point: VEC3H, max_dist, group: int32):  # noqa: F811
+def hash_grid_query(id, point: VEC3H, max_dist, group: int32):
     """A query with coordinates of float16, for the points of a group."""
     wide = VEC3(tg.float32(point[0]), tg.float32(point[1]), tg.float32(point[2]))
     return tg._hash_grid_started(tg._grid(id), wide, tg.float32(max_dist), 2.0**-10, 3.4e38, 16, group, True)

@@ -25,6 +25,8 @@ COUNTS = 224
 """The place in a node of eight uint8: the number of items of each leaf."""
 PARENT = 232
 """The place in a node of an int32, the number of the node above; 0 for the root."""
+MIDDLE = 240
+"""The place in a node of a vec3, the middle of its bounds."""
 LEVELS = 32
 """The most nodes on a path from the root: a query keeps eight bits for each."""
 MOST_ITEMS = 255
@@ -37,15 +39,31 @@ TREE_FIELDS = {"nodes": uint64, "items": uint64, "groups": uint64, "group_count"
 TREE = StructType("Tree", TREE_FIELDS, __name__, "TREE")
 """A hierarchy as kernels know it: the addresses of the header, of the items, and of the groups, pairs of an int32 that
 ascends and the node of the group."""
-TREE_WORDS = len(TREE_FIELDS)
+MESH = StructType(
+    "MeshParts",
+    {
+        **TREE_FIELDS,
+        **dict.fromkeys(("triangles", "points", "indices", "velocities", "winding", "bvh"), uint64),
+        "point_count": int32,
+        "face_count": int32,
+    },
+    __name__,
+    "MESH",
+)
+"""A mesh as kernels know it: its hierarchy, the addresses of the triangles in the order of the hierarchy, of the user's
+arrays and of the data for winding numbers, and the id of the hierarchy."""
 
+AABB, RAY, SPHERE = 0, 1, 2
+"""The kinds of queries."""
 _QUERY = {
     "nodes": uint64,
     "items": uint64,
+    "triangles": uint64,
     "first": VEC3,
     "second": VEC3,
     "inverse": VEC3,
     "radius": float32,
+    "kind": int32,
     "root": int32,
     "node": int32,
     "item": int32,
@@ -55,9 +73,14 @@ _QUERY = {
     "path2": uint64,
     "path3": uint64,
 }
-AABB_QUERY = StructType("BvhQuery", _QUERY, __name__, "AABB_QUERY")
-RAY_QUERY = StructType("BvhQuery", _QUERY, __name__, "RAY_QUERY")
-SPHERE_QUERY = StructType("BvhQuery", _QUERY, __name__, "SPHERE_QUERY")
-"""The state of a query. `first` and `second`: the corners of a box; of a ray, its start, moved apart for planes that it
-enters and those that it leaves by; the centre of a ball. `node`: where it is, 0 at its end; `item` to `end`: what is
-left of a leaf; `path0` to `path3`: the children that are left on each level, eight bits, the lowest for this one."""
+_DOC = "The state of a query of a hierarchy or a mesh."
+NEXT = "_next_found"
+BVH_QUERY = StructType("BvhQuery", _QUERY, __name__, "BVH_QUERY", _DOC, NEXT)
+AABB_QUERY = StructType("BvhQuery", _QUERY, __name__, "AABB_QUERY", _DOC, NEXT, general=BVH_QUERY)
+RAY_QUERY = StructType("BvhQuery", _QUERY, __name__, "RAY_QUERY", _DOC, NEXT, general=BVH_QUERY)
+SPHERE_QUERY = StructType("BvhQuery", _QUERY, __name__, "SPHERE_QUERY", _DOC, NEXT, general=BVH_QUERY)
+TILED_QUERY = StructType("BvhQueryTiled", _QUERY, __name__, "TILED_QUERY", "The state of a query of a block.")
+"""The state of a query; BVH_QUERY is one of a kind known at run time. `first` and `second`: the corners of a box; of a
+ray, its start, moved apart for planes that it enters and those that it leaves by; the centre of a ball. `node`: where
+it is, 0 at its end; `item` to `end`: what is left of a leaf; `path0` to `path3`: the children that are left on each
+level, eight bits, the lowest for this one."""

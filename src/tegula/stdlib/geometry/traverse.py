@@ -11,19 +11,22 @@ from tegula.ops.documented import Family
 from tegula.signature import InOut
 from tegula.stdlib.geometry.layout import (
     AABB_QUERY,
+    BVH_QUERY,
     CHILDREN,
     COUNTS,
     ITEM_BYTES,
     NODE_BYTES,
     PARENT,
+    RAY,
     RAY_QUERY,
+    SPHERE,
     SPHERE_QUERY,
     TREE,
     VEC3,
     VEC8,
 )
 from tegula.stdlib.registry import tg, whole
-from tegula.types import float32, int32, uint8, uint64
+from tegula.types import float32, int32, uint8, uint32, uint64
 
 BVH_KIND, ENTRY_BYTES, SLOT_MASK = 1, 256, 0xFFFF
 QUERY = Family(
@@ -114,6 +117,7 @@ def bvh_query_sphere(id, center: VEC3, radius: float32, root: int32 = -1):
     tree = tg._tree(id)
     query = SPHERE_QUERY()
     query.nodes, query.items = tree.nodes, tree.items
+    query.kind = SPHERE
     query.first, query.radius = center, tg.where(radius < 0.0, 0.0, radius)
     tg._started(query, tg._begins_at(tree, root), 0.0)
     return query
@@ -160,7 +164,7 @@ def bvh_query_capsule(id, start: VEC3, dir: VEC3, radius: float32, root: int32 =
 def _ray(tree: TREE, start: VEC3, dir: VEC3, apart: float32):
     """A query of a ray, with the planes that it enters and leaves moved apart."""
     query = RAY_QUERY()
-    query.nodes, query.items = tree.nodes, tree.items
+    query.nodes, query.items, query.kind = tree.nodes, tree.items, RAY
     query.inverse = tg.vec3(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
     out = tg.vec3(tg.copysign(apart, dir[0]), tg.copysign(apart, dir[1]), tg.copysign(apart, dir[2]))
     query.first, query.second = start + out, start - out
@@ -183,7 +187,7 @@ def _advance(query: InOut[Any], limit: float32):
             left = tg.uint32(query.path0) & 255
             if left != tg.uint32(0):
                 query.path0 = query.path0 & (query.path0 - 1)
-                slot = tg.uint64(31 - tg.clz(left & (~left + 1)))
+                slot = tg.uint64(tg.ctz(left))
                 child = tg._element_at(node + CHILDREN + slot * 4, int32)
                 if child < 0:
                     query.item = -1 - child
@@ -201,7 +205,12 @@ def _advance(query: InOut[Any], limit: float32):
 @whole()
 def _go_down(query: InOut[Any], child: int32, limit: float32):
     """Enter a child, with the children of its own that the region intersects."""
-    hits = tg._hit_children(query, query.nodes + tg.uint64(child) * NODE_BYTES, limit)
+    tg._down_to(query, child, tg._hit_children(query, query.nodes + tg.uint64(child) * NODE_BYTES, limit))
+
+
+@whole()
+def _down_to(query: InOut[Any], child: int32, hits: uint32):
+    """Enter a child, with those of its own children that are to be visited."""
     query.node = child
     query.path3 = (query.path3 << 8) | (query.path2 >> 56)
     query.path2 = (query.path2 << 8) | (query.path1 >> 56)
@@ -236,7 +245,7 @@ def bvh_query_next(query: InOut[AABB_QUERY], index: InOut[int32], max_dist: floa
 
 
 @whole()
-def bvh_query_next(query: InOut[RAY_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):  # noqa: F811
+def bvh_query_next(query: InOut[RAY_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
     """Move a query of a ray to the next item."""
     found = tg._advance(query, max_dist)
     index = tg.where(found < 0, index, found)
@@ -244,8 +253,16 @@ def bvh_query_next(query: InOut[RAY_QUERY], index: InOut[int32], max_dist: float
 
 
 @whole()
-def bvh_query_next(query: InOut[SPHERE_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):  # noqa: F811
+def bvh_query_next(query: InOut[SPHERE_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
     """Move a query of a ball to the next item."""
+    found = tg._advance(query, max_dist)
+    index = tg.where(found < 0, index, found)
+    return found >= 0
+
+
+@whole()
+def bvh_query_next(query: InOut[BVH_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
+    """Move a query of a kind known at run time to the next item."""
     found = tg._advance(query, max_dist)
     index = tg.where(found < 0, index, found)
     return found >= 0

@@ -1,0 +1,64 @@
+"""Data for winding numbers: what the faces below each node look like from far away."""
+
+from __future__ import annotations
+
+import tegula as tg
+from tegula.spatial.widen import AXIS_WORD, CHILD_WORD, COUNT_WORD, NODE, UPPER_WORD
+from tegula.stdlib.geometry.layout import TRIANGLE_BYTES, WIDTH
+from tegula.stdlib.geometry.signs import WINDING_BYTES
+
+DATA, TRIANGLE = WINDING_BYTES // 4, TRIANGLE_BYTES // 4
+
+
+@tg.func
+def corner(triangles: tg.array1d[float], at: int):
+    """A vertex of a triangle."""
+    return tg.vec3(triangles[at], triangles[at + 1], triangles[at + 2])
+
+
+@tg.kernel
+def sum_faces(
+    nodes: tg.array1d[float],
+    words: tg.array1d[int],
+    triangles: tg.array1d[float],
+    data: tg.array1d[float],
+    first: int,
+):
+    """Write the data of the nodes of a level, whose levels below are done: the centre of the faces, weighted by area,
+    the sum of their area vectors, the distance from the centre of the furthest corner of the bounds, and the area."""
+    node = first + tg.tid()
+    centre, total, area = tg.vec3(0.0, 0.0, 0.0), tg.vec3(0.0, 0.0, 0.0), 0.0
+    for k in range(WIDTH):
+        child = words[node * NODE + CHILD_WORD + k]
+        if child > 0:
+            at = child * DATA
+            size = data[at + 7]
+            centre += corner(data, at) * size
+            total += corner(data, at + 3)
+            area += size
+        elif child < 0:
+            count = (words[node * NODE + COUNT_WORD + k // 4] >> (8 * (k % 4))) & 255
+            for place in range(-1 - child, -1 - child + count):
+                at = place * TRIANGLE
+                a, b, c = corner(triangles, at), corner(triangles, at + 3), corner(triangles, at + 6)
+                n = 0.5 * tg.cross(b - a, c - a)
+                size = tg.length(n)
+                if size == size:
+                    centre += (a + b + c) * (size / 3.0)
+                    total += n
+                    area += size
+    if area > 0.0:
+        centre = centre / area
+    reach = tg.vec3(0.0, 0.0, 0.0)
+    for k in range(WIDTH):
+        at = node * NODE + k
+        if nodes[at] == nodes[at]:
+            for axis in tg.static(range(3)):
+                low, high = nodes[at + axis * AXIS_WORD], nodes[at + UPPER_WORD + axis * AXIS_WORD]
+                reach[axis] = tg.max(
+                    reach[axis], tg.max(tg.abs(low - centre[axis]), tg.abs(high - centre[axis]))
+                )
+    at = node * DATA
+    for axis in tg.static(range(3)):
+        data[at + axis], data[at + 3 + axis] = centre[axis], total[axis]
+    data[at + 6], data[at + 7] = tg.length(reach), area

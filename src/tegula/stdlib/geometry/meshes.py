@@ -1,0 +1,311 @@
+"""What kernels read of a mesh: its parts, and values on its faces; boxes and balls that overlap its faces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tegula.ops.documented import Family
+from tegula.signature import InOut
+from tegula.stdlib.geometry.layout import (
+    AABB_QUERY,
+    BVH_QUERY,
+    MESH,
+    RAY_QUERY,
+    SPHERE,
+    SPHERE_QUERY,
+    TREE,
+    VEC3,
+)
+from tegula.stdlib.registry import tg, whole
+from tegula.types import float32, int32, uint64
+
+MESH_KIND = 2
+READ = Family(
+    {"Gradient": "none: what a mesh holds has no derivative."},
+    {
+        "type-mismatch": "an argument is of another type",
+        "assertion": "the id is not that of a mesh that exists",
+    },
+)
+
+
+@whole()
+def _mesh(id: uint64):
+    """The mesh of an id."""
+    at = tg._entry(id, MESH_KIND)
+    made = MESH()
+    made.nodes, made.items, made.groups = (
+        tg._element_at(at, uint64),
+        tg._element_at(at + 8, uint64),
+        tg._element_at(at + 16, uint64),
+    )
+    made.group_count = tg._element_at(at + 24, int32)
+    made.triangles, made.points = tg._element_at(at + 32, uint64), tg._element_at(at + 40, uint64)
+    made.indices, made.velocities = tg._element_at(at + 48, uint64), tg._element_at(at + 56, uint64)
+    made.winding, made.bvh = tg._element_at(at + 64, uint64), tg._element_at(at + 72, uint64)
+    made.point_count, made.face_count = tg._element_at(at + 80, int32), tg._element_at(at + 88, int32)
+    return made
+
+
+@whole()
+def _mesh(id: MESH):
+    """The mesh of a typed argument."""
+    return id
+
+
+@whole()
+def _tree_of(mesh: MESH):
+    """The hierarchy of a mesh."""
+    return TREE(mesh.nodes, mesh.items, mesh.groups, mesh.group_count)
+
+
+@whole()
+def _vertex(mesh: MESH, index: int32):
+    """The number of a corner's vertex, or -1 if there is no such corner."""
+    found = -1
+    if index >= 0 and index < 3 * mesh.face_count:
+        found = tg._element_at(mesh.indices + tg.uint64(index) * 4, int32)
+    return found
+
+
+@whole()
+def _at_vertex(values: uint64, vertex: int32):
+    """A vector of a vertex; zeros if there is none."""
+    found = tg.vec3(0.0, 0.0, 0.0)
+    if vertex >= 0 and values != tg.uint64(0):
+        found = tg._element_at(values + tg.uint64(vertex) * 12, VEC3)
+    return found
+
+
+@whole()
+def _weighted(mesh: MESH, values: uint64, face: int32, u: float32, v: float32):
+    """A mean of the vectors at the vertices of a face."""
+    first = tg._at_vertex(values, tg._vertex(mesh, 3 * face))
+    second = tg._at_vertex(values, tg._vertex(mesh, 3 * face + 1))
+    third = tg._at_vertex(values, tg._vertex(mesh, 3 * face + 2))
+    return first * u + second * v + third * (1.0 - u - v)
+
+
+@whole()
+def mesh_eval_position(id, face: int32, bary_u: float32, bary_v: float32):
+    """The point of a face with given weights of its first two vertices; the third has the rest.
+
+    Parameters:
+        id: the mesh, or its id.
+        face: an int32; zeros are the result for a face that does not exist.
+        bary_u, bary_v: float32.
+    Returns:
+        a vec3.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        that of the weights.
+    """
+    mesh = tg._mesh(id)
+    return tg._weighted(mesh, mesh.points, face, bary_u, bary_v)
+
+
+@whole()
+def mesh_eval_velocity(id, face: int32, bary_u: float32, bary_v: float32):
+    """The velocity at a point of a face, by the weights of its first two vertices; zeros if the mesh has no velocities.
+
+    Parameters:
+        id: the mesh, or its id.
+        face: an int32; zeros are the result for a face that does not exist.
+        bary_u, bary_v: float32.
+    Returns:
+        a vec3.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        that of the weights.
+    """
+    mesh = tg._mesh(id)
+    return tg._weighted(mesh, mesh.velocities, face, bary_u, bary_v)
+
+
+@whole(READ)
+def mesh_eval_face_normal(id, face: int32):
+    """The unit normal of a face: its vertices go round it counterclockwise.
+
+    Parameters:
+        id: the mesh, or its id.
+        face: an int32; zeros are the result for a face that does not exist, or has no area.
+    Returns:
+        a vec3.
+    """
+    mesh = tg._mesh(id)
+    first = tg._at_vertex(mesh.points, tg._vertex(mesh, 3 * face))
+    second = tg._at_vertex(mesh.points, tg._vertex(mesh, 3 * face + 1))
+    third = tg._at_vertex(mesh.points, tg._vertex(mesh, 3 * face + 2))
+    return tg.normalize(tg.cross(second - first, third - first))
+
+
+@whole(READ)
+def mesh_get_point(id, index: int32):
+    """The position of a corner of a face.
+
+    Parameters:
+        id: the mesh, or its id.
+        index: an int32, 3 * face + corner; zeros are the result outside.
+    Returns:
+        a vec3.
+    """
+    mesh = tg._mesh(id)
+    return tg._at_vertex(mesh.points, tg._vertex(mesh, index))
+
+
+@whole(READ)
+def mesh_get_velocity(id, index: int32):
+    """The velocity of a corner of a face; zeros if the mesh has no velocities.
+
+    Parameters:
+        id: the mesh, or its id.
+        index: an int32, 3 * face + corner; zeros are the result outside.
+    Returns:
+        a vec3.
+    """
+    mesh = tg._mesh(id)
+    return tg._at_vertex(mesh.velocities, tg._vertex(mesh, index))
+
+
+@whole(READ)
+def mesh_get_index(id, index: int32):
+    """The number of the vertex at a corner of a face.
+
+    Parameters:
+        id: the mesh, or its id.
+        index: an int32, 3 * face + corner; -1 is the result outside.
+    Returns:
+        an int32.
+    """
+    return tg._vertex(tg._mesh(id), index)
+
+
+@whole(READ)
+def mesh_get_bvh(id):
+    """The id of the hierarchy of a mesh, whose items are the boxes of the faces.
+
+    Parameters:
+        id: the mesh, or its id.
+    Returns:
+        a uint64.
+    """
+    mesh = tg._mesh(id)
+    return mesh.bvh
+
+
+@whole(READ)
+def mesh_get_group_root(id, group: int32):
+    """The node under which all faces of a group lie, for the `root` of queries.
+
+    Parameters:
+        id: the mesh, or its id.
+        group: an int32.
+    Returns:
+        an int32; -1, which stands for all groups, if there is no such group.
+    """
+    return tg.bvh_get_group_root(tg._tree_of(tg._mesh(id)), group)
+
+
+@whole(READ)
+def mesh_query_aabb(id, low: VEC3, high: VEC3):
+    """A query for the faces of a mesh whose bounds overlap a box.
+
+    Parameters:
+        id: the mesh, or its id.
+        low, high: vec3, the corners of the box.
+    Returns:
+        a MeshQuery, for `mesh_query_next`.
+    """
+    return tg.bvh_query_aabb(tg._tree_of(tg._mesh(id)), low, high, -1)
+
+
+@whole(READ)
+def mesh_query_sphere(id, center: VEC3, radius: float32):
+    """A query for the faces of a mesh that have a point in a ball, be it on its surface.
+
+    Parameters:
+        id: the mesh, or its id.
+        center: a vec3.
+        radius: a float32; a negative one counts as 0.
+    Returns:
+        a MeshQuery, for `mesh_query_next`.
+    """
+    mesh = tg._mesh(id)
+    query = tg.bvh_query_sphere(tg._tree_of(mesh), center, radius, -1)
+    query.triangles = mesh.triangles
+    return query
+
+
+@whole()
+def _is_wanted(query):
+    """Whether what a query has found counts: of a query of a ball for faces, a face that has a point in the ball."""
+    wanted = True
+    if query.kind == SPHERE and query.triangles != tg.uint64(0):
+        mesh = MESH()
+        mesh.triangles = query.triangles
+        wanted = tg._square(mesh, query.first, query.item - 1) <= query.radius * query.radius
+    return wanted
+
+
+@whole()
+def _next_found(query: InOut[AABB_QUERY], index: InOut[int32]):
+    """Move a query to the next item or face that counts, for loops over a query."""
+    return tg.bvh_query_next(query, index)
+
+
+@whole()
+def _next_found(query: InOut[RAY_QUERY], index: InOut[int32]):
+    """Move a query of a ray to the next item."""
+    return tg.bvh_query_next(query, index)
+
+
+@whole()
+def _next_found(query: InOut[SPHERE_QUERY], index: InOut[int32]):
+    """Move a query of a ball to the next item or face that counts."""
+    return tg._next_wanted(query, index)
+
+
+@whole()
+def _next_found(query: InOut[BVH_QUERY], index: InOut[int32]):
+    """Move a query of a kind known at run time to the next item or face that counts."""
+    return tg._next_wanted(query, index)
+
+
+@whole()
+def _next_wanted(query: InOut[Any], index: InOut[int32]):
+    """Move a query to the next item or face that counts."""
+    found = tg._advance(query, tg.inf)
+    while found >= 0 and not tg._is_wanted(query):
+        found = tg._advance(query, tg.inf)
+    index = tg.where(found < 0, index, found)
+    return found >= 0
+
+
+@whole(READ)
+def mesh_query_next(query: InOut[Any], index: InOut[int32]):
+    """Move a query of a mesh to the next face.
+
+    Parameters:
+        query: a variable that holds a MeshQuery; it changes.
+        index: a variable that holds an int32: the face that is found; it stays when none is left.
+    Returns:
+        whether there was another face.
+    """
+    return tg._next_found(query, index)
+
+
+@whole(READ)
+def mesh_query_aabb_next(query: InOut[Any], index: InOut[int32]):
+    """Move a query of a mesh to the next face: `mesh_query_next` by its older name.
+
+    Parameters:
+        query: a variable that holds a MeshQuery; it changes.
+        index: a variable that holds an int32: the face that is found; it stays when none is left.
+    Returns:
+        whether there was another face.
+    """
+    return tg.mesh_query_next(query, index)

@@ -1,0 +1,318 @@
+"""The closest and the furthest point of a mesh."""
+
+from __future__ import annotations
+
+from tegula.ops.documented import Family
+from tegula.signature import InOut
+from tegula.stdlib.geometry.layout import (
+    CHILDREN,
+    COUNTS,
+    MESH,
+    MIDDLE,
+    NODE_BYTES,
+    PARENT,
+    SPHERE_QUERY,
+    TRIANGLE_BYTES,
+    VEC3,
+)
+from tegula.stdlib.registry import tg, whole
+from tegula.structs import StructType
+from tegula.types import bool_, float32, int32, uint8, uint64
+
+MESH_QUERY_POINT = StructType(
+    "MeshQueryPoint",
+    {"result": bool_, "sign": float32, "face": int32, "u": float32, "v": float32},
+    __name__,
+    "MESH_QUERY_POINT",
+    "What the functions `mesh_query_point...` find.",
+)
+POINT = Family(
+    {
+        "Returns": "a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; "
+        "`u` and `v`, the weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.",
+        "Gradient": "that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.",
+    },
+    {
+        "type-mismatch": "an argument is of another type",
+        "assertion": "the id is not that of a mesh that exists",
+    },
+)
+NEAREST = StructType("Nearest", {"face": int32, "square": float32, "at": int32}, __name__, "NEAREST")
+"""The face that is closest, the lowest of several, the square of its distance, and its place among the triangles."""
+BOUND = 2.0**-20
+"""The error of a distance, in units of the largest distance from the point along an axis."""
+
+
+@whole()
+def _weights(a: VEC3, b: VEC3, c: VEC3):
+    """The weights of the vertices at the point of a triangle that is closest to the origin.
+
+    Ericson, Real-Time Collision Detection, 2005, 5.1.5. A triangle without area is its longest edge."""
+    ab, ac, bc = b - a, c - a, c - b
+    d1, d2 = -tg.dot(ab, a), -tg.dot(ac, a)
+    d3, d4 = -tg.dot(ab, b), -tg.dot(ac, b)
+    d5, d6 = -tg.dot(ab, c), -tg.dot(ac, c)
+    va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
+    total = va + vb + vc
+    w = tg.vec3(1.0, 0.0, 0.0)
+    n = tg.cross(ab, ac)
+    flat = not (tg.dot(n, n) > FLAT * tg.dot(ab, ab) * tg.dot(ac, ac))
+    if flat:
+        w = tg._weights_of_edges(a, b, c)
+    elif d1 <= 0.0 and d2 <= 0.0:
+        w = tg.vec3(1.0, 0.0, 0.0)
+    elif d3 >= 0.0 and d4 <= d3:
+        w = tg.vec3(0.0, 1.0, 0.0)
+    elif vc <= 0.0 and d1 >= 0.0 and d3 <= 0.0:
+        s = d1 / (d1 - d3)
+        w = tg.vec3(1.0 - s, s, 0.0)
+    elif d6 >= 0.0 and d5 <= d6:
+        w = tg.vec3(0.0, 0.0, 1.0)
+    elif vb <= 0.0 and d2 >= 0.0 and d6 <= 0.0:
+        s = d2 / (d2 - d6)
+        w = tg.vec3(1.0 - s, 0.0, s)
+    elif va <= 0.0 and d4 - d3 >= 0.0 and d5 - d6 >= 0.0:
+        s = -tg.dot(bc, b) / tg.dot(bc, bc)
+        s = tg.min(tg.max(s, 0.0), 1.0)
+        w = tg.vec3(0.0, 1.0 - s, s)
+    else:
+        w = tg.vec3(va / total, vb / total, vc / total)
+    return w
+
+
+FLAT = 1e-12
+"""Twice the area of a triangle, divided by the lengths of two edges and squared, from which on it counts as a face."""
+
+
+@whole()
+def _weights_of_edges(a: VEC3, b: VEC3, c: VEC3):
+    """The weights at the point of the longest edge of a triangle that is closest to the origin."""
+    ab, bc, ca = tg.length_sq(b - a), tg.length_sq(c - b), tg.length_sq(a - c)
+    w = tg.vec3(1.0, 0.0, 0.0)
+    if ab >= bc and ab >= ca:
+        s = tg._along(a, b)
+        w = tg.vec3(1.0 - s, s, 0.0)
+    elif bc >= ca:
+        s = tg._along(b, c)
+        w = tg.vec3(0.0, 1.0 - s, s)
+    else:
+        s = tg._along(c, a)
+        w = tg.vec3(s, 0.0, 1.0 - s)
+    return w
+
+
+@whole()
+def _along(a: VEC3, b: VEC3):
+    """The weight of the end of a segment at its point that is closest to the origin."""
+    d = b - a
+    square = tg.dot(d, d)
+    s = 0.0
+    if square > 0.0:
+        s = tg.min(tg.max(-tg.dot(a, d) / square, 0.0), 1.0)
+    return s
+
+
+@whole()
+def _square(mesh: MESH, point: VEC3, place: int32):
+    """The square of the distance of a point from a triangle."""
+    first, second, third = tg._triangle(mesh, place)
+    a, b, c = first - point, second - point, third - point
+    w = tg._weights(a, b, c)
+    d = a * w[0] + b * w[1] + c * w[2]
+    return tg.dot(d, d)
+
+
+@whole()
+def _octant_at(node: uint64, point: VEC3):
+    """The side of a node's middle on which a point is, a bit for each axis."""
+    middle = tg._element_at(node + MIDDLE, VEC3)
+    x, y, z = (
+        tg.where(point[0] > middle[0], 1, 0),
+        tg.where(point[1] > middle[1], 2, 0),
+        tg.where(point[2] > middle[2], 4, 0),
+    )
+    return x | y | z
+
+
+@whole()
+def _reach(square: float32, slack: float32):
+    """The distance up to which boxes may hold a point that is as close."""
+    return tg.sqrt(square) * (1.0 + BOUND) + slack
+
+
+@whole()
+def _closest(mesh: MESH, point: VEC3, max_dist: float32):
+    """The closest face of a mesh."""
+    found = NEAREST(-1, max_dist * max_dist, 0)
+    known = point[0] + point[1] + point[2]
+    if mesh.nodes != tg.uint64(0) and max_dist > 0.0 and known == known:
+        slack = tg._apart(mesh.nodes, point)
+        query = SPHERE_QUERY()
+        query.nodes, query.first = mesh.nodes, point
+        query.node = 1
+        query.radius = tg._reach(found.square, slack)
+        root = mesh.nodes + NODE_BYTES
+        query.path0 = tg.uint64(tg._ordered(tg._hit_children(query, root, 0.0), tg._octant_at(root, point)))
+        while query.node > 0:
+            node = mesh.nodes + tg.uint64(query.node) * NODE_BYTES
+            left = tg.uint32(query.path0) & 255
+            if left != tg.uint32(0):
+                query.path0 = query.path0 & (query.path0 - 1)
+                slot = tg.uint64(tg.ctz(left) ^ tg.uint32(tg._octant_at(node, point)))
+                child = tg._element_at(node + CHILDREN + slot * 4, int32)
+                if child < 0:
+                    place = -1 - child
+                    end = place + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
+                    while place < end:
+                        square = tg._square(mesh, point, place)
+                        if square <= found.square:
+                            face = tg._element_at(
+                                mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES + 36, int32
+                            )
+                            if square < found.square or (found.face >= 0 and face < found.face):
+                                found = NEAREST(face, square, place)
+                                query.radius = tg._reach(square, slack)
+                        place += 1
+                else:
+                    at = mesh.nodes + tg.uint64(child) * NODE_BYTES
+                    tg._down_to(
+                        query, child, tg._ordered(tg._hit_children(query, at, 0.0), tg._octant_at(at, point))
+                    )
+            elif query.node == 1:
+                query.node = 0
+            else:
+                query.node = tg._element_at(node + PARENT, int32)
+                tg._go_up(query)
+    return found
+
+
+@whole()
+def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
+    """The face with the point that is furthest, which is a vertex."""
+    found = NEAREST(-1, tg.where(min_dist > 0.0, min_dist * min_dist, -1.0), 0)
+    known = point[0] + point[1] + point[2]
+    if mesh.nodes != tg.uint64(0) and known == known:
+        slack = tg._apart(mesh.nodes, point)
+        path = SPHERE_QUERY()
+        path.node = 1
+        path.path0 = tg.uint64(tg._farther(mesh.nodes + NODE_BYTES, point, found.square, slack))
+        while path.node > 0:
+            node = mesh.nodes + tg.uint64(path.node) * NODE_BYTES
+            left = tg.uint32(path.path0) & 255
+            if left != tg.uint32(0):
+                path.path0 = path.path0 & (path.path0 - 1)
+                slot = tg.uint64(tg.ctz(left) ^ tg.uint32(7 - tg._octant_at(node, point)))
+                child = tg._element_at(node + CHILDREN + slot * 4, int32)
+                if child < 0:
+                    place = -1 - child
+                    end = place + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
+                    while place < end:
+                        first, second, third = tg._triangle(mesh, place)
+                        square = tg.max(tg.length_sq(first - point), tg.length_sq(second - point))
+                        square = tg.max(square, tg.length_sq(third - point))
+                        if square >= found.square:
+                            face = tg._element_at(
+                                mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES + 36, int32
+                            )
+                            if square > found.square or (found.face >= 0 and face < found.face):
+                                found = NEAREST(face, square, place)
+                        place += 1
+                else:
+                    at = mesh.nodes + tg.uint64(child) * NODE_BYTES
+                    tg._down_to(path, child, tg._farther(at, point, found.square, slack))
+            elif path.node == 1:
+                path.node = 0
+            else:
+                path.node = tg._element_at(node + PARENT, int32)
+                tg._go_up(path)
+    return found
+
+
+@whole()
+def _farther(node: uint64, point: VEC3, square: float32, slack: float32):
+    """The children with a point that is as far, a bit each in the order in which they are visited."""
+    lx, hx = tg._planes(node, 0, 0), tg._planes(node, 0, 1)
+    ly, hy = tg._planes(node, 1, 0), tg._planes(node, 1, 1)
+    lz, hz = tg._planes(node, 2, 0), tg._planes(node, 2, 1)
+    hits = tg.uint32(0)
+    for k in tg.static(range(8)):
+        x = tg.max(tg.abs(lx[k] - point[0]), tg.abs(hx[k] - point[0])) + slack
+        y = tg.max(tg.abs(ly[k] - point[1]), tg.abs(hy[k] - point[1])) + slack
+        z = tg.max(tg.abs(lz[k] - point[2]), tg.abs(hz[k] - point[2])) + slack
+        far = (x * x + y * y + z * z) * (1.0 + BOUND) >= square
+        hits = hits | tg.where(far & (lx[k] == lx[k]), tg.uint32(1 << k), tg.uint32(0))
+    return tg._ordered(hits, 7 - tg._octant_at(node, point))
+
+
+@whole()
+def _described(mesh: MESH, point: VEC3, found: NEAREST, sign: float32):
+    """What a function gives for the closest face, with weights that have a gradient."""
+    made = MESH_QUERY_POINT()
+    if found.face >= 0:
+        first, second, third = tg._triangle(mesh, found.at)
+        w = tg._weights(first - point, second - point, third - point)
+        made.result, made.face, made.sign = True, found.face, sign
+        made.u, made.v = w[0], w[1]
+    return made
+
+
+@whole(POINT)
+def mesh_query_point_no_sign(id, point: VEC3, max_dist: float32):
+    """The point of a mesh that is closest to a point, without finding whether that is inside: the `sign` is 0.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        max_dist: a float32; only points that are closer count.
+        face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: they get
+            the
+            face and the weights if a point is found, and the result is whether one is.
+    """
+    mesh = tg._mesh(id)
+    return tg._described(mesh, point, tg._closest(mesh, point, max_dist), 0.0)
+
+
+@whole()
+def mesh_query_point_no_sign(
+    id, point: VEC3, max_dist: float32, face: InOut[int32], bary_u: InOut[float32], bary_v: InOut[float32]
+):
+    """Whether there is a point, and in variables where."""
+    found = tg.mesh_query_point_no_sign(id, point, max_dist)
+    if found.result:
+        face, bary_u, bary_v = found.face, found.u, found.v
+    return found.result
+
+
+@whole(POINT)
+def mesh_query_furthest_point_no_sign(id, point: VEC3, min_dist: float32):
+    """The point of a mesh that is furthest from a point, a vertex; the `sign` is 0.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        min_dist: a float32; only points that are farther count.
+        face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: they get
+            the
+            face and the weights if a point is found, and the result is whether one is.
+    """
+    mesh = tg._mesh(id)
+    found = tg._furthest(mesh, point, min_dist)
+    made = MESH_QUERY_POINT()
+    if found.face >= 0:
+        first, second, third = tg._triangle(mesh, found.at)
+        a, b, c = tg.length_sq(first - point), tg.length_sq(second - point), tg.length_sq(third - point)
+        made.result, made.face = True, found.face
+        made.u = tg.where((a >= b) & (a >= c), 1.0, 0.0)
+        made.v = tg.where((made.u == 0.0) & (b >= c), 1.0, 0.0)
+    return made
+
+
+@whole()
+def mesh_query_furthest_point_no_sign(
+    id, point: VEC3, min_dist: float32, face: InOut[int32], bary_u: InOut[float32], bary_v: InOut[float32]
+):
+    """Whether there is a point, and in variables where."""
+    found = tg.mesh_query_furthest_point_no_sign(id, point, min_dist)
+    if found.result:
+        face, bary_u, bary_v = found.face, found.u, found.v
+    return found.result

@@ -1,0 +1,240 @@
+"""Rays and the triangles of a mesh: the closest hit, any hit, and the number of hits."""
+
+from __future__ import annotations
+
+from tegula.ops.documented import Family
+from tegula.signature import InOut
+from tegula.stdlib.geometry.layout import (
+    CHILDREN,
+    COUNTS,
+    MESH,
+    NODE_BYTES,
+    PARENT,
+    TRIANGLE_BYTES,
+    VEC3,
+)
+from tegula.stdlib.geometry.triangle import SHEAR
+from tegula.stdlib.registry import tg, whole
+from tegula.structs import StructType
+from tegula.types import bool_, float32, int32, uint8, uint32, uint64
+
+MESH_QUERY_RAY = StructType(
+    "MeshQueryRay",
+    {
+        "result": bool_,
+        "sign": float32,
+        "face": int32,
+        "t": float32,
+        "u": float32,
+        "v": float32,
+        "normal": VEC3,
+    },
+    __name__,
+    "MESH_QUERY_RAY",
+    "What `mesh_query_ray` finds.",
+)
+QUERY = Family(
+    {"Gradient": "none: what is found has no derivative."},
+    {
+        "type-mismatch": "an argument is of another type",
+        "assertion": "the id is not that of a mesh that exists",
+    },
+)
+CLOSEST, ANY, COUNT = 0, 1, 2
+"""What a walk along a ray looks for."""
+BOUND = 2.0**-20
+"""The error of where a ray hits a sheared triangle, in units of the largest distance from the start along an axis."""
+FOUND = StructType("Found", {"face": int32, "t": float32, "at": int32, "count": int32}, __name__, "FOUND")
+"""The face that is hit at the smallest distance, the lowest of several; its place among the triangles, and the number
+of hits."""
+
+
+@whole()
+def _apart(nodes: uint64, start: VEC3):
+    """The distance by which boxes are made larger, so that a ray that hits a triangle hits its box too."""
+    most = 0.0
+    for axis in tg.static(range(3)):
+        low = tg.abs(tg._element_at(nodes + 4 * axis, float32) - start[axis])
+        high = tg.abs(tg._element_at(nodes + 12 + 4 * axis, float32) - start[axis])
+        most = tg.where(low > most, low, most)
+        most = tg.where(high > most, high, most)
+    return most * BOUND
+
+
+@whole()
+def _ordered(hits: uint32, octant: int32):
+    """Bits of children, those first that a ray of this octant gets to first: bit k becomes bit k ^ octant."""
+    m = hits
+    m = tg.where((octant & 1) != 0, ((m & 0x55) << 1) | ((m >> 1) & 0x55), m)
+    m = tg.where((octant & 2) != 0, ((m & 0x33) << 2) | ((m >> 2) & 0x33), m)
+    return tg.where((octant & 4) != 0, ((m & 0x0F) << 4) | ((m >> 4) & 0x0F), m)
+
+
+@whole()
+def _triangle(mesh: MESH, place: int32):
+    """The vertices of a triangle, by its place."""
+    at = mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES
+    first, second = tg._element_at(at, VEC3), tg._element_at(at + 12, VEC3)
+    return first, second, tg._element_at(at + 24, VEC3)
+
+
+@whole()
+def _walk(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, wanted: int32):
+    """Walk along a ray through a mesh."""
+    found = FOUND(-1, limit, 0, 0)
+    begin = tg.where(mesh.nodes == tg.uint64(0), 0, tg.where(root > 0, root, 1))
+    if tg.dot(dir, dir) == 0.0:
+        begin = 0
+    if begin > 0:
+        query = tg._ray(tg._tree_of(mesh), start, dir, tg._apart(mesh.nodes, start))
+        shear = tg._shear(start, dir)
+        x, y, z = tg._sides(query)
+        octant = x | (y << 1) | (z << 2)
+        query.node = begin
+        query.root = begin
+        query.path0 = tg.uint64(
+            tg._ordered(tg._hit_children(query, mesh.nodes + tg.uint64(begin) * NODE_BYTES, limit), octant)
+        )
+        while query.node > 0:
+            node = mesh.nodes + tg.uint64(query.node) * NODE_BYTES
+            left = tg.uint32(query.path0) & 255
+            if left != tg.uint32(0):
+                query.path0 = query.path0 & (query.path0 - 1)
+                slot = tg.uint64(tg.ctz(left) ^ tg.uint32(octant))
+                child = tg._element_at(node + CHILDREN + slot * 4, int32)
+                if child < 0:
+                    end = tg.int32(tg._element_at(node + COUNTS + slot, uint8)) - 1 - child
+                    found = tg._hits_of_leaf(mesh, shear, -1 - child, end, found, limit, wanted)
+                    if wanted == ANY and found.count > 0:
+                        query.node = 0
+                else:
+                    at = mesh.nodes + tg.uint64(child) * NODE_BYTES
+                    hits = tg._hit_children(query, at, tg.where(wanted == COUNT, limit, found.t))
+                    tg._down_to(query, child, tg._ordered(hits, octant))
+            elif query.node == query.root:
+                query.node = 0
+            else:
+                query.node = tg._element_at(node + PARENT, int32)
+                tg._go_up(query)
+    return found
+
+
+@whole()
+def _hits_of_leaf(
+    mesh: MESH, shear: SHEAR, begin: int32, end: int32, before: FOUND, limit: float32, wanted: int32
+):
+    """The hits among adjacent triangles, added to those before."""
+    found = before
+    place = begin
+    while place < end:
+        first, second, third = tg._triangle(mesh, place)
+        hit = tg._crossing(shear, first, second, third)
+        if hit.hit and hit.t >= 0.0 and hit.t <= limit:
+            face = tg._element_at(mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES + 36, int32)
+            found.count += 1
+            if hit.t < found.t or (hit.t == found.t and (found.face < 0 or face < found.face)):
+                found.t, found.face, found.at = hit.t, face, place
+            if wanted == ANY:
+                place = end
+        place += 1
+    return found
+
+
+@whole()
+def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1):
+    """The first face of a mesh that a ray hits, from either side; of faces at one distance that of the lowest number.
+
+    A ray that goes through an edge or a vertex of a closed mesh hits exactly one of the faces around it. The result
+    does not depend on how the tree was built.
+
+    Parameters:
+        id: the mesh, or its id.
+        start: a vec3.
+        dir: a vec3, of any length; a ray of direction 0 hits nothing.
+        max_t: a float32, the farthest hit that counts, in lengths of `dir`.
+        t, bary_u, bary_v, sign, normal, face: variables of the caller, four float32, a vec3 and an int32, for a call
+            with
+            all of them: they get what a MeshQueryRay has if a face is hit, and the result is whether one is.
+        root: the node that `mesh_get_group_root` gives, to look into one group; all by default.
+    Returns:
+        a MeshQueryRay: `result`, whether a face is hit; `face`; `t`, in lengths of `dir`; `u` and `v`, the weights of
+        the face's first two vertices; the unit `normal` of the face, and `sign`, above 0 if it is hit from the side
+        that the normal points to, else below 0.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        that of `t`, `u`, `v` and `normal` for `start` and `dir`, with the face constant.
+    """
+    mesh = tg._mesh(id)
+    found = tg._walk(mesh, start, dir, max_t, root, CLOSEST)
+    made = MESH_QUERY_RAY()
+    if found.face >= 0:
+        first, second, third = tg._triangle(mesh, found.at)
+        hit = tg._crossing(tg._shear(start, dir), first, second, third)
+        made.result, made.face = True, found.face
+        made.t, made.u, made.v = hit.t, hit.u, hit.v
+        made.sign = tg.where(hit.front, 1.0, -1.0)
+        made.normal = tg.normalize(tg.cross(second - first, third - first))
+    return made
+
+
+@whole()
+def mesh_query_ray(
+    id,
+    start: VEC3,
+    dir: VEC3,
+    max_t: float32,
+    t: InOut[float32],
+    bary_u: InOut[float32],
+    bary_v: InOut[float32],
+    sign: InOut[float32],
+    normal: InOut[VEC3],
+    face: InOut[int32],
+    root: int32 = -1,
+):
+    """Whether a ray hits a face, and in variables where."""
+    found = tg.mesh_query_ray(id, start, dir, max_t, root)
+    if found.result:
+        t, bary_u, bary_v, sign, normal, face = (
+            found.t,
+            found.u,
+            found.v,
+            found.sign,
+            found.normal,
+            found.face,
+        )
+    return found.result
+
+
+@whole(QUERY)
+def mesh_query_ray_anyhit(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1):
+    """Whether a ray hits a face of a mesh.
+
+    Parameters:
+        id: the mesh, or its id.
+        start: a vec3.
+        dir: a vec3, of any length.
+        max_t: a float32, the farthest hit that counts, in lengths of `dir`.
+        root: the node that `mesh_get_group_root` gives, to look into one group; all by default.
+    Returns:
+        a bool.
+    """
+    found = tg._walk(tg._mesh(id), start, dir, max_t, root, ANY)
+    return found.count > 0
+
+
+@whole(QUERY)
+def mesh_query_ray_count_intersections(id, start: VEC3, dir: VEC3, root: int32 = -1):
+    """The number of faces of a mesh that a ray hits: odd if it starts inside of a closed mesh.
+
+    Parameters:
+        id: the mesh, or its id.
+        start: a vec3.
+        dir: a vec3, of any length.
+        root: the node that `mesh_get_group_root` gives, to look into one group; all by default.
+    Returns:
+        an int32.
+    """
+    found = tg._walk(tg._mesh(id), start, dir, tg.inf, root, COUNT)
+    return found.count

@@ -1,0 +1,343 @@
+"""Whether a point is inside of a mesh, in four ways: by votes of rays, by parity, by pseudonormals, by winding
+numbers."""
+
+from __future__ import annotations
+
+from math import pi
+from typing import Any
+
+from tegula.signature import InOut
+from tegula.stdlib.geometry.layout import (
+    CHILDREN,
+    COUNTS,
+    MESH,
+    NODE_BYTES,
+    PARENT,
+    SPHERE_QUERY,
+    VEC3,
+)
+from tegula.stdlib.geometry.points import NEAREST, POINT
+from tegula.stdlib.registry import tg, whole
+from tegula.types import float32, int32, uint8
+
+CLOSEST = 0
+WINDING_BYTES = 32
+"""The bytes of a node's data for winding numbers: the centre of its faces, the sum of their area vectors, and a
+radius."""
+SEED = 42
+
+
+@whole()
+def _votes_inside(mesh: MESH, point: VEC3, dir: VEC3):
+    """1 if the first face along a ray is hit from the back, else 0."""
+    found = tg._walk(mesh, point, dir, tg.inf, -1, CLOSEST)
+    inside = 0
+    if found.face >= 0:
+        first, second, third = tg._triangle(mesh, found.at)
+        hit = tg._crossing(tg._shear(point, dir), first, second, third)
+        inside = tg.where(hit.front, 0, 1)
+    return inside
+
+
+@whole()
+def _sign_by_votes(mesh: MESH, point: VEC3):
+    """The sign by the majority of three rays along the axes."""
+    votes = 0
+    for k in range(3):
+        dir = tg.vec3(tg.where(k == 0, 1.0, 0.0), tg.where(k == 1, 1.0, 0.0), tg.where(k == 2, 1.0, 0.0))
+        votes += tg._votes_inside(mesh, point, dir)
+    return tg.where(votes >= 2, -1.0, 1.0)
+
+
+@whole()
+def _sign_by_parity(mesh: MESH, point: VEC3, n_sample: int32, scale: float32):
+    """The sign by the parity of the hits of random rays around the diagonal."""
+    odd = 0
+    state = tg.rand_init(SEED)
+    for _ in range(n_sample):
+        x, y, z = (
+            tg.randf(state, -scale, scale),
+            tg.randf(state, -scale, scale),
+            tg.randf(state, -scale, scale),
+        )
+        dir = tg.vec3(1.0 + x, 1.0 + y, 1.0 + z)
+        odd += tg._walk(mesh, point, dir, tg.inf, -1, 2).count & 1
+    return tg.where(2 * odd >= n_sample, -1.0, 1.0)
+
+
+@whole()
+def _sign_by_normals(mesh: MESH, point: VEC3, found: NEAREST, epsilon: float32):
+    """The sign by the sum of the normals of the faces at the closest point, each by its angle there.
+
+    Baerentzen and Aanaes, Signed Distance Computation Using the Angle Weighted Pseudonormal, 2005."""
+    first, second, third = tg._triangle(mesh, found.at)
+    w = tg._weights(first - point, second - point, third - point)
+    closest = first * w[0] + second * w[1] + third * w[2]
+    edges = tg.length(second - first) + tg.length(third - second) + tg.length(first - third)
+    near = epsilon * edges / 3.0
+    total = tg.vec3(0.0, 0.0, 0.0)
+    reach = tg.vec3(near, near, near)
+    query = tg.bvh_query_aabb(tg._tree_of(mesh), closest - reach, closest + reach, -1)
+    place = tg._next_place(query)
+    while place >= 0:
+        a, b, c = tg._triangle(mesh, place)
+        total = total + tg._weighted_normal(a - closest, b - closest, c - closest, near)
+        place = tg._next_place(query)
+    return tg.where(tg.dot(total, point - closest) < 0.0, -1.0, 1.0)
+
+
+@whole()
+def _next_place(query: InOut[Any]):
+    """The place of the next item that a query finds."""
+    found = tg._advance(query, 0.0)
+    return tg.where(found < 0, -1, query.item - 1)
+
+
+@whole()
+def _weighted_normal(a: VEC3, b: VEC3, c: VEC3, near: float32):
+    """The normal of a triangle times its angle at the origin, which is in it, on an edge, at a vertex, or not there."""
+    n = tg.normalize(tg.cross(b - a, c - a))
+    w = tg._weights(a, b, c)
+    away = tg.length(a * w[0] + b * w[1] + c * w[2])
+    angle = 2.0 * pi
+    at_a, at_b, at_c = tg.length(a) <= near, tg.length(b) <= near, tg.length(c) <= near
+    if at_a:
+        angle = tg._angle(b - a, c - a)
+    elif at_b:
+        angle = tg._angle(a - b, c - b)
+    elif at_c:
+        angle = tg._angle(a - c, b - c)
+    elif tg._on_edge(a, b, near) or tg._on_edge(b, c, near) or tg._on_edge(c, a, near):
+        angle = pi
+    return n * tg.where(away <= near, angle, 0.0)
+
+
+@whole()
+def _on_edge(a: VEC3, b: VEC3, near: float32):
+    """Whether the origin is on a segment."""
+    s = tg._along(a, b)
+    return tg.length(a + (b - a) * s) <= near
+
+
+@whole()
+def _angle(a: VEC3, b: VEC3):
+    """The angle between two vectors."""
+    return tg.atan2(tg.length(tg.cross(a, b)), tg.dot(a, b))
+
+
+@whole()
+def _solid_angle(a: VEC3, b: VEC3, c: VEC3):
+    """The solid angle of a triangle as seen from the origin.
+
+    Van Oosterom and Strackee, The Solid Angle of a Plane Triangle, 1983."""
+    la, lb, lc = tg.length(a), tg.length(b), tg.length(c)
+    det = tg.dot(a, tg.cross(b, c))
+    by = la * lb * lc + tg.dot(a, b) * lc + tg.dot(b, c) * la + tg.dot(c, a) * lb
+    return 2.0 * tg.atan2(det, by)
+
+
+@whole()
+def _winding(mesh: MESH, point: VEC3, accuracy: float32):
+    """The winding number of a mesh around a point: far nodes count as dipoles.
+
+    Barill et al., Fast Winding Numbers for Soups and Clouds, 2018."""
+    total = 0.0
+    path = SPHERE_QUERY()
+    path.node = 1
+    path.path0 = tg.uint64(255)
+    while path.node > 0:
+        node = mesh.nodes + tg.uint64(path.node) * NODE_BYTES
+        left = tg.uint32(path.path0) & 255
+        if left != tg.uint32(0):
+            path.path0 = path.path0 & (path.path0 - 1)
+            slot = tg.uint64(tg.ctz(left))
+            child = tg._element_at(node + CHILDREN + slot * 4, int32)
+            if child < 0:
+                place = -1 - child
+                end = place + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
+                while place < end:
+                    a, b, c = tg._triangle(mesh, place)
+                    total += tg._solid_angle(a - point, b - point, c - point)
+                    place += 1
+            elif child > 0:
+                at = mesh.winding + tg.uint64(child) * WINDING_BYTES
+                d = tg._element_at(at, VEC3) - point
+                far = tg.length(d)
+                if far > accuracy * tg._element_at(at + 24, float32):
+                    total += tg.dot(tg._element_at(at + 12, VEC3), d) / (far * far * far)
+                else:
+                    tg._down_to(path, child, tg.uint32(255))
+        elif path.node == 1:
+            path.node = 0
+        else:
+            path.node = tg._element_at(node + PARENT, int32)
+            tg._go_up(path)
+    return total / (4.0 * pi)
+
+
+@whole(POINT)
+def mesh_query_point(id, point: VEC3, max_dist: float32):
+    """The point of a mesh that is closest to a point, and whether that is inside: if two of three rays along the axes
+    hit the mesh first from the back.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        max_dist: a float32; only points that are closer count.
+        inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
+            them: they get the sign, the face and the weights if a point is found, and the result is whether one is.
+    """
+    mesh = tg._mesh(id)
+    found = tg._closest(mesh, point, max_dist)
+    sign = 0.0
+    if found.face >= 0:
+        sign = tg._sign_by_votes(mesh, point)
+    return tg._described(mesh, point, found, sign)
+
+
+@whole(POINT)
+def mesh_query_point_sign_parity(
+    id, point: VEC3, max_dist: float32, n_sample: int32 = 1, perturbation_scale: float32 = 0.1
+):
+    """The point of a mesh that is closest to a point, and whether that is inside: if at least half of some rays hit an
+    odd number of faces.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        max_dist: a float32; only points that are closer count.
+        inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
+            them: they get the sign, the face and the weights if a point is found, and the result is whether one is.
+        n_sample: an int32, the number of rays; their directions are the same for all points.
+        perturbation_scale: a float32, how far the rays are from the direction (1, 1, 1) along each axis.
+    """
+    mesh = tg._mesh(id)
+    found = tg._closest(mesh, point, max_dist)
+    sign = 0.0
+    if found.face >= 0:
+        sign = tg._sign_by_parity(mesh, point, n_sample, perturbation_scale)
+    return tg._described(mesh, point, found, sign)
+
+
+@whole(POINT)
+def mesh_query_point_sign_normal(id, point: VEC3, max_dist: float32, epsilon: float32 = 0.001):
+    """The point of a mesh that is closest to a point, and whether that is inside: at the back of the faces at the
+    closest point, by the sum of their normals, each weighted by its angle there.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        max_dist: a float32; only points that are closer count.
+        inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
+            them: they get the sign, the face and the weights if a point is found, and the result is whether one is.
+        epsilon: a float32, how far from the closest point a face, edge or vertex counts as being there, in mean lengths
+            of the edges of the closest face.
+    """
+    mesh = tg._mesh(id)
+    found = tg._closest(mesh, point, max_dist)
+    sign = 0.0
+    if found.face >= 0:
+        sign = tg._sign_by_normals(mesh, point, found, epsilon)
+    return tg._described(mesh, point, found, sign)
+
+
+@whole(POINT)
+def mesh_query_point_sign_winding_number(
+    id, point: VEC3, max_dist: float32, accuracy: float32 = 2.0, threshold: float32 = 0.5
+):
+    """The point of a mesh that is closest to a point, and whether that is inside: if the mesh winds around it.
+
+    Meshes with holes and loose triangles have such an inside too. A mesh without `support_winding_number` has no data
+    for it: the sign is that of `mesh_query_point`.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        max_dist: a float32; only points that are closer count.
+        inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
+            them: they get the sign, the face and the weights if a point is found, and the result is whether one is.
+        accuracy: a float32: faces that are farther than their radius times this count together.
+        threshold: a float32, the winding number from which on a point is inside.
+    """
+    mesh = tg._mesh(id)
+    found = tg._closest(mesh, point, max_dist)
+    sign = 0.0
+    if found.face >= 0:
+        if mesh.winding != tg.uint64(0):
+            sign = tg.where(tg._winding(mesh, point, accuracy) >= threshold, -1.0, 1.0)
+        else:
+            sign = tg._sign_by_votes(mesh, point)
+    return tg._described(mesh, point, found, sign)
+
+
+@whole()
+def mesh_query_point(
+    id,
+    point: VEC3,
+    max_dist: float32,
+    inside: InOut[float32],
+    face: InOut[int32],
+    bary_u: InOut[float32],
+    bary_v: InOut[float32],
+):
+    """Whether there is a point, and in variables where."""
+    found = tg.mesh_query_point(id, point, max_dist)
+    if found.result:
+        inside, face, bary_u, bary_v = found.sign, found.face, found.u, found.v
+    return found.result
+
+
+@whole()
+def mesh_query_point_sign_parity(
+    id,
+    point: VEC3,
+    max_dist: float32,
+    inside: InOut[float32],
+    face: InOut[int32],
+    bary_u: InOut[float32],
+    bary_v: InOut[float32],
+    n_sample: int32 = 1,
+    perturbation_scale: float32 = 0.1,
+):
+    """Whether there is a point, and in variables where."""
+    found = tg.mesh_query_point_sign_parity(id, point, max_dist, n_sample, perturbation_scale)
+    if found.result:
+        inside, face, bary_u, bary_v = found.sign, found.face, found.u, found.v
+    return found.result
+
+
+@whole()
+def mesh_query_point_sign_normal(
+    id,
+    point: VEC3,
+    max_dist: float32,
+    inside: InOut[float32],
+    face: InOut[int32],
+    bary_u: InOut[float32],
+    bary_v: InOut[float32],
+    epsilon: float32 = 0.001,
+):
+    """Whether there is a point, and in variables where."""
+    found = tg.mesh_query_point_sign_normal(id, point, max_dist, epsilon)
+    if found.result:
+        inside, face, bary_u, bary_v = found.sign, found.face, found.u, found.v
+    return found.result
+
+
+@whole()
+def mesh_query_point_sign_winding_number(
+    id,
+    point: VEC3,
+    max_dist: float32,
+    inside: InOut[float32],
+    face: InOut[int32],
+    bary_u: InOut[float32],
+    bary_v: InOut[float32],
+    accuracy: float32 = 2.0,
+    threshold: float32 = 0.5,
+):
+    """Whether there is a point, and in variables where."""
+    found = tg.mesh_query_point_sign_winding_number(id, point, max_dist, accuracy, threshold)
+    if found.result:
+        inside, face, bary_u, bary_v = found.sign, found.face, found.u, found.v
+    return found.result

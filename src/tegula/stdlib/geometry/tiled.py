@@ -1,0 +1,200 @@
+"""Queries of a block: all threads look for the same region, and each call gives every thread another item.
+
+The state of a query is the same in all threads, so that any number may be in use, at any block size."""
+
+from __future__ import annotations
+
+from tegula.ops.documented import Family
+from tegula.signature import InOut
+from tegula.stdlib.geometry.layout import BVH_QUERY, TILED_QUERY, VEC3
+from tegula.stdlib.registry import tg, whole
+
+SHARED = Family(
+    {"Gradient": "none: what is found has no derivative."},
+    {
+        "type-mismatch": "an argument is of another type",
+        "assertion": "the id is not that of a structure of this kind that exists",
+    },
+)
+
+
+@whole()
+def _tiled(query):
+    """The state of a query of a block, of that of a thread."""
+    made = TILED_QUERY()
+    made.nodes, made.items, made.triangles = query.nodes, query.items, query.triangles
+    made.first, made.second, made.inverse, made.radius = (
+        query.first,
+        query.second,
+        query.inverse,
+        query.radius,
+    )
+    made.kind, made.root, made.node, made.path0 = query.kind, query.root, query.node, query.path0
+    return made
+
+
+@whole(SHARED)
+def tile_bvh_query_aabb(id, low: VEC3, high: VEC3):
+    """A query of a block for the items of a BVH whose box overlaps a box; thread 0's arguments count.
+
+    Parameters:
+        id: the BVH, or its id.
+        low, high: vec3, the corners of the box.
+    Returns:
+        a BvhQueryTiled, for `tile_bvh_query_next`.
+    """
+    tree = tg._tree(id)
+    return tg._tiled(tg.bvh_query_aabb(tree, tg.uniform(low), tg.uniform(high), -1))
+
+
+@whole(SHARED)
+def tile_bvh_query_ray(id, start: VEC3, dir: VEC3):
+    """A query of a block for the items of a BVH whose box a ray intersects; thread 0's arguments count.
+
+    Parameters:
+        id: the BVH, or its id.
+        start: a vec3.
+        dir: a vec3, of any length.
+    Returns:
+        a BvhQueryTiled, for `tile_bvh_query_next`.
+    """
+    tree = tg._tree(id)
+    return tg._tiled(tg.bvh_query_ray(tree, tg.uniform(start), tg.uniform(dir), -1))
+
+
+@whole(SHARED)
+def tile_mesh_query_aabb(id, low: VEC3, high: VEC3):
+    """A query of a block for the faces of a mesh whose bounds overlap a box; thread 0's arguments count.
+
+    Parameters:
+        id: the mesh, or its id.
+        low, high: vec3, the corners of the box.
+    Returns:
+        a MeshQueryAABBTiled, for `tile_mesh_query_aabb_next`.
+    """
+    return tg.tile_bvh_query_aabb(tg._tree_of(tg._mesh(id)), low, high)
+
+
+@whole(SHARED)
+def tile_bvh_query_next(query: InOut[TILED_QUERY]):
+    """The next items of a query of a block, one for each thread.
+
+    Parameters:
+        query: a variable that holds a BvhQueryTiled; it changes.
+    Returns:
+        a tile (threads,) of int32: the items in the order of the walk, and -1 where none is left.
+    """
+    walk = BVH_QUERY()
+    walk.nodes, walk.items, walk.triangles = query.nodes, query.items, query.triangles
+    walk.first, walk.second, walk.inverse, walk.radius = (
+        query.first,
+        query.second,
+        query.inverse,
+        query.radius,
+    )
+    walk.kind, walk.root, walk.node, walk.item, walk.end = (
+        query.kind,
+        query.root,
+        query.node,
+        query.item,
+        query.end,
+    )
+    walk.path0, walk.path1, walk.path2, walk.path3 = query.path0, query.path1, query.path2, query.path3
+    size = tg.block_dim()
+    found = tg.tile_full(size, -1, dtype=tg.int32)
+    k = 0
+    while k < size:
+        item = tg._advance(walk, tg.inf)
+        found[k] = item
+        k = tg.where(item < 0, size, k + 1)
+    query.node, query.item, query.end = walk.node, walk.item, walk.end
+    query.path0, query.path1, query.path2, query.path3 = walk.path0, walk.path1, walk.path2, walk.path3
+    return found
+
+
+@whole(SHARED)
+def tile_mesh_query_aabb_next(query: InOut[TILED_QUERY]):
+    """The next faces of a query of a block, one for each thread.
+
+    Parameters:
+        query: a variable that holds a MeshQueryAABBTiled; it changes.
+    Returns:
+        a tile (threads,) of int32: the faces in the order of the walk, and -1 where none is left.
+    """
+    return tg.tile_bvh_query_next(query)
+
+
+@whole(SHARED)
+def tile_query_valid(query: TILED_QUERY):
+    """Whether a query of a block may have more items; the last tile may have none.
+
+    Parameters:
+        query: a BvhQueryTiled or MeshQueryAABBTiled.
+    Returns:
+        a bool, the same in all threads.
+    """
+    return query.node > 0
+
+
+@whole(SHARED)
+def bvh_query_aabb_tiled(id, low: VEC3, high: VEC3):
+    """The function `tile_bvh_query_aabb` by its older name.
+
+    Parameters:
+        id: the BVH, or its id.
+        low, high: vec3, the corners of the box.
+    Returns:
+        a BvhQueryTiled, for `tile_bvh_query_next`.
+    """
+    return tg.tile_bvh_query_aabb(id, low, high)
+
+
+@whole(SHARED)
+def bvh_query_ray_tiled(id, start: VEC3, dir: VEC3):
+    """The function `tile_bvh_query_ray` by its older name.
+
+    Parameters:
+        id: the BVH, or its id.
+        start: a vec3.
+        dir: a vec3, of any length.
+    Returns:
+        a BvhQueryTiled, for `tile_bvh_query_next`.
+    """
+    return tg.tile_bvh_query_ray(id, start, dir)
+
+
+@whole(SHARED)
+def bvh_query_next_tiled(query: InOut[TILED_QUERY]):
+    """The function `tile_bvh_query_next` by its older name.
+
+    Parameters:
+        query: a variable that holds a BvhQueryTiled; it changes.
+    Returns:
+        a tile (threads,) of int32: the items in the order of the walk, and -1 where none is left.
+    """
+    return tg.tile_bvh_query_next(query)
+
+
+@whole(SHARED)
+def mesh_query_aabb_tiled(id, low: VEC3, high: VEC3):
+    """The function `tile_mesh_query_aabb` by its older name.
+
+    Parameters:
+        id: the mesh, or its id.
+        low, high: vec3, the corners of the box.
+    Returns:
+        a MeshQueryAABBTiled, for `tile_mesh_query_aabb_next`.
+    """
+    return tg.tile_mesh_query_aabb(id, low, high)
+
+
+@whole(SHARED)
+def mesh_query_aabb_next_tiled(query: InOut[TILED_QUERY]):
+    """The function `tile_mesh_query_aabb_next` by its older name.
+
+    Parameters:
+        query: a variable that holds a MeshQueryAABBTiled; it changes.
+    Returns:
+        a tile (threads,) of int32: the faces in the order of the walk, and -1 where none is left.
+    """
+    return tg.tile_mesh_query_aabb_next(query)

@@ -1,0 +1,113 @@
+"""Rays and triangles: Woop, Benthin and Wald, Watertight Ray/Triangle Intersection, JCGT 2 (1), 2013, made exact.
+
+The vertices are moved and sheared so that the ray is the third axis. Whether the ray goes through a triangle is decided
+by the signs of three differences of multiples of the float32 coordinates that result, and these signs are exact: a
+difference of rounded numbers has the right sign unless it is 0, and then float64 holds them. A ray through an edge or a
+vertex belongs to the face that it would hit if it were moved by an infinitesimal distance, the same for all faces."""
+
+from __future__ import annotations
+
+from tegula.stdlib.geometry.layout import VEC3
+from tegula.stdlib.registry import tg, whole
+from tegula.structs import StructType
+from tegula.types import VecType, bool_, float32, float64, int32
+
+SHEAR = StructType(
+    "Shear", {"x": int32, "y": int32, "z": int32, "by": VEC3, "start": VEC3}, __name__, "SHEAR"
+)
+"""The axes that become the first two and the third, and the factors: x and y per z, and 1 over the direction's z."""
+CROSSING = StructType(
+    "Crossing", {"hit": bool_, "front": bool_, "t": float32, "u": float32, "v": float32}, __name__, "CROSSING"
+)
+"""Whether a ray hits a triangle, the side, the distance in lengths of the direction, and the weights of the first two
+vertices."""
+VEC3D = VecType(3, float64)
+SMALL, LARGE = 1e-25, 1e30
+"""Float32 is used where all differences of products lie between these."""
+
+
+@whole()
+def _shear(start: VEC3, dir: VEC3):
+    """The axes and factors of a ray."""
+    x, y, z = tg.abs(dir[0]), tg.abs(dir[1]), tg.abs(dir[2])
+    third = tg.where((x >= y) & (x >= z), 0, tg.where(y >= z, 1, 2))
+    first = (third + 1) % 3
+    second = (third + 2) % 3
+    down = tg._of(dir, third) < 0.0
+    by = 1.0 / tg._of(dir, third)
+    one, two = tg.where(down, second, first), tg.where(down, first, second)
+    return SHEAR(one, two, third, tg.vec3(tg._of(dir, one) * by, tg._of(dir, two) * by, by), start)
+
+
+@whole()
+def _of(v: VEC3, axis: int32):
+    """A component of a vector."""
+    return tg.where(axis == 0, v[0], tg.where(axis == 1, v[1], v[2]))
+
+
+@whole()
+def _sheared(s: SHEAR, vertex: VEC3):
+    """A vertex with the ray as the third axis, and its distance along the ray's longest component."""
+    v = vertex - s.start
+    along = tg._of(v, s.z)
+    return tg.vec3(tg._less(tg._of(v, s.x), s.by[0], along), tg._less(tg._of(v, s.y), s.by[1], along), along)
+
+
+@whole()
+def _less(x: float32, by: float32, along: float32):
+    """x - by * along, rounded twice on every target."""
+    return tg.diff_of_products(x, 1.0, by, along)
+
+
+@whole()
+def _side(value: float64, x: float64, y: float64):
+    """The sign of a difference of products for an edge; where it is 0, that of the ray moved a little, most along x."""
+    moved = tg.where(y > 0.0, 1, tg.where(y < 0.0, -1, tg.where(x < 0.0, 1, tg.where(x > 0.0, -1, 0))))
+    return tg.where(value > 0.0, 1, tg.where(value < 0.0, -1, moved))
+
+
+@whole()
+def _crossing(s: SHEAR, first: VEC3, second: VEC3, third: VEC3):
+    """Where a ray hits a triangle."""
+    a, b, c = tg._sheared(s, first), tg._sheared(s, second), tg._sheared(s, third)
+    u = tg.diff_of_products(c[0], b[1], c[1], b[0])
+    v = tg.diff_of_products(a[0], c[1], a[1], c[0])
+    w = tg.diff_of_products(b[0], a[1], b[1], a[0])
+    least, most = (
+        tg.min(tg.min(tg.abs(u), tg.abs(v)), tg.abs(w)),
+        tg.max(tg.max(tg.abs(u), tg.abs(v)), tg.abs(w)),
+    )
+    found = CROSSING()
+    if least > SMALL and most < LARGE:
+        total = u + v + w
+        found.hit = ((u > 0.0) == (v > 0.0)) & ((v > 0.0) == (w > 0.0))
+        found.front = u > 0.0
+        found.t = (u * a[2] + v * b[2] + w * c[2]) * s.by[2] / total
+        found.u, found.v = u / total, v / total
+    else:
+        found = tg._crossing_in_double(s, a, b, c)
+    return found
+
+
+@whole()
+def _crossing_in_double(s: SHEAR, a: VEC3, b: VEC3, c: VEC3):
+    """Where a ray hits a triangle of sheared vertices, through an edge or a vertex too, and for numbers of any size."""
+    ax, ay, az = tg.float64(a[0]), tg.float64(a[1]), tg.float64(a[2])
+    bx, by, bz = tg.float64(b[0]), tg.float64(b[1]), tg.float64(b[2])
+    cx, cy, cz = tg.float64(c[0]), tg.float64(c[1]), tg.float64(c[2])
+    u, v, w = cx * by - cy * bx, ax * cy - ay * cx, bx * ay - by * ax
+    one, two, three = (
+        tg._side(u, cx - bx, cy - by),
+        tg._side(v, ax - cx, ay - cy),
+        tg._side(w, bx - ax, by - ay),
+    )
+    total = u + v + w
+    found = CROSSING()
+    found.hit = (
+        (one == two) & (two == three) & (one != 0) & (total == total) & (tg.abs(total) > tg.float64(0.0))
+    )
+    found.front = one > 0
+    if found.hit:
+        found.t = tg.float32((u * az + v * bz + w * cz) * tg.float64(s.by[2]) / total)
+        found.u, found.v = tg.float32(u / total), tg.float32(v / total)
+    return found

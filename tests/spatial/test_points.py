@@ -1,0 +1,168 @@
+"""Closest and furthest points of meshes, and signs; values on faces; faces in boxes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from spatial.meshes import crossings, distances, mesh_of, soup, sphere, vectors
+
+pytestmark = pytest.mark.machine_code(some=True)
+
+
+@tg.kernel
+def closest(
+    mesh: tg.uint64, points: tg.array1d[tg.vec3], far: float, face: tg.array1d[int], at: tg.array1d[tg.vec3]
+):
+    i = tg.tid()
+    found = tg.mesh_query_point_no_sign(mesh, points[i], far)
+    face[i] = tg.where(found.result, found.face, -1)
+    at[i] = tg.mesh_eval_position(mesh, found.face, found.u, found.v)
+
+
+def nearest(
+    mesh: tg.Mesh, points: np.ndarray, far: float = tg.inf, block_dim: int = 256
+) -> tuple[np.ndarray, np.ndarray]:
+    face, at = tg.zeros(len(points), dtype=int), tg.zeros(len(points), dtype=tg.vec3)
+    tg.launch(closest, dim=len(points), inputs=[mesh.id, vectors(points), far, face, at], block_dim=block_dim)
+    return face.numpy(), at.numpy()
+
+
+def places(count: int, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-2, 5, (count, 3)).astype(np.float32)
+
+
+def test_the_closest_point_is_found() -> None:
+    points, faces = soup(150)
+    at = places(300)
+    face, where = nearest(mesh_of(points, faces), at)
+    d = distances(points, faces, at)
+    np.testing.assert_allclose(np.linalg.norm(where - at, axis=1), d.min(axis=1), atol=2e-6)
+    np.testing.assert_allclose(d[np.arange(300), face], d.min(axis=1), atol=2e-6)
+
+
+def test_the_tree_and_the_block_do_not_matter() -> None:
+    points, faces = sphere(2)
+    at = np.concatenate([places(50), points * 2, points[faces].mean(axis=1) * 0.5, np.zeros((1, 3))])
+    face, where = nearest(mesh_of(points, faces), at)
+    assert face[-1] == distances(points, faces, np.zeros((1, 3))).argmin() or face[-1] < len(faces)
+    for constructor, leaf, block in (("median", 1, 1), ("lbvh", 3, 32), ("cubql", 8, 100)):
+        mesh = mesh_of(points, faces, bvh_constructor=constructor, bvh_leaf_size=leaf)
+        again = nearest(mesh, at, block_dim=block)
+        np.testing.assert_array_equal(again[0], face)
+        np.testing.assert_array_equal(again[1], where)
+
+
+def test_of_faces_at_one_distance_the_lowest_is_found() -> None:
+    points, faces = sphere(2)
+    twice = np.concatenate([faces, faces])
+    face, _ = nearest(mesh_of(points, twice), places(100))
+    assert face.max() < len(faces)
+
+
+def test_only_points_that_are_closer_count() -> None:
+    points, faces = np.float32([[0, 0, 0], [1, 0, 0], [0, 1, 0]]), np.int32([[0, 1, 2]])
+    at = np.float32([[0.25, 0.25, 0.5], [0.25, 0.25, 0.4999], [0.25, 0.25, 0], [np.nan, 0, 0]])
+    assert nearest(mesh_of(points, faces), at, 0.5)[0].tolist() == [-1, 0, 0, -1]
+    assert nearest(mesh_of(points, faces), at, 0.0)[0].tolist() == [-1] * 4
+    assert nearest(mesh_of(np.zeros((0, 3)), np.zeros((0, 3))), at)[0].tolist() == [-1] * 4
+
+
+def test_a_face_without_area_is_its_longest_edge() -> None:
+    points = np.float32([[0, 0, 0], [1, 0, 0], [3, 0, 0], [5, 5, 5]])
+    mesh = mesh_of(points, np.int32([[0, 1, 2], [3, 3, 3]]))
+    face, where = nearest(mesh, np.float32([[2, 1, 0], [-1, 0, 0], [4, 1, 0], [5, 5, 6]]))
+    assert face.tolist() == [0, 0, 0, 1]
+    np.testing.assert_allclose(where, [[2, 0, 0], [0, 0, 0], [3, 0, 0], [5, 5, 5]], atol=1e-6)
+
+
+@tg.kernel
+def signs(mesh: tg.uint64, points: tg.array1d[tg.vec3], out: tg.array2d[float]):
+    i = tg.tid()
+    out[i, 0] = tg.mesh_query_point(mesh, points[i], tg.inf).sign
+    out[i, 1] = tg.mesh_query_point_sign_parity(mesh, points[i], tg.inf, 3, 0.2).sign
+    out[i, 2] = tg.mesh_query_point_sign_normal(mesh, points[i], tg.inf).sign
+    out[i, 3] = tg.mesh_query_point_sign_winding_number(mesh, points[i], tg.inf).sign
+
+
+@pytest.mark.slow
+def test_signs_say_whether_points_are_inside() -> None:
+    points, faces = sphere(3, 0.3)
+    at = np.concatenate([places(300) / 4, points[:40] * 1.05, points[:40] * 0.95]).astype(np.float32)
+    out = tg.zeros((len(at), 4))
+    mesh = mesh_of(points, faces, support_winding_number=True)
+    tg.launch(signs, dim=len(at), inputs=[mesh.id, vectors(at), out])
+    t, _, _ = crossings(points, faces, at, np.tile([[0.3, 0.4, 0.5]], (len(at), 1)))
+    inside = np.where(np.isfinite(t).sum(axis=1) % 2 == 1, -1, 1)
+    assert 0 < (inside < 0).sum() < len(at)
+    for k in range(4):
+        np.testing.assert_array_equal(out.numpy()[:, k], inside)
+
+
+@tg.kernel
+def furthest(
+    mesh: tg.Mesh, points: tg.array1d[tg.vec3], least: float, at: tg.array1d[tg.vec3], result: tg.array1d[int]
+):
+    i = tg.tid()
+    face, u, v = 0, float(0), float(0)
+    if tg.mesh_query_furthest_point_no_sign(mesh, points[i], least, face, u, v):
+        result[i] = 1
+        at[i] = tg.mesh_eval_position(mesh, face, u, v)
+
+
+def test_the_furthest_point_is_a_vertex() -> None:
+    points, faces = soup(150)
+    at, where, result = places(100), tg.zeros(100, dtype=tg.vec3), tg.zeros(100, dtype=int)
+    mesh = mesh_of(points, faces)
+    tg.launch(furthest, dim=100, inputs=[mesh, vectors(at), 5.0, where, result])
+    d = np.linalg.norm(points[None].astype(np.float64) - at[:, None], axis=2)
+    np.testing.assert_array_equal(result.numpy(), d.max(axis=1) > 5)
+    far = d.max(axis=1) > 5
+    np.testing.assert_array_equal(where.numpy()[far], points[d.argmax(axis=1)][far])
+
+
+@tg.kernel
+def on_faces(mesh: tg.Mesh, out: tg.array2d[tg.vec3], index: tg.array1d[int], seen: tg.array2d[int]):
+    f = tg.tid()
+    out[f, 0] = tg.mesh_eval_position(mesh, f, 0.25, 0.5)
+    out[f, 1] = tg.mesh_eval_velocity(mesh, f, 0.25, 0.5)
+    out[f, 2] = tg.mesh_eval_face_normal(mesh, f)
+    out[f, 3] = tg.mesh_get_point(mesh, 3 * f + 1)
+    out[f, 4] = tg.mesh_get_velocity(mesh, 3 * f + 2)
+    index[f] = tg.mesh_get_index(mesh, 3 * f)
+    p = tg.mesh_get_point(mesh, 3 * f)
+    query = tg.mesh_query_aabb(mesh, p, p)
+    face = -1
+    while tg.mesh_query_next(query, face):
+        seen[f, face] += 1
+    for item in tg.bvh_query_aabb(tg.mesh_get_bvh(mesh), p, p):
+        seen[f, item] += 10
+
+
+def test_values_on_faces() -> None:
+    points, faces = sphere(1, 0.2)
+    n = len(faces)
+    speeds = points[::-1].copy()
+    mesh = mesh_of(points, faces, velocities=vectors(speeds))
+    out, index, seen = (
+        tg.zeros((n + 1, 5), dtype=tg.vec3),
+        tg.zeros(n + 1, dtype=int),
+        tg.zeros((n + 1, n), dtype=int),
+    )
+    tg.launch(on_faces, dim=n + 1, inputs=[mesh, out, index, seen])
+    a, b, c = (points[faces[:, k]].astype(np.float64) for k in range(3))
+    w = np.array([0.25, 0.5, 0.25])[None, :, None]
+    normal = np.cross(b - a, c - a)
+    want = [
+        (points[faces] * w).sum(1),
+        (speeds[faces] * w).sum(1),
+        normal / np.linalg.norm(normal, axis=1)[:, None],
+    ]
+    want += [b, speeds[faces[:, 2]]]
+    np.testing.assert_allclose(out.numpy()[:n], np.stack(want, axis=1), atol=1e-6)
+    assert (out.numpy()[n] == 0).all()
+    np.testing.assert_array_equal(index.numpy(), [*faces[:, 0], -1])
+    low, high = points[faces].min(axis=1), points[faces].max(axis=1)
+    p = points[faces[:, 0]][:, None]
+    np.testing.assert_array_equal(seen.numpy()[:n], 11 * ((p >= low) & (p <= high)).all(axis=2))
