@@ -12,6 +12,9 @@ interop the tests with PyTorch and JAX, in .venv-interop; arguments go to pytest
         --set-up: only make the environment
 compat  the public tests of the language's tiles and its documented examples, whose package is downloaded: compares the
         tests that pass with those that are known to pass; --help: its options
+docs    build the static site of docs/ into build/site, in .venv-site
+        --check: also check it in Chromium
+install build the wheel, install it into a new environment and run docs/start.md from it
 lock    write the lock files from pyproject.toml (needs uv, which gets the arguments: --find-links for PyTorch's CPU
 builds)
 """
@@ -30,9 +33,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 INTEROP_VENV = ROOT / ".venv-interop"
+SITE_VENV = ROOT / ".venv-site"
 RUN_LOCK = ROOT / "requirements" / "run.lock"
 DEV_LOCK = ROOT / "requirements" / "dev.lock"  # holds everything that RUN_LOCK holds, in the same versions
 INTEROP_LOCK = ROOT / "requirements" / "interop.lock"  # for Python INTEROP_PYTHON on x86-64
+SITE_LOCK = ROOT / "requirements" / "site.lock"
 OLDEST, NEWEST = (3, 11), (3, 13)
 INTEROP_PYTHON = (3, 11)
 WORKERS = "2"
@@ -211,6 +216,22 @@ def interop(arguments: list[str]) -> int:
     return run("pytest", "tests/interop", *arguments, venv=INTEROP_VENV)
 
 
+def docs(arguments: list[str]) -> int:
+    if not is_ready(SITE_LOCK, venv=SITE_VENV):
+        set_up(SITE_LOCK, SITE_VENV)
+    status = run("python", "tools/site_pages.py", venv=SITE_VENV)
+    if status or arguments != ["--check"]:
+        return status
+    return run("python", "tools/site_check.py", venv=SITE_VENV)
+
+
+def install(arguments: list[str]) -> int:
+    """The wheel, in an environment that has nothing else but what it asks for."""
+    if not is_ready(DEV_LOCK):
+        set_up(DEV_LOCK)
+    return run("python", "tools/installed.py", *arguments)
+
+
 def compat(arguments: list[str]) -> int:
     if not is_ready(RUN_LOCK, DEV_LOCK):
         set_up(DEV_LOCK)
@@ -230,6 +251,7 @@ def lock(arguments: list[str]) -> int:
         (DEV_LOCK, [*universal, "--extra", "dev"]),
         (RUN_LOCK, [*universal, "--extra", "cli", *pins]),
         (INTEROP_LOCK, [*one, "--group", "interop"]),
+        (SITE_LOCK, [*universal, "--group", "site"]),
     ):
         command = [*common, *options, "--output-file", str(path.relative_to(ROOT))]
         if subprocess.call(command, cwd=ROOT):
@@ -244,6 +266,8 @@ COMMANDS = {
     "fix": fix,
     "interop": interop,
     "compat": compat,
+    "docs": docs,
+    "install": install,
     "lock": lock,
 }
 

@@ -54,7 +54,7 @@ MEANT: dict[str, str] = {
     r"turned (?:out|into|over)|\breturned\b": "plain English",
     r"\bin its turn\b": "plain English",
     r"--quick|\"QUICK\"|planned_quickly|erfinv, quickly": "an option of run.py; plain English",
-    r"coming-from-\w+|# Coming from \w+": "names and titles of pages",
+    r"coming-from-[\w*]+|# Coming from \w+": "names and titles of pages",
     r"behind their back|ahead, behind": "plain English; the sides of a kink",
 }
 """Allowed uses: a pattern around the word, and its meaning there."""
