@@ -70,6 +70,11 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
         "build_matmul cholesky cholesky_solve lower_solve upper_solve lu lu_solve solve lstsq qr "
         "svd eigh inverse determinant slogdet jacobi",
     ),
+    "fourier": (
+        "Fourier transforms",
+        "How do I transform tiles between time and frequency?",
+        "fft fft2 rfft dct fourier convolution",
+    ),
     "arithmetic": (
         "Arithmetic",
         "Which operators and conversions are there?",
