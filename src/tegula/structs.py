@@ -364,6 +364,8 @@ def _remade(struct: StructType, fields: dict[str, Any]) -> Struct:
 
 def _zero(t: FieldType) -> Any:
     """The initial value of a field."""
+    if isinstance(t, DType):
+        return _plain(t, 0)
     return t() if is_element(t) or isinstance(t, StructType) else None
 
 

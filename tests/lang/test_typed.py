@@ -48,6 +48,28 @@ def make(n):
 
 tg.launch(make(3), 4, [a]); print("made", a[0])
 tg.launch(make(5), 4, [a]); print("made", a[0])
+m = tg.array([1.0, 2.0, 3.0])
+print("mapped", sum(tg.map(lambda x: x * 2.0, m)))
+print("mapped", sum(tg.map(lambda x: x * 3.0, m)))
+def scaled(by):
+    return tg.map(
+        lambda x:
+            x * by if x > 1.0 else 0.0,
+        m)
+
+print("mapped", sum(scaled(2.0))); print("mapped", sum(scaled(4.0)))
+@tg.func
+def twice(x: float): return x * 2.0
+
+@tg.func
+def twice(x: int): return x + x + 1
+
+print("overloads", twice(1.0) + twice(1))
+@tg.func
+def twice(x: float):
+    return x * 10.0
+
+print("overloads", twice(1.0) + twice(1))
 @tg.kernel
 def k(a: tg.array[float]):
     a[tg.tid()] = undefined
@@ -62,6 +84,13 @@ def k(a: tg.array[float]):
     a[tg.tid()] = 7.0
 tg.launch(k, 2, [a])
 print(a[0])
+"""
+MAPPED = """
+import tegula as tg
+m = tg.array([1.0, 2.0, 3.0])
+def scaled(by):
+    return tg.map(lambda x: x * by if x > 1.0 else 0.0, m)
+print(sum(scaled(2.0)), sum(scaled(4.0)), sum(tg.map(lambda x: 5.0, m)))
 """
 
 
@@ -121,6 +150,8 @@ def test_the_prompt(tmp_path: Path) -> None:
     said = Prompt(tmp_path).session(SESSION)
     results = re.findall(r"^(first|again|made) (\S+)$", said, re.M)
     assert results == [("first", "1.0"), ("again", "15.0"), ("made", "7.0"), ("made", "11.0")], said
+    assert re.findall(r"^mapped (\S+)$", said, re.M) == ["12.0", "18.0", "10.0", "20.0"], said
+    assert re.findall(r"^overloads (\S+)$", said, re.M) == ["5.0", "13.0"], said
     assert re.search(
         r"<(std|python-)in.*:3:19: error\[unknown-name\].*\n +a\[tg.tid\(\)\] = undefined\n +\^+\n", said
     ), said
@@ -137,6 +168,7 @@ def ran(tmp_path: Path, *arguments: str, given: str = "") -> str:
 @pytest.mark.cpu
 def test_the_command_line(tmp_path: Path) -> None:
     assert ran(tmp_path, "-c", PROGRAM) == "7.0\n"
+    assert ran(tmp_path, "-c", MAPPED) == "10.0 20.0 15.0\n"
 
 
 @pytest.mark.cpu

@@ -15,6 +15,7 @@ from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.definition import Definition, FuncDef, Parameter
 from tegula.lang.kernel import trace
 from tegula.lang.named import Named
+from tegula.lang.typed import is_typed
 from tegula.source import Location
 from tegula.types import Type
 
@@ -301,7 +302,7 @@ def _earlier(made: Definition, scope: FrameType) -> tuple[FuncDef, ...]:
 
     Other objects bound to the name (a function from another module or from a factory, another function's object) are
     replaced, as in Python. So is a definition further down in the file, or in another version of the file, because the
-    module, cell or loop is then running again."""
+    module, cell or loop is then running again. What is typed at the prompt is never run again."""
     function = made.function
     known = scope.f_locals.get(function.__name__)
     if not isinstance(known, FuncDef):
@@ -311,6 +312,8 @@ def _earlier(made: Definition, scope: FrameType) -> tuple[FuncDef, ...]:
     if not same or (scope.f_locals is not scope.f_globals and known.frame != id(scope)):
         return ()
     last, code = before.__code__, function.__code__
+    if is_typed(code.co_filename) and is_typed(last.co_filename):
+        return known.definitions
     again = known.definition.written is not made.written or code.co_firstlineno <= last.co_firstlineno
     if last.co_filename != code.co_filename or again:
         return ()

@@ -19,6 +19,8 @@ from tegula.source import Text
 
 PROMPTS = ("<stdin>", "<console>")
 """The file names that Python gives to typed code."""
+NUMBERED = ("<stdin>-", "<python-input-")
+"""The beginnings of these names from Python 3.13 on, where Python keeps the text."""
 DECORATION = 40
 """The maximal number of lines between the first decorator and the function."""
 MOST_COMPLETED = 500
@@ -32,10 +34,9 @@ def typed(function: FunctionType, fits: Fits) -> Text | None:
     """The text of a function that was typed at Python's prompt, from the line history, the latest matching text; None
     if there is none. Lines have the numbers that Python gave them."""
     code = function.__code__
-    readline = sys.modules.get("readline")
-    if code.co_filename not in PROMPTS or readline is None:
+    if code.co_filename not in PROMPTS:
         return None
-    lines = [readline.get_history_item(k + 1) or "" for k in range(readline.get_current_history_length())]
+    lines = history()
     head = re.compile(rf"\s*def\s+{re.escape(code.co_name)}\s*\(")
     for at in reversed(range(len(lines))):
         if head.match(lines[at]):
@@ -48,6 +49,19 @@ def typed(function: FunctionType, fits: Fits) -> Text | None:
                 if fits(text):
                     return text
     return None
+
+
+def is_typed(file: str) -> bool:
+    """Whether a file name is that of code typed at the prompt."""
+    return file in PROMPTS or file.startswith(NUMBERED)
+
+
+def history() -> list[str]:
+    """The lines that were typed at the prompt; none if Python does not keep them."""
+    readline = sys.modules.get("readline")
+    if readline is None:
+        return []
+    return [readline.get_history_item(k + 1) or "" for k in range(readline.get_current_history_length())]
 
 
 def _first_line(lines: Sequence[str], at: int) -> int:
@@ -76,7 +90,7 @@ def _block(lines: list[str], head: int) -> list[str]:
 def _completed(block: list[str], code: CodeType) -> Iterator[list[str]]:
     """The block, and if it is too short, the block with lines repeated: the history keeps only one of equal lines that
     follow each other."""
-    missing = max(_lines_of(code)) - code.co_firstlineno + 1 - len(block)
+    missing = max(lines_of(code)) - code.co_firstlineno + 1 - len(block)
     if missing <= 0:
         yield block
         return
@@ -84,7 +98,7 @@ def _completed(block: list[str], code: CodeType) -> Iterator[list[str]]:
         yield [line for k, line in enumerate(block) for _ in range(1 + places.count(k))]
 
 
-def _lines_of(code: CodeType) -> Iterator[int]:
+def lines_of(code: CodeType) -> Iterator[int]:
     """The line numbers of a code object."""
     yield code.co_firstlineno
     for _, _, line in code.co_lines():
@@ -92,7 +106,7 @@ def _lines_of(code: CodeType) -> Iterator[int]:
             yield line
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _lines_of(constant)
+            yield from lines_of(constant)
 
 
 def execute(text: str, namespace: dict[str, Any] | None = None) -> dict[str, Any]:

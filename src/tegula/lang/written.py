@@ -153,7 +153,7 @@ def compiled_from(source: FunctionSource, function: FunctionType, instrumented: 
         return False
     if made is None:
         return False
-    if _meaning(made) == _meaning(code) or _meaning(made, _operations) == _meaning(code, _operations):
+    if meaning(made) == meaning(code) or meaning(made, _operations) == meaning(code, _operations):
         return True
     if not instrumented or made.co_varnames[: _parameters(made)] != code.co_varnames[: _parameters(code)]:
         return False
@@ -206,7 +206,7 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
             yield from _nested(constant)
 
 
-def _meaning(code: CodeType, body: Callable[[CodeType], Any] = attrgetter("co_code")) -> tuple[Any, ...]:
+def meaning(code: CodeType, body: Callable[[CodeType], Any] = attrgetter("co_code")) -> tuple[Any, ...]:
     """The meaning of code without source positions, for comparisons. `body`: its instructions."""
     return (
         *(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & KINDS),
@@ -239,7 +239,7 @@ def _operations(code: CodeType) -> list[tuple[str, Any]]:
 
 def _constant(x: Any, body: Callable[[CodeType], Any]) -> Any:
     if isinstance(x, CodeType):
-        return _meaning(x, body)
+        return meaning(x, body)
     if isinstance(x, tuple):
         return (tuple, *(_constant(part, body) for part in x))
     return (frozenset, x) if isinstance(x, frozenset) else (type(x), repr(x))

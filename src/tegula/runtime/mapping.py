@@ -13,7 +13,7 @@ import numpy as np
 
 from tegula.errors import LaunchError, SourceNotFound
 from tegula.lang.definition import Definition, FuncDef, PublicFunction
-from tegula.lang.written import text_of
+from tegula.lang.lambda_text import expression_of
 from tegula.runtime.array import adopt, array
 from tegula.runtime.device import Device, get_device
 from tegula.runtime.elementwise import (
@@ -226,41 +226,10 @@ def _parameters(code: CodeType) -> str:
 
 
 def _text_of_body(func: FunctionType) -> str:
-    """The text of a lambda's expression, found by the positions that Python stores for its code."""
-    code = func.__code__
-    text = text_of(func)
-    places = set(code.co_positions())
-    place = Location(code.co_filename, code.co_firstlineno, function="lambda")
-    missing = SourceNotFound(
-        place, what="the source of the lambda is not available", help="write a function with def"
-    )
-    if text is None:
-        raise missing
-    try:
-        tree = ast.parse("".join(text.lines))
-    except SyntaxError:
-        raise missing from None
-    nodes = [
-        n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and _parameters_of(n) == _parameters(code)
-    ]
-    found = [n for n in nodes if _place(n.body) in places]
-    # Python 3.12 stores no position for a lambda that returns a constant.
-    found = found or [n for n in nodes if n.lineno == code.co_firstlineno and _is_compiled_to(n, code)]
-    if not found:
-        raise missing
-    return ast.unparse(found[0].body)
-
-
-def _place(node: ast.expr) -> tuple[int | None, ...]:
-    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
-
-
-def _is_compiled_to(node: ast.Lambda, code: CodeType) -> bool:
-    """Whether a lambda without free variables has this code."""
-    made = compile(ast.Expression(node), code.co_filename, "eval", dont_inherit=True)
-    inner = next(c for c in made.co_consts if isinstance(c, CodeType))
-    return (inner.co_code, inner.co_consts) == (code.co_code, code.co_consts)
-
-
-def _parameters_of(node: ast.Lambda) -> str:
-    return ", ".join(a.arg for a in (*node.args.posonlyargs, *node.args.args))
+    """The text of a lambda's expression."""
+    found = expression_of(func)
+    if found is None:
+        place = Location(func.__code__.co_filename, func.__code__.co_firstlineno, function="lambda")
+        what, help = "the source of the lambda is not available", "write a function with def"
+        raise SourceNotFound(place, what=what, help=help)
+    return ast.unparse(found)

@@ -1,0 +1,94 @@
+"""The expression of a lambda, found in the text of its file, at the prompt of Python, or in what follows `-c`."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Sequence
+from types import CodeType, FunctionType
+
+from tegula.lang.typed import PROMPTS, history, lines_of
+from tegula.lang.written import meaning, text_of
+
+LONGEST = 40
+"""The maximal number of lines of a statement that was typed at the prompt."""
+
+
+def expression_of(func: FunctionType) -> ast.expr | None:
+    """The expression that a lambda returns; None if its text is not available.
+
+    Text of a file is searched by the positions that Python stores for code. Text that is only likely to be the lambda's
+    is compiled too, and must give the same code."""
+    code = func.__code__
+    text = text_of(func)
+    if text is not None:
+        found = _in_file("".join(text.lines), code)
+        return None if found is None else found.body
+    for typed in _typed(code):
+        for node in _lambdas(typed):
+            if node.lineno == code.co_firstlineno and _compiled_alike(node, code):
+                return node.body
+    return None
+
+
+def _in_file(text: str, code: CodeType) -> ast.Lambda | None:
+    """The lambda at the place of code in the text of a file."""
+    nodes = [n for n in _lambdas(text) if _parameters(n) == code.co_varnames[: code.co_argcount]]
+    found = [n for n in nodes if _at(n, code)]
+    # There is no position of a conditional expression, and in Python 3.12 none of a constant.
+    found = found or [n for n in nodes if n.lineno == code.co_firstlineno and _compiled_alike(n, code)]
+    return found[0] if found else None
+
+
+def _typed(code: CodeType) -> Iterator[str]:
+    """The texts that code without a file may have been compiled from, the latest first."""
+    if code.co_filename == "<string>" and "-c" in sys.orig_argv[:-1]:
+        yield sys.orig_argv[sys.orig_argv.index("-c") + 1]
+    if code.co_filename not in PROMPTS:
+        return
+    lines = history()
+    shortest = max(lines_of(code))
+    for first in reversed(range(len(lines))):
+        for count in range(shortest, min(shortest + LONGEST, len(lines) - first + 1)):
+            text = "\n".join(lines[first : first + count]) + "\n"
+            if _is_whole(text):
+                yield text
+                break
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a text is whole statements."""
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _lambdas(text: str) -> Sequence[ast.Lambda]:
+    try:
+        return [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Lambda)]
+    except (SyntaxError, ValueError):
+        return []
+
+
+def _at(node: ast.Lambda, code: CodeType) -> bool:
+    """Whether code has the expression of a lambda at its place."""
+    body = node.body
+    return (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in set(code.co_positions())
+
+
+def _compiled_alike(node: ast.Lambda, code: CodeType) -> bool:
+    """Whether a lambda is compiled to code that has the same meaning, with variables of the same names around it."""
+    inner: ast.expr = node
+    for names in (code.co_freevars,) if code.co_freevars else ():
+        around = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+        inner = ast.fix_missing_locations(ast.copy_location(ast.Lambda(around, node), node))
+    made = compile(ast.Expression(inner), code.co_filename, "eval", dont_inherit=True)
+    for _ in range(2 if code.co_freevars else 1):
+        made = next(c for c in made.co_consts if isinstance(c, CodeType))
+    return meaning(made) == meaning(code)
+
+
+def _parameters(node: ast.Lambda) -> tuple[str, ...]:
+    return tuple(a.arg for a in (*node.args.posonlyargs, *node.args.args))
