@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.ir import Op, TypeRule, Value
+from tegula.ir import ConstantLike, Op, TypeRule, Value
 from tegula.ops.base import wider
 from tegula.ops.buffer import BufRead
 from tegula.ops.builder import LITERALS
@@ -49,6 +49,11 @@ def scalar(x: Any) -> DType | None:
     return scalar_of(t) if is_element(t) else None
 
 
+def is_constant(x: Any) -> bool:
+    """Whether an operand is a constant of one type, such as an element of a NumPy array that the kernel captures."""
+    return isinstance(x, np.generic) or (isinstance(x, Value) and isinstance(x.owner, ConstantLike))
+
+
 def quoted(node: ast.AST) -> str:
     """The node's source text if it is short, else '...'."""
     text = ast.unparse(node)
@@ -73,6 +78,8 @@ def mixed(written: Written, inplace: bool = False) -> tuple[dict[str, DType], st
         if left == right:
             continue
         to = left if inplace else wider(left, right)
+        if not inplace and left.is_float and right.is_float and is_constant(a) != is_constant(b):
+            to = right if is_constant(a) else left  # constants of NumPy are float64 unless asked for less
         node, x = (second, b) if to == left else (first, a)
         also = (
             f", or make {first.id} {right} from the start" if inplace and isinstance(first, ast.Name) else ""
