@@ -60,7 +60,8 @@ TOPICS: dict[str, tuple[str, str, str]] = {
     "spatial": (
         "Spatial structures",
         "How do I find what is near in kernels?",
-        "Bvh HashGrid HashGridQuery Mesh",
+        "Bvh BvhQuery BvhQueryTiled HashGrid HashGridQuery Mesh MeshQuery MeshQueryAABB MeshQueryAABBTiled "
+        "MeshQueryPoint MeshQueryRay is_cubql_available",
     ),
     "algorithms": (
         "Algorithms, kernels of the library and testing",

@@ -99,7 +99,7 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
     "spatial": (
         "Spatial queries",
         "How do I find what is near, or what a ray hits?",
-        "segments boxes traverse rays triangle meshes hash_grids",
+        "geometry/ segments hash_grids",
     ),
     "random": (
         "Random numbers and noise",
@@ -122,8 +122,8 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
         "build_print expectations",
     ),
 }
-"""Pages: the title, the reader's question, and the modules whose functions are on the page. A module that is not named
-has a page of its own."""
+"""Pages: the title, the reader's question, and the modules and folders/ whose functions are on the page. A module that
+is not named has a page of its own."""
 PLACES = {
     **dict.fromkeys(
         ("tile_load", "tile_store", "tile_atomic_add", "tile_atomic_min", "tile_atomic_max"), "memory"
@@ -176,8 +176,9 @@ def family(name: str) -> str:
     if isinstance(made, Inplace):
         made = made.of
     function = made if inspect.isfunction(made) else made.definition.function
-    module = Path(function.__code__.co_filename).stem
-    return next((page for page, (*_, of) in FAMILIES.items() if module in of.split()), module)
+    path = Path(function.__code__.co_filename)
+    inside = {path.stem, f"{path.parent.name}/"}
+    return next((page for page, (*_, of) in FAMILIES.items() if inside & {*of.split()}), path.stem)
 
 
 @cache
