@@ -44,7 +44,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tune",),
     ("api",),
     ("__init__",),
-    ("testing", "demo", "kernels", "algorithms", "autograd", "optim", "spatial", "torch", "jax"),
+    ("testing", "demo", "kernels", "algorithms", "autograd", "optim", "torch", "jax"),
+    ("spatial",),
     ("cli",),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -2,7 +2,7 @@
 
 A thread counts the digits of a chunk of keys; the running sums of the counts, by digit and then by chunk, are the first
 positions of each chunk's elements with a digit; then each thread moves the elements of its chunk to these positions, in
-order."""
+order. CPUs have few chunks of long digits, whose counts stay in the cache of their thread; GPUs many of short ones."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from tegula.algorithms.packed import check_dtype, check_together, packed
 from tegula.algorithms.scan import scan
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
+from tegula.runtime.device import Device
 from tegula.types import DType, scalar_of
 
 DIGIT = 8
-"""The bits of a digit."""
+"""The bits of a digit on a GPU."""
 SHORTEST, MOST = 64, 4096
-"""The least length of a thread's chunk, and the largest number of chunks."""
+"""The least length of a thread's chunk, and the largest number of chunks on a GPU."""
+CPU_DIGIT, CPU_SHORTEST, CPU_MOST = 11, 2048, 16
+"""The same on a CPU."""
 KEYS = (tg.int32, tg.uint32, tg.float32, tg.int64, tg.uint64, tg.float64)
 
 
@@ -48,9 +51,11 @@ def _kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
     def count(keys, counts: tg.array2d[tg.int32], number: int, chunk: int, shift: int, mask: int):
         """Count the digits of chunks of keys."""
         c = tg.tid()
+        for d in range(mask + 1):
+            counts[c, d] = 0
         for i in range(c * chunk, tg.min((c + 1) * chunk, number)):
             d = digit(keys[i], shift, mask)
-            counts[d, c] = counts[d, c] + 1
+            counts[c, d] = counts[c, d] + 1
 
     @tg.kernel
     def move(
@@ -67,13 +72,25 @@ def _kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
         """Move keys and values to the positions of their digits."""
         c = tg.tid()
         for i in range(c * chunk, tg.min((c + 1) * chunk, number)):
-            d = digit(keys[i], shift, mask)
-            place = places[d, c]
-            places[d, c] = place + 1
-            to_keys[place] = keys[i]
+            key = keys[i]
+            d = digit(key, shift, mask)
+            place = places[c, d]
+            places[c, d] = place + 1
+            to_keys[place] = key
             to_values[place] = values[i]
 
     return count, move
+
+
+@tg.kernel
+def place_digits(counts: tg.array2d[tg.int32], digits: int, places: tg.array2d[tg.int32]):
+    """Write the running sums of counts by digit and then by chunk; by one thread."""
+    total = 0
+    for d in range(digits):
+        for c in range(counts.shape[0]):
+            here = counts[c, d]
+            places[c, d] = total
+            total += here
 
 
 @tg.kernel
@@ -171,31 +188,70 @@ def segmented_sort_pairs(
         a[:count].assign(a[count : 2 * count])
 
 
-def sort(keys: array, values: array, count: int, begin: int, end: int) -> None:
-    """Sort the first keys and values by some of the keys' bits; the elements after them are overwritten."""
+class Chunks:
+    """The chunks of sorts of at most `count` elements on a device, and the counts of their digits."""
+
+    def __init__(self, count: int, device: Device) -> None:
+        on_cpu = device.is_cpu
+        shortest, most = (CPU_SHORTEST, CPU_MOST) if on_cpu else (SHORTEST, MOST)
+        self.digit = CPU_DIGIT if on_cpu else DIGIT
+        self.block_dim = 1 if on_cpu else None
+        self.shortest, self.most = shortest, max(1, min(most, -(-count // shortest)))
+        size = self.most << self.digit
+        self._counts, self._places = (tg.empty(size, tg.int32, device) for _ in range(2))
+
+    def cut(self, count: int) -> tuple[int, int]:
+        """The length of a chunk and the number of chunks."""
+        length = max(self.shortest, -(-count // self.most))
+        return length, -(-count // length)
+
+    def tables(self, chunks: int, bits: int) -> tuple[array, array]:
+        """The counts and the places, [chunk, digit]: on a CPU those of a chunk are adjacent, on a GPU those of a
+        digit."""
+        size = chunks << bits
+        found = (a[:size] for a in (self._counts, self._places))
+        if self.block_dim == 1:
+            counts, places = (a.reshape((chunks, 1 << bits)) for a in found)
+        else:
+            counts, places = (a.reshape((1 << bits, chunks)).transpose() for a in found)
+        return counts, places
+
+    def place(self, counts: array, places: array) -> None:
+        """Make places of counts."""
+        if self.block_dim == 1:
+            tg.launch(place_digits, 1, [counts, counts.shape[1], places], device=counts.device, block_dim=1)
+        else:
+            flat = (counts.size, 1)
+            scan(counts.transpose().reshape(flat), places.transpose().reshape(flat), inclusive=False)
+
+
+def sort(keys: array, values: array, count: int, begin: int, end: int, chunks: Chunks | None = None) -> None:
+    """Sort the first keys and values by some of the keys' bits; the elements after them are overwritten. `chunks`:
+    those of an earlier sort of at least as many elements, whose memory is used again."""
     kernels = _kernels(keys.dtype)
-    chunk = max(SHORTEST, -(-count // MOST))
-    chunks = -(-count // chunk)
+    made = chunks or Chunks(count, keys.device)
+    length, number = made.cut(count)
     pairs = [(keys[:count], values[:count]), (keys[count : 2 * count], values[count : 2 * count])]
-    for low, bits in digits(begin, end):
+    for low, bits in digits(begin, end, made.digit):
         (k, v), (to_k, to_v) = pairs
-        counts = tg.zeros((1 << bits, chunks), tg.int32, keys.device)
-        places = tg.empty_like(counts)
+        counts, places = made.tables(number, bits)
         mask = (1 << bits) - 1
-        tg.launch(kernels[0], chunks, [k, counts, count, chunk, low, mask])
-        flat = (counts.size, 1)
-        scan(counts.reshape(flat), places.reshape(flat), inclusive=False)
-        tg.launch(kernels[1], chunks, [k, v, places, count, chunk, low, mask], [to_k, to_v])
+        tg.launch(kernels[0], number, [k, counts, count, length, low, mask], block_dim=made.block_dim)
+        made.place(counts, places)
+        moved = [k, v, places, count, length, low, mask]
+        tg.launch(kernels[1], number, moved, [to_k, to_v], block_dim=made.block_dim)
         pairs.reverse()
     for now, first in zip(pairs[0], (keys, values), strict=True):
         if now.ptr != first.ptr:
             first[:count].assign(now)
 
 
-def digits(begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """The lowest bit and the width of each digit of the bits from `begin` to `end`."""
-    for low in range(begin, end, DIGIT):
-        yield low, min(DIGIT, end - low)
+def digits(begin: int, end: int, widest: int = DIGIT) -> Iterator[tuple[int, int]]:
+    """The lowest bit and the width of each digit of the bits from `begin` to `end`: as few as can be, of like width."""
+    number = -(-(end - begin) // widest)
+    cuts = [begin + k * (end - begin) // number for k in range(number)] if number else []
+    for low, high in zip(cuts, [*cuts[1:], end], strict=False):
+        yield low, high - low
 
 
 def _check(what: str, keys: array, values: array, count: int) -> None:

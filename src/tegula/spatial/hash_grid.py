@@ -7,11 +7,11 @@ from struct import Struct
 from typing import Any
 
 import tegula as tg
+from tegula.algorithms.sorting import Chunks, sort
 from tegula.handles import HASH_GRID_KIND, HOST, SLOTS_IN_USE, clear_entry, set_entry
 from tegula.lang.annotations import GENERIC
 from tegula.runtime.array import array
 from tegula.runtime.device import Device, get_device
-from tegula.spatial.sort_cells import SortMemory, sort_by_key
 from tegula.stdlib.geometry.hash_grids import HASH_GRID, HASH_GRID_QUERY
 from tegula.structs import Struct as StructOfKernels
 from tegula.types import VecType, element_type, float16, float32, float64, int32
@@ -19,8 +19,10 @@ from tegula.types import VecType, element_type, float16, float32, float64, int32
 _DOUBLE = Struct("<d")
 COORDINATES = (float16, float32, float64)
 MOST_CELLS = (1 << 31) - 1
-CELLS = 512
+CELLS, CELLS_ON_GPU = 2048, 32
 """The number of cells of which one thread finds the first points."""
+NEAR = 8
+"""The number of points that are tried one after the other before steps double."""
 
 
 @tg.kernel
@@ -61,35 +63,57 @@ def split_keys(keys: tg.array1d[tg.uint64], cells: tg.array1d[tg.uint32], groups
     groups[i] = tg.bitcast(tg.uint32(keys[i]) ^ (tg.uint32(1) << 31), tg.int32)
 
 
-@tg.kernel
-def find_starts(cells: tg.array1d[tg.uint32], count: int, last: int, starts: tg.array1d[int]):
-    """Write for cells, and for the one after the last, how many points lie in cells before. Each step to the next cell
-    is searched for by doubling steps, so that many points of one cell cost little."""
-    first = tg.tid() * CELLS
-    low, high = 0, count
+@tg.func
+def first_not_below(cells: tg.array1d[tg.uint32], low: int, high: int, cell: tg.uint32):
+    """The first of the places low to high whose cell is not below a cell; `high` if there is none."""
     while low < high:
         middle = low + (high - low) // 2
-        if cells[middle] < tg.uint32(first):
+        if cells[middle] < cell:
             low = middle + 1
         else:
             high = middle
-    at = low
-    for cell in range(first, tg.min(first + CELLS, last + 1)):
-        step = 1
-        low = at
-        while at < count and cells[at] < tg.uint32(cell):
-            low = at + 1
-            at = tg.min(at + step, count)
+    return low
+
+
+@tg.kernel
+def find_starts(cells: tg.array1d[tg.uint32], count: int, last: int, each: int, starts: tg.array1d[int]):
+    """Write for cells, and for the one after the last, how many points lie in cells before. The next cell with points
+    is searched for by doubling steps, so that many points of one cell cost little."""
+    cell = tg.tid() * each
+    end = tg.min(cell + each, last + 1)
+    at = first_not_below(cells, 0, count, tg.uint32(cell))
+    while cell < end:
+        following = end
+        if at < count:
+            following = tg.min(tg.int32(cells[at]) + 1, end)
+        for k in range(cell, following):
+            starts[k] = at
+        cell = following
+        near = tg.min(at + NEAR, count)
+        while at < near and cells[at] < tg.uint32(cell):
+            at += 1
+        low, high, step = at, at, NEAR
+        while high < count and cells[high] < tg.uint32(cell):
+            low = high + 1
+            high = tg.min(high + step, count)
             step = 2 * step
-        high = at
-        while low < high:
-            middle = low + (high - low) // 2
-            if cells[middle] < tg.uint32(cell):
-                low = middle + 1
-            else:
-                high = middle
-        at = high
-        starts[cell] = at
+        at = first_not_below(cells, low, high, tg.uint32(cell))
+
+
+class _Memory:
+    """The keys and numbers of at most `room` points, twice, which sorts go between."""
+
+    def __init__(self, room: int, device: Device) -> None:
+        self.room, self.device = room, device
+        self.keys = tg.empty(2 * room, tg.uint32, device)
+        self.ids = tg.empty(2 * room, tg.int32, device)
+        self.wide_keys = tg.empty(0, tg.uint64, device)
+        self.chunks = Chunks(room, device)
+
+    def widen(self) -> None:
+        """Make room for keys of 64 bits."""
+        if not self.wide_keys.size:
+            self.wide_keys = tg.empty(2 * self.room, tg.uint64, self.device)
 
 
 class HashGrid:
@@ -123,7 +147,7 @@ class HashGrid:
                 f"the coordinates of a hash grid are float16, float32 or float64, not {self.dtype}"
             )
         self.device = get_device(device)
-        self._memory: SortMemory | None = None
+        self._memory: _Memory | None = None
         self._starts: array | None = None
         self._groups: array | None = None
         self._count, self._grouped, self._scale = 0, False, 0.0
@@ -149,7 +173,7 @@ class HashGrid:
             RuntimeError: an array is on another device, or the groups are no int32 or not as many as the points.
         """
         self._check(points, radius, groups)
-        flat = points.reshape(-1) if points.ndim > 1 and points.is_contiguous else points.flatten()
+        flat = points if points.ndim == 1 else points.flatten()
         count = flat.size
         self._scale = 1.0 / float(radius)
         self._count, self._grouped = count, groups is not None
@@ -158,15 +182,24 @@ class HashGrid:
         m, cells = self._memory, math.prod(self.dims)
         bits = max(cells - 1, 1).bit_length()
         if count and groups is None:
-            self._launch(number_cells, count, [flat, self._scale, *self.dims, m.keys, m.values])
-            sort_by_key(m, m.keys, m.other_keys, count, 0, bits)
+            self._launch(number_cells, count, [flat, self._scale, *self.dims, m.keys, m.ids])
+            sort(m.keys, m.ids, count, 0, bits, m.chunks)
         elif count:
             assert groups is not None and self._groups is not None
-            args = [flat, groups.flatten(), self._scale, *self.dims, m.wide_keys, m.values]
+            args = [
+                flat,
+                groups if groups.ndim == 1 else groups.flatten(),
+                self._scale,
+                *self.dims,
+                m.wide_keys,
+                m.ids,
+            ]
             self._launch(number_groups, count, args)
-            sort_by_key(m, m.wide_keys, m.other_wide_keys, count, 0, 32 + bits)
+            sort(m.wide_keys, m.ids, count, 0, 32 + bits, m.chunks)
             self._launch(split_keys, count, [m.wide_keys, m.keys, self._groups])
-        self._launch(find_starts, cells // CELLS + 1, [m.keys, count, cells, self._starts])
+        each = CELLS if self.device.is_cpu else CELLS_ON_GPU
+        args = [m.keys, count, cells, each, self._starts]
+        self._launch(find_starts, cells // each + 1, args, 1 if self.device.is_cpu else None)
         self._publish()
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:
@@ -182,7 +215,7 @@ class HashGrid:
             raise ValueError(f"a hash grid cannot have {num_points} points")
         room = max(num_points, 1)
         if self._memory is None or self._memory.room < room:
-            self._memory, self._groups = SortMemory(room, self.device), None
+            self._memory, self._groups = _Memory(room, self.device), None
         if with_groups and self._groups is None:
             self._memory.widen()
             self._groups = tg.empty(self._memory.room, int32, self.device)
@@ -203,7 +236,7 @@ class HashGrid:
         made.dim_x, made.dim_y, made.dim_z = self.dims
         made.scale = self._scale
         if self._memory is not None and self._starts is not None:
-            made.starts, made.ids = self._starts.ptr, self._memory.values.ptr
+            made.starts, made.ids = self._starts.ptr, self._memory.ids.ptr
             made.groups = 0 if self._groups is None else self._groups.ptr
         return made
 
@@ -234,8 +267,8 @@ class HashGrid:
                 f"groups must have as many elements as points, {points.size}, got {groups.size}"
             )
 
-    def _launch(self, kernel: Any, dim: int, inputs: list[Any]) -> None:
-        tg.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_tape=False)
+    def _launch(self, kernel: Any, dim: int, inputs: list[Any], block_dim: int | None = None) -> None:
+        tg.launch(kernel, dim, inputs, device=self.device, record_tape=False, block_dim=block_dim)
 
 
 class HashGridQuery:
