@@ -130,6 +130,7 @@ PLACES = {
     ),
     **dict.fromkeys((name for name in PUBLIC if name.startswith("atomic_")), "memory"),
     **dict.fromkeys(("tile_slice_indexed", "tile_scatter_add", "tile_scatter_masked", "table"), "memory"),
+    **dict.fromkeys(("tile_load_indexed", "tile_store_indexed", "tile_atomic_add_indexed"), "memory"),
     **dict.fromkeys(("untile", "tile_local", "tile_extract", "tile_from_local"), "views"),
     **dict.fromkeys((name for name in PUBLIC if name.startswith("group_")), "lanes"),
     **dict.fromkeys((name for name in SPECIAL if name != "print"), "forms"),

@@ -4528,6 +4528,46 @@ def tanh(x: Any) -> Any:
         adjoint / cosh(x)**2, accurate where tanh is near 1 too.
     """
 
+def tile_all(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """Whether all elements of a tile are true, that is not 0.
+
+    Elements of absent threads are skipped.
+
+    Parameters:
+        a: a tile.
+        axis: the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by
+            default.
+        keepdims: whether the result keeps a dimension of length 1; False by default.
+    Returns:
+        a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
+    Raises:
+        type-mismatch: `a` is no tile.
+        not-constant: `axis` is known at run time only.
+        out-of-range: there is no such dimension.
+    Gradient:
+        none: bools have no gradient.
+    """
+
+def tile_any(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """Whether any element of a tile is true, that is not 0.
+
+    Elements of absent threads are skipped.
+
+    Parameters:
+        a: a tile.
+        axis: the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by
+            default.
+        keepdims: whether the result keeps a dimension of length 1; False by default.
+    Returns:
+        a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
+    Raises:
+        type-mismatch: `a` is no tile.
+        not-constant: `axis` is known at run time only.
+        out-of-range: there is no such dimension.
+    Gradient:
+        none: bools have no gradient.
+    """
+
 def tile_arange(*args: Any, dtype: Any = None, storage: Any = 'register') -> Any:
     """A tile of evenly spaced numbers: start, start + step, and so on below stop.
 
@@ -4550,34 +4590,44 @@ def tile_arange(*args: Any, dtype: Any = None, storage: Any = 'register') -> Any
         none: it is a constant.
     """
 
-def tile_argmax(a: Any) -> Any:
-    """The row-major index of the largest element of a tile; the lowest of equal ones.
+def tile_argmax(a: Any, axis: object = None, keepdims: bool = False) -> Any:
+    """The index of the largest element of a tile, in row-major order or along a dimension; the lowest of equal ones.
 
     As in tg.max, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0. Elements of absent
     threads are skipped.
 
     Parameters:
         a: a tile of scalars of any dtype, of any shape.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
+        keepdims: whether the result keeps a dimension of length 1, a constant; False by default.
     Returns:
-        a tile (1,) of int32.
+        a tile of int32 without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
         type-mismatch: `a` is no tile of scalars.
+        out-of-range: there is no such axis.
+        not-constant: `axis` or `keepdims` is known at run time only.
     Gradient:
         refused (no-gradient), of floats: an index has none.
     """
 
-def tile_argmin(a: Any) -> Any:
-    """The row-major index of the smallest element of a tile; the lowest of equal ones.
+def tile_argmin(a: Any, axis: object = None, keepdims: bool = False) -> Any:
+    """The index of the smallest element of a tile, in row-major order or along a dimension; the lowest of equal ones.
 
     As in tg.min, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0. Elements of absent
     threads are skipped.
 
     Parameters:
         a: a tile of scalars of any dtype, of any shape.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
+        keepdims: whether the result keeps a dimension of length 1, a constant; False by default.
     Returns:
-        a tile (1,) of int32.
+        a tile of int32 without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
         type-mismatch: `a` is no tile of scalars.
+        out-of-range: there is no such axis.
+        not-constant: `axis` or `keepdims` is known at run time only.
     Gradient:
         refused (no-gradient), of floats: an index has none.
     """
@@ -4636,10 +4686,10 @@ def tile_astype(t: Any, dtype: Any) -> Any:
         the adjoint, converted; refused (no-gradient) where floats became integers on the way.
     """
 
-def tile_atomic_add(a: Any, t: Any, offset: Any = None, bounds_check: Any = True) -> Any:
+def tile_atomic_add(a: Any, t: Any, offset: Any = None, bounds_check: Any = True, mask: Any = None) -> Any:
     """Stores the sums of elements of an array and those of a tile, each atomically, once for the block.
 
-    Elements outside of the array, and those of absent threads, are dropped.
+    Elements outside of the array, those of absent threads, and those that a mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`, of any dtype but bool.
@@ -4647,21 +4697,52 @@ def tile_atomic_add(a: Any, t: Any, offset: Any = None, bounds_check: Any = True
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
             elements; 0 by default. That of thread 0 counts.
         bounds_check: False promises that the tile is inside of the array; debug mode checks that. True by default.
+        mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
     Returns:
         a tile of the elements before; zeros for those that were dropped.
     Raises:
         type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; an offset
-            is no integer.
+            is no integer; `mask` is no tile of bool.
         out-of-range: a literal is no offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode.
+        shape-mismatch: `mask` does not broadcast to the shape of the tile.
     Gradient:
         the gradient of these elements, for `t`; refused (no-gradient) for what is returned.
     """
 
-def tile_atomic_max(a: Any, t: Any, offset: Any = None, bounds_check: Any = True) -> Any:
+def tile_atomic_add_indexed(a: Any, indices: Any, t: Any, offset: Any = None, axis: Any = 0, mask: Any = None) -> Any:
+    """Adds the elements of a tile to those of an array, along one dimension to those at indices, each atomically, once
+    for the block. Elements outside of the array, and those of absent threads, are dropped.
+
+    Element c of the tile is added to the array's at offset + c, along `axis` at offset + indices[c]; where indices are
+    equal, all are added.
+
+    Parameters:
+        a: an array of as many dimensions as `t`, of any dtype but bool.
+        indices: a tile (N,) of integers, counted from the offset; those below 0 lie outside of the array, and do
+            not count from the end.
+        t: a tile of the dtype of `a`.
+        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
+            elements; 0 by default. That of thread 0 counts.
+        axis: the dimension, a constant from -rank to rank - 1; 0 by default.
+        mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
+    Returns:
+        a tile of the elements before; zeros for those that were dropped.
+    Raises:
+        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; `indices`
+            is no tile of integers of one dimension; an offset is no integer; `mask` is no tile of bool.
+        shape-mismatch: there are not as many indices as elements along `axis`; `mask` does not broadcast to the
+            shape of the tile.
+        out-of-range: a literal is no offset that an array can have; there is no such dimension.
+        not-constant: `axis` is known at run time only.
+    Gradient:
+        the gradient of these elements, for `t`; refused (no-gradient) for what is returned.
+    """
+
+def tile_atomic_max(a: Any, t: Any, offset: Any = None, bounds_check: Any = True, mask: Any = None) -> Any:
     """Stores the larger ones of elements of an array and those of a tile, each atomically, once for the block.
 
-    Elements outside of the array, and those of absent threads, are dropped.
+    Elements outside of the array, those of absent threads, and those that a mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`.
@@ -4669,21 +4750,23 @@ def tile_atomic_max(a: Any, t: Any, offset: Any = None, bounds_check: Any = True
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
             elements; 0 by default. That of thread 0 counts.
         bounds_check: False promises that the tile is inside of the array; debug mode checks that. True by default.
+        mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
     Returns:
         a tile of the elements before; zeros for those that were dropped.
     Raises:
         type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; an offset
-            is no integer.
+            is no integer; `mask` is no tile of bool.
         out-of-range: a literal is no offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode.
+        shape-mismatch: `mask` does not broadcast to the shape of the tile.
     Gradient:
         refused (no-gradient).
     """
 
-def tile_atomic_min(a: Any, t: Any, offset: Any = None, bounds_check: Any = True) -> Any:
+def tile_atomic_min(a: Any, t: Any, offset: Any = None, bounds_check: Any = True, mask: Any = None) -> Any:
     """Stores the smaller ones of elements of an array and those of a tile, each atomically, once for the block.
 
-    Elements outside of the array, and those of absent threads, are dropped.
+    Elements outside of the array, those of absent threads, and those that a mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`.
@@ -4691,13 +4774,15 @@ def tile_atomic_min(a: Any, t: Any, offset: Any = None, bounds_check: Any = True
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
             elements; 0 by default. That of thread 0 counts.
         bounds_check: False promises that the tile is inside of the array; debug mode checks that. True by default.
+        mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
     Returns:
         a tile of the elements before; zeros for those that were dropped.
     Raises:
         type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; an offset
-            is no integer.
+            is no integer; `mask` is no tile of bool.
         out-of-range: a literal is no offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode.
+        shape-mismatch: `mask` does not broadcast to the shape of the tile.
     Gradient:
         refused (no-gradient).
     """
@@ -4955,13 +5040,13 @@ def tile_dot(a: Any, b: Any) -> Any:
     Floats narrower than 32 bits are multiplied in their type, summed in float32 and rounded once.
 
     Parameters:
-        a, b: tiles of one dtype but bool, which broadcast; of vectors their inner products are summed.
+        a, b: tiles of one dtype but bool, which broadcast; of vectors and matrices their inner products are summed.
     Returns:
         a tile (1,) of scalars.
     Raises:
         mixed-scalar-types: the dtypes differ.
         shape-mismatch: the shapes do not broadcast.
-        type-mismatch: there is no tile, or one of bools or matrices.
+        type-mismatch: there is no tile, or one of bools.
         out-of-range: a literal does not fit the dtype of the tile.
     Gradient:
         adjoint * b for `a`, adjoint * a for `b`.
@@ -5258,8 +5343,8 @@ def tile_irfft(x: Any, n: int) -> Any:
         that of `tile_rfft`.
     """
 
-def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register', bounds_check: Any = True, aligned: Any = False, fill: Any = 0) -> Any:
-    """A tile copied from an array; elements outside of the array are `fill`.
+def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register', bounds_check: Any = True, aligned: Any = False, fill: Any = 0, mask: Any = None, other: Any = 0) -> Any:
+    """A tile copied from an array; elements outside of the array are `fill`, those that a mask does not select `other`.
 
     Parameters:
         a: an array of as many dimensions as `shape` has lengths, of any dtype.
@@ -5271,11 +5356,14 @@ def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register',
         aligned: True promises a packed array, a tile inside of it, and a first element at a multiple of 16 bytes;
             False by default.
         fill: the value of elements outside of the array, of the dtype of `a`; 0 by default.
+        mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
+        other: the value of elements where `mask` is False, a scalar, vector or matrix of the dtype of `a`; 0 by
+            default.
     Returns:
         a tile of `shape` and the dtype of `a`.
     Raises:
-        type-mismatch: `a` is no array, the numbers of dimensions differ, or `fill` has another type; an offset is
-            no integer.
+        type-mismatch: `a` is no array, the numbers of dimensions differ, or `fill` or `other` has another type; an
+            offset is no integer; `mask` is no tile of bool.
         not-constant: a length is known at run time only.
         out-of-range: a length is below 1, or there are more than 4; a literal is no offset that an array can have;
             `storage` is another word.
@@ -5284,8 +5372,10 @@ def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register',
             tile leaves the array though `aligned=True` promised otherwise, in debug mode.
         broken-promise: `aligned=True`, and the first element is not aligned; in debug mode also: the array is not
             packed.
+        shape-mismatch: `mask` does not broadcast to the shape of the tile.
     Gradient:
-        adds to the gradient of the array, inside of it; refused (no-gradient) for `fill`.
+        adds to the gradient of the array, inside of it and where `mask` is True; the sum over the other elements
+        for `other`; refused (no-gradient) for `fill`.
     """
 
 def tile_load_async(array: Any, tile: Any, offset: Any = None, barrier: Any = None, stage: Any = 0) -> None:
@@ -5313,6 +5403,38 @@ def tile_load_async(array: Any, tile: Any, offset: Any = None, barrier: Any = No
         refused (no-gradient): kernels with schedules written by hand have none.
     Source:
         PTX ISA, cp.async.bulk.tensor (global to shared).
+    """
+
+def tile_load_indexed(a: Any, indices: Any, shape: Any, offset: Any = None, axis: Any = 0, storage: Any = 'register', mask: Any = None, other: Any = 0) -> Any:
+    """A tile of elements of an array, along one dimension those at indices; 0 for elements outside of the array.
+
+    Element c of the tile is the array's at offset + c, along `axis` at offset + indices[c]. Each element is loaded on
+    its own: a load takes as long as that of neighbours only where the indices are neighbours.
+
+    Parameters:
+        a: an array of as many dimensions as `shape` has lengths, of any dtype.
+        indices: a tile (N,) of integers, counted from the offset; those below 0 lie outside of the array, and do
+            not count from the end.
+        shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
+        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
+            elements; 0 by default. That of thread 0 counts.
+        axis: the dimension, a constant from -rank to rank - 1; 0 by default.
+        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
+        other: the value of elements that are not loaded or outside of the array, of the dtype of `a`; 0 by default.
+    Returns:
+        a tile of `shape` and the dtype of `a`.
+    Raises:
+        type-mismatch: `a` is no array, the numbers of dimensions differ, or `other` has another type; `indices` is
+            no tile of integers of one dimension; an offset is no integer; `mask` is no tile of bool.
+        shape-mismatch: there are not as many indices as elements along `axis`; `mask` does not broadcast to the
+            shape of the tile.
+        not-constant: a length is known at run time only; `axis` is known at run time only.
+        out-of-range: a length is below 1, or there are more than 4; a literal is no offset that an array can have;
+            there is no such dimension; `storage` is another word.
+        tile-too-large: the tile has more than 2**26 elements.
+    Gradient:
+        adds to the gradient of the array, inside of it; refused (no-gradient) for `other`.
     """
 
 def tile_local(a: Any, grid: Any) -> Any:
@@ -5474,7 +5596,9 @@ def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1
     effect, even if it contains a NaN, and is not read if the factor is a constant.
 
     Parameters:
-        a, b: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ.
+        a, b: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ. Without
+            `out` a tile of one dimension is a row on the left and a column on the right, and dimensions in front of
+            the last two are batches, which broadcast.
         out: a tile (M, N) bound to a name, of floats or integers as `a` is; a new one by default.
         alpha, beta: factors of the dtype of the result; 1 by default. Without `out`, beta does not count.
         precision: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, which tensor cores
@@ -5482,11 +5606,12 @@ def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1
         wait: False leaves the matmul in flight: until tg.tile_matmul_wait only further matmuls may add to `out`,
             and `a` and `b` must not change. True by default.
     Returns:
-        nothing with `out`; else a tile (M, N) of the dtype of `a`.
+        nothing with `out`; else a tile (..., M, N) of the dtype of `a`, without the dimension of a row or column.
     Raises:
-        shape-mismatch: the columns of `a` are not the rows of `b`, or `out` is not (M, N).
-        type-mismatch: an operand is no tile of 2 dimensions, `out` has no name, floats are combined with integers,
-            a factor has another dtype, or a matmul in flight has no `out` or a factor.
+        shape-mismatch: the columns of `a` are not the rows of `b`, batches do not broadcast, or `out` is not (M,
+            N).
+        type-mismatch: an operand is no tile, or with `out` none of 2 dimensions, `out` has no name, floats are
+            combined with integers, a factor has another dtype, or a matmul in flight has no `out` or a factor.
         out-of-range: `precision` is another word.
         matmul-in-flight: a tile is used or changed while a matmul in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
@@ -5518,7 +5643,8 @@ def tile_max(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
     Parameters:
         a: a tile; of vectors and matrices each component by itself.
-        axis: the dimension to go along, a constant from -rank to rank - 1; all elements by default.
+        axis: the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by
+            default.
         keepdims: whether the result keeps a dimension of length 1; False by default.
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
@@ -5579,7 +5705,8 @@ def tile_min(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
     Parameters:
         a: a tile; of vectors and matrices each component by itself.
-        axis: the dimension to go along, a constant from -rank to rank - 1; all elements by default.
+        axis: the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by
+            default.
         keepdims: whether the result keeps a dimension of length 1; False by default.
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
@@ -5831,7 +5958,8 @@ def tile_reduce(op: Any, a: Any, axis: Any = None, keepdims: Any = False) -> Any
         op: a function (x, y) of two elements that gives one of the same type, associative and commutative:
             `tg.add`, `tg.max`, a @tg.func.
         a: a tile.
-        axis: the dimension to go along, a constant from -rank to rank - 1; all elements by default.
+        axis: the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by
+            default.
         keepdims: whether the result keeps a dimension of length 1; False by default.
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
@@ -5881,116 +6009,148 @@ def tile_rfft(x: Any) -> Any:
         that of `tile_fft`, of half the length if N is even.
     """
 
-def tile_scan_exclusive(a: Any) -> Any:
-    """The sums of the elements in front of each one, 0 for the first, in row-major order.
+def tile_scan_exclusive(a: Any, axis: object = None) -> Any:
+    """The sums of the elements in front of each one, 0 for the first, in row-major order or along a dimension.
 
     Floats narrower than 32 bits are summed in float32, and each sum is rounded once; integers wrap. Elements of absent
     threads are skipped.
 
     Parameters:
         a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
         type-mismatch: `a` is no tile of such a dtype.
+        out-of-range: there is no such axis.
+        not-constant: `axis` is known at run time only.
     Gradient:
         the sum of the adjoint over the elements after this one.
     """
 
-def tile_scan_exclusive_inplace(a: Any) -> None:
+def tile_scan_exclusive_inplace(a: Any, axis: object = None) -> None:
     """The function tg.tile_scan_exclusive, whose result overwrites `a`: nothing is returned.
 
     Parameters:
         a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
     Raises:
         type-mismatch: `a` is no tile of such a dtype; `a` is no tile bound to a name, or read-only.
+        out-of-range: there is no such axis.
         popped-tile-changed: `a` was popped from a pipe.
+        not-constant: `axis` is known at run time only.
     Gradient:
         the sum of the adjoint over the elements after this one.
     """
 
-def tile_scan_inclusive(a: Any) -> Any:
-    """The sums of the elements up to each one, that one included, in row-major order.
+def tile_scan_inclusive(a: Any, axis: object = None) -> Any:
+    """The sums of the elements up to each one, that one included, in row-major order or along a dimension.
 
     Floats narrower than 32 bits are summed in float32, and each sum is rounded once; integers wrap. Elements of absent
     threads are skipped.
 
     Parameters:
         a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
         type-mismatch: `a` is no tile of such a dtype.
+        out-of-range: there is no such axis.
+        not-constant: `axis` is known at run time only.
     Gradient:
         the sum of the adjoint over this element and those after it.
     """
 
-def tile_scan_inclusive_inplace(a: Any) -> None:
+def tile_scan_inclusive_inplace(a: Any, axis: object = None) -> None:
     """The function tg.tile_scan_inclusive, whose result overwrites `a`: nothing is returned.
 
     Parameters:
         a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
     Raises:
         type-mismatch: `a` is no tile of such a dtype; `a` is no tile bound to a name, or read-only.
+        out-of-range: there is no such axis.
         popped-tile-changed: `a` was popped from a pipe.
+        not-constant: `axis` is known at run time only.
     Gradient:
         the sum of the adjoint over this element and those after it.
     """
 
-def tile_scan_max_inclusive(a: Any) -> Any:
-    """The largest of the elements up to each one, that one included, in row-major order.
+def tile_scan_max_inclusive(a: Any, axis: object = None) -> Any:
+    """The largest of the elements up to each one, that one included, in row-major order or along a dimension.
 
     A NaN loses to any number: results are NaN until the first number. -0.0 is below 0.0. Elements of absent threads
     are skipped.
 
     Parameters:
         a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
         type-mismatch: `a` is no tile of such a dtype.
+        out-of-range: there is no such axis.
+        not-constant: `axis` is known at run time only.
     Gradient:
-        goes to the element that set the extreme.
+        goes to the element that set the extreme; along a dimension equal ones share it.
     """
 
-def tile_scan_max_inclusive_inplace(a: Any) -> None:
+def tile_scan_max_inclusive_inplace(a: Any, axis: object = None) -> None:
     """The function tg.tile_scan_max_inclusive, whose result overwrites `a`: nothing is returned.
 
     Parameters:
         a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
     Raises:
         type-mismatch: `a` is no tile of such a dtype; `a` is no tile bound to a name, or read-only.
+        out-of-range: there is no such axis.
         popped-tile-changed: `a` was popped from a pipe.
+        not-constant: `axis` is known at run time only.
     Gradient:
-        goes to the element that set the extreme.
+        goes to the element that set the extreme; along a dimension equal ones share it.
     """
 
-def tile_scan_min_inclusive(a: Any) -> Any:
-    """The smallest of the elements up to each one, that one included, in row-major order.
+def tile_scan_min_inclusive(a: Any, axis: object = None) -> Any:
+    """The smallest of the elements up to each one, that one included, in row-major order or along a dimension.
 
     A NaN loses to any number: results are NaN until the first number. -0.0 is below 0.0. Elements of absent threads
     are skipped.
 
     Parameters:
         a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
         type-mismatch: `a` is no tile of such a dtype.
+        out-of-range: there is no such axis.
+        not-constant: `axis` is known at run time only.
     Gradient:
-        goes to the element that set the extreme.
+        goes to the element that set the extreme; along a dimension equal ones share it.
     """
 
-def tile_scan_min_inclusive_inplace(a: Any) -> None:
+def tile_scan_min_inclusive_inplace(a: Any, axis: object = None) -> None:
     """The function tg.tile_scan_min_inclusive, whose result overwrites `a`: nothing is returned.
 
     Parameters:
         a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
     Raises:
         type-mismatch: `a` is no tile of such a dtype; `a` is no tile bound to a name, or read-only.
+        out-of-range: there is no such axis.
         popped-tile-changed: `a` was popped from a pipe.
+        not-constant: `axis` is known at run time only.
     Gradient:
-        goes to the element that set the extreme.
+        goes to the element that set the extreme; along a dimension equal ones share it.
     """
 
 def tile_scatter_add(a: Any, *args: Any, atomic: Any = True) -> None:
@@ -6209,8 +6369,11 @@ def tile_stack_push(s: Any, value: Any, has_value: Any = True) -> Any:
         refused (no-gradient).
     """
 
-def tile_store(a: Any, t: Any, offset: Any = None, bounds_check: Any = True, aligned: Any = False) -> None:
-    """Writes a tile to an array; elements outside of the array, and those of absent threads, are dropped.
+def tile_store(a: Any, t: Any, offset: Any = None, bounds_check: Any = True, aligned: Any = False, mask: Any = None) -> None:
+    """Writes a tile to an array; elements outside of the array, those of absent threads, and those that a mask does
+    not select are dropped.
+
+    With a mask each element is stored on its own, not several in one access.
 
     Parameters:
         a: an array of as many dimensions as `t`.
@@ -6220,14 +6383,16 @@ def tile_store(a: Any, t: Any, offset: Any = None, bounds_check: Any = True, ali
         bounds_check: False promises that the tile is inside of the array; debug mode checks that. True by default.
         aligned: True promises a packed array, a tile inside of it, and a first element at a multiple of 16 bytes;
             False by default.
+        mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
     Raises:
         type-mismatch: `a` is no array, `t` is no tile, the dtypes or the numbers of dimensions differ, or an offset
-            is no integer.
+            is no integer; `mask` is no tile of bool.
         out-of-range: a literal is no offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode; the
             tile leaves the array though `aligned=True` promised otherwise, in debug mode.
         broken-promise: `aligned=True`, and the first element is not aligned; in debug mode also: the array is not
             packed.
+        shape-mismatch: `mask` does not broadcast to the shape of the tile.
     Gradient:
         the gradient of the part of the array that was written, which is 0 afterwards.
     """
@@ -6258,6 +6423,34 @@ def tile_store_async(array: Any, tile: Any, offset: Any = None) -> None:
         PTX ISA, cp.async.bulk.tensor (shared to global).
     """
 
+def tile_store_indexed(a: Any, indices: Any, t: Any, offset: Any = None, axis: Any = 0, mask: Any = None) -> None:
+    """Writes the elements of a tile to an array, along one dimension to indices; those outside of the array, and
+    those of absent threads, are dropped.
+
+    Element c of the tile is written to the array's at offset + c, along `axis` at offset + indices[c]. Where indices
+    are equal, which of the elements is kept is not specified. Each element is stored on its own.
+
+    Parameters:
+        a: an array of as many dimensions as `t`.
+        indices: a tile (N,) of integers, counted from the offset; those below 0 lie outside of the array, and do
+            not count from the end.
+        t: a tile of the dtype of `a`.
+        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
+            elements; 0 by default. That of thread 0 counts.
+        axis: the dimension, a constant from -rank to rank - 1; 0 by default.
+        mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
+    Raises:
+        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; `indices`
+            is no tile of integers of one dimension; an offset is no integer; `mask` is no tile of bool.
+        shape-mismatch: there are not as many indices as elements along `axis`; `mask` does not broadcast to the
+            shape of the tile.
+        out-of-range: a literal is no offset that an array can have; there is no such dimension.
+        not-constant: `axis` is known at run time only.
+    Gradient:
+        the gradient of the elements of the array that were written, which is 0 afterwards; where indices are equal,
+        each of the elements of the tile gets it.
+    """
+
 def tile_sum(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """The sum of the elements of a tile, in an order that is open but fixed for a compiled kernel.
 
@@ -6265,13 +6458,14 @@ def tile_sum(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     threads are skipped.
 
     Parameters:
-        a: a tile of any dtype but bool.
-        axis: the dimension to go along, a constant from -rank to rank - 1; all elements by default.
+        a: a tile of any dtype; of bools the number of those that are true is counted in int32.
+        axis: the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by
+            default.
         keepdims: whether the result keeps a dimension of length 1; False by default.
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
-        type-mismatch: `a` is no tile, or of bools.
+        type-mismatch: `a` is no tile.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension.
     Gradient:

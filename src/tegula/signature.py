@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, field
 from tegula.structs import StructType
 from tegula.types import (
     DType,
@@ -57,7 +57,8 @@ class Extents:
 
     Parameters:
         name: a string.
-        value: for results, a function of other letters by name that gives all lengths as a tuple; None by default.
+        value: for results, a function of other letters and of constant parameters by name that gives all lengths as a
+            tuple; None by default.
     Raises:
         nothing.
     """
@@ -345,18 +346,21 @@ class Misfit(Exception):
 @dataclass(slots=True)
 class Unified:
     """The extents of letters and the dtypes of classes in a call. `core`: the shape of each tile without the batch.
-    `batch`: None before the first tile with a batch."""
+    `batch`: None before the first tile with a batch. `constants`: the constant arguments by name."""
 
     letters: dict[str, int | Shape]
     dtypes: dict[str, ElementType]
     core: dict[str, Shape]
     batch: Shape | None = None
+    constants: dict[str, Any] = field(default_factory=dict)
 
     def extent(self, n: Entry) -> int | Shape:
         """The extent of a dimension of a result; -1 for a letter that no argument determines."""
         if isinstance(n, int):
             return n
-        return self.letters.get(n.name, -1) if n.value is None else _of_others(n.value, self.letters)
+        if n.value is None:
+            return self.letters.get(n.name, -1)
+        return _of_others(n.value, {**self.constants, **self.letters})
 
     def dtype(self, known: Dtypes | ElementType) -> ElementType | None:
         """The dtype of a result; None for a class that no argument determines."""
@@ -399,7 +403,8 @@ class Unifier:
         return self.known
 
     def constant(self, name: str, value: object) -> None:
-        """Set the extent of the same name as an integer constant to its value."""
+        """Note a constant argument; an integer is the extent of the same name too."""
+        self.known.constants[name] = value
         if isinstance(value, int) and not isinstance(value, bool):
             self.known.letters[name] = value
 

@@ -195,11 +195,11 @@ TILE = "t = tg.tile_zeros(4)\n"
             "tg.tile_sum(t)[0]",
         ),
         (
-            TILE + "x = a[tg.cast(t, int)]",
-            "must be integers or slices, got tile[int32, 4]",
-            "1-D integer index tile",
+            TILE + "x = a[t]",
+            "an index must be an integer index tile, got tile[float32, 4]",
+            "",
         ),
-        (TILE + "t[t > 0.0] = 1.0", "must be integers or slices, got tile[bool, 4]", "tg.where(mask, x, t)"),
+        (TILE + "x = t[t > 0.0]", "tile[float32, 4] cannot be indexed by a mask", "tg.where(mask, x, t)"),
         (
             TILE + "if t > 0.0:\n    a[0] = 1.0",
             "a condition must be a scalar",

@@ -231,6 +231,31 @@ def accumulations(a: tg.array2d[D], y: tg.array2d[D]):
     tg.atomic_sub(y, 0, 1, 0.125 * a[i, 0] * a[i, 1])
 
 
+@case((6, 5), out=(7, 6))
+def places(a: tg.array2d[D], y: tg.array2d[D]):
+    i = tg.tid()
+    rows = tg.tile_arange(4, dtype=int) * 2 - i
+    t = tg.tile_load_indexed(a, rows, shape=(4, 3), offset=(0, i), other=2.0)
+    tg.tile_store_indexed(y, tg.tile_arange(3, dtype=int) * 2 + i, t * t, axis=1)
+    tg.tile_atomic_add_indexed(y, rows % 3, t * t * t, offset=(4, 1 + i))
+    u = tg.tile_load(a, shape=(2, 6), offset=(i, 1), mask=tg.tile_arange(6) > 2.0, other=a[0, 0])
+    tg.tile_store(
+        y, u * u, offset=(i * 5, 0), mask=tg.tile_reshape(tg.tile_arange(2, dtype=int), (2, 1)) == i
+    )
+
+
+@case((6, 4), (6, 4), out=(6, 4))
+def by_indices(a: tg.array2d[D], b: tg.array2d[D], y: tg.array2d[D]):
+    t, s = tg.tile_load(a, shape=(6, 4)), tg.tile_load(b, shape=(6, 4))
+    k = tg.tile_arange(4, dtype=int) * 2 % 5
+    t[k] = s[k] * t[0:4]
+    t[:, k % 3] += s[:, k] * s[:, 0, None]
+    t[s > 0.0] = t * s
+    t[k, k % 4] = s[k % 2, k % 4] * a[k, k % 3]
+    y[k, 1:4] = t[k % 2, 0:3]
+    y[k * 0, 0:2] += s[k, 2:4] * t[k, 0:2]
+
+
 @case((6, 6), (6,), out=(6, 6))
 def parts(a: tg.array2d[D], d: tg.array[D], y: tg.array2d[D]):
     t, e = tg.tile_load(a, shape=(6, 6)), tg.tile_load(d, shape=6)

@@ -135,6 +135,7 @@ LINEAR = frozenset({
     *("select", "vec.make", "vec.splat", "vec.extract", "vec.insert", "vec.part"),
     *("lane.shuffle", "lane.xor", "lane.collect"),
     *("array.load", "array.store", "array.atomic", "array.view", "array.shape"),
+    *("array.gather", "array.scatter", "array.scatter_atomic"),
     *("buf.new", "buf.read", "buf.write", "buf.view", "buf.reshape", "buf.get", "buf.set", "buf.update"),
     *("tile.full", "tile.empty", "tile.arange", "tile.load", "tile.store", "tile.atomic", "tile.map"),
     *("tile.fill_absent", "tile.mark_partial", "tile.broadcast", "tile.reshape", "tile.permute", "tile.slice"),
@@ -316,7 +317,7 @@ RULES: dict[str, Callable[[Tangents, Op, Mask], Any]] = {
         "lane.reduce": _segment,
         "roles": _roles,
     },
-    **dict.fromkeys(("array.atomic", "tile.atomic", "buf.update"), _atomic),
+    **dict.fromkeys(("array.atomic", "array.scatter_atomic", "tile.atomic", "buf.update"), _atomic),
 }
 """Ops that take more than a table entry."""
 

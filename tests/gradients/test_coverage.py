@@ -46,6 +46,7 @@ ELSEWHERE = {
     ("fast.exp2", 0): "test_library.py::test_fast_functions",
     ("cast", 0): "test_casts_round_values_not_gradients",
     ("tile.load", 1): "test_refusals.py: fill=",
+    ("array.gather", 1): "test_refusals.py: other=",
 }
 """Ops that other tests check."""
 REFUSED = {

@@ -28,7 +28,8 @@ ROWS: dict[str, str] = {
     "atomic_exch": "What an atomic or",
     "tile_atomic_min": "What an atomic or",
     "stack": "Stacks",
-    "fill": "`fill=` of `tile_load`",
+    "fill": "`fill=` of `tile_load` and `other=`",
+    "other": "`fill=` of `tile_load` and `other=`",
     "reduce": "`tile_reduce`",
     "overwritten": "Elements of an array that the kernel reads",
     "writers": "An element of a tile that several threads",
@@ -128,6 +129,13 @@ def stacked(a: tg.array[D], y: tg.array[D]):
 def filled(a: tg.array[D], y: tg.array[D]):
     t = tg.tile_load(a, shape=16, fill=a[0])
     tg.tile_store(y, t[8:16])
+
+
+@refused(
+    "other", "tile_load_indexed", "tg.tile_load_indexed(a, tg.tile_arange(N, dtype=int), shape=N, other=a[0])"
+)
+def replaced(a: tg.array[D], y: tg.array[D]):
+    tg.tile_store(y, tg.tile_load_indexed(a, tg.tile_arange(N, dtype=int), shape=N, other=a[0]))
 
 
 @tg.func

@@ -363,7 +363,14 @@ def slot(s: State, value: str, dtype: DType) -> str:
 
 
 def _assert(s: State, op: Assert) -> None:
-    report_unless(s, s.scalar(op.condition), s.site("assert", op.loc, message=op.message), [])
+    layout = [v.type for v in op.values]
+    data = {"parts": op.parts, "types": layout} if op.parts else {}
+    site = s.site("assert", op.loc, message=op.message, **data)
+
+    def shown() -> list[str]:
+        return [slot(s, p, scalar_of(v.type)) for v in op.values for p in s.components(v)]  # type: ignore[arg-type]
+
+    report_unless(s, s.scalar(op.condition), site, shown())
 
 
 def _breakpoint(s: State, op: Breakpoint) -> None:

@@ -10,8 +10,9 @@ from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt
 from tegula.codegen.text import register_type, vector_of
 from tegula.errors import InternalError
-from tegula.ir import Op, Region, TileAccess, Value
+from tegula.ir import Op, Region, ScatteredAccess, TileAccess, Value
 from tegula.ops import scalar as S
+from tegula.ops.array_gather import ArrayGather
 from tegula.ops.base import Elementwise
 from tegula.ops.control import If, Yield
 from tegula.ops.convert import Bitcast, Cast
@@ -29,7 +30,7 @@ from tegula.ops.tile import (
     TileStore,
 )
 from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecPart, VecSplat
-from tegula.types import DType, TileType, bool_, components, element_bytes, scalar_of
+from tegula.types import DType, TileType, bool_, components, element_bytes, int64, scalar_of
 
 STRAIGHT = (
     Elementwise,
@@ -103,6 +104,8 @@ def element(s: State, value: Value, index: list[str], width: int, masked: bool) 
         return _map(s, op, index, width, masked)
     if isinstance(op, TileLoad):
         return _load(s, op, index, width, masked)
+    if isinstance(op, ArrayGather):
+        return _gathered(s, op, index, width, masked)
     if isinstance(op, TileFull):
         return splat(s, op.value, width)
     if isinstance(op, TileEmpty):
@@ -243,7 +246,6 @@ def _arange(s: State, op: Op, index: list[str], width: int) -> str:
     start, step = op.operands
     dtype = scalar_of(start.type)  # type: ignore[arg-type]
     from tegula.codegen.convert import convert
-    from tegula.types import int64
 
     position = convert(s.code, s.memory.iota(index[-1], width), int64, dtype, width)
     first, by = splat(s, start, width)[0], splat(s, step, width)[0]
@@ -382,11 +384,11 @@ def _masked(s: State, op: TileLoad, array: ArrayAt, where: list[str], pointer: s
     lanes = []
     for k in range(width):
         here = ok if width == 1 else s.code.emit(f"extractelement {vector_of('i1', width)} {ok}, i32 {k}")
-        lanes.append(_one_or_fill(s, op, array, _along(s, array, pointer, k), here))
+        lanes.append(_one_or_fill(s, op.fill, array, _along(s, array, pointer, k), here))
     return lanes[0] if width == 1 else s.memory.packed(lanes, scalar, width)
 
 
-def _one_or_fill(s: State, op: TileLoad, array: ArrayAt, pointer: str, ok: str) -> Components:
+def _one_or_fill(s: State, fill: Value, array: ArrayAt, pointer: str, ok: str) -> Components:
     """One element or the fill value, without a branch: where the element is outside, a spare element is read
     instead."""
     from tegula.codegen.arrays import spare
@@ -394,8 +396,38 @@ def _one_or_fill(s: State, op: TileLoad, array: ArrayAt, pointer: str, ok: str) 
     safe = s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {spare(s, array.dtype)}")
     t = register_type(scalar_of(array.dtype), 1)
     got = s.memory.load_element(safe, array.dtype)
-    fill = s.components(op.fill)
-    return tuple(s.code.emit(f"select i1 {ok}, {t} {a}, {t} {b}") for a, b in zip(got, fill, strict=True))
+    pairs = zip(got, s.components(fill), strict=True)
+    return tuple(s.code.emit(f"select i1 {ok}, {t} {a}, {t} {b}") for a, b in pairs)
+
+
+def placed(
+    s: State, op: ScatteredAccess, index: list[str], width: int, masked: bool
+) -> list[tuple[str, str]]:
+    """For `width` elements of a tile with coordinates of their own, the address and whether there is one, as i1."""
+    array = s.arrays[op.array]
+    (where,), *at = (element(s, v, index, width, masked) for v in (op.where, *op.at))
+    made: list[tuple[str, str]] = []
+    for k in range(width):
+        ok, *own = (
+            x if width == 1 else s.memory.lane(x, dtype, width, k)
+            for x, dtype in ((where, bool_), *((x, int64) for (x,) in at))
+        )
+        made.append((array_pointer(s, array, own), selected(s, ok, array, own)))
+    return made
+
+
+def selected(s: State, ok: str, array: ArrayAt, at: list[str]) -> str:
+    """Whether an element is selected and its coordinates lie inside of the array, as i1."""
+    for i, n in zip(at, array.shape, strict=True):
+        ok = s.code.emit(f"and i1 {ok}, {s.code.emit(f'icmp ult i64 {i}, {n}')}")
+    return ok
+
+
+def _gathered(s: State, op: ArrayGather, index: list[str], width: int, masked: bool) -> Components:
+    array = s.arrays[op.array]
+    places = placed(s, op, index, width, masked)
+    lanes = [_one_or_fill(s, op.fill, array, pointer, ok) for pointer, ok in places]
+    return lanes[0] if width == 1 else s.memory.packed(lanes, scalar_of(array.dtype), width)
 
 
 __all__ = ["element", "inside", "is_straight", "run_region", "run_regions", "splat"]

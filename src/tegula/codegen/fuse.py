@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tegula.codegen.state import State
 from tegula.codegen.tile_matmul import loaded_operand, read_in_place
 from tegula.ir import Op, Region, Value, root
+from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import If
 from tegula.ops.linear import TileMatmul
@@ -32,7 +33,7 @@ from tegula.passes.overlap import array_root, writes
 from tegula.types import ArrayType
 
 FREE = (TileFull, TileArange, TileEmpty)
-POINTWISE = (TileMap, TileLoad, TileFillAbsent, TileMarkPartial, TileBroadcast)
+POINTWISE = (TileMap, TileLoad, ArrayGather, TileFillAbsent, TileMarkPartial, TileBroadcast)
 VIEWS = (TileSlice, TilePermute, TileReshape)
 """Ops whose result lies in the memory of their operand."""
 CONSUMERS = (
@@ -40,6 +41,9 @@ CONSUMERS = (
         TileMap,
         TileStore,
         TileAtomic,
+        ArrayGather,
+        ArrayScatter,
+        ArrayScatterAtomic,
         TileReduce,
         BufNew,
         BufWrite,

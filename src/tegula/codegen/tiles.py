@@ -13,6 +13,7 @@ from tegula.codegen.elements import (
     is_straight,
     near,
     offsets,
+    placed,
     run_region,
     splat,
     without_absent,
@@ -24,6 +25,7 @@ from tegula.codegen.sweep import guarded, sweep, width_for
 from tegula.codegen.text import constant, register_type, vector_of
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
+from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic
 from tegula.ops.control import Yield
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes, slots
 from tegula.ops.stack import StackNew, StackPop, StackPush
@@ -36,6 +38,7 @@ from tegula.ops.tile import (
     TileReshape,
     TileSlice,
     TileStore,
+    tile_type,
 )
 from tegula.types import (
     DType,
@@ -173,6 +176,58 @@ def tile_atomic(s: State, op: TileAtomic) -> None:
     sweep(s, t.shape, 1, body)
     if previous is not None:
         s.tiles[op.result] = previous
+
+
+def scatter(s: State, op: ArrayScatter) -> None:
+    """Lower `array.scatter`, element by element in row-major order."""
+    array, t = s.arrays[op.array], tile_type(op.tile.type, partial=True)
+    absent = t.partial and s.kernel.launch.partial
+
+    def emit(masked: bool) -> None:
+        def body(index: list[str], w: int) -> None:
+            ((pointer, ok),) = placed(s, op, index, 1, masked)
+            parts = element(s, op.tile, index, 1, masked)
+            _when(
+                s,
+                _if_present(s, ok, index, absent),
+                lambda: s.memory.store_element(pointer, parts, array.dtype),
+            )
+
+        sweep(s, t.shape, 1, body, rare=masked)
+
+    guarded(s, [op.tile, op.where, *op.at], [], emit)
+
+
+def scatter_atomic(s: State, op: ArrayScatterAtomic) -> None:
+    """Lower `array.scatter_atomic`, element by element; the previous elements are kept only if they are used."""
+    array, t = s.arrays[op.array], tile_type(op.tile.type, partial=True)
+    absent = t.partial and s.kernel.launch.partial
+    previous = s.room(op.result, "previous") if s.users.get(op.result) else None
+    zero = tuple(constant(scalar_of(t.dtype), 0) for _ in range(components(t.dtype)))
+
+    def body(index: list[str], w: int) -> None:
+        ((pointer, ok),) = placed(s, op, index, 1, True)
+        parts = element(s, op.tile, index, 1, True)
+        if previous is not None:
+            s.memory.store_view(previous, index, zero, 1)
+
+        def act() -> None:
+            old = atomic_element(s.code, op.op, pointer, array.dtype, parts)
+            if previous is not None:
+                s.memory.store_view(previous, index, old, 1)
+
+        _when(s, _if_present(s, ok, index, absent), act)
+
+    sweep(s, t.shape, 1, body)
+    if previous is not None:
+        s.tiles[op.result] = previous
+
+
+def _if_present(s: State, ok: str, index: list[str], absent: bool) -> str:
+    """`ok`, an i1, and, where lanes may be absent, whether the element's lane is present."""
+    if not absent:
+        return ok
+    return s.code.emit(f"and i1 {ok}, {s.code.emit(f'icmp slt i64 {index[-1]}, {s.present}')}")
 
 
 # Reductions ----------------------------------------------------------------------------------------------------------

@@ -11,8 +11,9 @@ import numpy as np
 from tegula.dataclass import dataclass
 from tegula.interp.holders import Held, held
 from tegula.interp.tiles import tile_of
-from tegula.ir import Op, Value
+from tegula.ir import Op, ScatteredAccess, Value
 from tegula.layout import Layout, blocked
+from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic
 from tegula.ops.buffer import BufNew, BufRead, BufWrite, buffer_type
 from tegula.ops.group import (
     AsyncCopy,
@@ -149,6 +150,21 @@ def access_store(m: GroupMachine, op: TileAtomic | TileStore) -> Iterator[Thread
     pairs = held(m.layouts[tile]).owned
     kind = "write" if isinstance(op, TileStore) else "atomic"
     yield ThreadAccess(kind, array, *_window(m, array, op.offset, pairs, tile_of(tile).partial))
+
+
+@accesses(ArrayGather, ArrayScatter, ArrayScatterAtomic)
+def access_places(m: GroupMachine, op: ScatteredAccess) -> Iterator[ThreadAccess]:
+    """The accesses at coordinates of elements that are selected, present and inside of the array."""
+    array, layout = m.group(op.array), held(m.layouts[op.where])
+    reads = isinstance(op, ArrayGather)
+    pairs = layout if reads else layout.owned
+    at = np.array([m.env[v][tuple(pairs.at)] for v in op.at])
+    keep = m.env[op.where][tuple(pairs.at)] & (at >= 0).all(axis=0)
+    keep &= (at < np.array(array.shape[: len(at)])[:, None]).all(axis=0)
+    if isinstance(op, ArrayScatter | ArrayScatterAtomic) and tile_of(op.tile).partial:
+        keep &= pairs.at[-1] < m.count
+    kind = "read" if reads else "write" if isinstance(op, ArrayScatter) else "atomic"
+    yield ThreadAccess(kind, array, pairs.threads[keep], at[:, keep])
 
 
 def copy_layout(op: AsyncCopy, threads: int) -> Layout:

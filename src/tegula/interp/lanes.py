@@ -189,4 +189,5 @@ def run_breakpoint(m: Machine, op: Breakpoint, mask: Mask) -> None:
 @handles(Assert)
 def run_assert(m: Machine, op: Assert, mask: Mask) -> None:
     for lane in np.flatnonzero(mask & ~m.env[op.condition])[:1]:
-        m.report.assertion(op, op.message or "", m.block, int(lane))
+        values = (np.asarray(m.env[v][lane]) for v in op.values)
+        m.report.assertion(op, Assert.text(op.attrs, *values), m.block, int(lane))

@@ -9,7 +9,8 @@ import numpy as np
 
 from tegula.interp.machine import Machine, Mask, handles
 from tegula.interp.memory import UPDATES, inside_tile, update
-from tegula.ir import Op, Region, TileAccess, Value
+from tegula.ir import Op, Region, ScatteredAccess, TileAccess, Value
+from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic
 from tegula.ops.linear import TileMatmulWait
 from tegula.ops.tile import (
     TileAtomic,
@@ -120,6 +121,43 @@ def run_store(m: Machine, op: TileStore, mask: Mask) -> None:
 def run_tile_atomic(m: Machine, op: TileAtomic, mask: Mask) -> Any:
     array, tile = m.group(op.array), m.env[op.tile]
     inside, at = window(m, op, tile_of(op.tile), op.array, op.offset)
+    out = np.zeros_like(tile)
+    out[inside] = update(array, at, [tile[inside]], UPDATES[op.op])
+    return out
+
+
+def places(
+    m: Machine, op: ScatteredAccess, array: np.ndarray, t: TileType
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """The elements of a tile that are selected, present and inside of the array (a bool each), and their array
+    indices."""
+    inside = m.env[op.where] & elements_present(m, t)
+    at = [m.env[v] for v in op.at]
+    for i, n in zip(at, array.shape, strict=False):
+        inside &= (i >= 0) & (i < n)
+    return inside, tuple(i[inside] for i in at)
+
+
+@handles(ArrayGather)
+def run_gather_array(m: Machine, op: ArrayGather, mask: Mask) -> Any:
+    array, fill, t = m.group(op.array), m.group(op.fill), tile_of(op.results[0])
+    inside, at = places(m, op, array, t)
+    out = np.broadcast_to(fill, (*t.shape, *fill.shape)).copy()
+    out[inside] = array[at]
+    return out
+
+
+@handles(ArrayScatter)
+def run_scatter_array(m: Machine, op: ArrayScatter, mask: Mask) -> None:
+    array, tile = m.group(op.array), m.env[op.tile]
+    inside, at = places(m, op, array, tile_of(op.tile))
+    array[at] = tile[inside]
+
+
+@handles(ArrayScatterAtomic)
+def run_scatter_atomic(m: Machine, op: ArrayScatterAtomic, mask: Mask) -> Any:
+    array, tile = m.group(op.array), m.env[op.tile]
+    inside, at = places(m, op, array, tile_of(op.tile))
     out = np.zeros_like(tile)
     out[inside] = update(array, at, [tile[inside]], UPDATES[op.op])
     return out

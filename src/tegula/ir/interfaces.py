@@ -281,6 +281,24 @@ class TileAccess(Op):
         return {"bounds_check": self.bounds_check, "aligned": self.aligned}
 
 
+class ScatteredAccess(Op):
+    """An op that accesses elements of an array at coordinates of their own. `where`: a tile of bool that selects
+    elements; `at`: a tile of int64 coordinates for each dimension of the array. Elements outside of the array are
+    dropped. All tiles of the op have one shape."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        array = operand()
+        where = operand()
+        at = variadic()
+
+    @property
+    def moved(self) -> Value:
+        """The tile that is written, or the value of elements that are not read."""
+        return self.operands[1]
+
+
 class AtomicUpdate(Op):
     """An op that updates elements of an array or a buffer, each atomically. `op`: the operation that combines an
     element with the op's operand."""

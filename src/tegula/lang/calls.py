@@ -15,7 +15,7 @@ from tegula.dataclass import dataclass
 from tegula.ir import LaunchClass, Region, TypeRule, Value
 from tegula.lang import explain
 from tegula.lang.annotations import ANY, TileAnnotation, resolve
-from tegula.lang.capture import Builtin, Opaque, capture
+from tegula.lang.capture import USED_IN, Builtin, Opaque, capture
 from tegula.lang.captures import Captures
 from tegula.lang.constants import apply_constants, bound_names, is_fixed, require_constant, takes_constant
 from tegula.lang.cooperative import CooperativeDef, Inplace
@@ -24,6 +24,7 @@ from tegula.lang.definition import FuncDef, PublicFunction, signature_text
 from tegula.lang.derivatives import TracedCall, call_with_derivative, derivative
 from tegula.lang.flow import Flow
 from tegula.lang.in_out import announce, hand_back
+from tegula.lang.methods import KnownOfTile, TileMethod, call_method
 from tegula.lang.overloads import (
     CALLEE,
     NO_DEFAULT,
@@ -62,6 +63,7 @@ from tegula.types import (
     BufType,
     DType,
     MatType,
+    TileType,
     VecType,
     bfloat16,
     bool_,
@@ -76,16 +78,6 @@ from tegula.types import (
 )
 
 FUNCTIONS = (FuncDef, PublicFunction, LocalFunction, Builtin)
-USED_IN = {
-    "range": "for i in range(...)",
-    "pipelined": "for k in tg.pipelined(...)",
-    "unrolled": "for k in tg.unrolled(...)",
-    "persistent_tiles": "for i, j in tg.persistent_tiles(...)",
-    "ws": "with tg.ws(...):",
-    "role": "with tg.role(...):",
-    "elect": "if tg.elect():",
-}
-"""Functions that may only be called at the head of a loop, a role or an `if`, with the statement to write."""
 RENAMED = {"round": "rint"}
 """Python builtins that are functions of the language under another name."""
 
@@ -176,6 +168,8 @@ class Calls(TracerState):
             callee = self.library.get(callee.name)
         if isinstance(callee, PublicFunction):
             return self.public_call(callee.name, args, kwargs, node)
+        if isinstance(callee, TileMethod):
+            return call_method(self, callee, args, kwargs, node)
         if isinstance(callee, CooperativeDef):
             return call_cooperative(self, callee, args, kwargs, node)
         if isinstance(callee, Inplace):
@@ -283,6 +277,8 @@ class Calls(TracerState):
 
     def _python_value(self, node: ast.Name) -> Any:
         x = self._local(node.id)
+        if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
+            return KnownOfTile(x.type.shape, x.type.dtype)
         if x is not NO_DEFAULT:
             return self._known(node)
         try:

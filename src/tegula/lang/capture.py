@@ -43,6 +43,8 @@ BUILTINS = (
     "len",
     "round",
     "range",
+    "enumerate",
+    "zip",
     "print",
     "pow",
     "type",
@@ -54,6 +56,20 @@ SPECIAL = (
     *("persistent_tiles", "ws", "role", "elect"),
 )
 """Functions of the language that the tracer itself implements."""
+
+
+USED_IN = {
+    "range": "for i in range(...)",
+    "enumerate": "for k, x in enumerate(...)",
+    "zip": "for x, y in zip(...)",
+    "pipelined": "for k in tg.pipelined(...)",
+    "unrolled": "for k in tg.unrolled(...)",
+    "persistent_tiles": "for i, j in tg.persistent_tiles(...)",
+    "ws": "with tg.ws(...):",
+    "role": "with tg.role(...):",
+    "elect": "if tg.elect():",
+}
+"""Functions that may only be called at the head of a loop, a role or an `if`, with the statement to write."""
 
 
 @dataclass(frozen=True, slots=True)

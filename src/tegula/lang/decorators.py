@@ -350,23 +350,24 @@ def static(x: T) -> T:
     return x
 
 
-def pipelined(stop: int, stages: int = 3, specialize: bool = True) -> range:
+def pipelined(*bounds: int, stages: int = 3, specialize: bool = True) -> range:
     """The range of a loop in which GPUs may fetch tiles ahead, for tiles that are loaded for matmuls.
 
     Parameters:
-        stop: the number of iterations.
+        *bounds: as of range: (stop), (start, stop) or (start, stop, step), integers; the step is a constant.
         stages: the number of tiles that may be in flight, from 1 to 8; 3 by default.
         specialize: whether a role of its own may fetch them, if the GPU has matmuls of warp groups
             (docs/schedules.md); True by default.
     Returns:
-        range(stop); it changes no result, and the CPU ignores the hint.
+        range(*bounds); it changes no result, and the CPU ignores the hint.
     Raises:
         wrong-arguments: `stages` is no constant from 1 to 8, or `specialize` no constant bool.
-        TypeError: outside of kernels: `stop` is no integer.
+        not-constant: the step is known at run time only.
+        TypeError: outside of kernels: a bound is no integer.
     Gradient:
-        of the body, as of a loop over range(stop).
+        of the body, as of a loop over range(*bounds).
     """
-    return range(stop)
+    return range(*bounds)
 
 
 def unrolled(*bounds: int) -> range:

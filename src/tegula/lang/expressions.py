@@ -13,6 +13,8 @@ from tegula.lang import explain
 from tegula.lang.capture import Builtin, Namespace, Opaque, attribute, capture
 from tegula.lang.definition import FuncDef, PublicFunction
 from tegula.lang.in_out import unsure
+from tegula.lang.methods import method
+from tegula.lang.printing import FormattedText
 from tegula.lang.state import Conflict, Failed, Frame, LocalFunction, Partly, Reported, Unbound, describe_type
 from tegula.lang.struct_places import StructElement, StructPlaces
 from tegula.ops import scalar as S
@@ -36,12 +38,11 @@ FOLDED = ("add", "sub", "mul", "floordiv", "mod", "div")
 UNSUPPORTED = {
     ast.Lambda: "lambda", ast.ListComp: "a list comprehension", ast.SetComp: "a set comprehension",
     ast.DictComp: "a dict comprehension", ast.GeneratorExp: "a generator expression", ast.Dict: "a dict",
-    ast.Set: "a set", ast.JoinedStr: "an f-string", ast.NamedExpr: "':='", ast.Await: "await",
+    ast.Set: "a set", ast.NamedExpr: "':='", ast.Await: "await",
     ast.Yield: "yield", ast.YieldFrom: "yield", ast.Starred: "'*' unpacking",
 }  # fmt: skip
 HINTS = {
     ast.Lambda: "define a function with 'def'",
-    ast.JoinedStr: "pass the parts to print as separate arguments",
     ast.ListComp: "write a loop, or use tile functions",
     ast.NamedExpr: "assign it in a line of its own",
 }
@@ -66,6 +67,21 @@ class Expressions(StructPlaces):
             raise E.UnsupportedPython(self.location(node), help=HINTS.get(type(node), ""), what=what)
         with self.ruled(node):
             return method(node)
+
+    def _JoinedStr(self, node: ast.JoinedStr) -> Any:
+        """An f-string: a string if all its parts are constants, else a text that print and assert take."""
+        parts: list[tuple[Any, str]] = []
+        for part in node.values:
+            if isinstance(part, ast.Constant):
+                parts.append((part.value, ""))
+                continue
+            assert isinstance(part, ast.FormattedValue)
+            form = "" if part.format_spec is None else self.expr(part.format_spec)
+            if not isinstance(form, str):
+                raise E.NotConstant(self.location(part), what="the format of a value in an f-string")
+            parts.append((self.expr(part.value), form))
+        self.mark(node)
+        return FormattedText.of(parts)
 
     # Names -----------------------------------------------------------------------------------------------------------
 
@@ -140,7 +156,8 @@ class Expressions(StructPlaces):
             owner = self.builder.value(owner)
         if not isinstance(owner, Value):
             raise E.UnknownAttribute(self.location(node), owner=describe_type(owner), name=node.attr)
-        return self.builder.attribute(owner, node.attr)
+        found = method(owner, node.attr)
+        return self.builder.attribute(owner, node.attr) if found is None else found
 
     # Collections -----------------------------------------------------------------------------------------------------
 
@@ -168,7 +185,8 @@ class Expressions(StructPlaces):
             whole = len(found) == 1 and isinstance(found[0], tuple) and not isinstance(found[0], Fields)
             return found[0] if whole else found
         before, after = parts[: dots[0]], parts[dots[0] + 1 :]
-        missing = [slice(None)] * max(0, rank - len(before) - len(after))
+        added = sum(isinstance(part, ast.Constant) and part.value is None for part in parts)
+        missing = [slice(None)] * max(0, rank + added - len(before) - len(after))
         return (*map(self._index_part, before), *missing, *map(self._index_part, after))
 
     def _index_part(self, node: ast.expr) -> Any:
@@ -307,9 +325,7 @@ class Expressions(StructPlaces):
     def _compare_one(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> Any:
         self.mark(node)
         if isinstance(op, ast.In | ast.NotIn):
-            raise E.UnsupportedPython(
-                self.location(node), what="'in'", help="compare with == and join with or"
-            )
+            return self._among(node, left, right, isinstance(op, ast.In))
         numbers = (Value, np.generic, np.ndarray, *LITERALS)
         if isinstance(op, ast.Is | ast.IsNot):
             same = left is right or (not isinstance(left, Value) and left == right)
@@ -318,6 +334,22 @@ class Expressions(StructPlaces):
             with self.written(*self._compared(node, op, left, right)):
                 return self.builder.compare(COMPARE[type(op)], self.typed(left), self.typed(right))
         return self._compare_static(node, op, left, right)
+
+    def _among(self, node: ast.Compare, left: Any, right: Any, inside: bool) -> Any:
+        """Whether a value equals one of the items of a tuple, or none of them."""
+        items = self.items(right)
+        if not isinstance(items, tuple) or isinstance(items, Fields):
+            help = "write a tuple, as in x in (1, 2), or compare with =="
+            raise E.UnsupportedPython(self.location(node), what=f"'in' {describe_type(right)}", help=help)
+        found: Any = False
+        numbers = (Value, np.generic, np.ndarray, *LITERALS)
+        for item in items:
+            if isinstance(left, numbers) and isinstance(item, numbers):
+                same = self.builder.compare("eq", self.typed(left), self.typed(item))
+            else:
+                same = self._compare_static(node, ast.Eq(), left, item)
+            found = self.builder.binary("or", found, same) if isinstance(found, Value) else found or same
+        return found if inside else self.builder.logical_not(found)
 
     def _compared(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> explain.Written:
         k = node.ops.index(op)

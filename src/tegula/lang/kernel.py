@@ -14,7 +14,6 @@ from tegula.lang.captures import Captured, Captures
 from tegula.lang.constants import bound_names, explain_absent
 from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.in_out import announce
-from tegula.lang.indexed import program
 from tegula.lang.matmuls import wait_for_matmuls
 from tegula.lang.overloads import counted
 from tegula.lang.references import keep_references
@@ -54,7 +53,6 @@ class Tracer(Statements):
         self.traced = {}
         self.ends = {}
         builder.library = self.call_library
-        builder.programs = lambda name, args: self.inlined(program(name), args, None)
 
 
 def trace(

@@ -12,6 +12,7 @@ from tegula import errors as E
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Region, Value, root
 from tegula.ir.rewrite import is_made_in
+from tegula.lang.bounds import COUNTED, JOINING, Bounds, counted, joined_items
 from tegula.lang.branches import Branches
 from tegula.lang.capture import Builtin, check_unrolled
 from tegula.lang.expressions import speculable
@@ -103,21 +104,6 @@ class Body:
 
 
 DEFAULT_STAGES, MOST_STAGES = 3, 8
-COUNTED = tuple(map(Builtin, ("range", "pipelined", "unrolled", "persistent_tiles")))
-
-
-@dataclass(slots=True)
-class Bounds:
-    """The bounds of a counted loop. `item`: the function from the counter to the binding of the loop's target.
-    `options`: further attributes of its schedule."""
-
-    start: Value
-    stop: Value
-    step: Value
-    numbers: range | None
-    stages: int = 1
-    item: Callable[[Value], Binding] = lambda index: index
-    options: dict[str, bool] = field(default_factory=dict)
 
 
 class Loops(Branches):
@@ -134,7 +120,11 @@ class Loops(Branches):
         if isinstance(call, ast.Call) and function in COUNTED:
             self._for_range(node, call, function.name)
             return
-        items = self.items(self.expr(node.iter))
+        joined = joined_items(self, call) if function in JOINING and isinstance(call, ast.Call) else None
+        if isinstance(joined, Bounds):
+            self._counted(node, joined)
+            return
+        items = self.items(self.expr(node.iter)) if joined is None else joined
         if isinstance(items, StructValue) and items.struct.advance:
             self._through(node, items)
             return
@@ -163,16 +153,23 @@ class Loops(Branches):
         for name in hidden:
             self.frame.names.pop(name, None)
 
-    def _for_range(self, node: ast.For, call: ast.Call, kind: str) -> None:
+    def bounds_of(self, call: ast.Call, kind: str) -> Bounds:
+        """The bounds of a counted loop, given the call at its head and the name of the function."""
         if kind == "persistent_tiles":
-            bounds = self.tile_bounds(call)
-        else:
-            bounds = self._pipelined_bounds(call) if kind == "pipelined" else self._bounds(call)
+            return self.tile_bounds(call)
+        return self._pipelined_bounds(call) if kind == "pipelined" else self._bounds(call)
+
+    def _for_range(self, node: ast.For, call: ast.Call, kind: str) -> None:
+        bounds = self.bounds_of(call, kind)
         if kind == "unrolled":
             if bounds.numbers is None:
                 raise E.NotConstant(self.location(call), what="the trip count of an unrolled loop")
             check_unrolled(len(bounds.numbers), self.location(call))
             bounds.options = {"unroll": True}
+        self._counted(node, bounds)
+
+    def _counted(self, node: ast.For, bounds: Bounds) -> None:
+        """Trace a loop over a range: as a loop op, or written out if the index must be a constant."""
         numbers = bounds.numbers
         if numbers is not None and not numbers:
             return
@@ -182,7 +179,7 @@ class Loops(Branches):
         if numbers is None or len(numbers) > UNROLLED or not any(isinstance(e, E.NotConstant) for e in new):
             return
         self.restore(before)
-        self._unrolled(node, tuple(numbers))
+        self._unrolled(node, tuple(bounds.item(n) for n in numbers))
         if any(isinstance(e, E.NotConstant) for e in self.errors[before.errors :]):
             self.errors[before.errors :] = new
 
@@ -190,7 +187,8 @@ class Loops(Branches):
         try:
             args = [self.expr(a) for a in call.args]
             if call.keywords or not 1 <= len(args) <= 3:
-                raise E.WrongArguments(self.location(call), what="range takes 1 to 3 integers")
+                name = ast.unparse(call.func)
+                raise E.WrongArguments(self.location(call), what=f"{name} takes 1 to 3 integers")
             self.mark(call)
             with self.ruled(call):
                 return self._integer_bounds(args, call)
@@ -202,7 +200,7 @@ class Loops(Branches):
         return Bounds(zero, one, one, None)
 
     def _pipelined_bounds(self, call: ast.Call) -> Bounds:
-        """The bounds of pipelined(n): those of range(n), with the number of stages."""
+        """The bounds of pipelined(...): those of range(...), with the number of stages."""
         plain = ast.copy_location(ast.Call(call.func, call.args, []), call)
         bounds = self._bounds(plain)
         bounds.stages, bounds.options = DEFAULT_STAGES, {}
@@ -214,14 +212,12 @@ class Loops(Branches):
             number = isinstance(value, int) and not isinstance(value, bool)
             if keyword.arg != "stages" or not number or not 1 <= value <= MOST_STAGES:
                 what = (
-                    f"pipelined takes a number of iterations, stages=, a constant from 1 to {MOST_STAGES}, and"
+                    f"pipelined takes 1 to 3 integers, stages=, a constant from 1 to {MOST_STAGES}, and"
                     " specialize=, True or False"
                 )
                 raise E.WrongArguments(self.location(call), what=what)
             bounds.stages, bounds.options["asked"] = value, True
-        if len(call.args) != 1:
-            raise E.WrongArguments(self.location(call), what="pipelined takes one number of iterations")
-        return bounds
+        return counted(self, bounds, call) if len(call.args) > 1 else bounds
 
     def _integer_bounds(self, args: list[Any], call: ast.Call) -> Bounds:
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]

@@ -3,21 +3,66 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from tegula import errors as E
-from tegula.ir import Value
+from tegula.dataclass import dataclass
+from tegula.ir import TypeRule, Value
 from tegula.lang.state import describe_type
+from tegula.ops.build_print import KINDS
 from tegula.ops.builder import LITERALS
-from tegula.ops.debug import Print, PrintTile
+from tegula.ops.debug import Assert, Print, PrintTile
 from tegula.ops.structs import Fields
-from tegula.types import BufType, TileType
+from tegula.types import BufType, DType, TileType
 
 if TYPE_CHECKING:
     from tegula.lang.calls import Calls
+
+Part: TypeAlias = "str | tuple[str] | None"
+"""A part of a text: the text itself, or a format of C or None for the next operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormattedText:
+    """The text of an f-string with values: for each part a value and the format of the value."""
+
+    parts: tuple[tuple[Any, str], ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[Any, str]]) -> FormattedText | str:
+        """The text, or the string if all parts are constants."""
+        if any(isinstance(x, Value | FormattedText | Fields | tuple) for x, _ in parts):
+            return cls(tuple(parts))
+        return "".join(x if isinstance(x, str) and not form else format(x, form) for x, form in parts)
+
+
+FORM = re.compile(r"(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<letter>[diuoxXceEfFgG]?)")
+
+
+def _format(x: Value, form: str) -> tuple[str]:
+    """The format of C that a format of Python stands for."""
+    found, t = FORM.fullmatch(form.removeprefix(">")), x.type
+    letter = "" if found is None else found["letter"] or ("g" if "." in form else "d")
+    if found is None or not isinstance(t, DType) or t.kind not in KINDS.get(letter, ("",))[0]:
+        help = "formats are a width, a precision and one of d, x, X, o, c for integers, e, f, g for floats"
+        raise TypeRule(f"a {t} cannot be printed in the format '{form}'", help)
+    return (f"%{found['flags']}{letter}",)
+
+
+def build_assert(tracer: Calls, test: Value, message: str | FormattedText) -> None:
+    """Build an assert, whose message may contain values of the thread."""
+    if isinstance(message, str):
+        tracer.builder.emit(Assert, [test], {"message": message})
+        return
+    parts: list[Part] = []
+    operands: list[Value] = []
+    _add(tracer, message, parts, operands)
+    shown = "".join(part if isinstance(part, str) else "..." for part in parts)
+    tracer.builder.emit(Assert, [test, *operands], {"message": shown, "parts": tuple(parts)})
 
 
 def build_print(tracer: Calls, args: Sequence[Any], kwargs: Mapping[str, Any], node: ast.AST | None) -> None:
@@ -32,7 +77,7 @@ def build_print(tracer: Calls, args: Sequence[Any], kwargs: Mapping[str, Any], n
                 tracer.location(node), what=f"{key} of print", help=f"write a string: {key}=', '"
             )
         texts[key] = texts[key] if x is None else x
-    parts: list[str | None] = []
+    parts: list[Part] = []
     operands: list[Value] = []
     for k, x in enumerate(args):
         parts += [texts["sep"]] if k else []
@@ -51,8 +96,16 @@ def build_print(tracer: Calls, args: Sequence[Any], kwargs: Mapping[str, Any], n
     tracer.builder.emit(PrintTile, operands, {**attrs, "elements": elements})
 
 
-def _add(tracer: Calls, x: Any, parts: list[str | None], operands: list[Value]) -> None:
-    """Add what one argument prints: literal text, or None and an operand."""
+def _add(tracer: Calls, x: Any, parts: list[Part], operands: list[Value]) -> None:
+    """Add what one argument prints: literal text, or None or a format and an operand."""
+    if isinstance(x, FormattedText):
+        for part, form in x.parts:
+            if form and isinstance(part, Value):
+                operands.append(part)
+                parts.append(_format(part, form))
+            else:
+                _add(tracer, format(part, form) if form else part, parts, operands)
+        return
     if isinstance(x, Fields):
         for k, (key, part) in enumerate(zip(x.struct.fields, x, strict=True)):
             parts.append(f"{', ' if k else f'{x.struct}('}{key}=")

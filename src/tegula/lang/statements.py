@@ -14,10 +14,10 @@ from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation
 from tegula.lang.capture import Builtin
 from tegula.lang.expressions import BINARY, dimensions
 from tegula.lang.flow import bindings
+from tegula.lang.printing import FormattedText, build_assert
 from tegula.lang.roles import RoleTracer
 from tegula.lang.state import BREAK, CONTINUE, FAILED, RESULT, RETURN, LocalFunction, Reported, describe_type
 from tegula.ops.builder import LITERALS
-from tegula.ops.debug import Assert
 from tegula.ops.indexing import is_atomic, neutral
 from tegula.ops.structs import Columns, Fields, StructValue, rebuilt
 from tegula.types import ArrayType, BufType, MatType, TileType, VecType, is_element
@@ -73,12 +73,12 @@ class Statements(RoleTracer):
 
     def _Assert(self, node: ast.Assert) -> None:
         message = "" if node.msg is None else self.expr(node.msg)
-        if not isinstance(message, str):
+        if not isinstance(message, str | FormattedText):
             raise E.NotConstant(self.location(node.msg), what="the message of an assert")
         condition = self.condition(node.test)
         self.mark(node)
         test = self.builder.value(condition) if isinstance(condition, bool) else condition
-        self.builder.emit(Assert, [test], {"message": message or ast.unparse(node.test)})
+        build_assert(self, test, message or ast.unparse(node.test))
 
     def _FunctionDef(self, node: ast.FunctionDef) -> None:
         for decorator in node.decorator_list:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from tegula.ir import TypeRule, Value
+import numpy as np
+
+from tegula.ir import Region, TypeRule, Value
 from tegula.ops import scalar as S
 from tegula.ops.base import public, require, require_range
+from tegula.ops.buffer import BufNew, BufRead, BufView
+from tegula.ops.build_places import reshaped
 from tegula.ops.builder import (
     OpBuilder,
     Operand,
     operand_text,
 )
+from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul, TileMatmulWait, scaled
+from tegula.ops.tile import TileSlice, tile_type
 from tegula.types import (
     BufType,
     ElementType,
     TileType,
     VecType,
+    int32,
     scalar_of,
 )
 
@@ -42,7 +49,9 @@ def tile_matmul(
     effect, even if it contains a NaN, and is not read if the factor is a constant.
 
     Parameters:
-        a, b: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ.
+        a, b: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ. Without
+            `out` a tile of one dimension is a row on the left and a column on the right, and dimensions in front
+            of the last two are batches, which broadcast.
         out: a tile (M, N) bound to a name, of floats or integers as `a` is; a new one by default.
         alpha, beta: factors of the dtype of the result; 1 by default. Without `out`, beta does not count.
         precision: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, which tensor cores
@@ -50,11 +59,11 @@ def tile_matmul(
         wait: False leaves the matmul in flight: until tg.tile_matmul_wait only further matmuls may add to
             `out`, and `a` and `b` must not change. True by default.
     Returns:
-        nothing with `out`; else a tile (M, N) of the dtype of `a`.
+        nothing with `out`; else a tile (..., M, N) of the dtype of `a`, without the dimension of a row or column.
     Raises:
-        shape-mismatch: the columns of `a` are not the rows of `b`, or `out` is not (M, N).
-        type-mismatch: an operand is no tile of 2 dimensions, `out` has no name, floats are combined with integers, a
-            factor has another dtype, or a matmul in flight has no `out` or a factor.
+        shape-mismatch: the columns of `a` are not the rows of `b`, batches do not broadcast, or `out` is not (M, N).
+        type-mismatch: an operand is no tile, or with `out` none of 2 dimensions, `out` has no name, floats are
+            combined with integers, a factor has another dtype, or a matmul in flight has no `out` or a factor.
         out-of-range: `precision` is another word.
         matmul-in-flight: a tile is used or changed while a matmul in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
@@ -69,14 +78,13 @@ def tile_matmul(
     require_range(precision in ("default", "tf32"), what, "leave it out for the default")
     left, right = build.tile(a), build.tile(b)
     assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
-    _check_matmul(left.type, right.type)
+    _check_matmul(left.type, right.type, out is not None)
     rounding = {"precision": "tf32"} if precision == "tf32" else {}
     if out is None:
         require(
             wait, "a matmul in flight needs a tile to add to", "give it out, and wait with tile_matmul_wait"
         )
-        t = TileType(left.type.dtype, (left.type.shape[0], right.type.shape[1]))
-        return _scaled_matmul(build, (left, right), None, (alpha, 0), t, rounding)
+        return _product(build, left, right, alpha, rounding)
     target = build.buffer(out)
     assert isinstance(target.type, BufType)
     help = "scale an operand before, or the result after the wait"
@@ -85,6 +93,55 @@ def tile_matmul(
     t = TileType(target.type.dtype, target.type.shape)
     build.write(target, _scaled_matmul(build, (left, right), target, (alpha, beta), t, attrs))
     return None
+
+
+def _product(b: OpBuilder, left: Value, right: Value, alpha: Operand, attrs: dict[str, Any]) -> Value:
+    """alpha * left @ right as a new tile. A tile of one dimension is a row on the left and a column on the right;
+    dimensions in front of the last two are batches, which broadcast."""
+    shapes = [tile_type(v.type).shape for v in (left, right)]
+    left = reshaped(b, left, (1, *shapes[0]) if len(shapes[0]) == 1 else shapes[0])
+    right = reshaped(b, right, (*shapes[1], 1) if len(shapes[1]) == 1 else shapes[1])
+    (*_, rows, depth), (*_, columns) = tile_type(left.type).shape, tile_type(right.type).shape
+    try:
+        batches = np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])
+    except ValueError:
+        help = "make the dimensions in front of the last two equal, or 1 where they differ"
+        raise TypeRule(
+            "", help, "ShapeMismatch", what="tile_matmul", left=shapes[0], right=shapes[1]
+        ) from None
+    t = TileType(tile_type(left.type).dtype, (rows, columns))
+    if batches:
+        left = reshaped(b, b.broadcast(left, (*batches, rows, depth)), (-1, rows, depth))
+        right = reshaped(b, b.broadcast(right, (*batches, depth, columns)), (-1, depth, columns))
+        made = _batched(b, left, right, alpha, t, attrs)
+    else:
+        made = _scaled_matmul(b, (left, right), None, (alpha, 0), t, attrs)
+    outer = [n for n, shape in ((rows, shapes[0]), (columns, shapes[1])) if len(shape) > 1]
+    return reshaped(b, made, (*batches, *outer) or (1,))
+
+
+def _batched(
+    b: OpBuilder, left: Value, right: Value, alpha: Operand, t: TileType, attrs: dict[str, Any]
+) -> Value:
+    """The matmuls of tiles (B, M, K) and (B, K, N), one after the other."""
+    count = tile_type(left.type).shape[0]
+    zeros = b.full((count, *t.shape), b.const(0, t.dtype), t.dtype)
+    out = b.one(BufNew, [zeros], {"storage": "register"})
+    outer, b.region = b.region, Region()
+    number, zero = b.region.add_argument(int32), b.const(0, int32)
+
+    def part(shape: tuple[int, ...]) -> dict[str, Any]:
+        return {"shape": shape, "dims": (1, 2), "steps": (1, 1)}
+
+    terms = [
+        b.one(TileSlice, [v, number, zero, zero], part(tile_type(v.type).shape[1:])) for v in (left, right)
+    ]
+    made = _scaled_matmul(b, (terms[0], terms[1]), None, (alpha, 0), t, attrs)
+    b.write(b.one(BufView, [out, number, zero, zero], part(t.shape)), made)
+    b.emit(Yield, [])
+    body, b.region = b.region, outer
+    b.emit(For, [b.const(0, int32), b.const(count, int32), b.const(1, int32)], None, [body])
+    return b.one(BufRead, [out])
 
 
 def _scaled_matmul(
@@ -135,13 +192,14 @@ def tile_matmul_wait(b: OpBuilder, pending: Operand = 0) -> None:
 COMPLEX_HELP = "multiply the real and the imaginary parts, each a tile of its own"
 
 
-def _check_matmul(left: TileType, right: TileType) -> None:
+def _check_matmul(left: TileType, right: TileType, in_place: bool) -> None:
     for t in (left, right):
         complex_text = f"tile_matmul does not support complex tiles, of vectors of two components, got {t}"
         require(not (isinstance(t.dtype, VecType) and t.dtype.length == 2), complex_text, COMPLEX_HELP)
-        require(len(t.shape) == 2, f"a matmul takes 2-D tiles, got shape {t.shape}")
-    if left.shape[1] != right.shape[0]:
-        help = f"the left tile has {left.shape[1]} columns, so the right one must have {left.shape[1]} rows"
+        what = f"a matmul that adds to a tile takes 2-D tiles, got shape {t.shape}"
+        require(len(t.shape) == 2 or not in_place, what, "leave out 'out', or reshape the operands")
+    if left.shape[-1] != right.shape[-2:][0]:
+        help = f"the left tile has {left.shape[-1]} columns, so the right one must have {left.shape[-1]} rows"
         raise TypeRule("", help, "ShapeMismatch", what="tile_matmul", left=left.shape, right=right.shape)
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from tegula.ir import Value
+from tegula.ir import TypeRule, Value
 from tegula.ops import scalar as S
-from tegula.ops.base import public, require
+from tegula.ops.base import public, require, require_range
 from tegula.ops.build_tile import tile_axis
 from tegula.ops.builder import (
     Function,
     OpBuilder,
     Operand,
     describe,
+    is_tuple,
+    operand_text,
 )
 from tegula.ops.kinds import ALONG_AXIS, ATile, Axis, KeepDims
 from tegula.ops.map_structs import map_structs, reduce_structs
@@ -22,10 +24,13 @@ from tegula.ops.tile import (
     TileReshape,
     TileSlice,
     dtype_of,
+    tile_type,
 )
 from tegula.types import (
     DType,
+    MatType,
     TileType,
+    bool_,
     float32,
     int32,
     scalar_of,
@@ -61,11 +66,26 @@ def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Operand:
 def _reduce(
     b: OpBuilder, t: Operand, combine: Callable[[Value, Value], Operand], axis: Operand, keepdims: Operand
 ) -> Value:
+    if isinstance(keepdims, Value):
+        raise TypeRule("", "", "NotConstant", culprit=keepdims, what="whether a reduction keeps dimensions")
     value = b.tile(t, partial=True)
     assert isinstance(value.type, TileType)
-    region = b.region_of([value.type.dtype] * 2, lambda args: b.value(combine(*args)))
-    attrs = {"axis": tile_axis(value.type.shape, axis), "keepdims": bool(keepdims)}
-    return b.one(TileReduce, [value], attrs, [region])
+    for along in _axes(value.type.shape, axis):
+        dtype = tile_type(value.type, partial=True).dtype
+        region = b.region_of([dtype] * 2, lambda args: b.value(combine(*args)))
+        value = b.one(TileReduce, [value], {"axis": along, "keepdims": bool(keepdims)}, [region])
+    return value
+
+
+def _axes(shape: Sequence[int], axis: Operand) -> list[int | None]:
+    """The dimensions along which a tile is reduced one after the other, the last first; None for all at once."""
+    if not is_tuple(axis):
+        return [tile_axis(shape, axis)]
+    axes = [tile_axis(shape, d) for d in axis]
+    found = sorted({d for d in axes if d is not None}, reverse=True)
+    what = f"axes {operand_text(axis)} name a dimension twice, or none"
+    require_range(found and len(found) == len(axes), what, "name each dimension once")
+    return [None] if len(found) == len(shape) else list(found)
 
 
 @public("tile_reduce", ALONG_AXIS, fields=WHOLE)
@@ -115,18 +135,49 @@ def tile_sum(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = F
     threads are skipped.
 
     Parameters:
-        a: a tile of any dtype but bool.
+        a: a tile of any dtype; of bools the number of those that are true is counted in int32.
     Raises:
-        type-mismatch: `a` is no tile, or of bools.
+        type-mismatch: `a` is no tile.
     Gradient:
         the adjoint, for every element.
     """
     value = b.tile(a, partial=True)
     scalar = scalar_of(dtype_of(value.type))
+    if scalar.is_bool:
+        value, scalar = b.tile(b.cast(value, int32), partial=True), int32
     if scalar.is_float and scalar.bits < 32:
         wide = b.tile(b.cast(value, float32), partial=True)
         return b.cast(_reduce(b, wide, lambda x, y: b.one(S.Add, [x, y]), axis, keepdims), scalar)
     return _reduce(b, value, lambda x, y: b.one(S.Add, [x, y]), axis, keepdims)
+
+
+def _truths(b: OpBuilder, a: Operand) -> Value:
+    """The elements of a tile as bools: whether each differs from 0."""
+    return b.tile(b.cast(b.tile(a, partial=True), bool_), partial=True)
+
+
+@public("tile_any", ALONG_AXIS)
+def tile_any(b: OpBuilder, a: ATile, axis: Axis = None, keepdims: KeepDims = False) -> Value:
+    """Whether any element of a tile is true, that is not 0.
+
+    Elements of absent threads are skipped.
+
+    Gradient:
+        none: bools have no gradient.
+    """
+    return _reduce(b, _truths(b, a), lambda x, y: b.one(S.Or, [x, y]), axis, keepdims)
+
+
+@public("tile_all", ALONG_AXIS)
+def tile_all(b: OpBuilder, a: ATile, axis: Axis = None, keepdims: KeepDims = False) -> Value:
+    """Whether all elements of a tile are true, that is not 0.
+
+    Elements of absent threads are skipped.
+
+    Gradient:
+        none: bools have no gradient.
+    """
+    return _reduce(b, _truths(b, a), lambda x, y: b.one(S.And, [x, y]), axis, keepdims)
 
 
 @public("tile_min", ALONG_AXIS)
@@ -168,23 +219,25 @@ def tile_dot(build: OpBuilder, a: Operand, b: Operand) -> Value:
     Floats narrower than 32 bits are multiplied in their type, summed in float32 and rounded once.
 
     Parameters:
-        a, b: tiles of one dtype but bool, which broadcast; of vectors their inner products are summed.
+        a, b: tiles of one dtype but bool, which broadcast; of vectors and matrices their inner products are summed.
     Returns:
         a tile (1,) of scalars.
     Raises:
         mixed-scalar-types: the dtypes differ.
         shape-mismatch: the shapes do not broadcast.
-        type-mismatch: there is no tile, or one of bools or matrices.
+        type-mismatch: there is no tile, or one of bools.
         out-of-range: a literal does not fit the dtype of the tile.
     Gradient:
         adjoint * b for `a`, adjoint * a for `b`.
     Source:
         BLAS dot.
     """
-    from tegula.ops.build_vector import dot
+    from tegula.ops.build_vector import ddot, dot
 
     def product(x: Value, y: Value) -> Operand:
-        return build.one(S.Mul, [x, y]) if isinstance(x.type, DType) else dot(build, x, y)
+        if isinstance(x.type, DType):
+            return build.one(S.Mul, [x, y])
+        return ddot(build, x, y) if isinstance(x.type, MatType) else dot(build, x, y)
 
     return tile_sum(build, build.map(lambda args: product(*args), [a, b]))
 

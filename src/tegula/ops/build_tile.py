@@ -10,7 +10,9 @@ import numpy as np
 from tegula.fitting import shown
 from tegula.ir import TypeRule, Value
 from tegula.ops import scalar as S
+from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic
 from tegula.ops.base import public, require, require_range
+from tegula.ops.build_places import coordinates, selection
 from tegula.ops.builder import (
     OpBuilder,
     Operand,
@@ -25,6 +27,7 @@ from tegula.ops.kinds import (
     Aligned,
     BoundsCheck,
     ElementDtype,
+    Mask,
     OfEachThread,
     Offset,
     Shape,
@@ -39,12 +42,14 @@ from tegula.ops.tile import (
     TileEmpty,
     TileLoad,
     TileStore,
+    access_types,
     check_shape,
 )
 from tegula.types import (
     ArrayType,
     BufType,
     DType,
+    ElementType,
     TileType,
     algebra_of,
     element_type,
@@ -365,15 +370,24 @@ def tile_from_local(
 # Load and store ------------------------------------------------------------------------------------------------------
 
 
-def _offsets(b: OpBuilder, offset: Operand, rank: int) -> list[Value]:
+def offsets(b: OpBuilder, offset: Operand, rank: int) -> list[Value]:
+    """The entries of an offset as integers."""
     entries = (0,) * rank if offset is None else as_tuple(offset)
     return [b.offset(x) for x in entries]
 
 
-def _array(x: Operand) -> tuple[Value, ArrayType]:
+def array_operand(x: Operand) -> tuple[Value, ArrayType]:
+    """An operand that is an array, and its type; TypeRule for anything else."""
     if isinstance(x, Value) and isinstance(x.type, ArrayType):
         return x, x.type
     raise TypeRule(f"expected an array, got {describe(x)}", culprit=x)
+
+
+def element_literal(b: OpBuilder, x: Operand, t: ElementType) -> Value:
+    """An operand as an element of a type, which a literal takes."""
+    if isinstance(x, int) and scalar_of(t).is_float:
+        x = float_literal(x)
+    return x if isinstance(x, Value) else b.const(x, t)
 
 
 @public("tile_load", fields=moved("a"))
@@ -386,27 +400,41 @@ def tile_load(
     bounds_check: BoundsCheck = True,
     aligned: Aligned = False,
     fill: Operand = 0,
+    mask: Mask = None,
+    other: Operand = 0,
 ) -> Value:
-    """A tile copied from an array; elements outside of the array are `fill`.
+    """A tile copied from an array; elements outside of the array are `fill`, those that a mask does not select `other`.
 
     Parameters:
         a: an array of as many dimensions as `shape` has lengths, of any dtype.
         fill: the value of elements outside of the array, of the dtype of `a`; 0 by default.
+        other: the value of elements where `mask` is False, a scalar, vector or matrix of the dtype of `a`; 0 by
+            default.
     Returns:
         a tile of `shape` and the dtype of `a`.
     Raises:
-        type-mismatch: `a` is no array, the numbers of dimensions differ, or `fill` has another type.
+        type-mismatch: `a` is no array, the numbers of dimensions differ, or `fill` or `other` has another type.
     Gradient:
-        adds to the gradient of the array, inside of it; refused (no-gradient) for `fill`.
+        adds to the gradient of the array, inside of it and where `mask` is True; the sum over the other elements for
+        `other`; refused (no-gradient) for `fill`.
     """
-    array, array_type = _array(a)
+    array, array_type = array_operand(a)
     shape = constant_shape(shape)
     t = array_type.dtype
-    if isinstance(fill, int) and scalar_of(t).is_float:
-        fill = float_literal(fill)
-    filling = b.const(fill, t) if not isinstance(fill, Value) else fill
+    filling = element_literal(b, fill, t)
     attrs = {"shape": shape, "bounds_check": bool(bounds_check), "aligned": bool(aligned)}
-    return stored(b, b.one(TileLoad, [array, filling, *_offsets(b, offset, len(shape))], attrs), storage)
+    made = b.one(TileLoad, [array, filling, *offsets(b, offset, len(shape))], attrs)
+    if mask is not None:
+        chosen = selection(b, mask, shape, "tile_load")
+        made = b.map(lambda xs: b.one(S.Select, xs), [chosen, made, _other(b, other, t)])
+    return stored(b, made, storage)
+
+
+def _other(b: OpBuilder, other: Operand, t: ElementType) -> Value:
+    """The element that takes the place of those that a mask does not select."""
+    made = element_literal(b, other, t)
+    require(made.type == t, f"other must be {t}, got {made.type}")
+    return made
 
 
 @public("tile_store", fields=moved("a", "t"))
@@ -417,8 +445,12 @@ def tile_store(
     offset: Offset = None,
     bounds_check: BoundsCheck = True,
     aligned: Aligned = False,
+    mask: Mask = None,
 ) -> None:
-    """Writes a tile to an array; elements outside of the array, and those of absent threads, are dropped.
+    """Writes a tile to an array; elements outside of the array, those of absent threads, and those that a mask does
+    not select are dropped.
+
+    With a mask each element is stored on its own, not several in one access.
 
     Parameters:
         a: an array of as many dimensions as `t`.
@@ -429,14 +461,20 @@ def tile_store(
     Gradient:
         the gradient of the part of the array that was written, which is 0 afterwards.
     """
-    (array, _), value = _array(a), b.tile(t, partial=True)
-    attrs = {"bounds_check": bool(bounds_check), "aligned": bool(aligned)}
-    b.emit(TileStore, [array, value, *_offsets(b, offset, len(tile_shape(value)))], attrs)
+    (array, array_type), value = array_operand(a), b.tile(t, partial=True)
+    shape = tile_shape(value)
+    at = offsets(b, offset, len(shape))
+    if mask is None:
+        attrs = {"bounds_check": bool(bounds_check), "aligned": bool(aligned)}
+        b.emit(TileStore, [array, value, *at], attrs)
+        return
+    access_types(array_type, shape, [v.type for v in at])
+    b.emit(ArrayScatter, [array, value, selection(b, mask, shape, "tile_store"), *coordinates(b, shape, at)])
 
 
 ATOMIC = """{what} of an array and those of a tile, each atomically, once for the block.
 
-    Elements outside of the array, and those of absent threads, are dropped.
+    Elements outside of the array, those of absent threads, and those that a mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`{dtypes}.
@@ -459,17 +497,33 @@ ATOMICS = {
 
 def _tile_atomic(op: str) -> None:
     def build(
-        b: OpBuilder, a: Operand, t: Operand, offset: Offset = None, bounds_check: BoundsCheck = True
+        b: OpBuilder,
+        a: Operand,
+        t: Operand,
+        offset: Offset = None,
+        bounds_check: BoundsCheck = True,
+        mask: Mask = None,
     ) -> Value:
-        (array, _), value = _array(a), b.tile(t, partial=True)
-        operands = [array, value, *_offsets(b, offset, len(tile_shape(value)))]
-        return b.one(TileAtomic, operands, {"op": op, "bounds_check": bool(bounds_check)})
+        (array, array_type), value = array_operand(a), b.tile(t, partial=True)
+        shape = tile_shape(value)
+        at = offsets(b, offset, len(shape))
+        if mask is None:
+            return b.one(TileAtomic, [array, value, *at], {"op": op, "bounds_check": bool(bounds_check)})
+        access_types(array_type, shape, [v.type for v in at])
+        where = selection(b, mask, shape, f"tile_atomic_{op}")
+        return b.one(ArrayScatterAtomic, [array, value, where, *coordinates(b, shape, at)], {"op": op})
 
     def before(
-        b: OpBuilder, a: Operand, t: Operand, offset: Offset = None, bounds_check: BoundsCheck = True
+        b: OpBuilder,
+        a: Operand,
+        t: Operand,
+        offset: Offset = None,
+        bounds_check: BoundsCheck = True,
+        mask: Mask = None,
     ) -> Value:
         """The old values of leaves that are not added."""
-        return tile_load(b, a, tile_shape(b.tile(t, partial=True)), offset, bounds_check=bounds_check)
+        shape = tile_shape(b.tile(t, partial=True))
+        return tile_load(b, a, shape, offset, bounds_check=bounds_check, mask=mask)
 
     build.__doc__ = ATOMIC.format(**ATOMICS[op])
     public(f"tile_atomic_{op}", fields=added("a", "t", carried=before) if op == "add" else None)(build)

@@ -17,7 +17,7 @@ from tegula.ir import REGISTRY, Builder, Op, Region, TypeRule, Value, root
 from tegula.ops import scalar as S
 from tegula.ops.base import USES, cast_help, element, require
 from tegula.ops.buffer import BufRead, BufSet, BufUpdate, BufWrite
-from tegula.ops.control import Yield
+from tegula.ops.control import If, Yield
 from tegula.ops.convert import Cast
 from tegula.ops.literals import BITWISE, BITWISE_HELP, SYMBOLS, fold_literals
 from tegula.ops.tile import TileBroadcast, TileFillAbsent, TileFull, TileMap, TileMarkPartial
@@ -55,6 +55,10 @@ WRITES = (BufWrite, BufSet, BufUpdate)
 
 MOST_OF_VECTOR = 64
 """The largest size of a constant NumPy array that is used as a vector or matrix; larger arrays are tables."""
+
+
+BY_COMPONENT = ("add", "sub", "and", "or", "xor", "mod", "shl", "shr")
+"""The operators that work on two vectors or matrices component by component."""
 
 
 class LiteralRule(TypeRule):
@@ -134,6 +138,16 @@ class OpBuilder(Builder):
         finally:
             self.region = outer
         return region
+
+    def branch(self, condition: Value, body: Callable[[], object]) -> None:
+        """Build a branch that runs the ops that `body` builds if the condition holds."""
+        regions, outer = [Region(), Region()], self.region
+        for region, build in zip(regions, (body, lambda: None), strict=True):
+            self.region = region
+            build()
+            self.emit(Yield, [])
+        self.region = outer
+        self.emit(If, [condition], None, regions)
 
     def call(self, name: str, *args: Operand) -> Operand:
         """Call a function of the standard library."""
@@ -451,7 +465,7 @@ class OpBuilder(Builder):
         for x in (a, b):
             t = x.type.dtype if self.is_tile(x) else x.type if isinstance(x, Value) else float32
             composite.append(isinstance(t, VecType | MatType))
-        if all(composite) and op not in ("add", "sub") and not self._multiplication(op, a, b):
+        if all(composite) and op not in BY_COMPONENT and not self._multiplication(op, a, b):
             raise TypeRule(
                 _of_composites(op, *(self._elements_text(x) for x in (a, b))),
                 "one side must hold scalars; use tg.tile_map with tg.cw_mul or tg.cw_div",
@@ -473,7 +487,7 @@ class OpBuilder(Builder):
             return self.call(function, a, b)
         if both and op == "mul" and (isinstance(ta, MatType) or isinstance(tb, MatType)):
             return self._matmul(a, b)
-        if both and op in ("add", "sub", "and", "or", "xor", "mod", "shl", "shr"):
+        if both and op in BY_COMPONENT:
             return self._by_component(op, a, b)
         shape = ta if isinstance(ta, VecType | MatType) else tb
         plain = algebra_of(shape).is_plain

@@ -9,8 +9,11 @@ import numpy as np
 
 from tegula.ir import Op
 from tegula.ir.fields import attr, operand, variadic
-from tegula.ops.base import require, types
-from tegula.types import TileType, Type, bool_, is_element
+from tegula.ops.base import require, require_range, types
+from tegula.types import TileType, Type, bool_, components, is_element
+
+MOST_SHOWN = 12
+"""The most numbers that the message of an assert shows."""
 
 
 class Print(Op):
@@ -72,19 +75,34 @@ class PrintTile(Op):
 
 
 class Assert(Op):
-    """Fails the launch if the operand is false; attribute `message`. The first failure is reported with its block and
-    lane; the kernel continues."""
+    """Fails the launch if the condition is false; attribute `message`. The first failure is reported with its block and
+    lane; the kernel continues. Operands: condition, values of the lane that the message shows; then attribute `parts`
+    is the message as `print` has it."""
 
     __slots__ = ()
     NAME = "assert"
     PURE = False
     OBSERVED = True
     condition = operand()
+    values = variadic()
     message = attr()
+    parts = attr(())
 
     def infer(self) -> Sequence[Type]:
         require(self.condition.type == bool_, f"an assert needs a bool, got {self.condition.type}")
+        for t in types(self.values):
+            require(
+                is_element(t), f"the message of an assert cannot show a {t}", "print it before the assert"
+            )
+        count = sum(components(t) for t in types(self.values) if is_element(t))
+        what = f"the message of an assert shows {MOST_SHOWN} numbers at most, got {count}"
+        require_range(count <= MOST_SHOWN, what, "print them before the assert")
         return []
+
+    @staticmethod
+    def text(attrs: Mapping[str, Any], *operands: np.ndarray) -> str:
+        """The message of one lane; operands: its values."""
+        return Print.ref(attrs, *operands) if attrs.get("parts") else str(attrs.get("message") or "")
 
 
 class Breakpoint(Op):

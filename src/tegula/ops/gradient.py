@@ -10,7 +10,6 @@ from tegula.ir.fields import attr, body, variadic
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape, ArrayView
 from tegula.ops.base import PUBLIC, element, require, types
-from tegula.ops.control import If, Yield
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import LaneIndex, TileFromLanes
 from tegula.ops.tile import (
@@ -198,16 +197,6 @@ class GradientBuilder(KernelBuilder):
         """Build a branch in which lane 0 alone runs the ops that `body` builds."""
         first = self.one(S.Cmp, [self.one(LaneIndex, []), self.const(0, int32)], {"pred": "eq"})
         self.branch(first, body)
-
-    def branch(self, condition: Value, body: Callable[[], object]) -> None:
-        """Build a branch that runs the ops that `body` builds if the condition holds."""
-        regions, outer = [Region(), Region()], self.region
-        for region, build in zip(regions, (body, lambda: None), strict=True):
-            self.region = region
-            build()
-            self.emit(Yield, [])
-        self.region = outer
-        self.emit(If, [condition], None, regions)
 
     def stored_as(self, x: Value, array: Value) -> Value:
         """An adjoint, or a tile of adjoints, rounded to the scalar type of an array of gradients."""

@@ -15,7 +15,18 @@ from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.base import PUBLIC, element, require, require_components, require_range
 from tegula.ops.buffer import BufGet, BufSet, BufUpdate, BufView, accessed
-from tegula.ops.build_by_index import IndexedArray, Programs, built_by_index
+from tegula.ops.build_by_index import IndexedArray, built_by_index
+from tegula.ops.build_picked import (
+    Picked,
+    array_gather,
+    array_scatter,
+    assign_where,
+    describe_mask,
+    gather,
+    has_mask,
+    picked,
+    scatter,
+)
 from tegula.ops.builder import (
     LITERALS,
     OpBuilder,
@@ -28,7 +39,7 @@ from tegula.ops.builder import (
 from tegula.ops.convert import Cast
 from tegula.ops.integer_ranges import LAST, IntegerRanges
 from tegula.ops.table import TableGet
-from tegula.ops.tile import TileExtract, TileGather, TileSlice, check_size
+from tegula.ops.tile import TileExtract, TileSlice, check_size
 from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecPart, VecSplat
 from tegula.types import (
     ArrayType,
@@ -45,7 +56,6 @@ from tegula.types import (
     from_numpy,
     int32,
     scalar_of,
-    uint64,
 )
 
 
@@ -72,10 +82,7 @@ class ViewSpec:
 class KernelBuilder(OpBuilder):
     """The OpBuilder of user code: with subscripts and attributes, and limits on the size of results."""
 
-    __slots__ = ("programs",)
-
-    programs: Programs
-    """The tracer of programs that move tiles of indexed arrays."""
+    __slots__ = ()
 
     def emit(
         self,
@@ -86,7 +93,7 @@ class KernelBuilder(OpBuilder):
     ) -> list[Value]:
         """Insert an op; for an indexed array, the equivalent ops on the array and the index arrays."""
         if any(isinstance(v, IndexedArray) for v in operands):
-            return built_by_index(self, op.typed(operands, attrs, regions, self.loc), self.programs)
+            return built_by_index(self, op.typed(operands, attrs, regions, self.loc))
         return super().emit(op, operands, attrs, regions)
 
     def insert(self, op: Op) -> Op:
@@ -105,8 +112,12 @@ class KernelBuilder(OpBuilder):
             return self._table_subscript(x, index)
         t = x.type if isinstance(x, Value) else None
         if isinstance(t, ArrayType):
+            if any(map(self.is_tile, index)):
+                return array_gather(self, x, t, index)
             return self._array_subscript(x, t, index)
         if isinstance(t, TileType | BufType):
+            if any(i is None for i in index):
+                return self._with_new_axes(x, t, index)
             return self._tile_subscript(x, t, index)
         if isinstance(t, VecType | MatType):
             return self._component(x, t, index)
@@ -255,10 +266,29 @@ class KernelBuilder(OpBuilder):
         negative = self.one(S.Cmp, [value, self.const(0, t)], {"pred": "lt"})
         return self.one(S.Select, [negative, self.one(S.Add, [value, self.const(n, t)]), value])
 
+    def _with_new_axes(self, x: Value, t: TileType | BufType, index: Sequence[Operand]) -> Value:
+        """x[index] with a dimension of length 1 for each None."""
+        part = self._tile_subscript(x, t, [i for i in index if i is not None])
+        help = "write a slice for the dimensions that stay, as in t[:, None]"
+        require(self.is_tile(part), "None adds a dimension to a part of a tile, not to an element", help)
+        lengths, shape = list(tile_shape_of(part)), list[int]()
+        first = next((k for k, i in enumerate(index) if self.is_tile(i)), len(index))
+        left = len(t.shape) - sum(i is not None for i in index)
+        gathered = len(lengths) - sum(is_slice(i) for i in index) - left
+        for k, i in enumerate(index):
+            if i is None:
+                shape.append(1)
+            elif is_slice(i):
+                shape.append(lengths.pop(0))
+            elif k == first:
+                shape += [lengths.pop(0) for _ in range(gathered)]
+        return PUBLIC["tile_reshape"](self, part, (*shape, *lengths))
+
     def _tile_subscript(self, x: Value, t: TileType | BufType, index: Sequence[Operand]) -> Value:
-        gathers = [k for k, i in enumerate(index) if self.is_tile(i)]
-        if gathers:
-            return self._gather(x, t, index, gathers)
+        if has_mask(self, index):
+            raise describe_mask(x)
+        if any(map(self.is_tile, index)):
+            return gather(self, *self._picked_part(x, t, index))
         rank = len(t.shape)
         if any(isinstance(i, slice) for i in index) or len(index) < rank:
             return self.view(x, index)
@@ -274,29 +304,17 @@ class KernelBuilder(OpBuilder):
         )
         return [self._wrapped(i, n) for i, n in zip(index, extents, strict=False)]
 
-    def _gather(self, x: Value, t: TileType | BufType, index: Sequence[Operand], at: list[int]) -> Value:
-        """Gather along the dimension of a tile of indices, after the indices and slices in the other dimensions."""
-        require(len(at) == 1, "one tile of indices may be used in a subscript")
-        (axis,) = at
-        require(
-            len(index) <= len(t.shape),
-            f"a tile with {len(t.shape)} dimensions takes at most {len(t.shape)} indices",
-        )
-        parted = any(
-            not is_slice(i) and any(is_slice(between) for between in index[min(k, axis) + 1 : max(k, axis)])
-            for k, i in enumerate(index)
-        )
-        help = "take the index first, as in t[0][:, indices]"
-        require(not parted, "an index and a tile of indices cannot be separated by a slice", help)
-        part = x
-        if any(i != slice(None) for k, i in enumerate(index) if k != axis):
-            part = self.view(x, [slice(None) if k == axis else i for k, i in enumerate(index)])
-        kept = sum(is_slice(i) for i in index[:axis])
-        numbers = self.tile(index[axis])
-        assert isinstance(numbers.type, TileType)
-        if numbers.type.dtype == uint64:
-            numbers = self.map(lambda xs: self.within(xs[0], LAST[1]), [numbers])
-        return self.one(TileGather, [self.tile(part), numbers], {"axis": kept})
+    def _picked_part(
+        self, x: Value, t: TileType | BufType, index: Sequence[Operand]
+    ) -> tuple[Value, Picked, int]:
+        """The part of a tile that the indices and slices of a subscript leave, the tiles of indices, and the first
+        dimension of the part that they index."""
+        what = f"a tile with {len(t.shape)} dimensions takes at most {len(t.shape)} indices"
+        require(len(index) <= len(t.shape), what)
+        found = picked(self, index)
+        rest = [slice(None) if k in found.spots else i for k, i in enumerate(index)]
+        part = x if all(i == slice(None) for i in rest) else self.view(x, rest)
+        return part, found, sum(is_slice(i) for i in index[: found.spots[0]])
 
     def view_spec(self, shape: Sequence[int], index: Sequence[Operand]) -> ViewSpec:
         """The view that basic indexing of a tile of `shape` gives; slice bounds are constants."""
@@ -337,6 +355,9 @@ class KernelBuilder(OpBuilder):
         """x[index] = value. For vectors and matrices the new value is returned; otherwise None."""
         t = x.type if isinstance(x, Value) else None
         if isinstance(t, ArrayType):
+            if any(map(self.is_tile, index)):
+                array_scatter(self, x, t, index, value)
+                return None
             if any(isinstance(i, slice) for i in index) or len(index) < t.ndim:
                 raise _array_part(t, index)
             self.emit(ArrayStore, [x, self.stored(value, t.dtype), *self.array_indices(x, index)])
@@ -363,6 +384,16 @@ class KernelBuilder(OpBuilder):
         return scalar if t == scalar.type else self.one(VecSplat, [scalar], {"type": t})
 
     def _assign_tile(self, x: Value, t: BufType, index: Sequence[Operand], value: Operand) -> None:
+        if any(i is None for i in index):
+            raise TypeRule(
+                "None cannot stand in a subscript that is assigned to", "assign to the part without it"
+            )
+        if has_mask(self, index):
+            assign_where(self, x, index[0], value)
+            return
+        if any(map(self.is_tile, index)):
+            scatter(self, *self._picked_part(x, t, index), value)
+            return
         if any(isinstance(i, slice) for i in index) or len(index) < len(t.shape):
             view = self.view(x, index)
             assert isinstance(view.type, BufType)
@@ -422,7 +453,17 @@ class KernelBuilder(OpBuilder):
                 BufSet, [x, self.value(self.binary(op, self.one(BufGet, [x, *indices]), value)), *indices]
             )
             return None
-        if isinstance(t, BufType):
+        if isinstance(t, BufType) and has_mask(self, index):
+            assign_where(self, x, index[0], self.binary(op, x, value))
+            return None
+        if any(map(self.is_tile, index)) and op in ("add", "sub"):
+            if isinstance(t, BufType):
+                scatter(self, *self._picked_part(x, t, index), value, op)
+                return None
+            if isinstance(t, ArrayType):
+                array_scatter(self, x, t, index, value, op)
+                return None
+        if isinstance(t, BufType) and not any(map(self.is_tile, index)):
             self.inplace(op, self.view(x, index), value)
             return None
         if isinstance(t, ArrayType) and whole and len(index) == t.ndim and is_atomic(op, t.dtype):
@@ -497,6 +538,12 @@ class KernelBuilder(OpBuilder):
         if isinstance(t, VecType | MatType):
             return element_shape(t)[0]
         raise TypeRule(f"{describe(x)} has no length")
+
+
+def tile_shape_of(x: Value) -> tuple[int, ...]:
+    """The shape of a tile, of a value or an object."""
+    assert isinstance(x.type, TileType | BufType)
+    return x.type.shape
 
 
 def describe_tile(t: TileType | BufType) -> str:

@@ -131,7 +131,7 @@ Storage: TypeAlias = Annotated[
 Axis: TypeAlias = Annotated[
     Any,
     Kind(
-        "the dimension to go along, a constant from -rank to rank - 1; all elements by default.",
+        "the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by default.",
         {"not-constant": "{name} is known at run time only", "out-of-range": "there is no such dimension"},
     ),
 ]
@@ -155,6 +155,25 @@ ThreadGrid: TypeAlias = Annotated[
             "not-constant": "a number of {name} is known at run time only, or below 1",
             "type-mismatch": "{name} has another rank or number of threads",
         },
+    ),
+]
+
+Mask: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.",
+        {
+            "type-mismatch": "{name} is no tile of bool",
+            "shape-mismatch": "{name} does not broadcast to the shape of the tile",
+        },
+    ),
+]
+TileOfIndices: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "a tile (N,) of integers, counted from the offset; those below 0 lie outside of the array, and do not count "
+        "from the end.",
+        {"type-mismatch": "{name} is no tile of integers of one dimension"},
     ),
 ]
 

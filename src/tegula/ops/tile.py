@@ -40,6 +40,7 @@ from tegula.types import (
 
 if TYPE_CHECKING:
     from tegula.layout import Layout
+    from tegula.ops.builder import OpBuilder
     from tegula.ops.gradient import GradientBuilder
 
 Attrs = Mapping[str, Any]
@@ -159,7 +160,8 @@ class TileArange(Op):
         return b.total(g), b.total(b.map(lambda xs: b.one(Mul, xs), [g, count]))
 
 
-def _access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) -> TileType:
+def access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) -> TileType:
+    """The type of a tile at an offset of an array; TypeRule unless ranks and offsets fit."""
     a = array_type(array)
     shape = check_shape(shape)
     require(
@@ -189,7 +191,7 @@ class TileLoad(TileAccess, Divisible):
     unwritten = attr(False)
 
     def infer(self) -> Sequence[Type]:
-        tile = _access_types(self.array.type, self.shape, [v.type for v in self.offset])
+        tile = access_types(self.array.type, self.shape, [v.type for v in self.offset])
         require(self.fill.type == tile.dtype, f"fill must be {tile.dtype}, got {self.fill.type}")
         return [tile]
 
@@ -225,7 +227,7 @@ class TileStore(TileAccess):
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type, partial=True)
-        wanted = _access_types(self.array.type, tile.shape, [v.type for v in self.offset])
+        wanted = access_types(self.array.type, tile.shape, [v.type for v in self.offset])
         if wanted.dtype != tile.dtype:
             help = f"convert the tile: tg.tile_astype(..., tg.{wanted.dtype})"
             raise TypeRule(f"the array holds {wanted.dtype}, the tile {tile.dtype}", help)
@@ -258,7 +260,7 @@ class TileAtomic(TileAccess, AtomicUpdate):
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type, partial=True)
-        wanted = _access_types(self.array.type, tile.shape, [v.type for v in self.offset])
+        wanted = access_types(self.array.type, tile.shape, [v.type for v in self.offset])
         if wanted.dtype != tile.dtype:
             help = f"convert the tile: tg.tile_astype(..., tg.{wanted.dtype})"
             raise TypeRule(f"the array holds {wanted.dtype}, the tile {tile.dtype}", help)
@@ -606,7 +608,7 @@ class TileGather(Op):
         (g,) = grads
         tile = adjoint_of(self.tile)
         whole = b.one(BufNew, [b.zero(tile)], {"storage": "register"})
-        _add_at(b, whole, g, b.primal(self.index), self.axis)
+        add_at(b, whole, g, b.primal(self.index), self.axis)
         return b.one(BufRead, [whole]), None
 
 
@@ -766,10 +768,11 @@ def _shared(b: GradientBuilder, g: Value, hit: Value, ties: Value) -> Value:
     return b.one(Select, [b.one(Cmp, [hit, zero], {"pred": "gt"}), b.one(Div, [g, ties]), zero])
 
 
-def _add_at(b: GradientBuilder, whole: Value, g: Value, index: Value, axis: int) -> None:
+def add_at(b: OpBuilder, whole: Value, g: Value, index: Value, axis: int) -> None:
     """Build whole[..., index[k], ...] += g[..., k, ...] for every k, without indices outside of `whole`."""
     shape = tile_type(g.type).shape
-    n = adjoint_shape(whole)[axis]
+    assert isinstance(whole.type, BufType)
+    n = whole.type.shape[axis]
     part = tuple(1 if d == axis else size for d, size in enumerate(shape))
     attrs = {"shape": part, "dims": tuple(range(len(shape))), "steps": (1,) * len(shape)}
     zero, body = b.const(0, int32), Region()
@@ -784,17 +787,11 @@ def _add_at(b: GradientBuilder, whole: Value, g: Value, index: Value, axis: int)
         b.emit(BufWrite, [view, b.map(lambda xs: b.one(Add, xs), [b.one(BufRead, [view]), row])])
 
     outer, b.region = b.region, body
-    at = b.as_scalar(b.one(TileExtract, [index, row_number]), int64)
+    at = b.value(b.cast(b.one(TileExtract, [index, row_number]), int64))
     none, size = b.const(0, int64), b.const(n, int64)
     at = b.one(Select, [b.one(Cmp, [at, none], {"pred": "lt"}), b.one(Add, [at, size]), at])
     inside = [b.one(Cmp, [at, none], {"pred": "ge"}), b.one(Cmp, [at, size], {"pred": "lt"})]
-    b.branch(b.one(And, inside), lambda: add(b.as_scalar(at, int32)))
+    b.branch(b.one(And, inside), lambda: add(b.value(b.cast(at, int32))))
     b.emit(Yield, [])
     b.region = outer
     b.emit(For, [zero, b.const(shape[axis], int32), b.const(1, int32)], None, [body])
-
-
-def adjoint_shape(buffer: Value) -> tuple[int, ...]:
-    """The shape of a buffer."""
-    assert isinstance(buffer.type, BufType)
-    return buffer.type.shape

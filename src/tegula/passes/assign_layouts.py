@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tegula.ir import Carrier, Kernel, Op, Relabelling, Value
+from tegula.ir import Carrier, Kernel, Op, Relabelling, ScatteredAccess, Value
 from tegula.layout import (
     Layout,
     blocked,
@@ -121,7 +121,7 @@ def _agreeing(op: Op) -> Iterator[list[Value]]:
     """Groups of tile values that an op needs under one layout."""
     if isinstance(op, Carrier):
         yield from ([*one.values] for one in op.carried if isinstance(one.result.type, TileType))
-    elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic):
+    elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic | ScatteredAccess):
         yield [v for v in (*op.results, *op.operands) if isinstance(v.type, TileType)]
     elif isinstance(op, GroupMma):
         yield [op.result, op.c]

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.ir import Builder, Kernel, Op, Region, Relabelling, Value
+from tegula.ir import AtomicUpdate, Builder, Kernel, Op, Region, Relabelling, Value
 from tegula.ir.rewrite import clone_region, replace, uses
 from tegula.layout import Layout
 from tegula.ops import scalar as S
 from tegula.ops.buffer import BufNew, BufRead, BufView
 from tegula.ops.group import PartialReduce
-from tegula.ops.tile import TileAtomic, TileBroadcast, TileReduce
+from tegula.ops.tile import TileBroadcast, TileReduce
 from tegula.passes.assign_layouts import Layouts, natural_layout, operand_layouts
 from tegula.passes.groups import group_of
 from tegula.passes.lower_tiles import view
@@ -50,7 +50,7 @@ class _Converter:
                 mergeable = _mergeable(before[k:])
                 reduced.update(mergeable)
                 self.reduce(build, mergeable)
-            elif isinstance(op, TileAtomic) and op.result in self.used:
+            elif isinstance(op, AtomicUpdate) and any(_is_tile(v) and v in self.used for v in op.results):
                 self.atomic(build, op)
             else:
                 self.natural(build, op)
@@ -170,6 +170,10 @@ class _Converter:
         attrs = {"axes": tuple(op.axis for op in ops), "parts": tuple(parts)}
         regions = [clone_region(op.combine, {}) for op in ops]
         return build.insert(PartialReduce.typed(tiles, attrs, regions)).results
+
+
+def _is_tile(value: Value) -> bool:
+    return isinstance(value.type, TileType)
 
 
 def _mergeable(ops: Sequence[Op]) -> list[TileReduce]:

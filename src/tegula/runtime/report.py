@@ -25,7 +25,7 @@ from tegula.errors import (
 )
 from tegula.handles import HOST
 from tegula.ir.text import parse_element
-from tegula.ops.debug import Print
+from tegula.ops.debug import Assert, Print
 from tegula.ops.roles import waiting
 from tegula.ops.schedule import waiting_at
 from tegula.source import Location
@@ -184,7 +184,8 @@ def _described(site: Site, values: list[int]) -> tuple[type[RunError], str, str]
     at, shape = _listed(values[:rank]), _listed(values[rank : 2 * rank])
     array = f"'{data['array']}'" if data.get("array") else "the tile"
     if site.kind == "assert":
-        return KernelAssertion, f"assertion failed: {data['message']}", ""
+        shown = _values(site, np.array(values, np.int64)) if data.get("parts") else []
+        return KernelAssertion, f"assertion failed: {Assert.text(data, *shown)}", ""
     if site.kind == "division":
         return (
             DivisionByZero,

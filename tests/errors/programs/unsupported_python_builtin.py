@@ -5,8 +5,8 @@ import tegula as tg
 
 @tg.kernel
 def last(a: tg.array1d[float]):
-    for k, x in enumerate(a):
-        a[k] = x
+    for x in sorted(a):
+        a[0] = x
 
 
 tg.launch(last, dim=4, inputs=[tg.zeros(4)])

@@ -11,7 +11,7 @@ from tegula.codegen.atomics import atomic, swap_until_unchanged
 from tegula.codegen.checks import check_access, check_agreement, check_division
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
-from tegula.codegen.gpu import access, byte_reads, exchange, lane_tiles, schedule, segments, wgmma
+from tegula.codegen.gpu import access, byte_reads, exchange, lane_tiles, places, schedule, segments, wgmma
 from tegula.codegen.gpu.blocks import block_place, logical_blocks
 from tegula.codegen.gpu.bulk_stores import bulk_store
 from tegula.codegen.gpu.clusters import cluster_end, cluster_peer
@@ -746,6 +746,7 @@ _RULES: dict[type[Op], Any] = {
     TileLoad: _on_state(access.load),
     TileStore: _on_state(access.store),
     TileAtomic: _on_state(access.atomic),
+    **{kind: _on_state(rule) for kind, rule in places.RULES.items()},
     BufNew: _Walk.buf_new,
     BufRead: _Walk.buf_read,
     BufWrite: _Walk.buf_write,

@@ -221,7 +221,12 @@ def _masked(kernel: Kernel) -> set[Value]:
     """The values whose adjoint may be 0 in some elements: a use of theirs selects among operands, takes a part of them,
     or is conditional."""
     order, count = list(kernel.walk()), -1
-    stores = Counter(memory_root(op.array) for op in order if isinstance(op, STORES))
+    stores = Counter(
+        memory_root(e.value)
+        for op in order
+        for e in op.effects()
+        if e.kind == "write" and e.value is not None
+    )
     found = {v for op in order if _chooses(op, stores) or _is_conditional(op) for v in op.operands}
     while count != len(found):
         count = len(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tegula.ir import Kernel, Op, Value
+from tegula.ir import AtomicUpdate, Kernel, Op, ScatteredAccess, Value
 from tegula.ops.array import ArrayAtomic
 from tegula.ops.buffer import BufUpdate
 from tegula.ops.control import If
@@ -14,15 +14,20 @@ from tegula.ops.tile import TileAtomic
 def among_blocks(kernel: Kernel) -> Op | None:
     """An op by which several blocks may add to one element; None if there is none."""
     for op in kernel.walk():
-        if isinstance(op, ArrayAtomic) or (isinstance(op, TileAtomic) and not op.alone):
+        if isinstance(op, ArrayAtomic) or (isinstance(op, TileAtomic) and not op.alone) or _scatters(op):
             return op
     return None
+
+
+def _scatters(op: Op) -> bool:
+    """Whether an op updates elements of an array at coordinates, several of which may be equal."""
+    return isinstance(op, ScatteredAccess) and isinstance(op, AtomicUpdate)
 
 
 def among_lanes(kernel: Kernel) -> Op | None:
     """An op by which several lanes of a block may add to one element; None if there is none."""
     for op in kernel.walk():
-        if isinstance(op, ArrayAtomic | BufUpdate) and not in_one_lane(op):
+        if (isinstance(op, ArrayAtomic | BufUpdate) and not in_one_lane(op)) or _scatters(op):
             return op
     return None
 

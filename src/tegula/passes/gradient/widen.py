@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.ir import Op, Region, Value
+from tegula.ir import AtomicUpdate, Op, Region, ScatteredAccess, Value
 from tegula.ir.rewrite import erase_dead, replace
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
@@ -21,7 +21,7 @@ from tegula.passes.gradient.sums import SumBuilder, cast_from, summed_in
 from tegula.passes.runner import Pass, run
 from tegula.types import ArrayType, ElementType, TileType, float32, int32, is_element, scalar_of
 
-ACCESSES = (ArrayView, ArrayAtomic, ArrayLoad, ArrayStore, TileAtomic, TileLoad, TileStore)
+ACCESSES = (ArrayView, ArrayAtomic, ArrayLoad, ArrayStore, TileAtomic, TileLoad, TileStore, ScatteredAccess)
 COLUMNS = 1024
 """Elements of a row that one block converts."""
 
@@ -87,7 +87,7 @@ def _sharing(step: AdjointStep, k: int) -> tuple[int, ...]:
 
 
 def _adds(op: Op) -> bool:
-    return isinstance(op, TileAtomic | ArrayAtomic) and op.op == "add"
+    return isinstance(op, AtomicUpdate) and op.combination == "add"
 
 
 def _is_short(step: AdjointStep, k: int) -> bool:
@@ -121,10 +121,12 @@ def _redirect(step: AdjointStep, k: int) -> None:
         if isinstance(op, ArrayView):
             shown[op.result] = b.viewed(op, target, op.bounds)
         elif isinstance(op, TileAtomic | TileStore):
-            value = b.converted(b.unrounded(op.tile, float32), float32)
-            b.emit(type(op), [target, value, *op.offset], op.attrs)
+            b.emit(type(op), [target, _wide_tile(b, op.tile), *op.offset], op.attrs)
         elif isinstance(op, ArrayAtomic | ArrayStore):
             b.emit(type(op), [target, _unrounded(b, op.value), *op.indices], op.attrs)
+        elif isinstance(op, ScatteredAccess):
+            moved = _unrounded(b, op.moved) if is_element(op.moved.type) else _wide_tile(b, op.moved)
+            b.emit(type(op), [target, moved, op.where, *op.at], op.attrs)
         elif isinstance(op, TileLoad):
             b.emit(TileLoad, [target, b.as_scalar(op.fill, float32), *op.offset], op.attrs)
         else:
@@ -158,6 +160,11 @@ def _element(value: Value) -> ElementType:
     made = t.dtype if isinstance(t, TileType) else t
     assert is_element(made)
     return made
+
+
+def _wide_tile(b: SumBuilder, tile: Value) -> Value:
+    """A tile in float32: the one that it was rounded from, if there is one."""
+    return b.converted(b.unrounded(tile, float32), float32)
 
 
 def _unrounded(b: SumBuilder, value: Value) -> Value:

@@ -7,31 +7,36 @@ from collections.abc import Iterator
 import numpy as np
 
 from tegula.declaration import Refused, Sample, cooperative, part
-from tegula.signature import Extents, Tile
+from tegula.signature import Extents, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.argmin import Scalar, first, lines
+from tegula.stdlib.tiles.argmin import R, Scalar, along_axes, first_along, lines
 from tegula.types import float32, float64, int32, int64, uint32, uint64
 
-S, ONE = Extents("S"), 1
+S = Extents("S")
 
 
 @cooperative
-def tile_argmax(a: Tile[Scalar, *S]) -> Tile[int32, ONE]:
-    """The row-major index of the largest element of a tile; the lowest of equal ones.
+def tile_argmax(
+    a: Tile[Scalar, *S], axis: constexpr = None, keepdims: constexpr[bool] = False
+) -> Tile[int32, *R]:
+    """The index of the largest element of a tile, in row-major order or along a dimension; the lowest of equal ones.
 
     As in tg.max, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0. Elements of absent
     threads are skipped.
 
     Parameters:
         a: a tile of scalars of any dtype, of any shape.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
+        keepdims: whether the result keeps a dimension of length 1, a constant; False by default.
     Returns:
-        a tile (1,) of int32.
+        a tile of int32 without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
         type-mismatch: `a` is no tile of scalars.
+        out-of-range: there is no such axis.
     Gradient:
         refused (no-gradient), of floats: an index has none.
     """
-    return tg._tile_place_of_least(tg._tile_reversed_bits(a))
+    return tg._tile_place_of_least(tg._tile_reversed_bits(a), axis, keepdims)
 
 
 @part
@@ -67,11 +72,13 @@ def _tile_reversed_bits(x: uint64):
 
 
 @tile_argmax.reference
-def reference(a):
-    return np.array([first(a, least=False)], np.int32)
+def reference(a, axis=None, keepdims=False):
+    return first_along(a, axis, keepdims, least=False)
 
 
 @tile_argmax.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from map(Sample, lines(rng))
+    yield from along_axes(rng)
     yield Refused(2, code="type-mismatch", says=("'a' must be a tile[Scalar, *S], got int32",))
+    yield Refused(np.ones((2, 3)), 2, code="out-of-range", says=("axis 2 is out of bounds",))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf, nan
+from math import inf, nan, prod
 
 import numpy as np
 
 from tegula.declaration import Refused, Sample, cooperative
-from tegula.signature import Dtypes, Element, Extents, Tile
+from tegula.signature import Dtypes, Element, Extents, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.sort import Bits
+from tegula.stdlib.tiles.sort import Bits, around
 from tegula.types import DTYPES, float32, int32, uint32, uint64
 
-S, ONE = Extents("S"), 1
+S = Extents("S")
 Scalar = Dtypes(
     "Scalar",
     *DTYPES.values(),
@@ -23,58 +23,85 @@ Scalar = Dtypes(
 )
 
 
+def reduced(S: tuple[int, ...], axis: int | None, keepdims: bool) -> tuple[int, ...]:
+    """The shape of a reduction of a tile of shape S."""
+    if axis is None:
+        return (1,) * len(S) if keepdims else (1,)
+    kept = [1 if d == axis % len(S) else n for d, n in enumerate(S) if keepdims or d != axis % len(S)]
+    return tuple(kept) or (1,)
+
+
+R = Extents("R", value=reduced)
+
+
 @cooperative
-def tile_argmin(a: Tile[Scalar, *S]) -> Tile[int32, ONE]:
-    """The row-major index of the smallest element of a tile; the lowest of equal ones.
+def tile_argmin(
+    a: Tile[Scalar, *S], axis: constexpr = None, keepdims: constexpr[bool] = False
+) -> Tile[int32, *R]:
+    """The index of the smallest element of a tile, in row-major order or along a dimension; the lowest of equal ones.
 
     As in tg.min, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0. Elements of absent
     threads are skipped.
 
     Parameters:
         a: a tile of scalars of any dtype, of any shape.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
+        keepdims: whether the result keeps a dimension of length 1, a constant; False by default.
     Returns:
-        a tile (1,) of int32.
+        a tile of int32 without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
         type-mismatch: `a` is no tile of scalars.
+        out-of-range: there is no such axis.
     Gradient:
         refused (no-gradient), of floats: an index has none.
     """
-    return tg._tile_place_of_least(tg._tile_sort_bits(a))
+    return tg._tile_place_of_least(tg._tile_sort_bits(a), axis, keepdims)
 
 
 @cooperative
-def _tile_place_of_least(bits: Tile[Bits, *S]) -> Tile[int32, ONE]:
-    """The row-major index of the first of the smallest elements of a tile."""
+def _tile_place_of_least(bits: Tile[Bits, *S], axis: constexpr, keepdims: constexpr[bool]) -> Tile[int32, *R]:
+    """The index of the first of the smallest elements of a tile, or of each line along an axis."""
 
 
 @_tile_place_of_least.program(when=lambda Bits: Bits == uint32)
-def of_short_keys(bits):
+def of_short_keys(bits, axis, keepdims):
     """For 32-bit keys: the minimum of 64-bit integers with the key in the upper and the index in the lower half."""
-    pairs = (tg.tile_astype(bits, uint64) << uint64(32)) | tg.tile_astype(tg._tile_places(bits), uint64)
-    return tg.tile_astype(tg.tile_min(pairs) & uint64(0xFFFFFFFF), int)
+    pairs = (tg.tile_astype(bits, uint64) << uint64(32)) | tg.tile_astype(tg._tile_places(bits, axis), uint64)
+    return tg.tile_astype(tg.tile_min(pairs, axis, keepdims) & uint64(0xFFFFFFFF), int)
 
 
 @_tile_place_of_least.program
-def of_long_keys(bits):
+def of_long_keys(bits, axis, keepdims):
     """For 64-bit keys: bit 31 says whether the key is above the least key, the bits below hold the index; the minimum
     of these integers is the index."""
-    more = tg.tile_astype(tg.min(bits - tg.tile_min(bits), uint64(1)), uint32)
-    return tg.tile_astype(tg.tile_min((more << uint32(31)) | tg._tile_places(bits)), int)
+    more = tg.tile_astype(tg.min(bits - tg.tile_min(bits, axis, True), uint64(1)), uint32)
+    return tg.tile_astype(
+        tg.tile_min((more << uint32(31)) | tg._tile_places(bits, axis), axis, keepdims), int
+    )
 
 
 @cooperative
-def _tile_places(t: Tile[Element, *S]) -> Tile[uint32, *S]:
-    """The row-major index of each element."""
-    size = tg.static(1)
+def _tile_places(t: Tile[Element, *S], axis: constexpr) -> Tile[uint32, *S]:
+    """The row-major index of each element, or its index along an axis."""
     shape = t.shape
-    for n in shape:
-        size = size * n
-    return tg.tile_reshape(tg.tile_arange(size, dtype=uint32), shape)
+    if tg.static(axis is None):
+        return tg.tile_reshape(tg.tile_arange(tg.static(prod(shape)), dtype=uint32), shape)
+    else:
+        before, n, after = tg.static(around(shape, axis))
+        line = tg.tile_reshape(tg.tile_arange(n, dtype=uint32), (1, n, 1))
+        return tg.tile_reshape(tg.tile_broadcast(line, (before, n, after)), shape)
 
 
 @tile_argmin.reference
-def reference(a):
-    return np.array([first(a, least=True)], np.int32)
+def reference(a, axis=None, keepdims=False):
+    return first_along(a, axis, keepdims, least=True)
+
+
+def first_along(a: np.ndarray, axis: int | None, keepdims: bool, least: bool) -> np.ndarray:
+    """The index of the first extreme of a tile, or of each line along an axis, as tile_argmin defines it."""
+    rows = a.reshape(1, -1) if axis is None else np.moveaxis(a, axis, -1).reshape(-1, a.shape[axis])
+    made = np.array([first(row, least) for row in rows], np.int32)
+    return made.reshape(reduced(a.shape, axis, keepdims))
 
 
 def first(a: np.ndarray, least: bool) -> int:
@@ -105,10 +132,22 @@ def lines(rng: np.random.Generator) -> Iterator[np.ndarray]:
     yield np.array([False, True, True, False])
 
 
+def along_axes(rng: np.random.Generator) -> Iterator[Sample]:
+    """Tiles and the dimension to go along."""
+    cube = rng.integers(0, 5, (3, 4, 5)).astype(np.float32)
+    for axis, keepdims in ((0, False), (1, True), (-1, False), (None, True)):
+        yield Sample(cube, axis, keepdims)
+    yield Sample(rng.standard_normal((2, 70)), 1)
+    yield Sample(np.array([[nan, 1.0, nan], [nan, -0.0, 0.0]], np.float32), 0)
+    yield Sample(rng.integers(0, 9, 33, np.int64), 0)
+
+
 @tile_argmin.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from map(Sample, lines(rng))
+    yield from along_axes(rng)
     yield Refused(1.0, code="type-mismatch", says=("'a' must be a tile[Scalar, *S]",))
+    yield Refused(np.ones((2, 3)), -3, code="out-of-range", says=("axis -3 is out of bounds",))
 
 
-__all__ = ["Scalar", "first", "lines"]
+__all__ = ["R", "Scalar", "along_axes", "first_along", "lines"]

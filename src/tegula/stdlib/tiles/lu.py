@@ -61,7 +61,7 @@ def _tile_pivot(column: Tile[Real, N], start: int32) -> Tile[int32, ONE]:
     """The index of the first element of the largest magnitude from `start` on; NaN before all numbers."""
     bits = tg._tile_sort_bits(tg.abs(column))
     place = tg.tile_arange(column.shape[0], dtype=int)
-    return tg._tile_place_of_least(~tg.where(place >= start, bits, type(bits[0])(0)))
+    return tg._tile_place_of_least(~tg.where(place >= start, bits, type(bits[0])(0)), None, False)
 
 
 @cooperative

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import nan, prod
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.signature import Dtypes, Extent, Extents, Tile, constexpr
 from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.sort import around
 from tegula.types import DTYPES, DType, MatType, bool_, components, float32, int32, scalar_of, uint32
 
 N, S = Extent("N"), Extents("S")
@@ -40,79 +41,127 @@ def fits(n: int, t: DType, threads: int) -> bool:
 
 
 @cooperative
-def tile_scan_inclusive(a: Tile[Number, *S]) -> Tile[Number, *S]:
-    """The sums of the elements up to each one, that one included, in row-major order.
+def tile_scan_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Number, *S]:
+    """The sums of the elements up to each one, that one included, in row-major order or along a dimension.
 
     Floats narrower than 32 bits are summed in float32, and each sum is rounded once; integers wrap. Elements of absent
     threads are skipped.
 
     Parameters:
         a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
         type-mismatch: `a` is no tile of such a dtype.
+        out-of-range: there is no such axis.
     Gradient:
         the sum of the adjoint over this element and those after it.
     """
-    return tg._tile_running_sum(a, False)
+    if tg.static(axis is None):
+        return tg._tile_running_sum(a, False)
+    else:
+        return tg._tile_along_axis(a, axis, "sum", False)
 
 
 @cooperative
-def tile_scan_exclusive(a: Tile[Number, *S]) -> Tile[Number, *S]:
-    """The sums of the elements in front of each one, 0 for the first, in row-major order.
+def tile_scan_exclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Number, *S]:
+    """The sums of the elements in front of each one, 0 for the first, in row-major order or along a dimension.
 
     Floats narrower than 32 bits are summed in float32, and each sum is rounded once; integers wrap. Elements of absent
     threads are skipped.
 
     Parameters:
         a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
         type-mismatch: `a` is no tile of such a dtype.
+        out-of-range: there is no such axis.
     Gradient:
         the sum of the adjoint over the elements after this one.
     """
-    return tg._tile_running_sum(a, True)
+    if tg.static(axis is None):
+        return tg._tile_running_sum(a, True)
+    else:
+        return tg._tile_along_axis(a, axis, "sum", True)
 
 
 @cooperative
-def tile_scan_max_inclusive(a: Tile[Number, *S]) -> Tile[Number, *S]:
-    """The largest of the elements up to each one, that one included, in row-major order.
+def tile_scan_max_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Number, *S]:
+    """The largest of the elements up to each one, that one included, in row-major order or along a dimension.
 
     A NaN loses to any number: results are NaN until the first number. -0.0 is below 0.0. Elements of absent threads
     are skipped.
 
     Parameters:
         a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
         type-mismatch: `a` is no tile of such a dtype.
+        out-of-range: there is no such axis.
     Gradient:
-        goes to the element that set the extreme.
+        goes to the element that set the extreme; along a dimension equal ones share it.
     """
-    return tg._tile_running_extreme(a, "max")
+    if tg.static(axis is None):
+        return tg._tile_running_extreme(a, "max")
+    else:
+        return tg._tile_along_axis(a, axis, "max", False)
 
 
 @cooperative
-def tile_scan_min_inclusive(a: Tile[Number, *S]) -> Tile[Number, *S]:
-    """The smallest of the elements up to each one, that one included, in row-major order.
+def tile_scan_min_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Number, *S]:
+    """The smallest of the elements up to each one, that one included, in row-major order or along a dimension.
 
     A NaN loses to any number: results are NaN until the first number. -0.0 is below 0.0. Elements of absent threads
     are skipped.
 
     Parameters:
         a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
         type-mismatch: `a` is no tile of such a dtype.
+        out-of-range: there is no such axis.
     Gradient:
-        goes to the element that set the extreme.
+        goes to the element that set the extreme; along a dimension equal ones share it.
     """
-    return tg._tile_running_extreme(a, "min")
+    if tg.static(axis is None):
+        return tg._tile_running_extreme(a, "min")
+    else:
+        return tg._tile_along_axis(a, axis, "min", False)
+
+
+@cooperative
+def _tile_along_axis(
+    t: Tile[Number, *S], axis: constexpr, kind: Kind, exclusive: constexpr[bool]
+) -> Tile[Number, *S]:
+    """Combines the elements up to each one along an axis, in steps that double. Absent threads are the last ones, so
+    that elements in front of theirs are complete."""
+    shape = t.shape
+    before, n, after = tg.static(around(shape, axis))
+    made = tg.tile_reshape(t, (before, n, after))
+    for k in tg.static(range((n - 1).bit_length())):
+        apart = 1 << k
+        near, far = made[:, apart:], made[:, : n - apart]
+        if tg.static(kind == "sum"):
+            more = near + far
+        elif tg.static(kind == "min"):
+            more = tg.min(near, far)
+        else:
+            more = tg.max(near, far)
+        made = tg.tile_concat((made[:, :apart], more), 1)
+    if tg.static(exclusive):
+        nothing = tg.tile_zeros(shape=(before, 1, after), dtype=made.dtype)
+        if tg.static(n > 1):
+            made = tg.tile_concat((nothing, made[:, : n - 1]), 1)
+        else:
+            made = nothing
+    return tg.tile_map(tg._tile_second, t, tg.tile_reshape(made, shape))
 
 
 # With a derivative ---------------------------------------------------------------------------------------------------
@@ -499,23 +548,32 @@ def _tile_with_component(x, k, y):
 
 
 @tile_scan_inclusive.reference
-def running_sums(a):
-    return np.cumsum(a, dtype=a.dtype).reshape(a.shape)
+def running_sums(a, axis=None):
+    return along(a, axis, lambda x: np.cumsum(x, dtype=x.dtype))
 
 
 @tile_scan_exclusive.reference
-def sums_in_front(a):
-    return np.concatenate([np.zeros(1, a.dtype), np.cumsum(a, dtype=a.dtype)[:-1]]).reshape(a.shape)
+def sums_in_front(a, axis=None):
+    return along(a, axis, lambda x: np.concatenate([np.zeros(1, x.dtype), np.cumsum(x, dtype=x.dtype)[:-1]]))
 
 
 @tile_scan_max_inclusive.reference
-def running_maxima(a):
-    return _extremes(a, 1)
+def running_maxima(a, axis=None):
+    return along(a, axis, lambda x: _extremes(x, 1))
 
 
 @tile_scan_min_inclusive.reference
-def running_minima(a):
-    return _extremes(a, -1)
+def running_minima(a, axis=None):
+    return along(a, axis, lambda x: _extremes(x, -1))
+
+
+def along(a: np.ndarray, axis: int | None, scan: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The scan of a tile as one line, or of each line along an axis."""
+    if axis is None:
+        return scan(a.ravel()).reshape(a.shape)
+    lines = np.moveaxis(a, axis, -1)
+    made = np.array([scan(x) for x in lines.reshape(-1, lines.shape[-1])])
+    return np.moveaxis(made.reshape(lines.shape), -1, axis)
 
 
 def _extremes(a: np.ndarray, sign: int) -> np.ndarray:
@@ -538,6 +596,11 @@ def lines(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.integers(-9, 9, 50).astype(np.float16))
     for kind in (np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
         yield Sample(rng.integers(0, 100, 45).astype(kind))
+    for shape, axis in (((3, 5, 4), 1), ((2, 9), -1), ((7, 3), 0), ((1, 4), 0), ((6,), 0)):
+        numbers = rng.permutation(int(np.prod(shape))).reshape(shape).astype(np.float32)
+        yield Sample(numbers, axis, differentiable=shape == (2, 9))
+    yield Sample(rng.integers(-9, 9, (4, 8)).astype(np.float16), 0)
+    yield Refused(np.ones((2, 3)), 2, code="out-of-range", says=("2 is no axis",))
     yield Refused(np.ones(3, np.bool_), code="type-mismatch", says=("'a' must be of", "bool"))
     yield Refused(1.0, code="type-mismatch", says=("'a' must be a tile[Number, *S]",))
 

@@ -1,0 +1,87 @@
+"""Elements of arrays at coordinates of their own, one access for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tegula.codegen.atomics import atomic_element
+from tegula.codegen.elements import array_pointer, selected
+from tegula.codegen.gpu.control import chosen, when
+from tegula.codegen.gpu.state import GpuState, zeros
+from tegula.codegen.text import register_type
+from tegula.ir import Op, ScatteredAccess, Value
+from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic
+from tegula.ops.tile import tile_type
+from tegula.types import scalar_of
+
+
+def gather(s: GpuState, op: ArrayGather) -> None:
+    """Lower `array.gather`: a load for each element, where there is one to be read."""
+    layout, array, fill = s.layouts[op.result], s.arrays[op.array], list(s.components(op.fill))
+    types = [register_type(scalar_of(array.dtype), 1)] * len(fill)
+    made: list[str] = []
+    for r in range(layout.register_count):
+        pointer, ok = _place(s, op, r)
+        ok = _and(s, ok, s.holds(layout, r))
+        made += chosen(
+            s, ok, types, lambda pointer=pointer: list(s.memory.load_element(pointer, array.dtype)), fill
+        )
+    s.bind(op.result, made)
+
+
+def scatter(s: GpuState, op: ArrayScatter) -> None:
+    """Lower `array.scatter`: a store for each element, by the thread that acts for all its holders."""
+    layout, array = s.layouts[op.tile], s.arrays[op.array]
+
+    def act() -> None:
+        for r in range(layout.register_count):
+            pointer, ok = _place(s, op, r)
+            parts = s.held[op.tile][r]
+            when(
+                s, _and(s, ok, s.holds(layout, r, _partial(op.tile))),
+                lambda pointer=pointer, parts=parts: s.memory.store_element(pointer, parts, array.dtype),
+            )  # fmt: skip
+
+    when(s, s.owner(layout), act)
+
+
+def scatter_atomic(s: GpuState, op: ArrayScatterAtomic) -> None:
+    """Lower `array.scatter_atomic`, once for each element. The result holds the previous elements, 0 where an element
+    is dropped."""
+    layout, array = s.layouts[op.tile], s.arrays[op.array]
+    none = list(zeros(array.dtype))
+    types = [register_type(scalar_of(array.dtype), 1)] * len(none)
+    made: list[str] = []
+    for r in range(layout.register_count):
+        pointer, ok = _place(s, op, r)
+        ok = _and(s, _and(s, ok, s.holds(layout, r, _partial(op.tile))), s.owner(layout))
+
+        def act(pointer: str = pointer, r: int = r) -> list[str]:
+            return list(atomic_element(s.code, op.op, pointer, array.dtype, s.held[op.tile][r]))
+
+        made += chosen(s, ok, types, act, none)
+    s.bind(op.result, made)
+
+
+def _place(s: GpuState, op: ScatteredAccess, register: int) -> tuple[str, str]:
+    """The address of a register's element, and whether there is one, as i1."""
+    array = s.arrays[op.array]
+    (where,), *rest = (s.held[v][register] for v in (op.where, *op.at))
+    at = [x for (x,) in rest]
+    return array_pointer(s, array, at), selected(s, where, array, at)
+
+
+def _partial(tile: Value) -> bool:
+    return tile_type(tile.type, partial=True).partial
+
+
+def _and(s: GpuState, a: str, b: str) -> str:
+    return a if b == "true" else s.code.emit(f"and i1 {a}, {b}")
+
+
+RULES: dict[type[Op], Callable[[GpuState, Any], None]] = {
+    ArrayGather: gather,
+    ArrayScatter: scatter,
+    ArrayScatterAtomic: scatter_atomic,
+}

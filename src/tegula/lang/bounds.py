@@ -1,0 +1,171 @@
+"""What counted loops run over: bounds, and the items that enumerate and zip join."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tegula import errors as E
+from tegula.dataclass import dataclass, field
+from tegula.ir import Value
+from tegula.lang.capture import Builtin
+from tegula.lang.state import Binding, describe_type
+from tegula.ops.base import element
+from tegula.types import DType, int32, int64, scalar_of
+
+if TYPE_CHECKING:
+    from tegula.lang.loops import Loops
+
+JOINING = (Builtin("enumerate"), Builtin("zip"))
+COUNTED = tuple(map(Builtin, ("range", "pipelined", "unrolled", "persistent_tiles")))
+
+
+@dataclass(slots=True)
+class Bounds:
+    """The bounds of a counted loop. `item`: the function from the counter to the binding of the loop's target.
+    `options`: further attributes of its schedule; `joined`: it counts the items of several ranges."""
+
+    start: Value
+    stop: Value
+    step: Value
+    numbers: range | None
+    stages: int = 1
+    item: Callable[[Any], Binding] = lambda index: index
+    options: dict[str, bool] = field(default_factory=dict)
+    joined: bool = False
+
+
+Items = tuple[Any, ...]
+
+
+def joined_items(tracer: Loops, call: ast.Call) -> Bounds | Items:
+    """The items of a call of enumerate or zip: those of a range, or known ones."""
+    function = tracer.expr(call.func)
+    return _enumerated(tracer, call) if function == Builtin("enumerate") else _zipped(tracer, call)
+
+
+def _items(tracer: Loops, node: ast.expr) -> Bounds | Items:
+    """The items of an argument of enumerate or zip."""
+    function = tracer.expr(node.func) if isinstance(node, ast.Call) else None
+    if isinstance(node, ast.Call) and function in JOINING:
+        return joined_items(tracer, node)
+    if isinstance(node, ast.Call) and isinstance(function, Builtin) and function in COUNTED[:2]:
+        return tracer.bounds_of(node, function.name)
+    found = tracer.items(tracer.expr(node))
+    if not isinstance(found, tuple):
+        help = "loop over range(...), a tuple, or a vector or matrix"
+        raise E.TypeMismatch(
+            tracer.location(node), help=help, what=f"cannot loop over {describe_type(found)}"
+        )
+    return found
+
+
+def _enumerated(tracer: Loops, call: ast.Call) -> Bounds | Items:
+    """enumerate(items, start=0)."""
+    named = [k.value for k in call.keywords if k.arg == "start"]
+    positional = list(call.args)
+    given = [*positional[1:], *named]
+    if not positional or len(given) > 1 or len(named) < len(call.keywords):
+        what = "enumerate takes what it loops over, and start="
+        raise E.WrongArguments(tracer.location(call), what=what)
+    (first,) = map(tracer.expr, given) if given else (0,)
+    b, over = tracer.builder, _items(tracer, positional[0])
+    if not isinstance(over, Bounds):
+        numbers = (
+            first + k if isinstance(first, int) else b.binary("add", first, k) for k in range(len(over))
+        )
+        return tuple(zip(numbers, over, strict=True))
+    inner = over.item
+
+    def item(index: Any) -> Binding:
+        if isinstance(index, int):
+            assert over.numbers is not None
+            count: Any = over.numbers.index(index)
+        else:
+            done = b.binary("sub", index, over.start)
+            count = done if tracer.static(over.step) == 1 else b.binary("floordiv", done, over.step)
+            count = b.cast(count, int32) if over.joined else count
+        return (b.binary("add", count, first), inner(index))
+
+    over.item = item
+    return over
+
+
+def _zipped(tracer: Loops, call: ast.Call) -> Bounds | Items:
+    """zip(items, ...), as long as the shortest of them."""
+    if not call.args or call.keywords:
+        raise E.WrongArguments(tracer.location(call), what="zip takes what it loops over, one or more")
+    parts = [_items(tracer, a) for a in call.args]
+    known = [_known(x) for x in parts]
+    if all(x is not None for x in known) and not all(isinstance(x, Bounds) for x in parts):
+        return tuple(zip(*(x for x in known if x is not None), strict=False))
+    ranges = [x for x in parts if isinstance(x, Bounds)]
+    if len(ranges) < len(parts):
+        what = "the number of items of a range next to a tuple in zip"
+        raise E.NotConstant(tracer.location(call), what=what)
+    return _together(tracer, ranges, call)
+
+
+def _known(x: Bounds | Items) -> Sequence[Any] | None:
+    """The items if they are known."""
+    if not isinstance(x, Bounds):
+        return x
+    return None if x.numbers is None else [x.item(n) for n in x.numbers]
+
+
+def _together(tracer: Loops, ranges: Sequence[Bounds], call: ast.Call) -> Bounds:
+    """One loop over several ranges, which counts the iterations."""
+    b = tracer.builder
+    lengths = [_length(tracer, one, call) for one in ranges]
+    shortest = lengths[0]
+    for n in lengths[1:]:
+        known = isinstance(shortest, int) and isinstance(n, int)
+        shortest = min(shortest, n) if known else tracer.public_call("min", [shortest, n], {}, call)
+    stop = b.value(shortest, int64)
+    numbers = range(shortest) if isinstance(shortest, int) else None
+
+    def item(index: Any) -> Binding:
+        return tuple(one.item(_at(tracer, one, index)) for one in ranges)
+
+    return Bounds(b.const(0, int64), stop, b.const(1, int64), numbers, item=item, joined=True)
+
+
+def counted(tracer: Loops, one: Bounds, call: ast.Call) -> Bounds:
+    """A range as the loop that counts its iterations from 0, so that GPUs can fetch what later ones need."""
+    b, t = tracer.builder, element(one.start.type)
+    length = _length(tracer, one, call)
+    assert isinstance(t, DType)
+    stop = b.const(length, t) if isinstance(length, int) else b.value(b.cast(length, t))
+    numbers = range(length) if isinstance(length, int) else None
+
+    def item(index: Any) -> Binding:
+        return one.item(_at(tracer, one, index))
+
+    return Bounds(b.const(0, t), stop, b.const(1, t), numbers, one.stages, item, one.options)
+
+
+def _at(tracer: Loops, one: Bounds, index: Any) -> Any:
+    """The number of a range at an index."""
+    if isinstance(index, int):
+        assert one.numbers is not None
+        return one.numbers[index]
+    b, t = tracer.builder, element(one.start.type)
+    assert isinstance(t, DType)
+    return b.binary("add", one.start, b.binary("mul", b.cast(index, t), one.step))
+
+
+def _length(tracer: Loops, one: Bounds, call: ast.Call) -> Any:
+    """The number of items of a range, an int if it is known."""
+    if one.numbers is not None:
+        return len(one.numbers)
+    b, step = tracer.builder, tracer.static(one.step)
+    if step is None:
+        raise E.NotConstant(tracer.location(call), what="the step of this range")
+    if scalar_of(element(one.start.type)).kind == "u":
+        help = "cast its bounds: int(n)"
+        raise E.TypeMismatch(tracer.location(call), help=help, what="a range of unsigned integers here")
+    start, stop = (b.cast(x, int64) for x in (one.start, one.stop))
+    span = b.binary("sub", stop, start) if step > 0 else b.binary("sub", start, stop)
+    count = b.binary("floordiv", b.binary("add", span, abs(step) - 1), abs(step))
+    return tracer.public_call("max", [count, 0], {}, call)

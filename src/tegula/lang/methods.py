@@ -1,0 +1,86 @@
+"""Methods of tiles: functions of tiles by the names that NumPy's arrays have for them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from tegula.dataclass import dataclass
+from tegula.ir import Value
+from tegula.lang.definition import PublicFunction
+from tegula.ops.builder import is_tuple
+from tegula.types import BufType, ElementType, TileType
+
+if TYPE_CHECKING:
+    from tegula.lang.calls import Calls
+
+METHODS = {
+    "all": "tile_all",
+    "any": "tile_any",
+    "argmax": "tile_argmax",
+    "argmin": "tile_argmin",
+    "astype": "tile_astype",
+    "copy": "copy",
+    "cumsum": "tile_scan_inclusive",
+    "dot": "tile_dot",
+    "max": "tile_max",
+    "min": "tile_min",
+    "reshape": "tile_reshape",
+    "squeeze": "tile_squeeze",
+    "sum": "tile_sum",
+    "transpose": "tile_permute",
+}
+"""The function that each method of tiles is; its first argument is the tile."""
+OF_SHAPES = ("reshape", "transpose")
+"""Methods that take a tuple, or its entries one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOfTile:
+    """What is known of a tile when a kernel is compiled, for tg.static: its shape and dtype, not its elements."""
+
+    shape: tuple[int, ...]
+    dtype: ElementType
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+
+@dataclass(frozen=True, slots=True)
+class TileMethod:
+    """A method of a tile, before its call."""
+
+    tile: Value
+    name: str
+
+
+def method(x: Any, name: str) -> TileMethod | None:
+    """The method of a tile that a name stands for; None if there is none."""
+    is_tile = isinstance(x, Value) and isinstance(x.type, TileType | BufType)
+    return TileMethod(x, name) if is_tile and name in METHODS else None
+
+
+def call_method(
+    tracer: Calls, callee: TileMethod, args: Sequence[Any], kwargs: Mapping[str, Any], node: ast.AST | None
+) -> Any:
+    """The result of a call of a method."""
+    given = list(args)
+    if callee.name in OF_SHAPES and given and not is_tuple(given[0]):
+        given = [tuple(given)]
+    if callee.name == "transpose" and not given and not kwargs:
+        t = callee.tile.type
+        assert isinstance(t, TileType | BufType)
+        given = [tuple(reversed(range(len(t.shape))))]
+    return tracer.call(PublicFunction(METHODS[callee.name]), [callee.tile, *given], dict(kwargs), node)

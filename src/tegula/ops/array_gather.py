@@ -1,0 +1,136 @@
+"""Cooperative ops on elements of an array that lie anywhere: each element of a tile has coordinates of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tegula.ir import AtomicUpdate, ScatteredAccess, TypeRule, Value
+from tegula.ir.fields import ATOMIC, READ, WRITE, attr, operand, variadic
+from tegula.ops.array import array_type
+from tegula.ops.base import require
+from tegula.ops.tile import adjoint_of, tile_type
+from tegula.types import TileType, Type, bool_, int64
+
+if TYPE_CHECKING:
+    from tegula.ops.gradient import GradientBuilder
+
+
+def _require_places(op: ScatteredAccess) -> TileType:
+    """The type of the tile of coordinates; TypeRule unless all coordinates and the selection agree in shape."""
+    array, where = array_type(op.array.type), tile_type(op.where.type)
+    require(where.dtype == bool_, f"the selection must be a tile of bool, got {where}")
+    require(len(op.at) == array.ndim, f"{len(op.at)} coordinates for an array of {array.ndim} dimensions")
+    for v in op.at:
+        require(tile_type(v.type) == TileType(int64, where.shape), f"a coordinate is {v.type}, not int64")
+    return where
+
+
+def _require_stored(op: ScatteredAccess, tile: Value) -> TileType:
+    """The type of a tile to be written; TypeRule unless its dtype is the array's and its shape the coordinates'."""
+    t, wanted = tile_type(tile.type, partial=True), array_type(op.array.type).dtype
+    if wanted != t.dtype:
+        help = f"convert the tile: tg.tile_astype(..., tg.{wanted})"
+        raise TypeRule(f"the array holds {wanted}, the tile {t.dtype}", help)
+    shape = _require_places(op).shape
+    require(t.shape == shape, f"the tile has shape {t.shape}, its coordinates {shape}")
+    return t
+
+
+class ArrayGather(ScatteredAccess):
+    """Reads the elements of an array at coordinates. Operands: array, fill value, selection (a tile of bool), one tile
+    of int64 coordinates per dimension. The fill value takes the place of elements that are not selected or outside of
+    the array; these are not read."""
+
+    __slots__ = ()
+    NAME = "array.gather"
+    COOPERATIVE = True
+    PURE = False
+    array = operand(READ)
+    fill = operand()
+    where = operand(place=True)
+    at = variadic(place=True)
+
+    def infer(self) -> Sequence[Type]:
+        dtype = array_type(self.array.type).dtype
+        require(self.fill.type == dtype, f"the fill value must be {dtype}, got {self.fill.type}")
+        return [TileType(dtype, _require_places(self).shape)]
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        if b.wanted(self.fill):
+            b.refuse(self, "the value of elements that are not read has no derivative")
+        shadow = b.shadow(self.array)
+        b.emit(ArrayScatterAtomic, [shadow, b.stored_as(g, shadow), *_places(self, b)], {"op": "add"})
+        return [None] * len(self.operands)
+
+
+class ArrayScatter(ScatteredAccess):
+    """Writes the elements of a tile to coordinates of an array. Operands: array, tile, selection (a tile of bool), one
+    tile of int64 coordinates per dimension. Elements that are not selected, absent or outside of the array are
+    dropped."""
+
+    __slots__ = ()
+    NAME = "array.scatter"
+    COOPERATIVE = True
+    PURE = False
+    array = operand(WRITE)
+    tile = operand()
+    where = operand(place=True)
+    at = variadic(place=True)
+
+    def infer(self) -> Sequence[Type]:
+        _require_stored(self, self.tile)
+        return []
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        array, like, places = b.shadow(self.array), adjoint_of(self.tile), _places(self, b)
+        g = _gradients(b, array, like, places)
+        stored = TileType(array_type(array.type).dtype, like.shape, like.partial)
+        b.emit(ArrayScatter, [array, b.zero(stored), *places])
+        return (None, g, *[None] * len(places))
+
+
+class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
+    """Updates the elements at coordinates of an array, each atomically. Operands: array, tile, selection (a tile of
+    bool), one tile of int64 coordinates per dimension. Attribute `op`: add, min or max. The result holds the previous
+    elements, 0 for those that are dropped."""
+
+    __slots__ = ()
+    NAME = "array.scatter_atomic"
+    COOPERATIVE = True
+    PURE = False
+    array = operand(ATOMIC)
+    tile = operand()
+    where = operand(place=True)
+    at = variadic(place=True)
+    op = attr()
+
+    def infer(self) -> Sequence[Type]:
+        t = _require_stored(self, self.tile)
+        require(self.op in ("add", "min", "max"), f"no tile atomic '{self.op}'")
+        return [TileType(t.dtype, t.shape)]
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (previous,) = grads
+        if b.wanted(self.tile) and self.op != "add":
+            b.refuse(self, f"an atomic {self.op} has no derivative")
+        if previous is not None:
+            b.refuse(self, "the value that an atomic operation returns has no derivative")
+        places = _places(self, b)
+        return (
+            None,
+            _gradients(b, b.shadow(self.array), adjoint_of(self.tile), places),
+            *[None] * len(places),
+        )
+
+
+def _places(op: ScatteredAccess, b: GradientBuilder) -> list[Value]:
+    """The selection and the coordinates, computed again."""
+    return [b.primal(v) for v in (op.where, *op.at)]
+
+
+def _gradients(b: GradientBuilder, array: Value, like: TileType, places: Sequence[Value]) -> Value:
+    """The elements of an array of gradients in the type of a tile's adjoint; 0 for those that were dropped."""
+    zero = b.const(0.0, array_type(array.type).dtype)
+    return b.fitted(b.widened(b.one(ArrayGather, [array, zero, *places])), like)

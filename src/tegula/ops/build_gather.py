@@ -1,0 +1,166 @@
+"""Tiles whose elements lie anywhere in an array: at indices that a tile holds, or where a mask selects them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.ir import TypeRule, Value
+from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic
+from tegula.ops.base import public
+from tegula.ops.build_places import coordinate, selection
+from tegula.ops.build_tile import (
+    array_operand,
+    constant_shape,
+    element_literal,
+    offsets,
+    stored,
+    tile_axis,
+    tile_shape,
+)
+from tegula.ops.builder import OpBuilder, Operand, describe
+from tegula.ops.kinds import FirstAxis, Mask, Offset, Shape, Storage, TileOfIndices
+from tegula.ops.structs import added, moved
+from tegula.ops.tile import access_types, tile_type
+from tegula.types import scalar_of
+
+
+def _indexed(
+    b: OpBuilder,
+    a: Operand,
+    shape: Sequence[int],
+    indices: Operand,
+    offset: Operand,
+    axis: Operand,
+    name: str,
+) -> tuple[Value, list[Value]]:
+    """An array, and the coordinates of the elements of a tile of `shape` in it, along `axis` those of `indices`."""
+    array, t = array_operand(a)
+    at = offsets(b, offset, len(shape))
+    access_types(t, shape, [v.type for v in at])
+    k = tile_axis(shape, axis, name)
+    if k is None:
+        raise TypeRule("", "", "NotConstant", culprit=axis, what="the axis")
+    found = b.tile(indices) if b.is_tile(indices) else None
+    line = None if found is None else tile_type(found.type)
+    if found is None or line is None or len(line.shape) != 1 or not scalar_of(line.dtype).is_int:
+        help = "make one, as in tg.tile_arange(4, dtype=int) or tg.tile_load(numbers, shape=4)"
+        what = f"indices must be a 1-D integer index tile, got {describe(indices)}"
+        raise TypeRule(what, help, culprit=indices)
+    if line.shape[0] != shape[k]:
+        what = f"{name}: as many indices are needed as there are elements along axis {k}"
+        raise TypeRule("", "", "ShapeMismatch", what=what, left=line.shape, right=tuple(shape))
+    return array, [coordinate(b, shape, d, first, found if d == k else None) for d, first in enumerate(at)]
+
+
+@public("tile_load_indexed", fields=moved("a"))
+def tile_load_indexed(
+    b: OpBuilder,
+    a: Operand,
+    indices: TileOfIndices,
+    shape: Shape,
+    offset: Offset = None,
+    axis: FirstAxis = 0,
+    storage: Storage = "register",
+    mask: Mask = None,
+    other: Operand = 0,
+) -> Value:
+    """A tile of elements of an array, along one dimension those at indices; 0 for elements outside of the array.
+
+    Element c of the tile is the array's at offset + c, along `axis` at offset + indices[c]. Each element is loaded on
+    its own: a load takes as long as that of neighbours only where the indices are neighbours.
+
+    Parameters:
+        a: an array of as many dimensions as `shape` has lengths, of any dtype.
+        other: the value of elements that are not loaded or outside of the array, of the dtype of `a`; 0 by default.
+    Returns:
+        a tile of `shape` and the dtype of `a`.
+    Raises:
+        type-mismatch: `a` is no array, the numbers of dimensions differ, or `other` has another type.
+        shape-mismatch: there are not as many indices as elements along `axis`.
+    Gradient:
+        adds to the gradient of the array, inside of it; refused (no-gradient) for `other`.
+    """
+    shape = constant_shape(shape)
+    array, at = _indexed(b, a, shape, indices, offset, axis, "tile_load_indexed")
+    operands = [array, element_literal(b, other, array_operand(a)[1].dtype)]
+    operands.append(selection(b, mask, shape, "tile_load_indexed"))
+    return stored(b, b.one(ArrayGather, [*operands, *at]), storage)
+
+
+@public("tile_store_indexed", fields=moved("a", "t"))
+def tile_store_indexed(
+    b: OpBuilder,
+    a: Operand,
+    indices: TileOfIndices,
+    t: Operand,
+    offset: Offset = None,
+    axis: FirstAxis = 0,
+    mask: Mask = None,
+) -> None:
+    """Writes the elements of a tile to an array, along one dimension to indices; those outside of the array, and
+    those of absent threads, are dropped.
+
+    Element c of the tile is written to the array's at offset + c, along `axis` at offset + indices[c]. Where indices
+    are equal, which of the elements is kept is not specified. Each element is stored on its own.
+
+    Parameters:
+        a: an array of as many dimensions as `t`.
+        t: a tile of the dtype of `a`.
+    Raises:
+        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ.
+        shape-mismatch: there are not as many indices as elements along `axis`.
+    Gradient:
+        the gradient of the elements of the array that were written, which is 0 afterwards; where indices are equal,
+        each of the elements of the tile gets it.
+    """
+    value = b.tile(t, partial=True)
+    shape = tile_shape(value)
+    array, at = _indexed(b, a, shape, indices, offset, axis, "tile_store_indexed")
+    b.emit(ArrayScatter, [array, value, selection(b, mask, shape, "tile_store_indexed"), *at])
+
+
+def _before(
+    b: OpBuilder,
+    a: Operand,
+    indices: TileOfIndices,
+    t: Operand,
+    offset: Offset = None,
+    axis: FirstAxis = 0,
+    mask: Mask = None,
+) -> Value:
+    """The old values of leaves that are not added."""
+    return tile_load_indexed(b, a, indices, tile_shape(b.tile(t, partial=True)), offset, axis, mask=mask)
+
+
+@public("tile_atomic_add_indexed", fields=added("a", "t", carried=_before))
+def tile_atomic_add_indexed(
+    b: OpBuilder,
+    a: Operand,
+    indices: TileOfIndices,
+    t: Operand,
+    offset: Offset = None,
+    axis: FirstAxis = 0,
+    mask: Mask = None,
+) -> Value:
+    """Adds the elements of a tile to those of an array, along one dimension to those at indices, each atomically, once
+    for the block. Elements outside of the array, and those of absent threads, are dropped.
+
+    Element c of the tile is added to the array's at offset + c, along `axis` at offset + indices[c]; where indices are
+    equal, all are added.
+
+    Parameters:
+        a: an array of as many dimensions as `t`, of any dtype but bool.
+        t: a tile of the dtype of `a`.
+    Returns:
+        a tile of the elements before; zeros for those that were dropped.
+    Raises:
+        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ.
+        shape-mismatch: there are not as many indices as elements along `axis`.
+    Gradient:
+        the gradient of these elements, for `t`; refused (no-gradient) for what is returned.
+    """
+    value = b.tile(t, partial=True)
+    shape = tile_shape(value)
+    array, at = _indexed(b, a, shape, indices, offset, axis, "tile_atomic_add_indexed")
+    where = selection(b, mask, shape, "tile_atomic_add_indexed")
+    return b.one(ArrayScatterAtomic, [array, value, where, *at], {"op": "add"})

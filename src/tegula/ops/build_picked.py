@@ -1,0 +1,267 @@
+"""Subscripts with tiles: gathers and scatters by tiles of indices, assignments by masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from tegula.dataclass import dataclass
+from tegula.ir import TypeRule, Value
+from tegula.ops import scalar as S
+from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic
+from tegula.ops.base import require
+from tegula.ops.buffer import BufNew, BufRead
+from tegula.ops.build_places import along, coordinate, everywhere, reshaped
+from tegula.ops.builder import OpBuilder, Operand, describe, is_slice
+from tegula.ops.integer_ranges import LAST
+from tegula.ops.tile import TileArange, TileGather, TileReduce, TileSlice, add_at, check_shape, tile_type
+from tegula.types import ArrayType, ElementType, bool_, int32, int64, scalar_of, uint64
+
+COMPARED = 1 << 16
+"""The number of pairs of an index and an element that are compared at a time, in one scatter."""
+MOST_PARTS = 16
+"""The largest number of such comparisons of one scatter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """The parts of a subscript with tiles of indices. `spots`: the positions of the tiles; `tiles`: these, of int64 and
+    of one shape."""
+
+    spots: tuple[int, ...]
+    tiles: list[Value]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the tiles."""
+        return tile_type(self.tiles[0].type).shape
+
+
+def has_mask(b: OpBuilder, index: Sequence[Operand]) -> bool:
+    """Whether a subscript is a mask: one tile of bool."""
+    return len(index) == 1 and b.is_tile(index[0]) and tile_type(b.tile(index[0]).type).dtype == bool_
+
+
+def picked(b: OpBuilder, index: Sequence[Operand]) -> Picked:
+    """The tiles of a subscript; TypeRule unless they are tiles of integers that stand next to each other."""
+    spots = tuple(k for k, i in enumerate(index) if b.is_tile(i))
+    for k in spots:
+        t = tile_type(b.tile(index[k]).type)
+        help = "choose elements by a mask with tg.where(mask, x, t)" if t.dtype == bool_ else ""
+        if not scalar_of(t.dtype).is_int or t.dtype != scalar_of(t.dtype):
+            raise TypeRule(f"an index must be an integer index tile, got {t}", help, culprit=index[k])
+    parted = any(
+        not is_slice(i) and any(is_slice(between) for between in index[min(k, spot) + 1 : max(k, spot)])
+        for spot in spots
+        for k, i in enumerate(index)
+    )
+    help = "take the index first, as in t[0][:, indices]"
+    require(not parted, "an index and a tile of indices cannot be separated by a slice", help)
+    tiles = [_wide(b, b.tile(index[k])) for k in spots]
+    shapes = [tile_type(v.type).shape for v in tiles]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise TypeRule(
+            "", "", "ShapeMismatch", what="tiles of indices", left=shapes[0], right=shapes[-1]
+        ) from None
+    return Picked(spots, [b.broadcast(v, shape) for v in tiles])
+
+
+def _wide(b: OpBuilder, numbers: Value) -> Value:
+    """Indices as int64; those beyond its range stay outside of every tile and array."""
+    if tile_type(numbers.type).dtype == uint64:
+        numbers = b.map(lambda xs: b.within(xs[0], LAST[1]), [numbers])
+    return b.tile(b.cast(numbers, int64))
+
+
+# Tiles ----------------------------------------------------------------------------------------------------------------
+
+
+def gather(b: OpBuilder, part: Value, index: Picked, first: int) -> Value:
+    """The elements of a tile at indices. `part`: a tile of which the dimensions from `first` on, one for each tile of
+    indices, are indexed, and the others whole."""
+    value = b.tile(part)
+    made = tile_type(value.type).shape
+    before, after = made[:first], made[first + len(index.tiles) :]
+    shape = check_shape((*before, *index.shape, *after))
+    flat = reshaped(b, value, (*before, -1, *after))
+    numbers = reshaped(b, _line(b, index, made[first : len(made) - len(after)]), (-1,))
+    return reshaped(b, b.one(TileGather, [flat, numbers], {"axis": first}), shape)
+
+
+def _line(b: OpBuilder, index: Picked, lengths: Sequence[int]) -> Value:
+    """The place of each index, counted in row-major order of the indexed dimensions; for indices outside of them the
+    number of places."""
+
+    def place(xs: list[Value]) -> Value:
+        inside, total = b.const(True, bool_), b.const(0, int64)
+        for x, n in zip(xs, lengths, strict=True):
+            none, size = b.const(0, int64), b.const(n, int64)
+            i = b.one(S.Select, [b.one(S.Cmp, [x, none], {"pred": "lt"}), b.one(S.Add, [x, size]), x])
+            for pred, end in (("ge", none), ("lt", size)):
+                inside = b.one(S.And, [inside, b.one(S.Cmp, [i, end], {"pred": pred})])
+            total = b.one(S.Add, [b.one(S.Mul, [total, size]), i])
+        return b.one(S.Select, [inside, total, b.const(prod(lengths), int64)])
+
+    return b.map(place, index.tiles)
+
+
+def scatter(b: OpBuilder, part: Value, index: Picked, first: int, value: Operand, op: str = "") -> None:
+    """Assign to the elements of a tile object at indices; of several values for one element the last one stays.
+    `op`: "add" or "sub" adds or subtracts all of them."""
+    current = b.tile(part)
+    t = tile_type(current.type)
+    before, after = t.shape[:first], t.shape[first + len(index.tiles) :]
+    lengths = t.shape[first : len(t.shape) - len(after)]
+    source = _source(b, value, (*before, *index.shape, *after), t.dtype)
+    new = reshaped(b, source, (*before, -1, *after))
+    numbers = reshaped(b, _line(b, index, lengths), (-1,))
+    flat = reshaped(b, current, (*before, -1, *after))
+    if op:
+        held = b.one(BufNew, [flat], {"storage": "register"})
+        add_at(b, held, new if op == "add" else b.tile(b.unary("neg", new)), numbers, first)
+        made = b.one(BufRead, [held])
+    else:
+        last = _last(b, numbers, prod(lengths))
+        taken = b.one(TileGather, [new, last], {"axis": first})
+        count = b.const(tile_type(numbers.type).size, int32)
+        found = b.map(lambda xs: b.one(S.Cmp, xs, {"pred": "lt"}), [last, count])
+        found = b.broadcast(along(b, found, len(before) + 1 + len(after), first), tile_type(flat.type).shape)
+        made = b.map(lambda xs: b.one(S.Select, xs), [found, taken, flat])
+    b.write(part, reshaped(b, made, t.shape))
+
+
+def _last(b: OpBuilder, numbers: Value, length: int) -> Value:
+    """For each of `length` places the last position at which a line of numbers names it; the number of positions if
+    there is none."""
+    count = tile_type(numbers.type).size
+    each = max(COMPARED // length, -(-count // MOST_PARTS), 1)
+    places = b.one(TileArange, [b.const(0, int64), b.const(1, int64)], {"count": length})
+    best: Value | None = None
+    for start in range(0, count, each):
+        n = min(each, count - start)
+        some = b.one(
+            TileSlice, [numbers, b.const(start, int32)], {"shape": (n,), "dims": (0,), "steps": (1,)}
+        )
+        positions = b.one(TileArange, [b.const(start, int32), b.const(1, int32)], {"count": n})
+
+        def named(xs: list[Value]) -> Value:
+            same = b.one(S.Cmp, xs[:2], {"pred": "eq"})
+            return b.one(S.Select, [same, xs[2], b.const(-1, int32)])
+
+        named_at = b.map(named, [along(b, some, 2, 0), along(b, places, 2, 1), along(b, positions, 2, 0)])
+        region = b.region_of([int32, int32], lambda xs: b.one(S.Max, xs))
+        found = b.one(TileReduce, [named_at], {"axis": 0, "keepdims": False}, [region])
+        best = found if best is None else b.map(lambda xs: b.one(S.Max, xs), [best, found])
+    assert best is not None
+    none, beyond = b.const(-1, int32), b.const(count, int32)
+    return b.map(
+        lambda xs: b.one(S.Select, [b.one(S.Cmp, [xs[0], none], {"pred": "eq"}), beyond, xs[0]]), [best]
+    )
+
+
+def _source(b: OpBuilder, value: Operand, shape: Sequence[int], t: ElementType) -> Value:
+    """The values that an assignment to elements gives them, as a tile of `shape`."""
+    made = b.tile(value) if b.is_tile(value) else b.full(shape, value, t)
+    found = tile_type(made.type)
+    what = f"the elements are {t}, the value is {found.dtype}"
+    require(found.dtype == t, what, f"convert the value: tg.tile_astype(..., tg.{scalar_of(t)})")
+    if len(found.shape) > len(shape) or any(
+        n not in (1, m) for n, m in zip(reversed(found.shape), reversed(shape), strict=False)
+    ):
+        what = "shape mismatch in an assignment to elements"
+        raise TypeRule("", "", "ShapeMismatch", what=what, left=tuple(shape), right=found.shape)
+    return b.broadcast(made, shape)
+
+
+def assign_where(b: OpBuilder, x: Value, mask: Operand, value: Operand) -> None:
+    """Assign to the elements of a tile object that a mask of its first dimensions selects."""
+    current, chosen = b.tile(x), b.tile(mask)
+    t, shape = tile_type(current.type), tile_type(chosen.type).shape
+    if shape != t.shape[: len(shape)]:
+        raise TypeRule("", "", "ShapeMismatch", what="mask of an assignment", left=shape, right=t.shape)
+    chosen = b.broadcast(reshaped(b, chosen, (*shape, *(1,) * (len(t.shape) - len(shape)))), t.shape)
+    source = _source(b, value, t.shape, t.dtype)
+    b.write(x, b.map(lambda xs: b.one(S.Select, xs), [chosen, source, current]))
+
+
+# Arrays ---------------------------------------------------------------------------------------------------------------
+
+
+def _array_places(
+    b: OpBuilder, t: ArrayType, index: Sequence[Operand]
+) -> tuple[tuple[int, ...], list[Value]]:
+    """The shape of the elements of an array that a subscript with tiles names, and their coordinates."""
+    require(
+        len(index) == t.ndim,
+        f"next to a tile of indices an array with {t.ndim} dimensions takes {t.ndim} indices, got {len(index)}",
+        "a tile has constant lengths: give slices with constant bounds, or use tg.tile_load_indexed",
+    )
+    found = picked(b, index)
+    shape: list[int] = []
+    for k, i in enumerate(index):
+        if k == found.spots[0]:
+            shape += found.shape
+        if is_slice(i):
+            shape.append(len(_constant_range(i)))
+    check_shape(shape)
+    tiles, places, d = iter(found.tiles), list[Value](), 0
+    for k, i in enumerate(index):
+        if k in found.spots:
+            before = sum(is_slice(j) for j in index[: found.spots[0]])
+            after = len(shape) - before - len(found.shape)
+            spread = reshaped(b, next(tiles), (*(1,) * before, *found.shape, *(1,) * after))
+            places.append(b.broadcast(spread, shape))
+        elif is_slice(i):
+            own, at = _constant_range(i), d if k < found.spots[0] else d + len(found.shape)
+            line = b.one(
+                TileArange, [b.const(own.start, int64), b.const(own.step, int64)], {"count": len(own)}
+            )
+            places.append(coordinate(b, shape, at, b.const(0, int64), line))
+            d += 1
+        else:
+            places.append(b.full(shape, b.cast(b.index(i), int64)))
+    return tuple(shape), places
+
+
+def _constant_range(s: slice[Operand, Operand, Operand]) -> range:
+    """The indices that a slice with constant bounds names, whatever the length of its dimension."""
+    start, step = (0 if s.start is None else s.start), (1 if s.step is None else s.step)
+    for bound in (start, s.stop, step):
+        if not isinstance(bound, int) or isinstance(bound, bool):
+            what = "the bounds of a slice of an array next to a tile of indices"
+            raise TypeRule("", "", "NotConstant", culprit=bound, what=what)
+    assert isinstance(start, int) and isinstance(s.stop, int) and isinstance(step, int)
+    what = f"a slice of an array next to a tile of indices counts from 0 to a later end, got {start}:{s.stop}:{step}"
+    require(0 <= start < s.stop and step > 0, what, "give it constant bounds, as in a[indices, 0:4]")
+    return range(start, s.stop, step)
+
+
+def array_gather(b: OpBuilder, x: Value, t: ArrayType, index: Sequence[Operand]) -> Value:
+    """x[index] for an array and a subscript with tiles; 0 for elements outside of the array."""
+    shape, places = _array_places(b, t, index)
+    return b.one(ArrayGather, [x, b.const(0, t.dtype), everywhere(b, shape), *places])
+
+
+def array_scatter(
+    b: OpBuilder, x: Value, t: ArrayType, index: Sequence[Operand], value: Operand, op: str = ""
+) -> None:
+    """x[index] = value for an array and a subscript with tiles; with `op`, "add" or "sub", atomic updates."""
+    shape, places = _array_places(b, t, index)
+    source = _source(b, value, shape, t.dtype)
+    if not op:
+        b.emit(ArrayScatter, [x, source, everywhere(b, shape), *places])
+        return
+    added = source if op == "add" else b.tile(b.unary("neg", source))
+    b.emit(ArrayScatterAtomic, [x, added, everywhere(b, shape), *places], {"op": "add"})
+
+
+def describe_mask(x: Operand) -> TypeRule:
+    """The error for reading the elements that a mask selects, whose number is not constant."""
+    return TypeRule(
+        f"{describe(x)} cannot be indexed by a mask: the number of elements would not be constant",
+        "choose by a mask with tg.where(mask, x, t)",
+    )

@@ -1,0 +1,49 @@
+"""Elements at coordinates of arrays as GPU code: one access for each, run thread by thread."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu_code import assembled, lowered, run_serially
+
+import tegula as tg
+
+N = 80
+
+
+@tg.kernel
+def move(x: tg.array1d[float], y: tg.array1d[float], z: tg.array1d[tg.vec2], i: int):
+    at = 40 - tg.tile_arange(N, dtype=int) * 2
+    t = tg.tile_load_indexed(x, at, shape=N, offset=i, mask=at % 3 != 0, other=9.0)
+    tg.tile_store_indexed(y, at, t, offset=3)
+    tg.tile_atomic_add_indexed(z, at * 0, tg.tile_map(pair, t), offset=1)
+
+
+@tg.func
+def pair(x: float):
+    return tg.vec2(x, 1.0)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("threads", [32, 64])
+def test_elements_reach_their_places(threads: int) -> None:
+    data = np.arange(35, dtype=np.float32)
+    x, y, z = tg.array(data), tg.zeros(43), tg.zeros(2, dtype=tg.vec2)
+    code = lowered(move, [x, y, z, 1], (1,), threads)
+    run_serially(code, move, [x, y, z, 1], (1, threads), 1)
+    at = 40 - 2 * np.arange(N)
+    inside = (at + 1 >= 0) & (at + 1 < 35) & (np.fmod(at, 3) != 0)
+    t = np.where(inside, data[np.clip(at + 1, 0, 34)], 9.0)
+    want = np.zeros(43)
+    for place, value in zip(at + 3, t, strict=True):
+        if 0 <= place < 43:
+            want[place] = value
+    np.testing.assert_array_equal(y.numpy(), want)
+    np.testing.assert_array_equal(z.numpy(), [[0.0, 0.0], [t.sum(), N]])
+
+
+def test_accesses_are_single() -> None:
+    args = [tg.zeros(35), tg.zeros(43), tg.zeros(2, dtype=tg.vec2), 1]
+    text, _ = assembled(lowered(move, args, (1,), 64))
+    assert "bar.sync" not in text
+    assert text.count("red.") + text.count("atom.") == 4  # 2 components of 80 elements in 64 threads

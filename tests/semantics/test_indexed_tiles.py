@@ -1,0 +1,207 @@
+"""Tiles at indices of an array, and masks, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree
+
+import tegula as tg
+
+pytestmark = pytest.mark.machine_code
+
+N, M = 6, 5
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    """Numbers whose sums are exact."""
+    return np.random.default_rng(seed).integers(-8, 8, shape).astype(np.float32)
+
+
+def taken(
+    a: np.ndarray, at: Any, offset: tuple[int, int], shape: tuple[int, int], axis: int
+) -> tuple[Any, Any, Any]:
+    """The rows and columns of the elements of a tile at indices, and which of them lie inside."""
+    rows, columns = np.meshgrid(*(np.arange(n, dtype=np.int64) for n in shape), indexing="ij")
+    chosen = np.asarray(at, np.int64)
+    rows, columns = (chosen[rows], columns) if axis == 0 else (rows, chosen[columns])
+    rows, columns = rows + offset[0], columns + offset[1]
+    inside = (rows >= 0) & (rows < a.shape[0]) & (columns >= 0) & (columns < a.shape[1])
+    return rows, columns, inside
+
+
+@tg.kernel
+def load_rows(a: tg.array2d[float], at: tg.array1d[Any], y: tg.array2d[float], i: int):
+    tg.tile_store(y, tg.tile_load_indexed(a, tg.tile_load(at, shape=N), shape=(N, M), offset=(i, i - 1)))
+
+
+@tg.kernel
+def load_columns(a: tg.array2d[float], at: tg.array1d[Any], y: tg.array2d[float], i: int):
+    indices = tg.tile_load(at, shape=N, storage="shared")
+    t = tg.tile_load_indexed(
+        a, indices, shape=(M, N), offset=(i, i - 1), axis=1, storage="shared", other=-7.0
+    )
+    tg.tile_store(y, t)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint32])
+@pytest.mark.parametrize("block_dim", [3, 32])
+def test_loads(dtype: type, block_dim: int) -> None:
+    a = numbers(4, 8)
+    at = np.array([2, 0, 3, 3, 9, 1], dtype)
+    if np.dtype(dtype).kind == "i":
+        at[1], at[3] = -1, -5
+    for kernel, axis, shape, missing in ((load_rows, 0, (N, M), 0.0), (load_columns, -1, (M, N), -7.0)):
+        y = tg.zeros(shape)
+        *_, got = agree(kernel, [tg.array(a), tg.array(at), y, 1], 1, block_dim, tiled=True)
+        rows, columns, inside = taken(a, at, (1, 0), shape, axis)
+        want = np.where(inside, a[np.where(inside, rows, 0), np.where(inside, columns, 0)], missing)
+        np.testing.assert_array_equal(got, want)
+
+
+@tg.kernel
+def write_rows(x: tg.array2d[float], at: tg.array1d[int], stored: tg.array2d[float], added: tg.array2d[float],
+               before: tg.array2d[float]):  # fmt: skip
+    t, indices = tg.tile_load(x, shape=(N, M)), tg.tile_load(at, shape=N)
+    tg.tile_store_indexed(stored, indices, t, offset=(-1, 2))
+    old = tg.tile_atomic_add_indexed(added, indices % 3, t, offset=(1, 2))
+    tg.tile_store(before, old)
+
+
+@pytest.mark.parametrize("block_dim", [1, 7, 64])
+def test_writes(block_dim: int) -> None:
+    x, at = numbers(N, M), np.array([3, 0, 7, 1, -2, 6], np.int32)
+    stored, added = numbers(6, 6, seed=1), numbers(4, 6, seed=2)
+    args = [tg.array(v) for v in (x, at, stored, added, np.zeros((N, M), np.float32))]
+    _, _, got, sums, _ = agree(write_rows, args, 1, block_dim, tiled=True)
+    rows, columns, inside = taken(stored, at, (-1, 2), (N, M), 0)
+    stored[rows[inside], columns[inside]] = x[inside]
+    np.testing.assert_array_equal(got, stored)
+    rows, columns, inside = taken(added, np.fmod(at, 3), (1, 2), (N, M), 0)
+    np.add.at(added, (rows[inside], columns[inside]), x[inside])
+    np.testing.assert_array_equal(sums, added)
+
+
+def test_old_elements_of_sums() -> None:
+    """What updates of one element find is 0, 1 and 2, in some order."""
+    x, at = np.ones((N, M), np.float32), np.array([0, 0, 1, 5, 0, -1], np.int32)
+    args = [tg.array(v) for v in (x, at, np.zeros((8, 8), np.float32), np.zeros((8, 8), np.float32))]
+    before = tg.full((N, M), 9.0)
+    tg.launch_tiled(write_rows, 1, [*args, before], block_dim=32)
+    found = before.numpy()
+    np.testing.assert_array_equal(
+        np.sort(found[[0, 1, 4]], axis=0), np.array([[0.0], [1.0], [2.0]]).repeat(M, 1)
+    )
+    assert (found[2] == 0.0).all()
+
+
+@tg.kernel
+def of_threads(x: tg.array1d[float], at: tg.array1d[int], y: tg.array1d[float]):
+    i = tg.tid()
+    indices = tg.tile_arange(8, dtype=int) * 2 + at[0]
+    tg.tile_store_indexed(y, indices, tg.tile(x[i]))
+
+
+def test_elements_of_absent_threads_are_dropped() -> None:
+    y = tg.full(20, -1.0)
+    tg.launch(of_threads, 5, [tg.array(numbers(5)), tg.array([1])], [y], block_dim=8)
+    want = np.full(20, -1.0, np.float32)
+    want[1:11:2] = numbers(5)
+    np.testing.assert_array_equal(y.numpy(), want)
+
+
+@tg.kernel
+def gradients(x: tg.array2d[Any], at: tg.array1d[int], y: tg.array2d[Any], z: tg.array2d[Any]):
+    indices = tg.tile_load(at, shape=N)
+    t = tg.tile_load_indexed(x, indices, shape=(N, M), axis=0)
+    tg.tile_store_indexed(y, tg.tile_arange(N, dtype=int) * 2, t * t, axis=0)
+    tg.tile_atomic_add_indexed(z, indices, t, axis=0)
+
+
+@pytest.mark.parametrize("dtype", [tg.float32, tg.float16, tg.float64])
+def test_gradients(dtype: Any) -> None:
+    a, at = numbers(4, M), np.array([2, 2, -1, 0, 4, 3], np.int32)
+    x = tg.array(a, dtype=dtype, requires_grad=True)
+    y, z = (tg.zeros((n, M), dtype=dtype, requires_grad=True) for n in (9, 3))
+    with tg.Tape() as tape:
+        tg.launch_tiled(gradients, 1, [x, tg.array(at)], [y, z], block_dim=32)
+    of_y, of_z = numbers(9, M, seed=3), numbers(3, M, seed=4)
+    tape.backward(grads={y: tg.array(of_y, dtype=dtype), z: tg.array(of_z, dtype=dtype)})
+    want = np.zeros((4, M))
+    for k, n in enumerate(at.tolist()):
+        if 0 <= n < 4:
+            want[n] += (2 * a[n] * of_y[2 * k] if 2 * k < 9 else 0) + (of_z[n] if n < 3 else 0)
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.numpy(), want)
+
+
+@tg.struct
+class Named:
+    key: int
+    place: tg.vec3
+
+
+@tg.kernel
+def structs(a: tg.array1d[Named], at: tg.array1d[int], y: tg.array1d[Named]):
+    t = tg.tile_load_indexed(a, tg.tile_load(at, shape=4), shape=4)
+    tg.tile_store_indexed(y, 3 - tg.tile_arange(4, dtype=int), t)
+    tg.tile_atomic_add_indexed(y, tg.tile_arange(4, dtype=int) * 0, t)
+
+
+def test_structs() -> None:
+    data = np.zeros(4, Named.numpy_dtype())
+    data["key"], data["place"] = np.arange(4), np.arange(12).reshape(4, 3)
+    y = tg.zeros(4, dtype=Named)
+    tg.launch_tiled(structs, 1, [tg.array(data, dtype=Named), tg.array([2, 9, 0, 3])], [y], block_dim=32)
+    got = y.numpy()
+    assert got["key"].tolist() == [3 + 5, 0, 0, 2]
+    np.testing.assert_array_equal(got["place"][1:], data["place"][[0, 0, 2]] * np.array([[1], [0], [1]]))
+    np.testing.assert_array_equal(got["place"][0], 2 * data["place"][3] + data["place"][2] + data["place"][0])
+
+
+@tg.kernel
+def masked(x: tg.array2d[float], y: tg.array2d[float], z: tg.array2d[float], w: tg.array2d[float], i: int):
+    t = tg.tile_load(x, shape=(N, M), offset=(i, -1), fill=5.0)
+    u = tg.tile_load(x, shape=(N, M), offset=(i, -1), fill=5.0, mask=t > 0.0, other=-3.0)
+    tg.tile_store(y, u)
+    rows = tg.tile_reshape(tg.tile_arange(N, dtype=int) % 2 == 0, (N, 1))
+    tg.tile_store(z, t, offset=(1, i), mask=rows)
+    old = tg.tile_atomic_add(w, t, mask=t < 0.0)
+    tg.tile_atomic_max(w, old * 2.0, offset=(0, 2), mask=rows)
+
+
+@pytest.mark.parametrize("block_dim", [3, 32])
+def test_masks(block_dim: int) -> None:
+    x, z, w = numbers(6, 4), numbers(5, 5, seed=1), numbers(6, 6, seed=2)
+    args = [tg.array(x), tg.zeros((N, M)), tg.array(z), tg.array(w), 1]
+    _, y, stored, sums = agree(masked, args, 1, block_dim, tiled=True)
+    t = np.full((N, M), 5.0, np.float32)
+    t[:5, 1:] = x[1:6]
+    np.testing.assert_array_equal(y, np.where(t > 0, t, -3))
+    z[1:5:2, 1:] = t[:4:2, :4]
+    np.testing.assert_array_equal(stored, z)
+    old = np.where(t < 0, w[:, :M], 0)
+    w[:, :M] += np.where(t < 0, t, 0)
+    w[::2, 2:] = np.maximum(w[::2, 2:], 2 * old[::2, :4])
+    np.testing.assert_array_equal(sums, w)
+
+
+@tg.kernel
+def masked_gradients(x: tg.array1d[float], s: tg.array1d[float], y: tg.array1d[float]):
+    t = tg.tile_load(x, shape=N, offset=-1, mask=tg.tile_arange(N, dtype=int) % 3 != 1, other=s[0])
+    tg.tile_store(y, t * t, mask=tg.tile_arange(N, dtype=int) < 4)
+
+
+def test_gradients_of_masks() -> None:
+    x, s = (tg.array(numbers(n, seed=n), requires_grad=True) for n in (4, 1))
+    y = tg.zeros(N, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch_tiled(masked_gradients, 1, [x, s], [y], block_dim=32)
+    g = numbers(N, seed=9)
+    tape.backward(grads={y: tg.array(g)})
+    assert x.grad is not None and s.grad is not None
+    a, b = x.numpy(), s.numpy()
+    np.testing.assert_array_equal(x.grad.numpy(), [0.0, 2 * a[1] * g[2], 2 * a[2] * g[3], 0.0])
+    np.testing.assert_array_equal(s.grad.numpy(), [2 * b[0] * g[1]])

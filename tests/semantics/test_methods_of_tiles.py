@@ -1,0 +1,90 @@
+"""Methods of tiles, axes of reductions, matmuls of any rank and operators of vectors, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree
+
+import tegula as tg
+
+pytestmark = pytest.mark.machine_code
+
+FORMS = {
+    "sum": ("t.sum(axis=1)", lambda t: t.sum(1)),
+    "sum of two axes": ("t.sum((0, 2), keepdims=True)", lambda t: t.sum((0, 2), keepdims=True)),
+    "max": ("t.max(axis=-1, keepdims=True)", lambda t: t.max(-1, keepdims=True)),
+    "min of all": ("t.min()", lambda t: t.min().reshape(1)),
+    "argmax": ("t.argmax(axis=1).astype(float)", lambda t: t.argmax(1)),
+    "argmin": ("t.argmin().astype(float)", lambda t: t.argmin().reshape(1)),
+    "cumsum": ("t.cumsum(axis=0)", lambda t: t.cumsum(0)),
+    "reshape": ("t.reshape(4, -1)", lambda t: t.reshape(4, -1)),
+    "transpose": ("t.transpose(1, 0, 2)", lambda t: t.transpose(1, 0, 2)),
+    "transpose of all": ("t.transpose()", lambda t: t.transpose()),
+    "squeeze": ("t[0:1].squeeze()", lambda t: t[0]),
+    "copy": ("t.copy()", lambda t: t),
+    "any": ("(t > 7.0).any(axis=2).astype(float)", lambda t: (t > 7).any(2)),
+    "all": ("t.all(axis=(0, 1)).astype(float)", lambda t: t.all((0, 1))),
+    "count": ("(t > 0.0).sum(axis=0).astype(float)", lambda t: (t > 0).sum(0)),
+    "batches": ("t @ t.transpose(0, 2, 1)", lambda t: t @ t.transpose(0, 2, 1)),
+    "a batch with one matrix": ("t @ t[0].T", lambda t: t @ t[0].T),
+    "a matrix and a vector": ("t[1] @ t[0, 1]", lambda t: t[1] @ t[0, 1]),
+    "a vector and a matrix": ("t[:, 1, 0] @ t[:, 0]", lambda t: t[:, 1, 0] @ t[:, 0]),
+    "two vectors": ("t[0, 0] @ t[1, 1]", lambda t: (t[0, 0] @ t[1, 1]).reshape(1)),
+    "a batch and a vector": ("t @ t[0, 0]", lambda t: t @ t[0, 0]),
+    "two batches": (
+        "t.reshape(2, 1, 3, 4) @ t.transpose(0, 2, 1).reshape(1, 2, 4, 3)",
+        lambda t: t.reshape(2, 1, 3, 4) @ t.transpose(0, 2, 1).reshape(1, 2, 4, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name: str) -> None:
+    written, meaning = FORMS[name]
+    t = np.random.default_rng(3).integers(-9, 9, (2, 3, 4)).astype(np.float32)
+    want = np.asarray(meaning(t), np.float32)
+    text = f"""def kernel(a: tg.array3d[float], y: tg.array{want.ndim}d[float]):
+    t = tg.tile_load(a, shape=(2, 3, 4))
+    tg.tile_store(y, {written})
+"""
+    names = dict[str, Any](tg=tg)
+    exec(text, names)
+    kernel = tg.kernel(source=text)(names["kernel"])
+    _, made = agree(kernel, [tg.array(t), tg.zeros(want.shape)], 1, 32, tiled=True)
+    np.testing.assert_array_equal(made, want)
+
+
+@tg.kernel
+def bits(a: tg.array1d[tg.vec2i], b: tg.array1d[tg.vec2i], y: tg.array2d[tg.vec2i]):
+    t, s = tg.tile_load(a, shape=8), tg.tile_load(b, shape=8)
+    tg.tile_store(y[0], t & s)
+    tg.tile_store(y[1], t | s)
+    tg.tile_store(y[2], t ^ s)
+    tg.tile_store(y[3], t << (s & tg.vec2i(3, 3)))
+    tg.tile_store(y[4], t >> (s & tg.vec2i(3, 3)))
+    tg.tile_store(y[5], ~t)
+    t &= s
+    tg.tile_store(y[6], t)
+
+
+def test_bits_of_vectors() -> None:
+    a, b = (np.random.default_rng(k).integers(-99, 99, (8, 2), np.int32) for k in (1, 2))
+    args = [tg.array(a, dtype=tg.vec2i), tg.array(b, dtype=tg.vec2i), tg.zeros((7, 8), dtype=tg.vec2i)]
+    *_, made = agree(bits, args, 1, 32, tiled=True)
+    want = [a & b, a | b, a ^ b, a << (b & 3), a >> (b & 3), ~a, a & b]
+    np.testing.assert_array_equal(made, want)
+
+
+@tg.kernel
+def inner(a: tg.array1d[tg.mat22], y: tg.array1d[float]):
+    t = tg.tile_load(a, shape=5)
+    tg.tile_store(y, tg.tile_dot(t, t + t))
+
+
+def test_dots_of_matrices() -> None:
+    a = np.random.default_rng(1).integers(-9, 9, (5, 2, 2)).astype(np.float32)
+    _, made = agree(inner, [tg.array(a, dtype=tg.mat22), tg.zeros(1)], 1, 32, tiled=True)
+    np.testing.assert_array_equal(made, [2 * (a * a).sum()])
