@@ -1,5 +1,5 @@
 """Random kernels of structs, quaternions, small matrices, random numbers, variables that functions set, indexed arrays,
-sorts, gathers, scans and factors of matrices, and their meaning in Python.
+sorts, gathers, scatters, masks, scans, batches and factors of matrices, and their meaning in Python.
 
 Each statement is written twice: in the language, and on NumPy arrays in float64 with one row for each thread of a
 block. All numbers are small multiples of powers of two, so that every order of exact operations gives the same."""
@@ -213,6 +213,7 @@ class FamilyProgram:
             [
                 *(self.number, self.real, self.vector, self.quaternion, self.matrix, self.body),
                 *(self.drawn, self.in_out, self.branch, self.loop, self.of_tiles, self.factor, self.atomic),
+                *(self.at_places, self.of_axes),
             ]
         )
         self.seen.add(chosen.__name__)
@@ -451,6 +452,71 @@ class FamilyProgram:
         else:
             self.both(f"s{k} = tg.tile_load(sq, (4, 4))\np{k} = s{k} @ tg.tile_transpose(s{k})", "pass")
             self.new("float", f"p{k}[j % 4, 2]", "(D['sq'] @ D['sq'].T)[j % 4, 2]", 36)
+
+    def at_places(self) -> None:
+        """Loads, stores and additions at indices that threads have, some of them left out by a mask."""
+        x, y = self.pick("int"), self.pick("int")
+        self.count += 1
+        k = self.count
+        kind = self.r.choice(("indexed", "scattered", "assigned", "pairs", "masked"))
+        self.seen.add(kind)
+        if kind == "indexed":
+            self.both(
+                f"w{k} = tg.tile({x.name}) > 0\nt{k} = tg.tile_load_indexed("
+                f"a[b], tg.tile({y.name} % 20), shape=8, mask=w{k}, other=-2)",
+                f"o{k} = remainder({y.name}, 20)\ni{k} = ({x.name} > 0) & (o{k} >= 0) & (o{k} < 16)\n"
+                f"t{k} = np.where(i{k}, D['a'][b][np.where(i{k}, o{k}, 0)], -2)",
+            )
+            self.new("int", f"tg.untile(t{k})", f"t{k} + 0", 8)
+        elif kind == "scattered":
+            self.both(
+                f"t{k} = tg.tile_zeros(8, dtype=int)\nt{k}[tg.tile({y.name} & 7)] = tg.tile({x.name})\n"
+                f"t{k}[tg.tile({x.name} & 3)] += tg.tile({y.name})",
+                f"t{k} = 0 * j\nt{k}[{y.name} & 7] = {x.name}\nnp.add.at(t{k}, {x.name} & 3, {y.name})",
+            )
+            self.new("int", f"tg.untile(t{k})", f"t{k} + 0", x.bound + LANES * y.bound)
+        elif kind == "assigned":
+            self.both(
+                f"t{k} = tg.tile_map(tg.add, tg.tile({x.name}), 0)\nt{k}[t{k} > 2] = tg.tile({y.name})",
+                f"t{k} = np.where({x.name} > 2, {y.name}, {x.name})",
+            )
+            self.new("int", f"tg.untile(t{k})", f"t{k} + 0", x.bound + y.bound)
+        elif kind == "pairs":
+            text = f"tg.untile(tg.tile_load(sq, (4, 4))[tg.tile({x.name} & 3), tg.tile({y.name} & 3)])"
+            self.new("float", text, f"D['sq'][{x.name} & 3, {y.name} & 3]", 3)
+        else:
+            self.both(
+                f"u{k} = tg.tile({y.name})\n"
+                f"tg.tile_atomic_add_indexed(counts[b], tg.tile({x.name} & 3), u{k}, mask=u{k} < 3)",
+                f"scattered(counts, b, ({x.name} & 3)[{y.name} < 3], {y.name}[{y.name} < 3])",
+            )
+
+    def of_axes(self) -> None:
+        """Scans, extremes, counts and matmuls along dimensions."""
+        x, y = self.pick("int"), self.pick("int")
+        self.count += 1
+        k = self.count
+        kind = self.r.choice(("running", "extreme", "counted", "batched", "column"))
+        self.seen.add(kind)
+        if kind == "running":
+            axis, rows = self.r.randint(0, 1), self.r.choice((1, 2, 4))
+            text = f"tg.tile({x.name}).reshape({rows}, -1).cumsum(axis={axis}).reshape(-1)"
+            meaning = f"np.cumsum({x.name}.reshape({rows}, -1), {axis}).ravel()"
+            self.new("int", f"tg.untile({text})", meaning, x.bound * LANES)
+        elif kind == "extreme":
+            name = self.r.choice(("argmax", "argmin", "max", "min"))
+            text = f"tg.tile({x.name}).reshape(4, 2).{name}(axis=1)[j // 2]"
+            self.new("int", text, f"{x.name}.reshape(4, 2).{name}(1)[j // 2]", x.bound)
+        elif kind == "counted":
+            text = f"(tg.tile({x.name}) > tg.tile({y.name})).sum()[0] + j"
+            self.new("int", text, f"({x.name} > {y.name}).sum() + j", 2 * LANES)
+        elif kind == "batched":
+            self.both(f"s{k} = tg.tile_load(sq, (4, 4)).reshape(4, 2, 2)\np{k} = s{k} @ s{k}", "pass")
+            meaning = "np.matmul(*[D['sq'].reshape(4, 2, 2)] * 2)[j % 4, 1, 0]"
+            self.new("float", f"p{k}[j % 4, 1, 0]", meaning, 18)
+        else:
+            self.both(f"s{k} = tg.tile_load(sq, (4, 4)) @ tg.tile_load(sq, (4, 4))[:, 1]", "pass")
+            self.new("float", f"s{k}[j % 4]", "(D['sq'] @ D['sq'][:, 1])[j % 4]", 36)
 
     def factor(self) -> None:
         self.count += 1

@@ -27,6 +27,8 @@ FAMILIES = {
         "factor",
     ),
     *("atomic", "sort", "scan", "gather", "sum", "random", "vectors", "matmul"),
+    *("indexed", "scattered", "assigned", "pairs", "masked"),
+    *("running", "extreme", "counted", "batched", "column"),
 }
 
 

@@ -64,7 +64,9 @@ class SmoothFamilies(SmoothProgram):
         if self.r.random() < 0.5:
             super().statement(depth)
             return
-        chosen = self.r.choice((*NUMBERS, *NUMBERS, "in_out", "struct", "sort", "factor", "gather"))
+        chosen = self.r.choice(
+            (*NUMBERS, *NUMBERS, "in_out", "struct", "sort", "factor", "gather", "scatter", "axes")
+        )
         self.used.add(chosen)
         if chosen in NUMBERS:
             self.named(self.r.choice(NUMBERS[chosen]).format(*self.three()))
@@ -107,6 +109,22 @@ class SmoothFamilies(SmoothProgram):
     def gather(self) -> None:
         x, *_ = self.three()
         self.named(f"tg.untile(tg.tile({x})[tg.tile(j * 3 % {BLOCK} // 2)])")
+
+    def scatter(self) -> None:
+        """Assignments and additions at indices, some of which are equal, and where a mask is true."""
+        t, (x, y, z) = self.fresh("t"), self.three()
+        self.add(f"{t} = tg.tile({x}) * 1.0")
+        self.add(f"{t}[tg.tile(j * 3 % {BLOCK} // 2)] = tg.tile({y})")
+        self.add(f"{t}[tg.tile(j * 5 % {BLOCK} // 3)] += tg.tile({z}) * tg.tile({x})")
+        self.add(f"{t}[tg.tile(j % 3) == 1] = tg.tile({y}) * tg.tile({z})")
+        self.named(f"tg.untile({t})")
+
+    def axes(self) -> None:
+        """Running sums along a dimension, and matmuls of batches."""
+        x, y, _ = self.three()
+        self.named(f"tg.untile(tg.tile({x}).reshape(2, -1).cumsum(axis=1).reshape(-1)) * 0.3")
+        batches = f"(tg.tile({x}).reshape(-1, 2, 2) @ tg.tile({y}).reshape(-1, 2, 2)).reshape(-1)"
+        self.named(f"tg.untile({batches}) * 0.3")
 
     def factor(self) -> None:
         a, f = self.fresh("t"), self.fresh("t")
