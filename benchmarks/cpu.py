@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -240,6 +241,18 @@ def mandelbrot_row() -> Row:
     )  # fmt: skip
 
 
+def fft_row(n: int, threshold: float) -> Row:
+    """Fourier transforms of many rows against pocketfft, in CPU time, since that has one thread."""
+    many = (1 << 19) // n
+    x = random(many, n) + 1j * random(many, n)
+    X, wanted = tg.array(x), np.fft.fft(x.astype(np.complex128))
+    return compare(
+        f"Fourier transforms of {n} complex64", lambda: tg.kernels.fft(X), lambda: np.fft.fft(x),
+        lambda: tg.kernels.fft(X).numpy(), np.stack([wanted.real, wanted.imag], -1), many / 1e6, "M/s",
+        "np.fft.fft, CPU time", threshold, clock=time.process_time,
+    )  # fmt: skip
+
+
 def rows() -> Iterator[Row]:
     """All rows, with the gates of each."""
     yield gemm_row(1024, (64, 64, 64), 1.2)
@@ -257,3 +270,7 @@ def rows() -> Iterator[Row]:
     yield chain_row()
     yield saxpy_row()
     yield mandelbrot_row()
+    for n in (64, 256, 1024, 4096):
+        yield fft_row(n, 1.5)
+    yield fft_row(1000, 1.2)
+    yield fft_row(1009, 1.0)

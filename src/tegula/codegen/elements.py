@@ -356,13 +356,13 @@ def _load(s: State, op: TileLoad, index: list[str], width: int, masked: bool) ->
     array = s.arrays[op.array]
     where = [s.memory.add(o, i) for o, i in zip(offsets(s, op), index, strict=True)]
     pointer = array_pointer(s, array, where)
-    scalar, single = scalar_of(array.dtype), components(array.dtype) == 1
+    scalar = scalar_of(array.dtype)
     if masked and needs_bounds(s, op):
         return _masked(s, op, array, where, pointer, width)
     if width == 1:
         return s.memory.load_element(pointer, array.dtype)
-    if array.contiguous and single:
-        return (s.memory.load(pointer, scalar, width),)
+    if array.contiguous:
+        return s.memory.load_adjacent(pointer, array.dtype, width)
     parts = [s.memory.load_element(_along(s, array, pointer, k), array.dtype) for k in range(width)]
     return s.memory.packed(parts, scalar, width)
 

@@ -142,6 +142,15 @@ class MemoryEmitter:
         for c, part in enumerate(value):
             self.store(self.offset(pointer, str(c * component_stride), scalar), part, scalar)
 
+    def load_adjacent(self, pointer: str, dtype: ElementType, width: int) -> Components:
+        """`width` elements that are next to each other, one register for each component."""
+        scalar, n = scalar_of(dtype), components(dtype)
+        return self.separated(self.load(pointer, scalar, width * n), scalar, width, n)
+
+    def store_adjacent(self, pointer: str, value: Components, scalar: DType, width: int) -> None:
+        """Store `width` elements next to each other, given as one register for each component."""
+        self.store(pointer, self.interleaved(value, scalar, width), scalar, width * len(value))
+
     def at(self, view: View, index: list[str]) -> str:
         """The address of an element of a view."""
         return view.at(self, index)
@@ -152,8 +161,8 @@ class MemoryEmitter:
         scalar = scalar_of(view.dtype)
         if width == 1:
             return self.load_element(pointer, view.dtype, view.component_stride)
-        if view.contiguous:
-            return (self.load(pointer, scalar, width),)
+        if view.adjacent:
+            return self.load_adjacent(pointer, view.dtype, width)
         step = view.strides[-1]
         lanes = [
             self.load_element(self.offset(pointer, str(k * step), scalar), view.dtype, view.component_stride)
@@ -167,8 +176,8 @@ class MemoryEmitter:
         scalar = scalar_of(view.dtype)
         if width == 1:
             self.store_element(pointer, value, view.dtype, view.component_stride)
-        elif view.contiguous:
-            self.store(pointer, value[0], scalar, width)
+        elif view.adjacent:
+            self.store_adjacent(pointer, value, scalar, width)
         else:
             for k in range(width):
                 parts = tuple(self.lane(part, scalar, width, k) for part in value)

@@ -49,6 +49,14 @@ class View:
         return element_shape(self.dtype) == () and (self.strides[-1] == 1 or self.shape[-1] == 1)
 
     @property
+    def adjacent(self) -> bool:
+        """Whether consecutive elements of the last dimension, of one or several components, are next to each other."""
+        count = components(self.dtype)
+        return (self.strides[-1] == count or self.shape[-1] == 1) and (
+            count == 1 or self.component_stride == 1
+        )
+
+    @property
     def packed(self) -> bool:
         """Whether the elements are adjacent in row-major order. The stride of a dimension of length 1 does not
         matter."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from tegula.codegen.elements import at_once, inside, needs_bounds
+from tegula.codegen.lane_address import INTERLEAVED
 from tegula.codegen.state import State
 from tegula.ir import Op, Value
 from tegula.ops.tile import TileLoad, TileMap, TileStore
@@ -39,13 +40,13 @@ def width_for(
     for value in values:
         for v in tree(s, value):
             op = fused(s, v)
-            if components(v.type.dtype) != 1:  # type: ignore[union-attr]
+            if components(v.type.dtype) > INTERLEAVED:  # type: ignore[union-attr]
                 return 1
             if isinstance(op, TileMap) and not at_once(s, op):
                 return 1
             widest = max(widest, scalar_of(v.type.dtype).bits // 8, _compute_bytes(op))  # type: ignore[union-attr]
     for t in extra:
-        if components(t) != 1:
+        if components(t) > INTERLEAVED:
             return 1
         widest = max(widest, scalar_of(t).bits // 8)
     width = max(1, s.target.vector_bytes // widest)
@@ -59,7 +60,7 @@ def _compute_bytes(op: Op | None) -> int:
     if not isinstance(op, TileMap):
         return 1
     types = [r.type for inner in op.walk() for r in inner.results if not isinstance(r.type, TileType)]
-    if any(components(t) > 1 for t in types):  # type: ignore[arg-type]
+    if any(components(t) > INTERLEAVED for t in types):  # type: ignore[arg-type]
         return 64
     small = any(scalar_of(t).is_float and scalar_of(t).bits < 32 for t in types)  # type: ignore[arg-type]
     return max([4 if small else 1, *(scalar_of(t).bits // 8 for t in types)])  # type: ignore[arg-type]

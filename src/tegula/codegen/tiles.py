@@ -108,11 +108,12 @@ def _plain_store(s: State, array: ArrayAt, where: list[str], values: Components,
     if width == 1:
         s.memory.store_element(pointer, values, array.dtype)
     elif array.contiguous:
-        s.memory.store(pointer, values[0], scalar, width)
+        s.memory.store_adjacent(pointer, values, scalar, width)
     else:
         for k in range(width):
             at = s.memory.bytes_offset(pointer, s.memory.mul(array.strides[-1], str(k)))
-            s.memory.store(at, s.memory.lane(values[0], scalar, width, k), scalar)
+            parts = tuple(s.memory.lane(x, scalar, width, k) for x in values)
+            s.memory.store_element(at, parts, array.dtype)
 
 
 def _store_mask(
@@ -133,7 +134,10 @@ def _masked_store(
     pointer, scalar = array_pointer(s, array, where), scalar_of(array.dtype)
     mask = _store_mask(s, array, where, index, width, absent)
     if width > 1 and array.contiguous:
-        s.memory.masked_store(near(s, array, where, pointer), values[0], scalar, width, mask)
+        n, whole = len(values), s.memory.interleaved(values, scalar, width)
+        if n > 1:
+            mask = s.memory.shuffled(mask, "poison", "i1", width, [k for k in range(width) for _ in range(n)])
+        s.memory.masked_store(near(s, array, where, pointer), whole, scalar, width * n, mask)
         return
     for k in range(width):
         parts = values if width == 1 else tuple(s.memory.lane(v, scalar, width, k) for v in values)

@@ -1,0 +1,62 @@
+"""Tiles of vectors and matrices, several elements at a time on CPUs: at edges, in views, transposed, broadcast."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+pytestmark = pytest.mark.machine_code
+
+
+@tg.func
+def doubled(v: Any):
+    return v + v
+
+
+@tg.func
+def last(v: Any):
+    return v[1]
+
+
+@tg.kernel
+def moved(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any], w: tg.array2d[Any]):
+    t = tg.tile_load(x, shape=(5, 37), offset=(1, 3))
+    tg.tile_store(y, tg.tile_map(doubled, t), offset=(1, 3))
+    tg.tile_store(z, tg.tile_transpose(tg.tile_map(doubled, t[1:4, ::2])))
+    tg.tile_store(w, tg.tile_broadcast(t[:1, :], shape=(5, 37)) + t)
+
+
+@tg.kernel
+def components(x: tg.array2d[Any], y: tg.array2d[Any], total: tg.array1d[Any]):
+    t = tg.tile_map(last, tg.tile_load(x, shape=(5, 37), offset=(1, 3)))
+    tg.tile_store(y, t)
+    tg.tile_store(total, tg.tile_sum(t))
+
+
+KINDS = (tg.vec2f, tg.vec3f, tg.vec4d, tg.vec2h, tg.mat22f, tg.quatf, tg.vec3ub, tg.vector(5, tg.float32))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("rows, columns", [(7, 41), pytest.param(5, 33, marks=pytest.mark.slow)])
+def test_results_are_those_of_numpy(kind: Any, rows: int, columns: int) -> None:
+    empty = tg.zeros((rows, columns), dtype=kind).numpy()
+    values = np.random.default_rng(0).integers(0, 60, empty.shape).astype(empty.dtype)
+    x, y = tg.array(values, dtype=kind), tg.zeros((rows, columns), dtype=kind)
+    z, w = tg.zeros((19, 3), dtype=kind), tg.zeros((5, 37), dtype=kind)
+    tg.launch_tiled(moved, dim=1, inputs=[x], outputs=[y, z, w], block_dim=32)
+    there = values[1:6, 3:40]
+    tile = np.zeros((5, 37, *values.shape[2:]), values.dtype)
+    tile[: there.shape[0], : there.shape[1]] = there
+    want = np.zeros_like(values)
+    want[1:6, 3:40] = 2 * there
+    np.testing.assert_array_equal(y.numpy(), want)
+    np.testing.assert_array_equal(z.numpy(), 2 * np.swapaxes(tile[1:4, ::2], 0, 1))
+    np.testing.assert_array_equal(w.numpy(), tile[:1] + tile)
+    if values.ndim == 3:
+        part = tg.array(values[..., 1])
+        y, total = tg.zeros((5, 37), dtype=part.dtype), tg.zeros(1, dtype=part.dtype)
+        tg.launch_tiled(components, dim=1, inputs=[x], outputs=[y, total], block_dim=32)
+        np.testing.assert_array_equal(y.numpy(), tile[..., 1])
+        assert total.numpy()[0] == tile[..., 1].sum(dtype=values.dtype if values.dtype.kind == "u" else None)

@@ -1,0 +1,25 @@
+"""examples/fft_filter.py against NumPy in float64."""
+
+from __future__ import annotations
+
+import fft_filter as example
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.machine_code
+
+
+def test_filtered_signals_are_those_of_float64() -> None:
+    found = example.run(3)
+    k = np.arange(example.N)
+    frequency = np.minimum(k, example.N - k)
+
+    def step(x: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-x / example.SLOPE))
+
+    weight = step(frequency - example.LOWEST) * step(example.HIGHEST - frequency)
+    weight *= 1 - np.exp(-0.5 * (frequency - example.HUM) ** 2)
+    want = np.fft.ifft(np.fft.fft(found["measured"]) * weight).real
+    np.testing.assert_allclose(found["cleaned"], want, atol=1e-5)
+    noise, left = (np.linalg.norm(found[name] - found["packet"]) for name in ("measured", "cleaned"))
+    assert left < 0.3 * noise
