@@ -475,7 +475,7 @@ class Machine:
             self._access(role, e, op, True)
         elif isinstance(e, E.Fence):
             role.loose = role.loose or (many and any(k is None for _, k in role.dirty))
-            role.unmet |= dict.fromkeys(role.dirty, 2) if many else {}
+            role.unmet |= {(n, k): 2 for n, k in role.dirty if many and (k is not None or self._in_place(n))}
             role.dirty.clear()
         elif isinstance(e, E.Sync):
             self._sync(role, e, op)
@@ -507,8 +507,12 @@ class Machine:
         for n, k in places if self.program.warps[self.role] > 1 else ():
             if self.program.values[n] not in self.program.rings:
                 role.unknown.add((n, k if isinstance(k, int) else -1))
-            elif (self.role, False) in self.program.writers[n]:
+            elif self._in_place(n):
                 role.unknown.add((n, None))
+
+    def _in_place(self, ring: int) -> bool:
+        """Whether threads of the role write a ring that they do not fill: the same engine reads what they write."""
+        return (self.role, False) in self.program.writers[ring]
 
     def _at(self, stage: Any, item: Sum | None, b: int) -> bool:
         """Whether a stage is the one of an item."""
@@ -595,9 +599,8 @@ class Machine:
         for row in ring.rows:
             if row.taker == engine and not row.own:
                 last = self.last(self.state.roles[self.role], self.role, row.barrier)
-                last -= self.shift(at.buffer, row) - (
-                    0 if (at.buffer, row.giver) in self.began else ring.stages
-                )
+                near = (x for v, x in self.began if v is at.buffer and x in (engine, row.giver))
+                last += (0 if next(near, engine) == row.giver else ring.stages) - self.shift(at.buffer, row)
                 return [last - k for k in range(ring.stages)]
         return []
 

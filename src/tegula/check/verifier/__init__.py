@@ -207,6 +207,7 @@ class Verifier(Obligations):
         role.copies = [self._keys(keys, bound) for keys in row["copies"]]
         role.dirty, role.unknown = {(n, k) for n, k in row["dirty"]}, {(n, k) for n, k in row["unknown"]}
         role.unmet = {(n, k): level for n, k, level in row["unmet"]}
+        self.need(all(level in (1, 2) for level in role.unmet.values()), "there is no such level")
         role.loose, role.ahead = row["loose"], row["ahead"]
         return role
 

@@ -38,6 +38,12 @@ def number(n: int) -> Poly:
 
 def plus(p: Poly, q: Poly, factor: int = 1) -> Poly:
     """The sum p + factor * q."""
+    if not q:
+        return p
+    if len(q) == 1 and not q[0][0]:
+        rest, n = parted(p)
+        n += q[0][1] * factor
+        return (((), n), *rest) if n else rest
     out = dict(p)
     for m, c in q:
         out[m] = out.get(m, 0) + c * factor
@@ -104,6 +110,16 @@ def limits_of(t: Any) -> tuple[Any, Any]:
     if t.kind == "b":
         return 0, 1
     return (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+
+
+class Same(dict[Mono, Poly]):
+    """Monomials, each with the polynomial that it equals. `gone`: the atoms in them; `found`: polynomials in which they
+    have been replaced."""
+
+    def __init__(self, rows: Mapping[Mono, Poly]) -> None:
+        super().__init__(rows)
+        self.gone = frozenset(a for m in rows for a in m)
+        self.found: dict[Poly, Poly] = {}
 
 
 class Atoms:
@@ -189,12 +205,19 @@ class Atoms:
 
     def rebuilt(self, p: Poly, by: Mapping[Mono, Poly]) -> Poly:
         """A polynomial with monomials replaced, inside of atoms too."""
-        gone = {a for m in by for a in m}
-        same = tuple((m, c) for m, c in p if all(self.inside[a].isdisjoint(gone) for a in m))
-        out = same
-        for m, c in p if len(same) < len(p) else ():
-            if (m, c) in same:
-                continue
+        if not isinstance(by, Same):
+            by = Same(by)
+        found = by.found.get(p)
+        if found is None:
+            found = by.found[p] = self._replaced(p, by)
+        return found
+
+    def _replaced(self, p: Poly, by: Same) -> Poly:
+        changed = [(m, c) for m, c in p if any(not self.inside[a].isdisjoint(by.gone) for a in m)]
+        if not changed:
+            return p
+        out = tuple(row for row in p if row not in changed)
+        for m, c in changed:
             value = by.get(m)
             if value is None:
                 value = number(1)
@@ -203,8 +226,8 @@ class Atoms:
             out = plus(out, value, c)
         return out
 
-    def _rebuilt(self, a: int, by: Mapping[Mono, Poly]) -> Poly:
-        if all(a not in m and self.inside[a].isdisjoint(m) for m in by):
+    def _rebuilt(self, a: int, by: Same) -> Poly:
+        if self.inside[a].isdisjoint(by.gone):
             return (((a,), 1),)
         kind, *args = self.keys[a]
         if kind in ("mod", "div"):
@@ -271,7 +294,12 @@ class Facts:
         self.true: set[Cond] = set(other.true) if other else set()
         self.low: dict[int, Any] = dict(other.low) if other else {}
         self.high: dict[int, Any] = dict(other.high) if other else {}
-        self.same: dict[Mono, Poly] = dict(other.same) if other else {}
+        self.same = other.same if other else Same({})
+        self.with_: dict[Mono, tuple[tuple[Poly, int], ...]] = dict(other.with_) if other else {}
+        """By monomial, the facts p >= 0 in which the monomial occurs, and its factors there."""
+        self.ranges: dict[int | Poly, tuple[Any, Any]] = other.ranges if other else {}
+        """The ranges of atoms and polynomials that have been computed; shared until one of the copies has other
+        bounds."""
         self.shown: dict[tuple[Poly, int], bool] = other.shown if other else {}
         """Polynomials that were found to be at least 0, or not, from so many facts; shared until one of the copies
         knows more."""
@@ -353,14 +381,11 @@ class Facts:
         zero = bool(linear) and self.at_least(plus((), p, -1), 1)
         self.ge.append(p)
         self.shown = {}
+        for m, c in p:
+            self.with_[m] = (*self.with_.get(m, ()), (p, c))
         rest, end = parted(p)
         self.least[rest] = min(end, self.least.get(rest, end))
-        for a, c in linear:
-            high = self.interval(plus(p, (((a,), c),), -1))[1]
-            if high != inf and c > 0:
-                self.low[a] = max(self.low.get(a, -inf), -(high // c))
-            elif high != inf:
-                self.high[a] = min(self.high.get(a, inf), high // -c)
+        self._tighten(p, 2)
         for a, c in linear:
             kind, *args = self.atoms.keys[a]
             if (kind == "min" and c > 0) or (kind == "max" and c < 0):
@@ -379,9 +404,21 @@ class Facts:
                 self._replace(a, plus((), rest, c))
                 return
 
+    def _tighten(self, p: Poly, again: int) -> None:
+        """Tighten the bounds of the atoms in a fact p >= 0, and of those in other facts about the same atoms."""
+        for a, c in [(m[0], c) for m, c in p if len(m) == 1]:
+            high = self.interval(plus(p, (((a,), c),), -1))[1]
+            if high == inf:
+                continue
+            ends, end = (self.low, -(high // c)) if c > 0 else (self.high, high // -c)
+            if a not in ends or (end > ends[a] if c > 0 else end < ends[a]):
+                ends[a], self.ranges = end, {}
+                for q, _ in self.with_[(a,)] if again else ():
+                    self._tighten(q, again - 1)
+
     def _replace(self, a: int, by: Poly) -> None:
         """Replace an atom, from now on, by a polynomial without it that it is equal to."""
-        self.same = {m: self.atoms.rebuilt(q, {(a,): by}) for m, q in self.same.items()} | {(a,): by}
+        self.same = Same({m: self.atoms.rebuilt(q, {(a,): by}) for m, q in self.same.items()} | {(a,): by})
         for q in list(self.ge):
             changed = self.atoms.rebuilt(q, {(a,): by})
             if changed != q and (constant(changed) or 0) <= 0 and changed not in self.ge:
@@ -389,6 +426,12 @@ class Facts:
 
     def bounds(self, a: int) -> tuple[Any, Any]:
         """The least and the greatest number that an atom can be, which may be infinite."""
+        found = self.ranges.get(a)
+        if found is None:
+            found = self.ranges[a] = self._bounds(a)
+        return found
+
+    def _bounds(self, a: int) -> tuple[Any, Any]:
         kind, *args = self.atoms.keys[a]
         low, high = -inf, inf
         if kind == "mod":
@@ -410,8 +453,19 @@ class Facts:
     def interval(self, p: Poly) -> tuple[Any, Any]:
         """The least and the greatest number that a polynomial can be by the bounds of its atoms alone, which may be
         infinite."""
+        found = self.ranges.get(p)
+        if found is None:
+            found = self.ranges[p] = self._interval(p)
+        return found
+
+    def _interval(self, p: Poly) -> tuple[Any, Any]:
         low = high = 0
         for m, c in p:
+            if len(m) <= 1:
+                a, b = self.bounds(m[0]) if m else (1, 1)
+                a, b = (0 if not x else x * c for x in ((a, b) if c > 0 else (b, a)))
+                low, high = low + a, high + b
+                continue
             least = most = c
             for a in dict.fromkeys(m):
                 ends = [x ** m.count(a) for x in self.bounds(a)]
@@ -449,8 +503,7 @@ class Facts:
         bad = [(self.interval(((m, c),))[0], m, c) for m, c in p if m]
         bad = [x for x in bad if x[0] == -inf][:1] or [x for x in bad if x[0] < 0]
         for _, m, c in bad:
-            for q in self._about(m, p):
-                d = dict(q).get(m, 0)
+            for q, d in self._about(m, p):
                 if c * d > 0:
                     rest = plus(
                         plus(number(abs(d) - 1), p, abs(d)), q, -abs(c)
@@ -460,23 +513,25 @@ class Facts:
                         return True
         return False
 
-    def _about(self, m: Mono, p: Poly) -> Iterator[Poly]:
-        """The facts that may cancel a monomial: all facts, a fact times a monomial that is not negative, and the bounds
-        of quotients in p."""
-        yield from self.ge
+    def _about(self, m: Mono, p: Poly) -> Iterator[tuple[Poly, int]]:
+        """The facts that may cancel a monomial, with the factors of the monomial in them: all facts, a fact times a
+        monomial that is not negative, and the bounds of quotients in p."""
+        yield from self.with_.get(m, ())
         for k in range(len(m)) if len(m) == 2 else ():
             if self.bounds(m[k])[0] >= 0:
-                yield from (times(q, (((m[k],), 1),)) for q in self.ge if (m[1 - k],) in dict(q))
+                yield from ((times(q, (((m[k],), 1),)), d) for q, d in self.with_.get((m[1 - k],), ()))
         if len(m) == 1 and self.bounds(m[0])[0] >= 0:
             for a in (pair[1 - pair.index(m[0])] for pair, _ in p if len(pair) == 2 and m[0] in pair):
-                yield from (times(q, ((m, 1),)) for q in self.ge if (a,) in dict(q))
+                for q, _ in self.with_.get((a,), ()):
+                    made = times(q, ((m, 1),))
+                    yield made, dict(made).get(m, 0)
         for k, _ in p:
             kind, *args = self.atoms.keys[k[0]] if len(k) == 1 else ("",)
             if kind == "div":  # n q <= p <= n q + n - 1, to cancel q, or both q and the monomial
                 rest = plus(args[0], ((k, 1),), -args[1])
                 for r in (dict(rest), dict(plus(number(args[1] - 1), rest, -1))):
                     if k == m or dict(p)[k] * abs(r.get(m, 0)) == r[k] * abs(dict(p)[m]):
-                        yield tuple(r.items())
+                        yield tuple(r.items()), r.get(m, 0)
 
     def decide(self, c: Cond, residues: bool = True, most: int = FACTS) -> bool | None:
         """Whether a condition follows (True), or its negation (False); None if neither is found to. `most`: the largest
@@ -563,7 +618,7 @@ class Facts:
             h = self.atoms.of("sym", ("quotient", base, n))
             rest = plus((pivot,), base, -1)
             facts = Facts(self.atoms, self)
-            facts.shown = {}  # more is known about the quotient h now
+            facts.shown, facts.ranges = {}, {}  # more is known about the quotient h now
             if self.at_least(base):
                 facts.low[h[0][0][0]] = 0
             answers = set[bool | None]()

@@ -320,7 +320,7 @@ class Obligations(Walk):
         if ring is not None:
             if self.role in ring.stored:
                 self.need((n, None) not in role.dirty, "a fence is missing before a copy or matmul")
-            late = ring.writes((self.role, False)) and role.unmet.get((n, None), 0) > own
+            late = role.unmet.get((n, None), 0) > own
             self.need(not late, "other threads may still write what a copy or matmul reads")
             return n, slot
         for m, k in role.dirty:
@@ -334,7 +334,7 @@ class Obligations(Walk):
         """A proxy fence: once all threads of the role have synchronised, the async proxy sees what they did before."""
         role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
         role.loose = role.loose or (many and any(k is None for _, k in role.dirty))
-        role.unmet |= dict.fromkeys(role.dirty, 2) if many else {}
+        role.unmet |= {(n, k): 2 for n, k in role.dirty if many and (k is not None or self._in_place(n))}
         role.dirty.clear()
 
     def sync(self, e: E.Sync) -> None:
@@ -368,11 +368,14 @@ class Obligations(Walk):
         """Record memory that is known to be read by the warps only that started to read it, until all have
         synchronised."""
         for n, k in keys if self.layout.warps[self.role] > 1 else ():
-            ring = self.layout.rings.get(self.layout.values[n])
-            if ring is None:
+            if self.layout.values[n] not in self.layout.rings:
                 role.unknown.add((n, k if isinstance(k, int) else -1))
-            elif ring.writes((self.role, False)):
+            elif self._in_place(n):
                 role.unknown.add((n, None))
+
+    def _in_place(self, ring: int) -> bool:
+        """Whether threads of the role write a ring that they do not fill: the same engine reads what they write."""
+        return self.layout.rings[self.layout.values[ring]].writes((self.role, False))
 
     def copy_out(self, e: E.CopyOut) -> None:
         """The start of a bulk copy out of shared memory, which reads until its group is complete."""
