@@ -10,6 +10,7 @@ import argparse
 import time
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import tegula as tg
@@ -28,6 +29,10 @@ def main(run: Callable[[int], Any], draw: Callable[[Any, Any], None], size: int)
     options.add_argument("--size", type=int, default=size, help="how large the problem is")
     options.add_argument("--picture", metavar="PATH", help="a file to draw the result to, such as result.svg")
     args = options.parse_args()
+    if args.size < 1:
+        options.error("--size must be positive")
+    if args.picture and find_spec("matplotlib") is None:
+        options.error("--picture needs matplotlib: pip install --group pictures")
     with tg.ScopedDevice(args.device):
         for kind in ("with compiling", "without"):
             start = time.perf_counter()

@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import show
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -30,3 +31,37 @@ def test_the_page_shows_an_example_with_its_picture(name: str) -> None:
     picture = ElementTree.parse(ROOT / "docs" / "pictures" / f"{name}.svg").getroot()
     assert picture.tag.endswith("}svg")
     assert any(e.get("id", "").startswith("axes_") for e in picture.iter())
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--size", "0"], "--size must be positive"),
+        (["--picture", "x.svg"], "--picture needs matplotlib: pip install"),
+    ],
+)
+def test_options_that_cannot_be_followed(
+    options: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["example.py", *options])
+    monkeypatch.setattr(show, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        show.main(lambda size: size, lambda figure, result: None, size=1)
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.cpu
+def test_the_size_is_handed_on_and_the_time_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["example.py", "--size", "7"])
+    sizes: list[int] = []
+    show.main(sizes.append, lambda figure, result: None, size=1)
+    first, second = capsys.readouterr().out.splitlines()
+    assert sizes == [7, 7]
+    assert (
+        first.startswith("size 7 on cpu: ")
+        and first.endswith(" s with compiling")
+        and second.endswith(" s without")
+    )
