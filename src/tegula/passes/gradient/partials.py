@@ -3,6 +3,7 @@ their contributions and writes its partial sum to its own row; a second launch s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeGuard
 
@@ -196,11 +197,13 @@ def summing(
 ) -> AdjointStep:
     """The step that adds rows of partial sums to the targets of atomics, whose tiles have one type; `partials` has an
     array of rows for each atomic. `owners`: for each dimension of the grid of tiles the values that are the tile's
-    position in it, and its length; a row holds the tiles consecutively. A block sums some columns of each tile."""
+    position in it, and its length; a row holds the tiles consecutively. A block sums some columns of each tile: few of
+    many rows, or many of the few rows that a grid of tiles has."""
     tile, params = tile_of(atomics[0]), adjoint.params
     wide = scalar_of(summed_in(tile.dtype))
-    length = tile.shape[-1]
-    columns = next(n for n in range(min(COLUMNS, length), 0, -1) if length % n == 0)
+    lanes = adjoint.launch.block_dim
+    shape = _piece(tile.shape, max(COLUMNS, lanes) if owners else COLUMNS)
+    columns = math.prod(shape)
     extents = [extent for _, extent in owners]
     body = Region()
     mapping = {p: body.add_argument(p.type) for p in params}
@@ -218,12 +221,11 @@ def summing(
         n = b.const(tile.shape[k], int32)
         at.insert(0, b.one(S.Mod, [within, n]) if k else within)
         within = b.one(S.FloorDiv, [within, n])
-    shape = (*(1 for _ in tile.shape[1:]), columns)
     targets = [_Target(b, atomic, shape, at, mapping) for atomic in atomics]
     if _apart(adjoint, atomics):  # the targets are loaded early, overlapped with the loads of the rows
         for target in targets:
             target.load(b)
-    height = _height(adjoint.launch.block_dim, columns * len(atomics))
+    height = FEWEST_ROWS if owners else _height(lanes, columns * len(atomics))
     attrs = {"shape": (height, columns), "aligned": False, "unwritten": True}
     step, zero = b.const(height, int32), b.const(0.0, wide)
     whole = b.one(S.FloorDiv, [rows, step])
@@ -250,6 +252,16 @@ def summing(
     kernel = finished(adjoint, name_of(adjoint, *atomics), names, body, len(owners) + 1)
     grid = (*extents, tile.size // columns)
     return AdjointStep(kernel, tuple(params), grid, (chunks, *extents[1:]), tuple(partials))
+
+
+def _piece(shape: Sequence[int], most: int) -> tuple[int, ...]:
+    """The shape of consecutive elements of a tile, at most so many, into which the tile divides."""
+    made: list[int] = []
+    for length in reversed(shape):
+        whole = math.prod(made) == math.prod(shape[len(shape) - len(made) :])
+        room = most // math.prod(made) if whole else 1
+        made.insert(0, next(n for n in range(min(room, length), 0, -1) if length % n == 0))
+    return tuple(made)
 
 
 def _height(lanes: int, width: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
-from tegula.ir.rewrite import clone_op
+from tegula.ir.rewrite import clone_op, clone_region
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape, ArrayView
 from tegula.ops.base import Elementwise
@@ -52,12 +52,21 @@ class Wide:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """An operand of a matmul: its load, whether a transpose follows the load, and the dimension of the load along which
-    the matmul sums."""
+    """An operand of a matmul: its load, the conversions and the transpose that follow, and the dimension of the load
+    along which the matmul sums."""
 
     load: TileLoad
-    transposed: bool
+    after: tuple[TileMap | TilePermute, ...]
     summed: int
+
+    @property
+    def transposed(self) -> bool:
+        return any(isinstance(op, TilePermute) for op in self.after)
+
+    @property
+    def bits(self) -> int:
+        """The bits of an element as the matmul takes it."""
+        return _bits((self.after[-1] if self.after else self.load).results[0])
 
     @property
     def shape(self) -> list[int]:
@@ -81,7 +90,7 @@ def retile(kernel: Kernel) -> Wide | None:
     (loop,), (store,) = loops, stores
     inner = loop.body
     matmuls = [op for op in inner.ops if isinstance(op, TileMatmul)]
-    known = (*PLACES, TileLoad, TilePermute, TileMatmul, Yield)
+    known = (*PLACES, TileLoad, TileMap, TilePermute, TileMatmul, Yield)
     if len(matmuls) != 1 or not all(isinstance(op, known) for op in inner.ops):
         return None
     (matmul,) = matmuls
@@ -93,15 +102,21 @@ def retile(kernel: Kernel) -> Wide | None:
 
 
 def _side(tile: Value, summed: int, loop: For) -> _Side | None:
-    load, transposed = tile.owner, False
-    if isinstance(load, TilePermute):
-        load, transposed = load.tile.owner, True
+    load, after = tile.owner, list[TileMap | TilePermute]()
+    while isinstance(load, TileMap | TilePermute) and load.parent is loop.body:
+        after.insert(0, load)
+        source = load.tile if isinstance(load, TilePermute) else load.inputs[0]
+        if isinstance(load, TilePermute):
+            summed = load.perm[summed]
+        elif len(load.inputs) != 1:
+            return None
+        load = source.owner
     if not isinstance(load, TileLoad) or load.parent is not loop.body or not load.bounds_check:
         return None
     shape = load.shape
-    if len(shape) != 2 or constant(load.fill) != 0 or _bits(load.result) < 16:
+    side = _Side(load, tuple(after), summed)
+    if len(shape) != 2 or constant(load.fill) != 0 or side.bits < 16:
         return None
-    side = _Side(load, transposed, 1 - summed if transposed else summed)
     steps = linear(load.offset[side.summed]) == ({loop.index: shape[side.summed]}, 0)
     return side if steps and loop.index not in linear(side.elsewhere)[0] else None
 
@@ -141,7 +156,7 @@ class _Retiling:
     def made(self) -> Wide | None:
         t = self.loop.results[0].type
         assert isinstance(t, TileType)
-        bits = [_bits(side.load.result) for side in self.sides]
+        bits = [side.bits for side in self.sides]
         if min(bits) < max(bits):
             return None
         growing, factor, depth = self._for_gpu(t) if max(bits) == 16 else self._for_cpu(t)
@@ -275,4 +290,8 @@ class _Retiling:
         if k == growing:
             shape[1 - side.summed] *= factor
         tile = b.one(TileLoad, [array, zero, *at], dict(side.load.attrs, shape=tuple(shape)))
-        return b.one(TilePermute, [tile], {"perm": (1, 0)}) if side.transposed else tile
+        for op in side.after:
+            tile = b.insert(
+                type(op).typed([tile], op.attrs, [clone_region(r, {}) for r in op.regions])
+            ).results[0]
+        return tile
