@@ -240,6 +240,26 @@ def left_scaled(A: tg.array2d[bf16], Scale: tg.array1d[bf16], B: tg.array2d[bf16
 
 
 @tg.kernel
+def right_weighted(
+    A: tg.array2d[bf16],
+    B: tg.array2d[tg.int8],
+    Scale: tg.array1d[bf16],
+    Shift: tg.array2d[bf16],
+    C: tg.array2d[bf16],
+):
+    """A @ (B * Scale + Shift): a right operand that is computed from two tiles and a row."""
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(128, 128), dtype=tg.float32)
+    scale = tg.tile_reshape(tg.tile_load(Scale, shape=128, offset=j * 128), shape=(1, 128))
+    for k in range((A.shape[1] + 63) // 64):
+        a = tg.tile_load(A, shape=(128, 64), offset=(i * 128, k * 64))
+        b = tg.tile_astype(tg.tile_load(B, shape=(64, 128), offset=(k * 64, j * 128)), bf16)
+        shift = tg.tile_load(Shift, shape=(64, 128), offset=(k * 64, j * 128))
+        tg.tile_matmul(a, b * tg.tile_broadcast(scale, shape=(64, 128)) + shift, sum)
+    tg.tile_store(C, tg.tile_astype(sum, bf16), offset=(i * 128, j * 128))
+
+
+@tg.kernel
 def lower_tiles(A: tg.array2d[bf16], Scale: tg.array1d[float], C: tg.array2d[float]):
     """The tiles of A.T @ A that are not above the diagonal, of which those of the second row are scaled; the others are
     cleared."""
@@ -508,6 +528,11 @@ LAUNCHES = [
     Launch(stepped, with_numbers(gemm(128, 256, 320, out=float), 4, -1, -1), (1, 1)),
     Launch(two_pairs, arrays((128, 128), (128, 256), (128, 128), (128, 256), (128, 256), out=float), (1, 1)),
     Launch(gated, arrays((128, 128), (128, 192), (128, 192), (128, 192)), (1, 2)),
+    Launch(
+        right_weighted,
+        arrays((128, 200), (200, 256), (256,), (200, 256), (128, 256), types=(bf16, tg.int8, bf16, bf16)),
+        (1, 2),
+    ),
     Launch(lower_tiles, arrays((200, 256), (2,), (256, 256), out=float, types=(bf16, tg.float32)), (2, 2)),
     Launch(
         deep,

@@ -23,6 +23,7 @@ from scheduled_kernels import (
     matmul_pipelined,
     right_converted,
     right_scaled,
+    right_weighted,
     tile_gemm,
     two_layers,
     with_numbers,
@@ -43,6 +44,7 @@ LOWER = arrays((200, 256), (2,), (256, 256), out=float, types=(bf16, tg.float32)
 DEEP = with_numbers(
     arrays((128, 584), (128,), (584, 128), (128, 128), out=float, types=(tg.float32, bf16, bf16)), 1
 )
+WEIGHTED = arrays((128, 256), (256, 128), (128,), (256, 128), (128, 128), types=(bf16, tg.int8, bf16, bf16))
 LAUNCHES = {
     launch.name: launch
     for launch in (
@@ -52,6 +54,7 @@ LAUNCHES = {
         Launch(right_scaled, gemm(256, 256, 256), (2, 1), 384),
         Launch(left_converted, gemm(128, 256, 192, tg.int8, right=bf16), (1, 1), 384),
         Launch(left_masked, arrays((128, 192), (128, 192), (192, 128), (128, 128), out=float), (1, 1), 384),
+        Launch(right_weighted, WEIGHTED, (1, 1), 384),
         Launch(lower_tiles, LOWER, (1, 1), 384),
         Launch(deep, DEEP, (1, 1), 384),
         Launch(two_layers, arrays((256, 128), (128, 192), (192, 64), (256, 64)), (2,), 384, exact=False),

@@ -232,13 +232,14 @@ class Relabelling(Op):
 
 
 class Divisible(Op):
-    """An op whose tile can be made in pieces along any dimension, each from pieces of the op's operands."""
+    """An op whose tile can be made in pieces along a dimension, each from pieces of the op's operands."""
 
     __slots__ = ()
 
     @abstractmethod
-    def divided(self, dim: int) -> Sequence[tuple[Value, int]]:
-        """The operands of which a piece along dimension `dim` of the result takes a piece, each with its dimension."""
+    def divided(self, dim: int) -> Sequence[tuple[Value, int]] | None:
+        """The operands of which a piece along dimension `dim` of the result takes a piece, each with its dimension.
+        None if the result has no pieces along `dim`."""
 
     def shorten(self, dim: int, length: int) -> None:
         """Make a piece of the given length instead of the whole tile; operands are shortened before."""
@@ -246,6 +247,8 @@ class Divisible(Op):
         assert isinstance(tile, TileType)
         shape = (*tile.shape[:dim], length, *tile.shape[dim + 1 :])
         self.result.type = TileType(tile.dtype, shape, tile.partial)
+        if "shape" in self.attrs:
+            self.attrs["shape"] = shape
 
 
 class ElementAccess(Op):

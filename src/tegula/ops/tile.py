@@ -198,10 +198,6 @@ class TileLoad(TileAccess, Divisible):
     def divided(self, dim: int) -> Sequence[tuple[Value, int]]:
         return ()
 
-    def shorten(self, dim: int, length: int) -> None:
-        super().shorten(dim, length)
-        self.shape = (*self.shape[:dim], length, *self.shape[dim + 1 :])
-
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         if b.wanted(self.fill):
@@ -334,6 +330,14 @@ class TileMap(Divisible):
         return out
 
 
+def added_tiles(op: object) -> tuple[Value, Value] | None:
+    """The two tiles that a map adds; None for any other op."""
+    if not isinstance(op, TileMap) or combination(op.function) is not Add:
+        return None
+    a, b = op.inputs
+    return (a, b) if isinstance(a.type, TileType) and isinstance(b.type, TileType) else None
+
+
 class TileFillAbsent(Op):
     """Makes a partial tile full: elements of absent lanes become 0."""
 
@@ -393,10 +397,6 @@ class TileBroadcast(Divisible):
         own = dim - (len(self.shape) - len(tile.shape))
         return [(self.tile, own)] if own >= 0 and tile.shape[own] > 1 else []
 
-    def shorten(self, dim: int, length: int) -> None:
-        super().shorten(dim, length)
-        self.shape = (*self.shape[:dim], length, *self.shape[dim + 1 :])
-
     @staticmethod
     def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
         element_part = tile.shape[rank:]
@@ -413,7 +413,7 @@ class TileBroadcast(Divisible):
         return (b.reshaped(g, before),)
 
 
-class TileReshape(Relabelling):
+class TileReshape(Relabelling, Divisible):
     """Reshapes the tile to `shape` (attribute), with the elements in row-major order."""
 
     __slots__ = ()
@@ -429,6 +429,12 @@ class TileReshape(Relabelling):
         if made.size != tile.size:
             raise TypeRule("", "", "ShapeMismatch", what="reshape", left=tile.shape, right=made.shape)
         return [made]
+
+    def divided(self, dim: int) -> Sequence[tuple[Value, int]] | None:
+        source, before = tile_type(self.tile.type).shape, math.prod(self.shape[:dim])
+        same = (k for k, n in enumerate(source) if math.prod(source[:k]) == before and n == self.shape[dim])
+        own = next(same, None)
+        return None if own is None else [(self.tile, own)]
 
     @property
     def changes_nothing(self) -> bool:
@@ -695,20 +701,15 @@ class TileReduce(Op):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         x = b.primal(self.tile)
-        kind = combination(self.combine)
-        spread = _spread(b, g, tile_type(x.type, partial=True), self.axis)
+        kind, whole = combination(self.combine), tile_type(x.type, partial=True)
+        spread = _spread(b, g, whole, self.axis)
         if kind is Add:
             return (spread,)
         if kind not in (Min, Max):
             b.refuse(self, "only sums, minima and maxima have a derivative here")
-        best = _spread(b, b.primal(self.result), tile_type(x.type, partial=True), self.axis)
+        best = _spread(b, b.primal(self.result), whole, self.axis)
         hit = b.map(lambda xs: _indicator(b, *xs), [x, best])
-        ties = _spread(
-            b,
-            b.summed(hit, self.axis, self.keepdims),
-            tile_type(x.type, partial=True),
-            self.axis,
-        )
+        ties = _spread(b, b.summed(hit, self.axis, self.keepdims), whole, self.axis)
         return (b.map(lambda xs: _shared(b, *xs), [spread, hit, ties]),)
 
 
@@ -749,9 +750,8 @@ def _spread(b: GradientBuilder, reduced: Value, whole: TileType, axis: int | Non
         if axis is None
         else tuple(1 if d == axis else n for d, n in enumerate(whole.shape))
     )
-    full = b.fitted(
-        reduced, TileType(tile_type(reduced.type, partial=True).dtype, tile_type(reduced.type, True).shape)
-    )
+    t = tile_type(reduced.type, partial=True)
+    full = b.fitted(reduced, TileType(t.dtype, t.shape))
     made = b.one(TileBroadcast, [b.reshaped(full, kept)], {"shape": whole.shape})
     return b.fitted(made, TileType(whole.dtype, whole.shape, whole.partial))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import Divisible, Kernel, Op, Region, Relabelling, TileAccess, Value
 from tegula.ir.rewrite import clone_op, clone_region
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape, ArrayView
@@ -19,7 +19,7 @@ from tegula.ops.base import Elementwise
 from tegula.ops.control import For, Yield
 from tegula.ops.lane import Tid
 from tegula.ops.linear import TileMatmul
-from tegula.ops.tile import TileFull, TileLoad, TileMap, TilePermute, TileStore
+from tegula.ops.tile import TileFull, TileLoad, TileMap, TileStore
 from tegula.passes.accesses import linear
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.partials import finished
@@ -56,12 +56,12 @@ class _Side:
     along which the matmul sums."""
 
     load: TileLoad
-    after: tuple[TileMap | TilePermute, ...]
+    after: tuple[Divisible, ...]
     summed: int
 
     @property
     def transposed(self) -> bool:
-        return any(isinstance(op, TilePermute) for op in self.after)
+        return any(isinstance(op, Relabelling) for op in self.after)
 
     @property
     def bits(self) -> int:
@@ -90,7 +90,7 @@ def retile(kernel: Kernel) -> Wide | None:
     (loop,), (store,) = loops, stores
     inner = loop.body
     matmuls = [op for op in inner.ops if isinstance(op, TileMatmul)]
-    known = (*PLACES, TileLoad, TileMap, TilePermute, TileMatmul, Yield)
+    known = (*PLACES, Divisible, TileMatmul, Yield)
     if len(matmuls) != 1 or not all(isinstance(op, known) for op in inner.ops):
         return None
     (matmul,) = matmuls
@@ -102,14 +102,13 @@ def retile(kernel: Kernel) -> Wide | None:
 
 
 def _side(tile: Value, summed: int, loop: For) -> _Side | None:
-    load, after = tile.owner, list[TileMap | TilePermute]()
-    while isinstance(load, TileMap | TilePermute) and load.parent is loop.body:
-        after.insert(0, load)
-        source = load.tile if isinstance(load, TilePermute) else load.inputs[0]
-        if isinstance(load, TilePermute):
-            summed = load.perm[summed]
-        elif len(load.inputs) != 1:
+    load, after = tile.owner, list[Divisible]()
+    while isinstance(load, Divisible) and not isinstance(load, TileAccess) and load.parent is loop.body:
+        parts = load.divided(summed)
+        if parts is None or len(parts) != 1 or not _keeps_lengths(load):
             return None
+        after.insert(0, load)
+        ((source, summed),) = parts
         load = source.owner
     if not isinstance(load, TileLoad) or load.parent is not loop.body or not load.bounds_check:
         return None
@@ -119,6 +118,12 @@ def _side(tile: Value, summed: int, loop: For) -> _Side | None:
         return None
     steps = linear(load.offset[side.summed]) == ({loop.index: shape[side.summed]}, 0)
     return side if steps and loop.index not in linear(side.elsewhere)[0] else None
+
+
+def _keeps_lengths(op: Divisible) -> bool:
+    """Whether an op's only operand is a tile with the same lengths, in whatever order."""
+    shapes = [v.type.shape for v in (*op.operands, op.result) if isinstance(v.type, TileType)]
+    return len(op.operands) == 1 and len(shapes) == 2 and sorted(shapes[0]) == sorted(shapes[1])
 
 
 def _bits(tile: Value) -> int:

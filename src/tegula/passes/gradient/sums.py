@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.ir import Value
+from tegula.ir import Region, Value
 from tegula.ops.convert import Cast
 from tegula.ops.gradient import GradientBuilder
 from tegula.ops.linear import TileMatmul
 from tegula.ops.scalar import Const
-from tegula.ops.tile import TileAtomic, TileFull, TileLoad, TileMap, TilePermute, TileReshape, TileStore
+from tegula.ops.tile import (
+    TileAtomic,
+    TileFull,
+    TileLoad,
+    TileMap,
+    TilePermute,
+    TileReshape,
+    TileStore,
+    added_tiles,
+)
 from tegula.types import ArrayType, DType, ElementType, TileType, float32, scalar_of, with_scalar
 
 
@@ -21,13 +30,19 @@ class SumBuilder(GradientBuilder):
     levels: dict[Value, int]
 
     def grown(self, total: Value, more: Value) -> Value:
-        """total + more. If `more` is a matmul or the transpose of one, the sum is the accumulator of that matmul."""
+        """total + more. If `more` is a matmul or the transpose of one, the sum is the accumulator of that matmul; so it
+        is for each term of a sum with matmuls."""
         assert isinstance(total.type, TileType)
         scalar = scalar_of(total.type.dtype)
         more = self.unrounded(more, scalar)
+        terms = _terms(more)
+        if any(_is_matmul(v, self.region) for v in terms):
+            for term in terms[:-1]:
+                total = self.grown(total, term)
+            more = terms[-1]
         before = _transposed_from(more)
         matmul = (more if before is None else before).owner
-        if isinstance(matmul, TileMatmul) and is_plain(matmul) and matmul.parent is self.region:
+        if isinstance(matmul, TileMatmul) and _is_matmul(more, self.region):
             one = self.const(1.0, scalar)
             x, y = (self.narrow(v, scalar) for v in (matmul.a, matmul.b))
             if before is not None:
@@ -136,6 +151,19 @@ def summed_in(t: ElementType) -> ElementType:
     """The type in which elements are summed: float32 for narrower floats."""
     scalar = scalar_of(t)
     return with_scalar(t, float32) if scalar.is_float and scalar.bits < 32 else t
+
+
+def _is_matmul(value: Value, region: Region) -> bool:
+    """Whether a tile is a plain matmul of a region, or the transpose of one."""
+    before = _transposed_from(value)
+    matmul = (value if before is None else before).owner
+    return isinstance(matmul, TileMatmul) and is_plain(matmul) and matmul.parent is region
+
+
+def _terms(value: Value) -> list[Value]:
+    """The tiles of which a tile is the sum, in order; the tile itself if it is no sum."""
+    added = added_tiles(value.owner)
+    return [term for v in added for term in _terms(v)] if added else [value]
 
 
 def constant(value: Value) -> float | None:

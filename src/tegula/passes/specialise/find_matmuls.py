@@ -18,14 +18,14 @@ from tegula.passes.specialise.declined import Declined
 from tegula.types import ArrayType, TileType
 
 Maker = TileLoad | TileMap
-"""The op that makes an operand: a load, or a conversion of a loaded tile."""
+"""The op that makes an operand: a load, or a map that computes an operand in registers."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedMatmul:
-    """A matmul and the ops that make its operands, or their transposes: loads, or conversions of a loaded right
-    operand. `left` is empty if the left operand is computed. `keeps`: whether converted tiles may stay in registers,
-    so that only loads fill pipes."""
+    """A matmul and the ops that make its operands, or their transposes: loads, or maps that compute the right operand.
+    `left` is empty if the left operand is computed. `keeps`: whether computed tiles may stay in registers, so that only
+    loads fill pipes."""
 
     op: TileMatmul
     left: tuple[Maker, ...]
@@ -34,23 +34,25 @@ class LoadedMatmul:
 
 
 def find_matmuls(kernel: Kernel) -> list[LoadedMatmul]:
-    """All matmuls of a kernel. Declined if none is in a loop, if a right operand is not loaded, or if a load cannot be
-    issued ahead."""
+    """All matmuls of a kernel. Declined if none is in a loop, if a right operand is neither loaded nor computed element
+    by element, or if a load cannot be issued ahead."""
     ops = [op for op in kernel.walk() if isinstance(op, TileMatmul)]
     found = [LoadedMatmul(op, _makers(op.a, False), _makers(op.b, True)) for op in ops]
     if not any(looped(p.op) for p in found):
         raise Declined("there is no loop with a matmul")
     for p in found:
         if not p.right:
-            raise Declined("the right operand of this matmul is not a tile of an array", p.op.loc)
-        for op in (*p.left, *p.right):
-            _check_load(kernel, loaded(op))
+            raise Declined(
+                "the right operand of this matmul is neither loaded nor the result of a map", p.op.loc
+            )
+        for load in (load for op in (*p.left, *p.right) for load in loads_of(op)):
+            _check_load(kernel, load)
     return found
 
 
 def other_loads(kernel: Kernel, matmuls: Sequence[LoadedMatmul]) -> list[TileLoad]:
     """The loads next to matmuls in loops that feed no matmul directly, but can be issued ahead by a fetching role."""
-    taken = {loaded(op) for p in matmuls for op in (*p.left, *p.right)}
+    taken = {load for p in matmuls for op in (*p.left, *p.right) for load in loads_of(op)}
     homes = dict.fromkeys(p.op.parent for p in matmuls if looped(p.op))
     found = [op for r in homes if r for op in r.ops if isinstance(op, TileLoad) and op not in taken]
     users = uses(kernel.body)
@@ -77,8 +79,8 @@ def looped(op: Op) -> bool:
 
 
 def _makers(value: Value, converted: bool) -> tuple[Maker, ...]:
-    """The ops that a tile comes from: loads, also through transposes, and conversions of loaded tiles if `converted`.
-    Empty if the tile may have another origin as well."""
+    """The ops that a tile comes from: loads, also through transposes, and maps if `converted`. Empty if the tile may
+    have another origin as well."""
     found: dict[Maker, None] = {}
     for v in _chain(value, converted):
         if _makes(v.owner, converted):
@@ -93,7 +95,7 @@ def staged_values(p: LoadedMatmul) -> set[Value]:
     which operands are converted before they enter a pipe."""
     sides = ([(p.op.a, False)] if p.left else []) + [(p.op.b, not p.keeps)]
     found = {v for side, converted in sides for v in _chain(side, converted)}
-    return found | {loaded(op).result for op in (*p.left, *p.right)}
+    return found | {load.result for op in (*p.left, *p.right) for load in loads_of(op)}
 
 
 def _chain(value: Value, converted: bool) -> list[Value]:
@@ -114,8 +116,8 @@ def _chain(value: Value, converted: bool) -> list[Value]:
 
 
 def _makes(op: object, converted: bool) -> TypeGuard[Maker]:
-    """Whether an op is a load, or a conversion of a loaded tile if `converted`."""
-    return isinstance(op, TileLoad) or (converted and converts(op))
+    """Whether an op is a load, or a map if `converted`."""
+    return isinstance(op, TileLoad) or (converted and isinstance(op, TileMap))
 
 
 def converts(op: object) -> TypeGuard[TileMap]:
@@ -132,13 +134,19 @@ def _sources(op: TileMap) -> list[Op | Region | None]:
     return [v.owner for v in op.inputs if isinstance(v.type, TileType)]
 
 
-def loaded(op: Maker) -> TileLoad:
-    """The load before a conversion, or the load itself."""
-    while not isinstance(op, TileLoad):
-        (source,) = _sources(op)
-        assert isinstance(source, Maker)
-        op = source
-    return op
+def loads_of(op: Maker) -> list[TileLoad]:
+    """The load itself, or the loads in the region of a map from which the map computes its tile, in program order."""
+    if isinstance(op, TileLoad):
+        return [op]
+    seen, left = set[Op](), list[Op]([op])
+    while left:
+        at = left.pop()
+        if at not in seen:
+            seen.add(at)
+            owners = [v.owner for v in at.operands if isinstance(v.type, TileType)]
+            left += [o for o in owners if isinstance(o, Op) and o.parent is op.parent]
+    assert op.parent is not None
+    return [o for o in op.parent.ops if isinstance(o, TileLoad) and o in seen]
 
 
 def transposes(op: object) -> TypeGuard[TilePermute | TileSlice]:

@@ -15,7 +15,7 @@ from tegula.passes.matmul_terms import stored_terms
 from tegula.passes.select_matmuls import ANY_ORDER
 from tegula.passes.specialise.costs import iteration_cycles
 from tegula.passes.specialise.declined import Declined, NoRegisters
-from tegula.passes.specialise.find_matmuls import LoadedMatmul, Maker, loaded, looped, transposes
+from tegula.passes.specialise.find_matmuls import LoadedMatmul, Maker, loads_of, looped, transposes
 from tegula.passes.specialise.places import bounds_vary, launch_indices
 from tegula.passes.specialise.registers import available_registers, needed_registers
 from tegula.target import CudaTarget
@@ -109,7 +109,7 @@ def _persistent(kernel: Kernel, choice: Choice) -> bool:
 def _shared_both_ways(kernel: Kernel, fed: Sequence[Items]) -> bool:
     """Whether neighbouring blocks load some tiles in common along each of the last two block dimensions."""
     last = kernel.launch.ndim - 2
-    repeated = [loaded(op) for items in fed for op in items if looped(op)]
+    repeated = [load for items in fed for op in items if looped(op) for load in loads_of(op)]
     used = [launch_indices((load.array, *load.offset)) for load in repeated]
     return last > 0 and any(last not in u for u in used) and any(last - 1 not in u for u in used)
 
@@ -124,7 +124,9 @@ def keep_converted(
     computed as transposed matmuls."""
     if not all(p.left and _converted(p) for p in matmuls):
         return matmuls
-    kept = [replace(p, right=tuple(loaded(op) for op in p.right), keeps=True) for p in matmuls]
+    kept = [
+        replace(p, right=tuple(load for op in p.right for load in loads_of(op)), keeps=True) for p in matmuls
+    ]
     if not _roomy(kernel, target, kept, _able(kept, choice)):
         return matmuls
     for p in kept:

@@ -26,7 +26,7 @@ from tegula.passes.specialise.find_matmuls import (
     LoadedMatmul,
     Maker,
     find_matmuls,
-    loaded,
+    loads_of,
     other_loads,
     pipe_load,
 )
@@ -178,13 +178,20 @@ def _forget_stages(kernel: Kernel) -> None:
 
 
 def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul], twins: Twins) -> list[Items]:
-    """The ops that fill each pipe, in program order: the makers of one operand, the loads that feed conversions, and
-    other loads that can be issued ahead. Twins share a pipe."""
-    operands = _joined([s for p in matmuls for s in (p.left, p.right) if s], twins)
-    raw = [{loaded(op) for op in g} for g in operands if not all(isinstance(op, TileLoad) for op in g)]
-    others = [(op,) for op in other_loads(kernel, matmuls) if _copyable(kernel, target, op, False)]
+    """The ops that fill each pipe, in program order: the makers of one operand, the loads from which operands are
+    computed, and other loads that can be issued ahead. Twins share a pipe."""
     order: dict[Op, int] = {op: at for at, op in enumerate(kernel.walk())}
-    found = [*operands, *raw, *_joined(others, twins)]
+    operands = _joined([s for p in matmuls for s in (p.left, p.right) if s], twins)
+    known = {op for g in operands for op in g}
+    computed = [
+        sorted(g, key=order.__getitem__) for g in operands if not all(isinstance(op, TileLoad) for op in g)
+    ]
+    sources = [{*loads} for g in computed for loads in zip(*map(loads_of, g), strict=False)]
+    raw = _joined(
+        [tuple(g) for g in sources if all(_copyable(kernel, target, op, False) for op in g - known)], []
+    )
+    others = [(op,) for op in other_loads(kernel, matmuls) if _copyable(kernel, target, op, False)]
+    found = [*operands, *(g for g in raw if not g & known), *_joined(others, twins)]
     return sorted((tuple(sorted(g, key=order.__getitem__)) for g in found), key=lambda g: order[g[-1]])
 
 
@@ -194,8 +201,9 @@ OUT_OF_REACH = "no tensor map describes the array of this load, or its tiles may
 def _check_copies(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul]) -> None:
     """Declined for operands that no bulk copy can fetch."""
     for op in (op for p in matmuls for op in (*p.left, *p.right)):
-        if not _copyable(kernel, target, loaded(op), isinstance(op, TileLoad)):
-            raise Declined(OUT_OF_REACH, loaded(op).loc)
+        loads, swizzled = loads_of(op), isinstance(op, TileLoad)
+        if loads and not any(_copyable(kernel, target, load, swizzled) for load in loads):
+            raise Declined(OUT_OF_REACH, loads[0].loc)
 
 
 def _copyable(kernel: Kernel, target: CudaTarget, load: TileLoad, swizzled: bool) -> bool:
@@ -217,7 +225,8 @@ def _pipe(item: Maker, stages: int) -> PipeNew:
     assert isinstance(t, TileType)
     made = PipeType(t.dtype, t.shape, stages)
     new = PipeNew([], [made], {"type": made}, [], item.loc)
-    new.result.name = item.result.name or array_root(loaded(item).array).name
+    names = [array_root(load.array).name for load in loads_of(item)]
+    new.result.name = next(filter(None, (item.result.name, *names)), "")
     return new
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
 from tegula.ir import Builder, Divisible, Kernel, MatmulLike, Op, Region, Relabelling, TileAccess, Value
-from tegula.ir.rewrite import replace, uses
+from tegula.ir.rewrite import clone_op, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.control import For, counted
 from tegula.passes.gradient.sums import constant
@@ -53,22 +53,22 @@ def _own_matmuls(loop: For) -> list[MatmulLike]:
 
 def _split_of(loop: For, factor: int) -> _Split:
     """How a loop is split; raises _Whole if it cannot be."""
-    users = uses(loop.body)
     matmuls = _own_matmuls(loop)
     depths = {_shape(m.a)[1] for m in matmuls}
     (depth,) = depths if len(depths) == 1 else (0,)
     if not depth or depth % factor or not all(_deep_enough(m, depth // factor) for m in matmuls):
-        raise _Whole
+        raise _Whole()
     if constant(loop.step) != 1:
-        raise _Whole
+        raise _Whole()
     along: dict[Value, int] = {}
     for m in matmuls:
         _mark(loop, m.a, 1, along)
         _mark(loop, m.b, 0, along)
+    users = uses(loop.body)
     for value, dim in along.items():
         row = depth // factor * element_bytes(_tile(value).dtype)
         if _is_stored(value.owner) and dim == len(_shape(value)) - 1 and row < ROW_BYTES:
-            raise _Whole
+            raise _Whole()
     _check_sums(loop, matmuls, users)
     for value, dim in along.items():
         for user, _ in users.get(value, []):
@@ -78,13 +78,13 @@ def _split_of(loop: For, factor: int) -> _Split:
                 fits = (
                     isinstance(user, Divisible)
                     and user.result in along
-                    and (value, dim) in user.divided(along[user.result])
+                    and (value, dim) in (user.divided(along[user.result]) or ())
                 )
             if not fits:
-                raise _Whole
+                raise _Whole()
     for op in loop.body.ops:
         if any(e.kind != "read" for inner in op.walk() for e in inner.effects()):
-            raise _Whole
+            raise _Whole()
     return _Split(loop, along, depth)
 
 
@@ -97,13 +97,24 @@ def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
     """Record the split dimension of a tile and of the tiles that it is made from, back to loads."""
     if value in along:
         if along[value] != dim:
-            raise _Whole
+            raise _Whole()
         return
     op = value.owner
-    if not isinstance(op, Divisible) or op.parent is not loop.body:
-        raise _Whole
+    if not isinstance(op, Divisible):
+        raise _Whole()
+    if op.parent is not loop.body:
+        # A tile from before the loop can be made anew in pieces if nothing that it is made from lies along them.
+        if isinstance(op, TileAccess) or op.divided(dim) != []:
+            raise _Whole()
+        op = clone_op(op, {})
+        _put([op], loop.body.ops[0])
+        replace(loop.body, {value: op.result})
+        value = op.result
     along[value] = dim
-    for v, own in op.divided(dim):
+    parts = op.divided(dim)
+    if parts is None:
+        raise _Whole()
+    for v, own in parts:
         _mark(loop, v, own, along)
 
 
@@ -121,16 +132,16 @@ def _check_sums(loop: For, matmuls: Sequence[MatmulLike], users: dict[Value, lis
             read = users.get(value, [])
             m = read[0][0] if len(read) == 1 else None
             if not isinstance(m, MatmulLike) or m.c is not value or constant(m.beta) != 1:
-                raise _Whole
+                raise _Whole()
             adding.discard(m)
             value = m.results[0]
         if value is one.arguments[-1] and users.get(value, []):
             # An unchanged variable is read as it is; a sum is read by the loop's end alone.
             continue
         if len(users.get(end, [])) != 1:
-            raise _Whole
+            raise _Whole()
     if adding:
-        raise _Whole
+        raise _Whole()
 
 
 def _rewrite(split: _Split, factor: int) -> None:
@@ -141,7 +152,7 @@ def _rewrite(split: _Split, factor: int) -> None:
     count = build.insert(S.Sub([loop.stop, first], [t])).result
     loop.stop = build.insert(S.Mul([count, _number(build, t, factor)], [t])).result
     loop.start = _number(build, t, 0)
-    _put(build.region, loop)
+    _put(build.region.ops, loop)
     build = Builder(Region(), loop.loc)
     by = _number(build, t, factor)
     whole = build.insert(S.FloorDiv([loop.index, by], [t])).result
@@ -149,7 +160,7 @@ def _rewrite(split: _Split, factor: int) -> None:
     piece = build.insert(S.Mod([loop.index, by], [t])).result
     start = build.insert(S.Mul([piece, _number(build, t, length)], [t])).result
     replace(loop.body, {loop.index: index})
-    _put(build.region, loop.body.ops[0])
+    _put(build.region.ops, loop.body.ops[0])
     for value, dim in split.along.items():
         op = value.owner
         assert isinstance(op, Divisible)
@@ -157,7 +168,7 @@ def _rewrite(split: _Split, factor: int) -> None:
             build = Builder(Region(), op.loc)
             offset = [*op.offset]
             offset[dim] = build.insert(S.Add([offset[dim], start], [t])).result
-            _put(build.region, op)
+            _put(build.region.ops, op)
             op.offset = offset
         op.shorten(dim, length)
 
@@ -166,14 +177,14 @@ def _number(build: Builder, t: Type, n: int) -> Value:
     return build.insert(S.Const([], [t], {"type": t, "value": n})).result
 
 
-def _put(made: Region, before: Op) -> None:
+def _put(made: Sequence[Op], before: Op) -> None:
     """Put ops before another one."""
     region = before.parent
     assert region is not None
     at = region.ops.index(before)
-    for op in made.ops:
+    for op in made:
         op.parent = region
-    region.ops[at:at] = made.ops
+    region.ops[at:at] = made
 
 
 def _shape(value: Value) -> tuple[int, ...]:
