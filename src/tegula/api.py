@@ -57,7 +57,7 @@ from tegula.lang.typed import execute as exec
 from tegula.ops import PUBLIC
 from tegula.runtime import host_calls as _host_calls
 from tegula.runtime.array import array
-from tegula.runtime.config import config
+from tegula.runtime.config import LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARNING, config
 from tegula.runtime.device import (
     Device,
     ScopedDevice,
@@ -130,6 +130,8 @@ OPTIONAL = ("jax", "torch")
 # Names that few programs use; their modules are loaded on first use.
 LAZY = {
     "autotune": "tegula.tune",
+    **dict.fromkeys(("ScopedLogLevel", "get_suggested_block_size"), "tegula.runtime.modules"),
+    **dict.fromkeys(("capture_if", "capture_while"), "tegula.runtime.dependent_work"),
     **dict.fromkeys(("Module", "get_module", "init", "load_module", "force_load"), "tegula.runtime.modules"),
     **dict.fromkeys(("get_module_options", "set_module_options", "overload"), "tegula.runtime.modules"),
     **dict.fromkeys(

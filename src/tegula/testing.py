@@ -358,3 +358,7 @@ __all__ = [
     ),
     *("expected", "found", "program", "samples"),
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +13,7 @@ import pytest
 import tegula as tg
 from tegula.runtime.element_range import ElementRange
 from tegula.runtime.gradient_flow import check_flow
+from tegula.runtime.recording import recording
 
 D = tg.float64
 
@@ -387,3 +390,31 @@ def test_a_tile_is_overwritten_by_a_function_of_itself() -> None:
     wanted = np.concatenate([np.zeros((2, 4)), seed[2:]])
     wanted[1:3] += 2.0 * values[1:3] * seed[0:2, ::-1]
     np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-12)
+
+
+POWERS = """
+import tegula as tg
+
+@tg.kernel
+def power(x: tg.array[float], n: int, out: tg.array[float]):
+    y = x[0]
+    for _ in range(n):
+        y = y * y
+    out[0] = y
+
+x, out = tg.array([1.5], requires_grad=True), tg.zeros(1, requires_grad=True)
+with tg.Tape() as tape:
+    tg.launch(power, 1, inputs=[x, 3], outputs=[out])
+tape.backward(loss=out)
+"""
+
+
+@pytest.mark.machine_code
+def test_a_tape_is_freed_with_the_names_of_its_module() -> None:
+    """A tape that is kept observes all launches of the process, which then are slower."""
+    names = tg.exec(POWERS)
+    tape = weakref.ref(names["tape"])
+    assert tape() in recording.watching
+    del names
+    gc.collect()
+    assert tape() is None

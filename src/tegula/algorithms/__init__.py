@@ -16,3 +16,7 @@ __all__ = [
     "runlength_encode",
     "segmented_sort_pairs",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

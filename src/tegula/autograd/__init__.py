@@ -5,3 +5,7 @@ from tegula.autograd.checks import gradcheck, gradcheck_tape
 from tegula.autograd.jacobians import jacobian, jacobian_fd
 
 __all__ = ["gradcheck", "gradcheck_tape", "jacobian", "jacobian_fd"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -23,3 +23,7 @@ __all__ = [
     "svd",
     "topk",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,3 +4,7 @@ from tegula.optim.adam import Adam
 from tegula.optim.sgd import SGD
 
 __all__ = ["SGD", "Adam"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

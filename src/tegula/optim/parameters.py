@@ -34,8 +34,24 @@ def state_of(params: Sequence[array], states: Sequence[array]) -> list[array]:
 
 
 def listed(params: Any) -> list[array] | None:
-    """The parameters as a list, or None."""
-    return None if params is None else list(params)
+    """The parameters as a list, or None; LaunchError for other values than arrays in a sequence."""
+    if params is None:
+        return None
+    _check_list(params, "parameters")
+    made = list(params)
+    for x in made:
+        if not isinstance(x, array):
+            raise LaunchError(
+                f"a parameter of an optimiser is an array, got {type(x).__name__}", "make it with tg.array"
+            )
+    return made
+
+
+def _check_list(x: Any, name: str) -> None:
+    """Raise LaunchError for a single array, or a value with no items, in the place of a list."""
+    if isinstance(x, array) or not hasattr(x, "__iter__"):
+        given = "one array" if isinstance(x, array) else f"a value of type {type(x).__name__}"
+        raise LaunchError(f"the {name} of an optimiser are a list of arrays, got {given}", "write [a, b]")
 
 
 def update(param: array, grad: array, run: Callable[[array, array], None]) -> None:
@@ -71,6 +87,16 @@ def check_count(params: Sequence[array] | None, grads: Sequence[array]) -> Seque
         raise LaunchError(
             "the optimiser has no parameters", "pass parameters to the constructor, or call set_params"
         )
+    _check_list(grads, "gradients")
     if len(grads) != len(params):
         raise LaunchError(f"{len(grads)} gradients are given for {len(params)} parameters")
+    for k, grad in enumerate(grads):
+        if not isinstance(grad, array):
+            help = (
+                "make the parameter with requires_grad=True"
+                if grad is None
+                else "pass a.grad of each parameter"
+            )
+            given = "none" if grad is None else f"a value of type {type(grad).__name__} as it"
+            raise LaunchError(f"the gradient of parameter {k} is an array, got {given}", help)
     return params

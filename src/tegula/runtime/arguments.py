@@ -11,7 +11,7 @@ import numpy as np
 from tegula.errors import LaunchError, likeness
 from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation
 from tegula.lang.constants import Unfit, checked, constant_key, takes_constant
-from tegula.lang.overloads import NO_DEFAULT, Parameter
+from tegula.lang.overloads import NO_DEFAULT, Parameter, counted
 from tegula.runtime.array import array
 from tegula.runtime.compound_arguments import flattened, flattened_gradients
 from tegula.runtime.kernel import GenericKernel, Kernel, KernelChoice, variant
@@ -74,7 +74,7 @@ def _add(kernel: Kernel | KernelChoice, named: dict[str, Any], part: Mapping[str
 
 def _wrong_number(kernel: Kernel | KernelChoice, count: int, absent: Sequence[str]) -> LaunchError:
     names = ", ".join(p.name for p in kernel.parameters)
-    what = f"{kernel.name} takes {len(kernel.parameters)} arguments ({names}), got {count}"
+    what = f"{kernel.name} takes {counted(len(kernel.parameters), 'argument')} ({names}), got {count}"
     return LaunchError(f"{what}: without '{absent[0]}'" if absent else what, ORDER)
 
 

@@ -10,6 +10,8 @@ from tegula.dataclass import dataclass, field, field_names
 from tegula.errors import likeness
 from tegula.lang.decorators import known_module_option
 
+LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR = 10, 20, 30, 40
+"""Values of `log_level`, which is accepted and changes nothing."""
 CHOICES = {"mode": ("release", "debug"), "check_schedules": ("error", "warning")}
 CODE = ("mode", "cpu_target", "ptxas", "check_schedules", "line_info")
 """The switches that affect generated code."""
@@ -74,7 +76,7 @@ class Config:
         return AttributeError(f"tg.config has no switch {name!r}; {likeness(name, switches)}")
 
 
-_accepted: dict[str, Any] = {"enable_cpu_blocks": True}
+_accepted: dict[str, Any] = {"enable_cpu_blocks": True, "log_level": LOG_INFO}
 """The values of switches of other tile languages, which are accepted and change nothing: blocks of several threads
-always run on CPUs."""
+always run on CPUs, and there is no log."""
 config = Config()

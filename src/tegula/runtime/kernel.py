@@ -120,6 +120,8 @@ class Kernel(KernelDef):
         self.forms: dict[Any, Forms] = {}
         """Compiled forms, by the keys that `resolve` makes from the arguments."""
         self.ready: Ready = {}
+        self.known_reads: dict[Form, list[int]] = {}
+        """The positions of the arrays that compiled forms may read, as far as tapes asked (see `records.read`)."""
         self.latest: Specialisation | None = None
         self.native: Any = None
         """The machine code for launches on GPUs (see `runtime.cuda.native`); None before the first launch in Python."""
@@ -239,6 +241,7 @@ class Kernel(KernelDef):
         """
         self.native = None
         self.ready.clear()
+        self.known_reads.clear()
         self.forms.clear()
         self.adjoints.clear()
         self._forms.clear()

@@ -7,7 +7,6 @@ import builtins
 from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -153,8 +152,8 @@ def _composite(x: Any) -> tuple[Any, ElementType]:
 
 # Functions -----------------------------------------------------------------------------------------------------------
 
-_functions: WeakKeyDictionary[FunctionType, FuncDef] = WeakKeyDictionary()
-"""The functions of Python that were mapped."""
+_MAPPED = "__tegula_mapped__"
+"""The attribute of a mapped function of Python that holds the function of the language made of it."""
 _lambdas: dict[Any, FuncDef] = {}
 """The lambdas that were mapped, by their code and its captures."""
 MOST_LAMBDAS = 1024
@@ -181,10 +180,10 @@ def _expression(func: Any, count: int) -> tuple[Expression, bool]:
 
 
 def _of_function(func: FunctionType) -> FuncDef:
-    found = _functions.get(func)
-    if found is None:
-        found = _functions[func] = FuncDef(Definition(func))
-    return found
+    known = vars(func)
+    if _MAPPED not in known:
+        known[_MAPPED] = FuncDef(Definition(func))
+    return known[_MAPPED]
 
 
 def _of_lambda(func: FunctionType) -> FuncDef:

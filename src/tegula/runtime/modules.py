@@ -3,6 +3,7 @@ that loading a module does nothing; options are stored and change no code."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, ModuleType
@@ -13,6 +14,7 @@ import numpy as np
 from tegula.errors import LaunchError, likeness
 from tegula.lang.annotations import resolve
 from tegula.lang.decorators import MODULE_OPTIONS, known_module_option, unknown_option
+from tegula.runtime.config import LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARNING, config
 from tegula.runtime.device import Device, get_device, get_devices
 from tegula.runtime.kernel import Kernel, variant
 from tegula.source import Location
@@ -106,6 +108,51 @@ def get_module_options(module: Module | ModuleType | str | None = None) -> dict[
         nothing.
     """
     return dict(_module_of(module, sys._getframe(1).f_globals).options)
+
+
+class ScopedLogLevel:
+    """Sets `tg.config.log_level` in a `with` block. Tegula has no log: it prints what programs ask for, and warns by
+    Python's `warnings`, so that the level changes nothing.
+
+    Parameters:
+        log_level: tg.LOG_DEBUG, tg.LOG_INFO, tg.LOG_WARNING or tg.LOG_ERROR.
+    Raises:
+        ValueError: there is no such level.
+    """
+
+    def __init__(self, log_level: int) -> None:
+        if log_level not in (LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR):
+            raise ValueError(f"expected a level such as tg.LOG_WARNING, got {log_level!r}")
+        self.log_level = log_level
+
+    def __enter__(self) -> ScopedLogLevel:
+        self.saved = config.log_level
+        config.log_level = self.log_level
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        config.log_level = self.saved
+
+
+def get_suggested_block_size(kernel: Kernel, device: Device | str | None = None) -> tuple[int, int]:
+    """A number of threads per block, and a number of blocks that occupies the device.
+
+    Machine code is made for each block size, so that there is no one that fits all code of a kernel best: tg.autotune
+    measures.
+
+    Parameters:
+        kernel: a kernel.
+        device: a device, or its name; the current one by default.
+    Returns:
+        the block size of the kernel, or the default; and the number of multiprocessors of a GPU, or of
+        processors.
+    Raises:
+        launch: `kernel` is no kernel, or there is no such device.
+    """
+    if not isinstance(kernel, Kernel):
+        raise LaunchError(f"expected a kernel, got {kernel!r}", "decorate the function with @tg.kernel")
+    where = get_device(device)
+    return kernel.options.block_dim or config.block_dim, where.sm_count or os.cpu_count() or 1
 
 
 def load_module(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -170,14 +169,11 @@ def clear(a: array) -> None:
         a.zero_()
 
 
-_known: WeakKeyDictionary[Kernel, dict[Form, list[int]]] = WeakKeyDictionary()
-
-
 def read(kernel: Kernel, form: Form) -> list[int]:
     """Positions of the array parameters that a compiled form of a kernel may read."""
     from tegula.passes.overlap import array_root
 
-    known = _known.setdefault(kernel, {})
+    known = kernel.known_reads
     if form not in known:
         effects = [e for op in form.kernel.walk() for e in op.effects() if e.kind != "write"]
         roots = {array_root(e.value) for e in effects if e.value is not None}

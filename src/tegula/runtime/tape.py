@@ -48,6 +48,9 @@ class Tape:
         self._time = 0
         self._spent = False
 
+    def __repr__(self) -> str:
+        return f"<tegula tape of {len(self.records)} records{', run backwards' if self._spent else ''}>"
+
     @staticmethod
     def active() -> Tape | None:
         """The tape whose `with` block runs in this thread.
@@ -298,6 +301,9 @@ def _given(loss: array | None, grads: Mapping[array, Any] | None) -> Mapping[arr
     """The seeds by array, where None means ones; None instead of a mapping if the current gradients are the seeds."""
     if loss is None:
         return grads
+    if not isinstance(loss, array):
+        what = f"a loss is an array of one number, got a value of type {type(loss).__name__}"
+        raise LaunchError(what, "pass the array that a recorded launch wrote")
     if loss.size * components(loss.dtype) != 1:
         help = "sum it in a kernel, or pass grads={loss: ...}"
         of = f" of {loss.dtype}" if components(loss.dtype) != 1 else ""

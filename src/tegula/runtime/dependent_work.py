@@ -1,0 +1,100 @@
+"""Work that an element of an array decides on: `tg.capture_if` and `tg.capture_while`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tegula.errors import LaunchError
+from tegula.runtime.array import array
+from tegula.types import int32
+
+if TYPE_CHECKING:
+    from tegula.runtime.cuda.graph import Graph
+    from tegula.runtime.cuda.stream import Stream
+
+
+def capture_if(
+    condition: array,
+    on_true: Callable[..., object] | Graph | None = None,
+    on_false: Callable[..., object] | Graph | None = None,
+    stream: Stream | None = None,
+    **kwargs: Any,
+) -> None:
+    """Does one of two pieces of work, by an element of an array, which is waited for on a GPU.
+
+    Parameters:
+        condition: an array (1,) of int32.
+        on_true: a function, or a graph, for an element that is not 0; None for nothing.
+        on_false: the same for 0.
+        stream: a stream of a CUDA device that the work goes to; that of this thread by default.
+        **kwargs: the arguments of the functions.
+    Raises:
+        TypeError: `condition` is no such array.
+        launch: launches are being recorded: a graph has no branches.
+        RuntimeError: an error of kernels in the stream (tg.RunError).
+    Gradient:
+        of what the functions launch, recorded by tapes.
+    """
+    chosen = on_true if _is_true(condition, stream, "capture_if") else on_false
+    if chosen is not None:
+        _do(chosen, stream, kwargs)
+
+
+def capture_while(
+    condition: array, while_body: Callable[..., object] | Graph, stream: Stream | None = None, **kwargs: Any
+) -> None:
+    """Repeats work as long as an element of an array is not 0, which is waited for on a GPU before each iteration.
+
+    Parameters:
+        condition: an array (1,) of int32, which the work sets to 0 at some time.
+        while_body: a function, or a graph.
+        stream: a stream of a CUDA device that the work goes to; that of this thread by default.
+        **kwargs: the arguments of the function.
+    Raises:
+        TypeError: `condition` is no such array.
+        launch: launches are being recorded: a graph has no loops.
+        RuntimeError: an error of kernels in the stream (tg.RunError).
+    Gradient:
+        of what the function launches, recorded by tapes.
+    """
+    while _is_true(condition, stream, "capture_while"):
+        _do(while_body, stream, kwargs)
+
+
+def _is_true(condition: Any, stream: Stream | None, name: str) -> bool:
+    if type(condition) is not array or condition.dtype != int32 or condition.size != 1:
+        raise TypeError(f"{name}: the condition must be an array of one int32, got {_described(condition)}")
+    if condition.device.is_cpu:
+        return bool(condition.numpy().any())
+    from tegula.runtime.cuda.graph import recording
+    from tegula.runtime.cuda.stream import ScopedStream
+
+    if recording.active:
+        help = "record what comes before and after as graphs of their own, and branch between their launches"
+        raise LaunchError(f"{name}: launches are being recorded, and a graph has no branches or loops", help)
+    if stream is None:
+        return bool(condition.numpy().any())
+    with ScopedStream(stream):
+        return bool(condition.numpy().any())
+
+
+def _described(x: Any) -> str:
+    return f"shape {x.shape} of {x.dtype}" if type(x) is array else f"a value of type {type(x).__name__}"
+
+
+def _do(work: Any, stream: Stream | None, kwargs: dict[str, Any]) -> None:
+    if callable(work):
+        if stream is None:
+            work(**kwargs)
+            return
+        from tegula.runtime.cuda.stream import ScopedStream
+
+        with ScopedStream(stream):
+            work(**kwargs)
+        return
+    from tegula.runtime.cuda.graph import Graph, capture_launch
+
+    if not isinstance(work, Graph):
+        raise TypeError(f"expected a function or a graph, got {type(work).__name__}")
+    capture_launch(work, stream)

@@ -1,0 +1,60 @@
+"""What optimisers and tapes say to arguments that are no lists of arrays, and the names of public modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tegula as tg
+from tegula.api import MODULES
+
+
+@pytest.mark.parametrize("make", [tg.optim.Adam, tg.optim.SGD])
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        (
+            tg.zeros(3),
+            r"the parameters of an optimiser are a list of arrays, got one array\nhelp: write \[a, b\]",
+        ),
+        (3, "a list of arrays, got a value of type int"),
+        ([1.0], "a parameter of an optimiser is an array, got float"),
+        ([tg.zeros(3, dtype=int)], "arrays of floats, not of int32"),
+    ],
+)
+def test_parameters_are_lists_of_arrays_of_floats(make: Any, params: Any, says: str) -> None:
+    with pytest.raises(tg.LaunchError, match=says):
+        make(params)
+
+
+@pytest.mark.parametrize("make", [tg.optim.Adam, tg.optim.SGD])
+@pytest.mark.parametrize(
+    ("grads", "says"),
+    [
+        (None, "the gradients of an optimiser are a list of arrays, got a value of type NoneType"),
+        (tg.zeros(3), "the gradients of an optimiser are a list of arrays, got one array"),
+        (
+            [None],
+            r"the gradient of parameter 0 is an array, got none\nhelp: make the parameter with requires_grad",
+        ),
+        ([1.0], "got a value of type float as it"),
+        ([], "0 gradients are given for 1 parameters"),
+    ],
+)
+def test_gradients_are_lists_of_arrays(make: Any, grads: Any, says: str) -> None:
+    with pytest.raises(tg.LaunchError, match=says):
+        make([tg.zeros(3)]).step(grads)
+
+
+def test_a_loss_is_an_array() -> None:
+    tape = tg.Tape()
+    assert repr(tape) == "<tegula tape of 0 records>"
+    with pytest.raises(tg.LaunchError, match="a loss is an array of one number, got a value of type float"):
+        tape.backward(1.0)
+
+
+@pytest.mark.parametrize("name", sorted(MODULES.keys() - {"types"}))
+def test_public_modules_list_their_public_names(name: str) -> None:
+    module = getattr(tg, name)
+    assert dir(module) == sorted(module.__all__) and all(hasattr(module, each) for each in dir(module))
