@@ -33,8 +33,16 @@ NAV: dict[str, tuple[str, ...]] = {
     ),
     "Functions of kernels": ("ops/index.md", "ops/*.md"),
     "Python": ("python.md", "arrays.md", "interop.md", "reference/index.md", "reference/*.md"),
-    "Gradients and solvers": ("gradients.md", "linear-algebra.md", "spatial.md"),
-    "Speed": ("performance.md", "tuning.md", "schedules.md", "roles.md", "hopper.md", "checker.md"),
+    "Gradients and solvers": ("gradients.md", "gradient-checks.md", "linear-algebra.md", "spatial.md"),
+    "Speed": (
+        "performance.md",
+        "tuning.md",
+        "schedules.md",
+        "roles.md",
+        "roles-by-hand.md",
+        "hopper.md",
+        "checker.md",
+    ),
     "Reference": ("errors.md", "accuracy.md", "configuration.md", "cli.md", "*.md"),
     "Decisions": ("design/*.md",),
 }

@@ -72,6 +72,20 @@ def test_the_runner_accepts_and_updates(tmp_path: Path, monkeypatch: pytest.Monk
     assert TOOL.outcome_when_forked("page.md").faults == []
 
 
+def is_written_by_hand(page: str) -> bool:
+    """Whether a page of the documentation, no record of a decision, is not made by a tool."""
+    return re.match("docs/(?!design/)", page) is not None and GENERATED not in TEXTS[page]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if is_written_by_hand(page)])
+def test_a_page_is_short_opens_with_a_question_and_says_what_is_next(page: str) -> None:
+    text = TEXTS[page]
+    question = re.match(r"# .+\n\n(?:<!-- needs: .* -->\n\n)?((?:.+\n)+)", text)
+    assert question is not None and re.search(r"\?(?:$|\s)|\.\.\.", question[1])
+    assert text.rstrip().rsplit("\n\n", 1)[-1].startswith("Next: ")
+    assert len(text.splitlines()) <= LONGEST
+
+
 def without_code(text: str) -> str:
     text = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"`[^`\n]*`", "", text)
