@@ -44,7 +44,7 @@ TOPICS: dict[str, tuple[str, str, str]] = {
         "synchronize_device Stream get_stream set_stream ScopedStream synchronize_stream wait_stream Event "
         "record_event "
         "wait_event synchronize_event get_event_elapsed_time Graph ScopedCapture capture_begin capture_end "
-        "capture_launch ScopedTimer",
+        "capture_launch capture_if capture_while ScopedTimer ScopedLogLevel get_suggested_block_size",
     ),
     "gradients": (
         "Gradients and optimisers",
@@ -106,7 +106,9 @@ def plain() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {page: [] for page in TOPICS}
     for name in api.public_names():
         value = api.NAMES.get(name)
-        is_type = name in DTYPES or name in NAMED_ELEMENTS or name == "bool_" or isinstance(value, float)
+        is_type = (
+            name in DTYPES or name in NAMED_ELEMENTS or name == "bool_" or isinstance(value, int | float)
+        )
         if is_type:
             found["types"].append(name)
         elif name not in documented and name not in elsewhere and not _is_error(value):
@@ -217,7 +219,7 @@ def _types(found: list[str]) -> Iterator[str]:
         made = api.NAMES[name]()
         yield f"| `tg.{name}` | {' x '.join(map(str, made.shape))} | {np_name(made)} |"
     yield from ("", "Constants:", "", "| name | value |", "|---|---|")
-    for name in (n for n in found if isinstance(api.NAMES.get(n), float)):
+    for name in (n for n in found if isinstance(api.NAMES.get(n), int | float)):
         yield f"| `tg.{name}` | {api.NAMES[name]!r} |"
     yield ""
     yield from ("`tg.vector(n, dtype)` and `tg.matrix((rows, columns), dtype)` are types of other sizes.", "")

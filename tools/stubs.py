@@ -40,7 +40,8 @@ from typing import Any, TypeAlias
 
 OF_ANNOTATIONS = ("array", "tile")
 """Classes that kernels annotate with."""
-WITH_PARTS = (*OF_ANNOTATIONS, "array1d", "array2d", "array3d", "array4d")
+INDEXED = ("indexedarray1d", "indexedarray2d", "indexedarray3d", "indexedarray4d")
+WITH_PARTS = (*OF_ANNOTATIONS, "array1d", "array2d", "array3d", "array4d", *INDEXED)
 """Annotations with a dtype and extents, which are no types to Python."""
 ALIASES = ("InOut", "constexpr")
 """Annotations of constants and tiles, whose arguments are other objects."""

@@ -57,6 +57,8 @@ from tegula.runtime.cuda.stream import synchronize_event as synchronize_event
 from tegula.runtime.cuda.stream import synchronize_stream as synchronize_stream
 from tegula.runtime.cuda.stream import wait_event as wait_event
 from tegula.runtime.cuda.stream import wait_stream as wait_stream
+from tegula.runtime.dependent_work import capture_if as capture_if
+from tegula.runtime.dependent_work import capture_while as capture_while
 from tegula.runtime.device import Device as Device
 from tegula.runtime.device import ScopedDevice as ScopedDevice
 from tegula.runtime.device import get_cuda_device as get_cuda_device
@@ -94,12 +96,14 @@ from tegula.runtime.make_arrays import zeros as zeros
 from tegula.runtime.make_arrays import zeros_like as zeros_like
 from tegula.runtime.mapping import map as map
 from tegula.runtime.modules import Module as Module
+from tegula.runtime.modules import ScopedLogLevel as ScopedLogLevel
 from tegula.runtime.modules import device_to_torch as device_to_torch
 from tegula.runtime.modules import dtype_from_numpy as dtype_from_numpy
 from tegula.runtime.modules import dtype_to_numpy as dtype_to_numpy
 from tegula.runtime.modules import force_load as force_load
 from tegula.runtime.modules import get_module as get_module
 from tegula.runtime.modules import get_module_options as get_module_options
+from tegula.runtime.modules import get_suggested_block_size as get_suggested_block_size
 from tegula.runtime.modules import init as init
 from tegula.runtime.modules import is_device_available as is_device_available
 from tegula.runtime.modules import load_module as load_module
@@ -206,6 +210,10 @@ class _Element:
 class Element(_Element): ...
 InOut: TypeAlias = Any
 class Key(_Element): ...
+LOG_DEBUG: Any
+LOG_ERROR: Any
+LOG_INFO: Any
+LOG_WARNING: Any
 class Real(_Element): ...
 adjoint: Any
 class array(Any):
@@ -287,10 +295,34 @@ class float64(_Element): ...
 class float8_e4m3(_Element): ...
 class float8_e5m2(_Element): ...
 func_native: Any
-indexedarray1d: Any
-indexedarray2d: Any
-indexedarray3d: Any
-indexedarray4d: Any
+class indexedarray1d(Any):
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
+    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
+    CLASSES.
+    """
+    def __init__(self, *args: Any, **options: Any) -> None: ...
+    def __class_getitem__(cls, item: Any) -> Any: ...
+class indexedarray2d(Any):
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
+    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
+    CLASSES.
+    """
+    def __init__(self, *args: Any, **options: Any) -> None: ...
+    def __class_getitem__(cls, item: Any) -> Any: ...
+class indexedarray3d(Any):
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
+    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
+    CLASSES.
+    """
+    def __init__(self, *args: Any, **options: Any) -> None: ...
+    def __class_getitem__(cls, item: Any) -> Any: ...
+class indexedarray4d(Any):
+    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
+    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
+    CLASSES.
+    """
+    def __init__(self, *args: Any, **options: Any) -> None: ...
+    def __class_getitem__(cls, item: Any) -> Any: ...
 class int16(_Element): ...
 class int32(_Element): ...
 class int64(_Element): ...

@@ -88,6 +88,29 @@ def k(a: tg.array2d[float], b: tg.array[tg.vec3, Literal[2]], c: tg.array, d: tg
 def g(t: tg.tile[float, 16, 16]):
     return t + 1.0
 
+@tg.struct
+class Body:
+    mass: float
+    place: tg.vec3
+    data: tg.array[float]
+    picked: tg.indexedarray[float]
+
+@tg.kernel
+def moved(b: Body, bodies: tg.array[Body], rows: tg.indexedarray2d[float], out: tg.array[float]):
+    i = tg.tid()
+    out[i] = b.mass * b.data[i] + rows[i, 0] + b.picked[i] + bodies[i].place.x
+    bodies[i].mass += 1.0
+
+body = Body()
+body.mass, body.data = 3.0, tg.zeros(3)
+body.picked = tg.indexedarray(tg.zeros(3), [[1, 0]])
+out = tg.zeros(3, requires_grad=True)
+with tg.Tape() as tape:
+    tg.launch(moved, 3, [body, tg.zeros(3, dtype=Body), tg.indexedarray2d(tg.zeros((3, 3)), [[1], None]), out])
+tape.backward(grads={out: out})
+mass: float = tg.zeros(3, dtype=Body)[0].item().mass
+number: float = out[0].item()
+tg.map(lambda x: x * 2.0, out)
 tg.launch(k, 4, {"a": tg.zeros((4, 4))}, [1]);
 tg.launch(k.bind(N=3), 4, [], record_cmd=True).launch()
 tg.WRONG

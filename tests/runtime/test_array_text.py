@@ -1,4 +1,4 @@
-"""Arrays as text, their elements as values of the host, and what they answer to wrong names."""
+"""Arrays as text, and their elements as values of the host."""
 
 from __future__ import annotations
 
@@ -64,21 +64,6 @@ def test_one_element_takes_a_format() -> None:
     assert f"{a[0]:.1f} {a}" == "1.2 [1.25 2.  ]"
     with pytest.raises(TypeError, match=r"the format '.1f' is for one number, this array has shape \(2,\)"):
         f"{a:.1f}"
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("shap", "did you mean 'shape'"),
-        ("mean", r"NumPy's is a.numpy\(\).mean"),
-        ("x", r"as in a\[0\].item\(\).x"),
-        ("nothing_like_that", "dir"),
-    ],
-)
-def test_unknown_attributes_have_a_help(name: str, says: str) -> None:
-    with pytest.raises(AttributeError, match=says):
-        getattr(tg.zeros(2, dtype=tg.vec2), name)
-    assert not hasattr(tg.zeros(2), "__cuda_array_interface__")
 
 
 def test_elements_of_structs_are_values_on_the_host() -> None:

@@ -13,7 +13,7 @@ from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation
 from tegula.lang.constants import Unfit, checked, constant_key, takes_constant
 from tegula.lang.overloads import NO_DEFAULT, Parameter, counted
 from tegula.runtime.array import array
-from tegula.runtime.compound_arguments import flattened, flattened_gradients
+from tegula.runtime.compound_arguments import flattened, flattened_gradients, is_compound
 from tegula.runtime.kernel import GenericKernel, Kernel, KernelChoice, variant
 
 LISTS = (list, tuple)
@@ -97,15 +97,10 @@ def settled(kernel: Kernel, *given: Any) -> Settled:
     """The kernel with constants and absent arrays bound, and the leaves of the other arguments of a launch. `given`: as
     for `arguments_of`."""
     one = with_constants(kernel, *given)
-    return Settled(*_settled(one.kernel, one.arguments)[:2])
-
-
-def _settled(kernel: Kernel, args: tuple[Any, ...]) -> Bound:
-    """The leaf kernel with absent arrays bound, for arguments without constants."""
-    leaf_kernel, leaves = flattened(kernel, args)
-    if leaf_kernel is kernel:
-        return Bound(kernel, args, range(len(args)))
-    return with_constants(leaf_kernel, leaves)
+    if not is_compound(one.kernel, one.arguments):
+        return Settled(one.kernel, one.arguments)
+    one = with_constants(*flattened(one.kernel, one.arguments))
+    return Settled(one.kernel, one.arguments)
 
 
 def with_constants(kernel: Kernel, *given: Any) -> Bound:
@@ -117,8 +112,9 @@ def with_constants(kernel: Kernel, *given: Any) -> Bound:
         return Bound(kernel, args, range(len(args)))
     parameters = kernel.parameters
     places = kernel.constant_places
-    is_whole = not kernel.is_compound
-    bound = [k for k, x in enumerate(args) if k in places or (is_whole and _is_absent(parameters[k], x))]
+    bound = [k for k, x in enumerate(args) if k in places or (x is None and _is_absent(parameters[k], x))]
+    if kernel.is_compound:
+        bound = [k for k in bound if k in places]
     if not bound:
         return Bound(kernel, args, range(len(args)))
     kept = [k for k in range(len(args)) if k not in bound]
@@ -152,7 +148,7 @@ def settled_pairs(kernel: Kernel, *given: tuple[Any, Any]) -> tuple[Kernel, tupl
     found = paired_arguments(kernel, *given)
     one = with_constants(kernel, [x.argument for x in found])
     grads = flattened_gradients(one.kernel, one.arguments, [found[k].gradient for k in one.kept])
-    last = _settled(one.kernel, one.arguments)
+    last = with_constants(*flattened(one.kernel, one.arguments))
     return last.kernel, last.arguments, [grads[k] for k in last.kept]
 
 

@@ -1,4 +1,4 @@
-"""Arrays as text, and errors about attributes that they do not have."""
+"""Arrays as text."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import TegulaError
-from tegula.structs import StructType
-from tegula.types import VecType
 
 MOST_SHOWN, EDGE = 1000, 3
 """Arrays of more elements are shown by that many elements at both ends of each dimension, which are all that is copied
@@ -44,24 +42,6 @@ class Printing:
         if self.size != 1:
             raise TypeError(f"the format '{spec}' is for one number, this array has shape {self.shape}")
         return format(self.item(), spec)
-
-    def __getattr__(self: Any, name: str) -> Any:
-        """Raise AttributeError, with what there is instead."""
-        kind = type(self).__name__
-        if name.startswith("_"):
-            raise AttributeError(f"'{kind}' object has no attribute '{name}'")
-        dtype = self.dtype
-        fields = dtype.fields if isinstance(dtype, StructType) else ()
-        if name in fields or (isinstance(dtype, VecType) and dtype.part(name) is not None):
-            help = f"its elements have it, as in a[0].item().{name}"
-        elif hasattr(np.ndarray, name):
-            help = f"NumPy's is a.numpy().{name}"
-        else:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, [x for x in dir(self) if x[0] != "_"], 1)
-            help = f"did you mean '{close[0]}'?" if close else "dir(a) lists what there is"
-        raise AttributeError(f"'{kind}' object has no attribute '{name}': {help}")
 
 
 def described(a: Any) -> str:
