@@ -8,10 +8,11 @@ from typing import Any
 
 import tegula as tg
 from tegula.algorithms.sorting import Chunks, sort
-from tegula.handles import HASH_GRID_KIND, HOST, SLOTS_IN_USE, clear_entry, set_entry
+from tegula.handles import HASH_GRID_KIND, SLOTS_IN_USE
 from tegula.lang.annotations import GENERIC
 from tegula.runtime.array import array
 from tegula.runtime.device import Device, get_device
+from tegula.runtime.structures import device_number, publish, withdraw
 from tegula.stdlib.geometry.hash_grids import HASH_GRID, HASH_GRID_QUERY
 from tegula.structs import Struct as StructOfKernels
 from tegula.types import VecType, element_type, float16, float32, float64, int32
@@ -151,13 +152,13 @@ class HashGrid:
         self._starts: array | None = None
         self._groups: array | None = None
         self._count, self._grouped, self._scale = 0, False, 0.0
-        self.id = SLOTS_IN_USE.take(HASH_GRID_KIND, 0)
+        self.id = SLOTS_IN_USE.take(HASH_GRID_KIND, device_number(self.device))
         self._publish()
 
     def __del__(self) -> None:
         id = getattr(self, "id", None)
         if id is not None:
-            clear_entry(HOST, id)
+            withdraw(self.device, id)
             SLOTS_IN_USE.give_back(id)
 
     def build(self, points: array, radius: float, groups: array | None = None) -> None:
@@ -245,8 +246,7 @@ class HashGrid:
         found = self.in_kernels()
         numbers = (getattr(found, name) for name in HASH_GRID.fields)
         words = [int.from_bytes(_DOUBLE.pack(x), "little") if isinstance(x, float) else x for x in numbers]
-        if self.device.is_cpu:
-            set_entry(HOST, self.id, words)
+        publish(self.device, self.id, words)
 
     def _check(self, points: array, radius: float, groups: array | None) -> None:
         wanted = VecType(3, self.dtype)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tegula.codegen.sites import RECORD_SLOTS, RECORDS
+from tegula.codegen.sites import RECORD_SLOTS, RECORDS, TABLE_SLOT
 from tegula.dataclass import dataclass
 from tegula.errors import RunError
 from tegula.runtime.cuda.context import Context
+from tegula.runtime.device import get_device
 from tegula.runtime.report import Reports
+from tegula.runtime.structures import table_address
 
 if TYPE_CHECKING:
     from tegula.runtime.cuda.compile import CudaCompiled
@@ -29,6 +31,8 @@ class PinnedReports:
         self.compiled = compiled
         self.memory = _queue(context).memory(context)
         self.address = self.memory.ctypes.data
+        if any(site.kind == "structures" for site in compiled.sites):
+            self.memory[TABLE_SLOT] = table_address(get_device(f"cuda:{context.ordinal}"))
 
     def deliver(self) -> None:
         """Write the kernel's prints, raise the error of its first failure, and clear the records for the next
