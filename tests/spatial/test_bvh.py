@@ -275,3 +275,68 @@ def test_wrong_arguments_of_a_hierarchy_are_refused() -> None:
         built(low, high, constructor="best")
     with pytest.raises(RuntimeError, match="Grouped BVHs"):
         built(low, high, constructor="cubql", groups=tg.zeros(3, dtype=int))
+
+
+@tg.func
+def marked(query: tg.BvhQuery, out: tg.array1d[int], by: int):
+    item = 0
+    while tg.bvh_query_next(query, item, 1.0):
+        out[item] += by
+
+
+@tg.kernel
+def of_some_kind(id: tg.uint64, kinds: tg.array1d[int], at: tg.vec3, to: tg.vec3, out: tg.array2d[int]):
+    t = tg.tid()
+    if kinds[t] == 0:
+        query = tg.bvh_query_aabb(id, at, to)
+    elif kinds[t] == 1:
+        query = tg.bvh_query_sphere(id, at, 1.5)
+    else:
+        query = tg.bvh_query_capsule(id, at, to - at, 0.75)
+    marked(query, out[t], 1)
+    marked(tg.bvh_query_aabb(id, at, to), out[t], 10)
+
+
+def test_queries_of_a_kind_known_at_run_time() -> None:
+    low, high = boxes(100)
+    bvh = built(low, high)
+    at, to = np.full((1, 3), 1.0), np.full((1, 3), 4.5)
+    out = tg.zeros((3, 100), dtype=int)
+    inputs = [bvh.id, tg.array([0, 1, 2], dtype=int), tg.vec3(*at[0]), tg.vec3(*to[0]), out]
+    tg.launch(of_some_kind, dim=3, inputs=inputs)
+    ball, ray = tg.zeros((1, 100), dtype=int), tg.zeros((1, 100), dtype=int)
+    tg.launch(by_ball, dim=1, inputs=[bvh.id, vectors(at), 1.5, ball])
+    tg.launch(by_ray, dim=1, inputs=[bvh.id, vectors(at), vectors(to - at), 0.75, 1.0, ray])
+    box = overlapping(low, high, at, to)
+    want = np.concatenate([box, ball.numpy(), ray.numpy()])
+    assert (want.sum(axis=1) > 0).all()
+    np.testing.assert_array_equal(out.numpy(), want + 10 * box)
+
+
+@tg.kernel
+def by_block(id: tg.uint64, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], out: tg.array2d[int]):
+    b, _ = tg.tid()
+    first = tg.tile_bvh_query_aabb(id, low[b], high[b])
+    second = tg.tile_bvh_query_ray(id, low[b], high[b] - low[b])
+    while tg.tile_query_valid(first) or tg.tile_query_valid(second):
+        item = tg.untile(tg.tile_bvh_query_next(first))
+        other = tg.untile(tg.tile_bvh_query_next(second))
+        if item >= 0:
+            tg.atomic_add(out, b, item, 1)
+        if other >= 0:
+            tg.atomic_add(out, b, other, 100)
+
+
+@pytest.mark.parametrize("block_dim", [1, 3, 32, pytest.param(100, marks=pytest.mark.slow)])
+def test_blocks_share_queries(block_dim: int) -> None:
+    low, high = boxes(150)
+    first, last = boxes(5, 1, 3.0)
+    bvh, out, ray = (
+        built(low, high, leaf_size=3),
+        tg.zeros((5, 150), dtype=int),
+        tg.zeros((5, 150), dtype=int),
+    )
+    inputs = [bvh.id, vectors(first), vectors(last), out]
+    tg.launch_tiled(by_block, dim=5, inputs=inputs, block_dim=block_dim)
+    tg.launch(by_ray, dim=5, inputs=[bvh.id, vectors(first), vectors(last - first), 0.0, tg.inf, ray])
+    np.testing.assert_array_equal(out.numpy(), overlapping(low, high, first, last) + 100 * ray.numpy())

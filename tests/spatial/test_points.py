@@ -140,6 +140,39 @@ def on_faces(mesh: tg.Mesh, out: tg.array2d[tg.vec3], index: tg.array1d[int], se
         seen[f, item] += 10
 
 
+@tg.kernel
+def arrays(mesh: tg.uint64, out: tg.array1d[tg.vec3], numbers: tg.array1d[int]):
+    f = tg.tid()
+    parts = tg.mesh_get(mesh)
+    out[f] = parts.points[parts.indices[3 * f]] - parts.velocities[parts.indices[3 * f + 1]]
+    numbers[0], numbers[1] = parts.points.shape[0], parts.indices.shape[0]
+
+
+def test_the_arrays_of_a_mesh() -> None:
+    points, faces = sphere(1)
+    mesh = mesh_of(points, faces, velocities=vectors(points))
+    out, numbers = tg.zeros(n=len(faces), dtype=tg.vec3), tg.zeros(2, dtype=int)
+    tg.launch(arrays, dim=len(faces), inputs=[mesh.id, out, numbers])
+    np.testing.assert_array_equal(out.numpy(), points[faces[:, 0]] - points[faces[:, 1]])
+    assert numbers.numpy().tolist() == [len(points), 3 * len(faces)]
+
+
+@tg.kernel
+def in_ball(mesh: tg.Mesh, at: tg.array1d[tg.vec3], radius: float, out: tg.array2d[int]):
+    i = tg.tid()
+    for face in tg.mesh_query_sphere(mesh, at[i], radius):
+        out[i, face] += 1
+
+
+def test_faces_with_a_point_in_a_ball() -> None:
+    points, faces = soup(150)
+    at, out, mesh = places(50), tg.zeros((50, 150), dtype=int), mesh_of(points, faces)
+    tg.launch(in_ball, dim=50, inputs=[mesh, vectors(at), 1.0, out])
+    d = distances(points, faces, at)
+    assert (np.abs(d - 1) > 1e-5).all()
+    np.testing.assert_array_equal(out.numpy(), d <= 1)
+
+
 def test_values_on_faces() -> None:
     points, faces = sphere(1, 0.2)
     n = len(faces)

@@ -38,6 +38,7 @@ from tegula.ops.builder import (
 )
 from tegula.ops.convert import Cast
 from tegula.ops.integer_ranges import LAST, IntegerRanges
+from tegula.ops.structures import StoredArray, built_on_structure
 from tegula.ops.table import TableGet
 from tegula.ops.tile import TileExtract, TileSlice, check_size
 from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecPart, VecSplat
@@ -94,6 +95,8 @@ class KernelBuilder(OpBuilder):
         """Insert an op; for an indexed array, the equivalent ops on the array and the index arrays."""
         if any(isinstance(v, IndexedArray) for v in operands):
             return built_by_index(self, op.typed(operands, attrs, regions, self.loc))
+        if any(isinstance(v, StoredArray) for v in operands):
+            return built_on_structure(self, op.typed(operands, attrs, regions, self.loc))
         return super().emit(op, operands, attrs, regions)
 
     def insert(self, op: Op) -> Op:

@@ -117,12 +117,13 @@ def from_ptr(
 
 
 def empty(
-    shape: int | Sequence[int],
+    shape: int | Sequence[int] | None = None,
     dtype: object = float,
     device: Device | str | None = None,
     requires_grad: bool = False,
     pinned: bool = False,
     retain_grad: bool = False,
+    n: int | None = None,
 ) -> array:
     """A new array with unspecified elements.
 
@@ -134,15 +135,16 @@ def empty(
         pinned: whether memory of the host is page-locked, where there is a GPU; False by default.
         retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
             default.
+        n: the length of an array of one dimension, in the place of `shape`.
     Returns:
         a packed array, aligned to 64 bytes, on a GPU to 256.
     Raises:
         number: a length is negative or no integer.
-        TypeError: `dtype` is no element type.
+        TypeError: `dtype` is no element type, or there is neither a shape nor `n`, or both.
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """
-    made, where, lengths = element_type(dtype), get_device(device), extents(shape)
+    made, where, lengths = element_type(dtype), get_device(device), extents(given_shape(shape, n))
     strides = None if where is CPU else packed_strides(lengths, made)
     if strides is None:
         memory = allocate((*lengths, *element_shape(made)), scalar_of(made), where, pinned)
@@ -192,12 +194,13 @@ def full(
 
 
 def zeros(
-    shape: int | Sequence[int],
+    shape: int | Sequence[int] | None = None,
     dtype: object = float,
     device: Device | str | None = None,
     requires_grad: bool = False,
     pinned: bool = False,
     retain_grad: bool = False,
+    n: int | None = None,
 ) -> array:
     """A new array of zeros.
 
@@ -209,15 +212,16 @@ def zeros(
         pinned: whether memory of the host is page-locked, where there is a GPU; False by default.
         retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
             default.
+        n: the length of an array of one dimension, in the place of `shape`.
     Returns:
         a packed array.
     Raises:
         number: a length is negative or no integer.
-        TypeError: `dtype` is no element type.
+        TypeError: `dtype` is no element type, or there is neither a shape nor `n`, or both.
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """
-    return _full(empty(shape, dtype, device, requires_grad, pinned, retain_grad), 0)
+    return _full(empty(shape, dtype, device, requires_grad, pinned, retain_grad, n), 0)
 
 
 def ones(
@@ -439,3 +443,12 @@ def _part(a: array, name: str, first: int, count: int) -> array:
     if first < 0 or count < 0 or first + count > a.size:
         raise ValueError(f"{name} has {a.size} elements, elements {first} to {first + count} are asked for")
     return a.flatten()[first : first + count]
+
+
+def given_shape(shape: int | Sequence[int] | None, n: int | None) -> int | Sequence[int]:
+    """The shape of a new array; TypeError unless exactly one of `shape` and `n` is given."""
+    if shape is not None and n is None:
+        return shape
+    if n is None or shape is not None:
+        raise TypeError("a new array needs a shape, or its length as n=")
+    return n

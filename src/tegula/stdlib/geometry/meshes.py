@@ -144,6 +144,20 @@ def mesh_eval_face_normal(id, face: int32):
 
 
 @whole(READ)
+def mesh_get(id):
+    """The arrays of a mesh, to be read: `points`, `indices`, three for each face, and `velocities`.
+
+    Parameters:
+        id: the mesh, or its id.
+    Returns:
+        a struct of these three arrays.
+    """
+    mesh = tg._mesh(id)
+    count, corners = mesh.point_count, 3 * mesh.face_count
+    return tg._mesh_arrays(mesh.points, mesh.indices, mesh.velocities, count, corners)
+
+
+@whole(READ)
 def mesh_get_point(id, index: int32):
     """The position of a corner of a face.
 
