@@ -1,0 +1,57 @@
+"""Walks through spatial structures as GPU code: registers, and wide loads that need no order."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from gpu_code import assembled, lowered
+
+import tegula as tg
+from spatial.meshes import mesh_of, sphere
+from tegula.runtime.compound_arguments import flattened
+
+pytestmark = pytest.mark.machine_code
+
+
+@tg.kernel
+def boxes(bvh: tg.Bvh, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], out: tg.array1d[int]):
+    i = tg.tid()
+    n = 0
+    for _ in tg.bvh_query_aabb(bvh, low[i], high[i]):
+        n += 1
+    out[i] = n
+
+
+@tg.kernel
+def rays(mesh: tg.Mesh, start: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
+    i = tg.tid()
+    out[i] = tg.mesh_query_ray(mesh, start[i], dir[i], tg.inf).t
+
+
+@tg.kernel
+def points(mesh: tg.Mesh, at: tg.array1d[tg.vec3], out: tg.array1d[float]):
+    i = tg.tid()
+    out[i] = tg.mesh_query_point_no_sign(mesh, at[i], tg.inf).u
+
+
+def code_of(kernel: Any, *args: Any) -> tuple[str, Any]:
+    plain, leaves = flattened(kernel, args)
+    return assembled(lowered(plain, list(leaves), (64,), 64))
+
+
+def test_queries_of_boxes_keep_their_state_in_registers() -> None:
+    v, mesh = tg.zeros(64, dtype=tg.vec3), mesh_of(*sphere(1))
+    text, made = code_of(boxes, mesh.bvh, v, v, tg.zeros(64, dtype=int))
+    assert made.registers <= 48 and made.spill_bytes == 0
+    assert len(re.findall(r"ld\.global\.nc\.v4", text)) + len(re.findall(r"ld\.global\.v4", text)) >= 12
+    assert "ld.local" not in text
+
+
+@pytest.mark.slow
+def test_closest_hits_and_points_keep_their_state_in_registers() -> None:
+    v, mesh = tg.zeros(64, dtype=tg.vec3), mesh_of(*sphere(1))
+    for kernel, args, most in ((rays, (mesh, v, v, tg.zeros(64)), 64), (points, (mesh, v, tg.zeros(64)), 48)):
+        text, made = code_of(kernel, *args)
+        assert made.registers <= most and made.spill_bytes == 0 and "ld.local" not in text
