@@ -2666,6 +2666,20 @@ def mesh_eval_velocity(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
         that of the weights.
     """
 
+def mesh_get(id: Any) -> Any:
+    """The arrays of a mesh, to be read: `points`, `indices`, three for each face, and `velocities`.
+
+    Parameters:
+        id: the mesh, or its id.
+    Returns:
+        a struct of these three arrays.
+    Raises:
+        type-mismatch: an argument is of another type.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        none: what a mesh holds has no derivative.
+    """
+
 def mesh_get_bvh(id: Any) -> Any:
     """The id of the hierarchy of a mesh, whose items are the boxes of the faces.
 
