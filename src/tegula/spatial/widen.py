@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tegula as tg
-from tegula.spatial.build_sah import Ranges, area
+from tegula.spatial.build_sah import Ranges, area, middle
 from tegula.stdlib.geometry.layout import (
     AXIS,
     CHILDREN,
@@ -21,6 +21,39 @@ NODE, ITEM = NODE_BYTES // 4, ITEM_BYTES // 4
 """The sizes of nodes and items in words of four bytes."""
 CHILD_WORD, COUNT_WORD, PARENT_WORD, MIDDLE_WORD = CHILDREN // 4, COUNTS // 4, PARENT // 4, MIDDLE // 4
 UPPER_WORD, AXIS_WORD = UPPER // 4, AXIS // 4
+
+
+EIGHT_FLOATS, EIGHT = tg.vector(WIDTH, float), tg.vector(WIDTH, int)
+
+
+@tg.func
+def halves(along: EIGHT_FLOATS, parts: EIGHT, number: int):
+    """For each of some children 1 if it is in the upper half of those in its part, by the place of its middle, else
+    0."""
+    upper = EIGHT()
+    for k in tg.static(range(WIDTH)):
+        below, all = 0, 0
+        for j in tg.static(range(WIDTH)):
+            together = (parts[j] == parts[k]) & (number > j)
+            before = (along[j] < along[k]) | ((along[j] == along[k]) & (j < k))
+            all += tg.where(together, 1, 0)
+            below += tg.where(together & before, 1, 0)
+        upper[k] = tg.where(2 * below >= all, 1, 0)
+    return upper
+
+
+@tg.func
+def slots_of(r: Ranges, kids: EIGHT, number: int):
+    """The places of a node's children, one bit for each axis, so that rays find near children before far ones: those of
+    the upper half along x have bit 0, of each half those of its upper half along y bit 1, of each quarter bit 2."""
+    x, y, z = EIGHT_FLOATS(), EIGHT_FLOATS(), EIGHT_FLOATS()
+    for k in tg.static(range(WIDTH)):
+        kid = tg.where(number > k, kids[k], kids[0])
+        c = middle(r.node_lower[kid], r.node_upper[kid])
+        x[k], y[k], z[k] = c[0], c[1], c[2]
+    slots = halves(x, EIGHT(), number)
+    slots = slots + halves(y, slots, number) * 2
+    return slots + halves(z, slots, number) * 4
 
 
 @tg.kernel
@@ -69,21 +102,22 @@ def widen(
                 number += 1
         at = node * NODE
         counts = tg.uint64(0)
+        slots = slots_of(r, kids, number)
+        for k in range(WIDTH):
+            words[at + CHILD_WORD + k] = 0
         for k in range(number):
-            kid = kids[k]
+            kid, slot = kids[k], slots[k]
             is_leaf = r.left[kid] == 0
             if fixed is not None:
                 is_leaf = is_leaf and (fixed[kid] == 0 or kid == binary)
             if is_leaf:
-                words[at + CHILD_WORD + k] = -1 - r.begin[kid]
-                counts = counts | (tg.uint64(r.end[kid] - r.begin[kid]) << tg.uint64(8 * k))
+                words[at + CHILD_WORD + slot] = -1 - r.begin[kid]
+                counts = counts | (tg.uint64(r.end[kid] - r.begin[kid]) << tg.uint64(8 * slot))
             else:
                 count += 1
                 source[count] = kid
-                words[at + CHILD_WORD + k] = count
+                words[at + CHILD_WORD + slot] = count
                 words[count * NODE + PARENT_WORD] = node
-        for k in range(number, WIDTH):
-            words[at + CHILD_WORD + k] = 0
         words[at + COUNT_WORD] = tg.int32(tg.uint32(counts))
         words[at + COUNT_WORD + 1] = tg.int32(tg.uint32(counts >> tg.uint64(32)))
         node += 1
