@@ -27,6 +27,7 @@ from tegula.ops.build_picked import (
     picked,
     scatter,
 )
+from tegula.ops.build_structures import StoredArray, built_on_structure
 from tegula.ops.builder import (
     LITERALS,
     OpBuilder,
@@ -38,7 +39,6 @@ from tegula.ops.builder import (
 )
 from tegula.ops.convert import Cast
 from tegula.ops.integer_ranges import LAST, IntegerRanges
-from tegula.ops.structures import StoredArray, built_on_structure
 from tegula.ops.table import TableGet
 from tegula.ops.tile import TileExtract, TileSlice, check_size
 from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecPart, VecSplat
