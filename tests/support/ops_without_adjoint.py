@@ -15,7 +15,6 @@ WITHOUT = {
         "assert",
         "barrier",
         "breakpoint",
-        "structure.table",
     ),
     *(
         "stack.new",
