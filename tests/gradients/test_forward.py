@@ -20,7 +20,7 @@ from tegula.kernels.shapes import Tile
 from tegula.ops.scalar import Sqrt
 from tegula.runtime.library import library
 
-SEVERAL_RESULTS = ("_eig3", "_floor", "_svd2", "_svd3")
+SEVERAL_RESULTS = ("_eig3", "_floor", "_svd2", "_svd3", "closest_point_edge_edge")
 """Functions whose rules tests/stdlib/test_small_matrices.py and test_noise.py compare with differences."""
 EXACT, SINGLE = 1e-14, 1e-7
 """The tolerance of both sides, relative to the size of their terms: float64 and float32."""

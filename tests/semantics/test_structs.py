@@ -113,5 +113,5 @@ def test_leaves_of_one_array_share_no_bytes(step: int) -> None:
     tg.launch(exchanged, dim=8, inputs=[part, part])
     assert (part.numpy()["mass"] == before["position"][:, 0]).all()
     assert (part.numpy()["position"] == before["mass"][:, None]).all()
-    aliases = [access.aliases for access in exchanged.latest.access]
+    aliases = [access.aliases for access in exchanged.shown.latest.access]
     assert aliases == [(3,), (4,), (5,), (0,), (1,), (2,)]

@@ -15,6 +15,7 @@ WITHOUT = {
         "assert",
         "barrier",
         "breakpoint",
+        "structure.table",
     ),
     *(
         "stack.new",
