@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[2]
 OUT_OF_SCOPE = {
     "queries of meshes, volumes and textures are not in the language",
     "asks for internals of the package, its libraries or its generated source",
+    "replaces functions of the package's library",
+    "reads the package's memory by address",
 }
 """Reasons that are no differences in what programs mean."""
 
