@@ -54,7 +54,6 @@ REFUSED = {
     "bitcast": "test_refusals.py: bitcast",
     "stack.push": "test_refusals.py: stacks",
     "stack.pop": "test_refusals.py: stacks",
-    "structure.load": "its only operand is an address, an integer",
     "buf.exchange": "adjoint kernels have it only",
 }
 """Ops that declare that they have no derivative, and the tests that check this."""

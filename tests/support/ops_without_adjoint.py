@@ -15,6 +15,7 @@ WITHOUT = {
         "assert",
         "barrier",
         "breakpoint",
+        "structure.load",
         "structure.table",
     ),
     *(
