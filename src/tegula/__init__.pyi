@@ -982,6 +982,7 @@ def bvh_get_group_root(id: Any, group: Any) -> Any:
         an int32; -1, which stands for all groups, if there is no such group.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a BVH that exists.
     Gradient:
         none: what is found has no derivative.
@@ -998,6 +999,7 @@ def bvh_query_aabb(id: Any, low: Any, high: Any, root: Any = -1) -> Any:
         a BvhQuery.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a BVH that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1034,6 +1036,7 @@ def bvh_query_capsule(id: Any, start: Any, dir: Any, radius: Any, root: Any = -1
         a BvhQuery.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a BVH that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1051,6 +1054,7 @@ def bvh_query_next(query: Any, index: Any, max_dist: Any = inf) -> Any:
         whether there was another item.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a BVH that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1082,6 +1086,7 @@ def bvh_query_ray(id: Any, start: Any, dir: Any, root: Any = -1) -> Any:
         a BvhQuery.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a BVH that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1115,6 +1120,7 @@ def bvh_query_sphere(id: Any, center: Any, radius: Any, root: Any = -1) -> Any:
         a BvhQuery.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a BVH that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1895,6 +1901,7 @@ def hash_grid_point_id(id: Any, index: Any) -> Any:
         an int32; -1 outside of the points.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
     Gradient:
         none: what is found has no derivative.
@@ -1916,6 +1923,7 @@ def hash_grid_query(id: Any, point: Any, max_dist: Any, group: Any = None) -> An
         a HashGridQuery.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
     Gradient:
         none: what is found has no derivative.
@@ -1931,6 +1939,7 @@ def hash_grid_query_next(query: Any, index: Any) -> Any:
         whether there was another point.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
     Gradient:
         none: what is found has no derivative.
@@ -2629,6 +2638,7 @@ def mesh_eval_face_normal(id: Any, face: Any) -> Any:
         a vec3.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2645,6 +2655,7 @@ def mesh_eval_position(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
         a vec3.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of the weights.
@@ -2661,6 +2672,7 @@ def mesh_eval_velocity(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
         a vec3.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of the weights.
@@ -2675,6 +2687,7 @@ def mesh_get(id: Any) -> Any:
         a struct of these three arrays.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2689,6 +2702,7 @@ def mesh_get_bvh(id: Any) -> Any:
         a uint64.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2704,6 +2718,7 @@ def mesh_get_group_root(id: Any, group: Any) -> Any:
         an int32; -1, which stands for all groups, if there is no such group.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2719,6 +2734,7 @@ def mesh_get_index(id: Any, index: Any) -> Any:
         an int32.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2734,6 +2750,7 @@ def mesh_get_point(id: Any, index: Any) -> Any:
         a vec3.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2749,6 +2766,7 @@ def mesh_get_velocity(id: Any, index: Any) -> Any:
         a vec3.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2764,6 +2782,7 @@ def mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
         a MeshQuery, for `mesh_query_next`.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2779,6 +2798,7 @@ def mesh_query_aabb_next(query: Any, index: Any) -> Any:
         whether there was another face.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2827,6 +2847,7 @@ def mesh_query_furthest_point_no_sign(id: Any, point: Any, min_dist: Any, face: 
         weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
@@ -2842,6 +2863,7 @@ def mesh_query_next(query: Any, index: Any) -> Any:
         whether there was another face.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2863,6 +2885,7 @@ def mesh_query_point(id: Any, point: Any, max_dist: Any, inside: Any = None, fac
         weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
@@ -2882,6 +2905,7 @@ def mesh_query_point_no_sign(id: Any, point: Any, max_dist: Any, face: Any = Non
         weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
@@ -2905,6 +2929,7 @@ def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, epsilon: An
         weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
@@ -2928,6 +2953,7 @@ def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, n_sample: A
         weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
@@ -2953,6 +2979,7 @@ def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, acc
         weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
@@ -2979,6 +3006,7 @@ def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1, t:
         side that the normal points to, else below 0.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `t`, `u`, `v` and `normal` for `start` and `dir`, with the face constant.
@@ -2997,6 +3025,7 @@ def mesh_query_ray_anyhit(id: Any, start: Any, dir: Any, max_t: Any, root: Any =
         a bool.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what is found has no derivative.
@@ -3014,6 +3043,7 @@ def mesh_query_ray_count_intersections(id: Any, start: Any, dir: Any, root: Any 
         an int32.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what is found has no derivative.
@@ -3030,6 +3060,7 @@ def mesh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
         a MeshQuery, for `mesh_query_next`.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.

@@ -69,6 +69,7 @@ HASH_GRIDS = Family(
     {"Gradient": "none: what is found has no derivative."},
     {
         "type-mismatch": "an argument is of another type",
+        "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
         "assertion": "the id is not that of a hash grid that exists, or its coordinates have another dtype",
     },
 )

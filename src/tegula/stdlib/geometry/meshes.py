@@ -24,6 +24,7 @@ READ = Family(
     {"Gradient": "none: what a mesh holds has no derivative."},
     {
         "type-mismatch": "an argument is of another type",
+        "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
         "assertion": "the id is not that of a mesh that exists",
     },
 )
@@ -98,6 +99,7 @@ def mesh_eval_position(id, face: int32, bary_u: float32, bary_v: float32):
         a vec3.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of the weights.
@@ -118,6 +120,7 @@ def mesh_eval_velocity(id, face: int32, bary_u: float32, bary_v: float32):
         a vec3.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of the weights.

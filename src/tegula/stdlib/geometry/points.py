@@ -34,6 +34,7 @@ POINT = Family(
     },
     {
         "type-mismatch": "an argument is of another type",
+        "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
         "assertion": "the id is not that of a mesh that exists",
     },
 )

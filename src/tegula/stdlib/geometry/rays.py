@@ -37,6 +37,7 @@ QUERY = Family(
     {"Gradient": "none: what is found has no derivative."},
     {
         "type-mismatch": "an argument is of another type",
+        "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
         "assertion": "the id is not that of a mesh that exists",
     },
 )
@@ -153,8 +154,7 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
         dir: a vec3, of any length; a ray of direction 0 hits nothing.
         max_t: a float32, the farthest hit that counts, in lengths of `dir`.
         t, bary_u, bary_v, sign, normal, face: variables of the caller, four float32, a vec3 and an int32, for a call
-            with
-            all of them: they get what a MeshQueryRay has if a face is hit, and the result is whether one is.
+            with all of them: they get what a MeshQueryRay has if a face is hit, and the result is whether one is.
         root: the node that `mesh_get_group_root` gives, to look into one group; all by default.
     Returns:
         a MeshQueryRay: `result`, whether a face is hit; `face`; `t`, in lengths of `dir`; `u` and `v`, the weights of
@@ -162,6 +162,7 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
         that the normal points to, else below 0.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `t`, `u`, `v` and `normal` for `start` and `dir`, with the face constant.

@@ -33,6 +33,7 @@ QUERY = Family(
     {"Gradient": "none: what is found has no derivative."},
     {
         "type-mismatch": "an argument is of another type",
+        "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
         "assertion": "the id is not that of a BVH that exists",
     },
 )
