@@ -983,6 +983,7 @@ def bvh_get_group_root(id: Any, group: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a BVH that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1000,6 +1001,7 @@ def bvh_query_aabb(id: Any, low: Any, high: Any, root: Any = -1) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a BVH that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1015,6 +1017,8 @@ def bvh_query_aabb_tiled(id: Any, low: Any, high: Any) -> Any:
         a BvhQueryTiled, for `tile_bvh_query_next`.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1037,6 +1041,7 @@ def bvh_query_capsule(id: Any, start: Any, dir: Any, radius: Any, root: Any = -1
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a BVH that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1055,6 +1060,7 @@ def bvh_query_next(query: Any, index: Any, max_dist: Any = inf) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a BVH that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1069,6 +1075,8 @@ def bvh_query_next_tiled(query: Any) -> Any:
         a tile (threads,) of int32: the items in the order of the walk, and -1 where none is left.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1087,6 +1095,7 @@ def bvh_query_ray(id: Any, start: Any, dir: Any, root: Any = -1) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a BVH that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1103,6 +1112,8 @@ def bvh_query_ray_tiled(id: Any, start: Any, dir: Any) -> Any:
         a BvhQueryTiled, for `tile_bvh_query_next`.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1121,6 +1132,7 @@ def bvh_query_sphere(id: Any, center: Any, radius: Any, root: Any = -1) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a BVH that exists.
     Gradient:
         none: what is found has no derivative.
@@ -1902,6 +1914,7 @@ def hash_grid_point_id(id: Any, index: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
     Gradient:
         none: what is found has no derivative.
@@ -1924,6 +1937,7 @@ def hash_grid_query(id: Any, point: Any, max_dist: Any, group: Any = None) -> An
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
     Gradient:
         none: what is found has no derivative.
@@ -1940,6 +1954,7 @@ def hash_grid_query_next(query: Any, index: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
     Gradient:
         none: what is found has no derivative.
@@ -2639,6 +2654,7 @@ def mesh_eval_face_normal(id: Any, face: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2656,6 +2672,7 @@ def mesh_eval_position(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of the weights.
@@ -2673,6 +2690,7 @@ def mesh_eval_velocity(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of the weights.
@@ -2688,6 +2706,7 @@ def mesh_get(id: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2703,6 +2722,7 @@ def mesh_get_bvh(id: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2719,6 +2739,7 @@ def mesh_get_group_root(id: Any, group: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2735,6 +2756,7 @@ def mesh_get_index(id: Any, index: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2751,6 +2773,7 @@ def mesh_get_point(id: Any, index: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2767,6 +2790,7 @@ def mesh_get_velocity(id: Any, index: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2783,6 +2807,7 @@ def mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2799,6 +2824,7 @@ def mesh_query_aabb_next(query: Any, index: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2813,6 +2839,8 @@ def mesh_query_aabb_next_tiled(query: Any) -> Any:
         a tile (threads,) of int32: the faces in the order of the walk, and -1 where none is left.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
         none: what is found has no derivative.
@@ -2828,6 +2856,8 @@ def mesh_query_aabb_tiled(id: Any, low: Any, high: Any) -> Any:
         a MeshQueryAABBTiled, for `tile_mesh_query_aabb_next`.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
         none: what is found has no derivative.
@@ -2848,6 +2878,7 @@ def mesh_query_furthest_point_no_sign(id: Any, point: Any, min_dist: Any, face: 
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
@@ -2864,6 +2895,7 @@ def mesh_query_next(query: Any, index: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -2886,6 +2918,7 @@ def mesh_query_point(id: Any, point: Any, max_dist: Any, inside: Any = None, fac
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
@@ -2906,6 +2939,7 @@ def mesh_query_point_no_sign(id: Any, point: Any, max_dist: Any, face: Any = Non
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
@@ -2930,6 +2964,7 @@ def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, epsilon: An
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
@@ -2954,6 +2989,7 @@ def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, n_sample: A
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
@@ -2980,6 +3016,7 @@ def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, acc
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
@@ -3007,6 +3044,7 @@ def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1, t:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `t`, `u`, `v` and `normal` for `start` and `dir`, with the face constant.
@@ -3026,6 +3064,7 @@ def mesh_query_ray_anyhit(id: Any, start: Any, dir: Any, max_t: Any, root: Any =
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what is found has no derivative.
@@ -3044,6 +3083,7 @@ def mesh_query_ray_count_intersections(id: Any, start: Any, dir: Any, root: Any 
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what is found has no derivative.
@@ -3061,6 +3101,7 @@ def mesh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         none: what a mesh holds has no derivative.
@@ -4911,6 +4952,8 @@ def tile_bvh_query_aabb(id: Any, low: Any, high: Any) -> Any:
         a BvhQueryTiled, for `tile_bvh_query_next`.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
         none: what is found has no derivative.
@@ -4925,6 +4968,8 @@ def tile_bvh_query_next(query: Any) -> Any:
         a tile (threads,) of int32: the items in the order of the walk, and -1 where none is left.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
         none: what is found has no derivative.
@@ -4941,6 +4986,8 @@ def tile_bvh_query_ray(id: Any, start: Any, dir: Any) -> Any:
         a BvhQueryTiled, for `tile_bvh_query_next`.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
         none: what is found has no derivative.
@@ -5756,6 +5803,8 @@ def tile_mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
         a MeshQueryAABBTiled, for `tile_mesh_query_aabb_next`.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
         none: what is found has no derivative.
@@ -5770,6 +5819,8 @@ def tile_mesh_query_aabb_next(query: Any) -> Any:
         a tile (threads,) of int32: the faces in the order of the walk, and -1 where none is left.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
         none: what is found has no derivative.
@@ -5969,6 +6020,8 @@ def tile_query_valid(query: Any) -> Any:
         a bool, the same in all threads.
     Raises:
         type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
         none: what is found has no derivative.

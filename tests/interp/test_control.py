@@ -252,6 +252,7 @@ def test_the_oracle_is_independent_of_passes_and_code_generation():
         "errors",
         "evaluation",
         "fitting",
+        "handles",
         "interp",
         "ir",
         "layout",

@@ -149,15 +149,18 @@ def compared(types: Sequence[Any], seed: int = 42, names: Sequence[str] = NAMES)
 OF_A_BLOCK = (
     "atomic_",
     "block_",
+    "bvh_",
     "fence_",
     "group_",
+    "hash_grid_",
     "lane_",
     "match_",
     "mbarrier",
+    "mesh_",
     "named_barrier",
     "store_",
 )
-"""The prefixes of the names of functions that need a block of threads."""
+"""The prefixes of the names of functions that need a block of threads, or a spatial structure."""
 OTHERS = {
     *("uniform", "untile", "identity", "matrix", "table"),
     *("lower_bound", "sample_cdf", "quat_from_euler", "quat_to_euler", "pnoise"),

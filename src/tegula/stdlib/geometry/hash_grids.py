@@ -70,6 +70,7 @@ HASH_GRIDS = Family(
     {
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
+        "out-of-range": "a literal does not fit its dtype",
         "assertion": "the id is not that of a hash grid that exists, or its coordinates have another dtype",
     },
 )

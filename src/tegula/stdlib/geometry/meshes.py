@@ -25,6 +25,7 @@ READ = Family(
     {
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
+        "out-of-range": "a literal does not fit its dtype",
         "assertion": "the id is not that of a mesh that exists",
     },
 )
@@ -100,6 +101,7 @@ def mesh_eval_position(id, face: int32, bary_u: float32, bary_v: float32):
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of the weights.
@@ -121,6 +123,7 @@ def mesh_eval_velocity(id, face: int32, bary_u: float32, bary_v: float32):
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of the weights.

@@ -38,6 +38,7 @@ QUERY = Family(
     {
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
+        "out-of-range": "a literal does not fit its dtype",
         "assertion": "the id is not that of a mesh that exists",
     },
 )
@@ -163,6 +164,7 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
         that of `t`, `u`, `v` and `normal` for `start` and `dir`, with the face constant.

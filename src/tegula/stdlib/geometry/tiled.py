@@ -13,6 +13,8 @@ SHARED = Family(
     {"Gradient": "none: what is found has no derivative."},
     {
         "type-mismatch": "an argument is of another type",
+        "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
+        "out-of-range": "a literal does not fit its dtype",
         "assertion": "the id is not that of a structure of this kind that exists",
     },
 )
