@@ -71,12 +71,13 @@ def run(size: int) -> dict[str, np.ndarray]:
 
 
 def draw(figure: Any, r: dict[str, np.ndarray]) -> None:
-    for k, axes in enumerate(figure.subplots(1, 3, sharey=True)):
+    columns = figure.subplots(1, 3, sharey=True)
+    for k, axes in enumerate(columns):
         axes.plot(r["measured"][k], linewidth=0.5, color="0.7", label="measured")
         axes.plot(r["cleaned"][k], linewidth=1.0, label="filtered")
         axes.plot(r["packet"][k], "k:", linewidth=0.8, label="without noise")
         axes.set_title(f"{10 + 7 * k % 31} periods")
-    axes.legend(fontsize=6, loc="lower right")
+    columns[-1].legend(fontsize=6, loc="lower right")
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ class Dtypes:
     def __init__(
         self,
         name: str,
-        *members: DType,
+        *members: ElementType,
         computed: Mapping[DType, DType] | None = None,
         compound: bool = False,
         value: Callable[..., ElementType] | None = None,

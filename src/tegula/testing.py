@@ -246,7 +246,7 @@ def check_close(got: np.ndarray, want: np.ndarray, tolerance: float) -> None:
         ValueError: the number of elements differs.
     """
     if want.dtype.kind == "c":
-        want = np.stack([want.real, want.imag], axis=-1)
+        want = np.stack([np.real(want), np.imag(want)], axis=-1)
     want = want.reshape(got.shape)
     if got.dtype.kind in "iub":
         np.testing.assert_array_equal(got, want)

@@ -13,7 +13,7 @@ def while_next(names: Sequence[str], node: ast.For, in_ranges: bool) -> ast.Whil
     of those that find the next range and a result of it, then of `range`, of the query and of a number."""
     *functions, counting, query, item = names
     asked = [_read(query)] if in_ranges else [_read(query), _read(item)]
-    ends = ast.If(ast.UnaryOp(ast.Not(), ast.Call(_read(functions[0]), asked, [])), [ast.Break()], [])
+    ends = ast.If(ast.UnaryOp(ast.Not(), ast.Call(_read(functions[0]), [*asked], [])), [ast.Break()], [])
     setattr(ends, CHANGED, tuple(x.id for x in asked))
     body: list[ast.stmt]
     if in_ranges:

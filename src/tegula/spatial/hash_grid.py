@@ -15,7 +15,7 @@ from tegula.runtime.device import Device, get_device
 from tegula.runtime.structures import device_number, publish, withdraw
 from tegula.stdlib.geometry.hash_grids import HASH_GRID, HASH_GRID_QUERY
 from tegula.structs import Struct as StructOfKernels
-from tegula.types import VecType, element_type, float16, float32, float64, int32
+from tegula.types import VecType, element_type, float16, float32, float64, int32, scalar_of
 
 _DOUBLE = Struct("<d")
 COORDINATES = (float16, float32, float64)
@@ -33,7 +33,7 @@ def number_cells(
     """Write the cell and the number of each point."""
     i = tg.tid()
     p = points[i]
-    keys[i] = tg.uint32(tg._hash_grid_cell(p, scale, x, y, z))
+    keys[i] = tg.uint32(tg._hash_grid_cell(p, scale, x, y, z))  # pyright: ignore[reportAttributeAccessIssue]
     ids[i] = i
 
 
@@ -52,7 +52,8 @@ def number_groups(
     i = tg.tid()
     p = points[i]
     group = tg.uint64(tg.bitcast(groups[i], tg.uint32) ^ (tg.uint32(1) << 31))
-    keys[i] = (tg.uint64(tg._hash_grid_cell(p, scale, x, y, z)) << 32) | group
+    cell = tg._hash_grid_cell(p, scale, x, y, z)  # pyright: ignore[reportAttributeAccessIssue]
+    keys[i] = (tg.uint64(cell) << 32) | group
     ids[i] = i
 
 
@@ -233,7 +234,7 @@ class HashGrid:
             nothing.
         """
         made = HASH_GRID()
-        made.count, made.bits, made.grouped = self._count, self.dtype.bits, int(self._grouped)
+        made.count, made.bits, made.grouped = self._count, scalar_of(self.dtype).bits, int(self._grouped)
         made.dim_x, made.dim_y, made.dim_z = self.dims
         made.scale = self._scale
         if self._memory is not None and self._starts is not None:
@@ -249,7 +250,7 @@ class HashGrid:
         publish(self.device, self.id, words)
 
     def _check(self, points: array, radius: float, groups: array | None) -> None:
-        wanted = VecType(3, self.dtype)
+        wanted = VecType(3, scalar_of(self.dtype))
         if points.dtype != wanted:
             raise TypeError(f"the points of this hash grid are {wanted}, got {points.dtype}")
         if not 0.0 < float(radius) < math.inf:
