@@ -104,12 +104,12 @@ def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None)
     for split in SPLITS:
         ops, kernel.body.ops = kernel.body.ops, before
         finer = _made(kernel, target, replace(choice, split=split))
-        if finer.plan is None or (made.plan is not None and max(finer.plan.stages) <= max(made.plan.stages)):
+        if finer.plan is not None and max(finer.plan.stages) >= ENOUGH_STAGES:
+            return finer
+        if finer.plan is not None and made.plan is None:
+            made = finer
+        else:
             kernel.body.ops = ops
-            continue
-        made = finer
-        if max(finer.plan.stages) >= ENOUGH_STAGES:
-            break
     return made
 
 
