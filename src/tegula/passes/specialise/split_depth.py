@@ -69,6 +69,8 @@ def _split_of(loop: For, factor: int) -> _Split:
         row = depth // factor * element_bytes(_tile(value).dtype)
         if _is_stored(value.owner) and dim == len(_shape(value)) - 1 and row < ROW_BYTES:
             raise _Whole()
+        if isinstance(value.owner, TileAccess) and value.owner.offset[dim].type != loop.index.type:
+            raise _Whole()
     _check_sums(loop, matmuls, users)
     for value, dim in along.items():
         for user, _ in users.get(value, []):
