@@ -49,6 +49,7 @@ FENCE = re.compile(r"( *)```(.*)")
 FILE = re.compile(r"# (\w+\.py)\n")
 NEEDS = re.compile(r"<!-- needs: ([\w, ]+) -->")
 SECONDS = 300
+THREADED = {"torch", "jax"}
 
 
 @dataclass
@@ -274,8 +275,9 @@ def outcome(page: str) -> Outcome:
 
 
 def outcome_in_child(page: str) -> Outcome:
-    """Run a page in a forked process, or in a new one if this process uses a GPU, which forked processes cannot."""
-    if not _has_gpu():
+    """Run a page in a forked process, or in a new one if this process uses a GPU, which forked processes cannot, or
+    threads of another library, whose locks a forked process can wait for without end."""
+    if not _has_gpu() and not THREADED & sys.modules.keys():
         return outcome_when_forked(page)
     command = [sys.executable, __file__, "--json", page]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
