@@ -229,6 +229,51 @@ def test_what_another_thread_overwrites_is_found() -> None:
         tape.backward(loss)
 
 
+@pytest.mark.machine_code
+def test_a_living_tape_is_notified_once_of_writes_to_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches that no tape records cost what they cost without tapes, whichever arrays they write."""
+    x, y, loss = arrays()
+    others = arrays()[:2]
+    with tg.Tape() as tape:
+        tg.launch(sines, 8, inputs=[x], outputs=[y])
+        seen: list[tg.array] = []
+        monkeypatch.setattr(tape, "written", seen.append)
+        for _ in range(3):
+            tg.launch(sines, 8, inputs=[others[0]], outputs=[others[1]], record_tape=False)
+    assert len(seen) == 1 and seen[0] is others[1]
+    for _ in range(3):
+        tg.launch(sines, 8, inputs=[others[0]], outputs=[others[1]])
+        tg.launch(squares, 8, inputs=[others[1]], outputs=[loss])
+        in_another_thread(lambda: tg.launch(constants, 8, outputs=[y]))
+    assert len(seen) == 3
+
+
+@pytest.mark.machine_code
+def test_writes_after_a_later_record_are_found() -> None:
+    """An array is written, which the tape notes, then read by another record, and written again."""
+    x, y, loss = arrays()
+    tape = tg.Tape()
+    with tape:
+        tg.launch(constants, 8, outputs=[y])
+    tg.launch(sines, 8, inputs=[x], outputs=[y])
+    with tape:
+        tg.launch(squares, 8, inputs=[y], outputs=[loss])
+    tg.launch(sines, 8, inputs=[x], outputs=[y])
+    with pytest.raises(tg.LaunchError, match="argument 'y' as it was"):
+        tape.backward(loss)
+
+
+def test_nothing_is_observed_after_the_last_tape() -> None:
+    tape = tg.Tape()
+    with tape:
+        pass
+    others = [other for other in recording.watching if other is not tape]
+    assert recording.on
+    del tape
+    gc.collect()
+    assert recording.on == bool(others)
+
+
 @tg.func
 def clipped(x: D, low: D):
     return tg.max(x, low)
@@ -411,7 +456,7 @@ tape.backward(loss=out)
 
 @pytest.mark.machine_code
 def test_a_tape_is_freed_with_the_names_of_its_module() -> None:
-    """A tape that is kept observes all launches of the process, which then are slower."""
+    """A tape that is kept observes the launches of the process."""
     names = tg.exec(POWERS)
     tape = weakref.ref(names["tape"])
     assert tape() in recording.watching

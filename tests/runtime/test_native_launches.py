@@ -352,6 +352,20 @@ def test_tapes_see_launches(driver: Spied) -> None:
     assert len(driver.launches) > before
 
 
+def test_launches_that_a_living_tape_does_not_record(driver: Spied, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tape is notified once of writes to an array; then launches are in machine code again."""
+    a, b, c = (tg.ones(1000, device="cuda:0", requires_grad=True) for _ in range(3))
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    repeated(lambda: tg.launch(add, 1000, [a, b, c]))
+    with tg.Tape() as tape:
+        tg.launch(add, 1000, [a, b, c])
+    tg.launch(add, 1000, [a, b, c])
+    monkeypatch.setattr(add, "fast_path", None)
+    tg.launch(add, 1000, [a, b], [c])
+    with tape, pytest.raises(TypeError):
+        tg.launch(add, 1000, [a, b, c])
+
+
 def test_faults_and_contexts(driver: Spied) -> None:
     a, b, c = arrays()
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731

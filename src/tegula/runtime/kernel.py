@@ -125,6 +125,8 @@ class Kernel(KernelDef):
         self.latest: Specialisation | None = None
         self.native: Any = None
         """The machine code for launches on GPUs (see `runtime.cuda.native`); None before the first launch in Python."""
+        self.written: frozenset[int] = frozenset()
+        """The positions of the arrays that launches in machine code may write."""
         self.adjoints: dict[tuple[int, ...], Any] = {}
         """The adjoint kernels, by the positions of the arrays that have gradients."""
         self.role_threads: list[tuple[tuple[Captured, ...], int | None]] = []

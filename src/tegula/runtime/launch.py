@@ -192,7 +192,11 @@ def launch(
     # backend/launcher.py).
     told = None
     if kernel.native is not None and not (
-        recording.on or adjoint or adj_inputs or adj_outputs or device is not None
+        (recording.on and _concerns_tapes(kernel, inputs, outputs, record_tape))
+        or adjoint
+        or adj_inputs
+        or adj_outputs
+        or device is not None
     ):
         told = kernel.native(dim, block_dim, inputs, outputs, 0, stream)
         if told is True:
@@ -221,6 +225,13 @@ def launch(
     return None
 
 
+def _concerns_tapes(kernel: Kernel, inputs: Arguments, outputs: Arguments, record: bool = True) -> bool:
+    """Whether a tape needs to be notified of a launch in machine code."""
+    if type(inputs) in LISTS and type(outputs) in LISTS:
+        return recording.concerns((*inputs, *outputs), kernel.written, record)
+    return True
+
+
 def _no_option(name: str) -> LaunchError:
     """The error for an unknown keyword of a launch."""
     return LaunchError(f"a launch has no option '{name}'", likeness(name, _OPTIONS))
@@ -238,6 +249,7 @@ def _cache_launch(
     from tegula.runtime.cuda.native import cache_launch
 
     if compiled.device is not CPU and ran is kernel:
+        kernel.written |= set(compiled.writes)
         cache_launch(kernel, key, given, made, compiled)
 
 
@@ -300,7 +312,7 @@ def launch_adjoint(
         passed = (*args, *one.extra(args, rows, memory))
         _launch_part(one, passed, given, stream)
         if recording.on:
-            recording.wrote(passed[k] for k in one.part.writes)
+            recording.wrote(passed, one.part.writes)
 
 
 def _memory(
@@ -401,7 +413,9 @@ def launch_tiled(
             kernel, inputs = plain(kernel, inputs, outputs)
             outputs = ()
     told = None
-    if kernel.native is not None and not (recording.on or options):
+    if kernel.native is not None and not (
+        options or (recording.on and _concerns_tapes(kernel, inputs, outputs))
+    ):
         told = kernel.native(dim, block_dim, inputs, outputs, TILED, None)
         if told is True:
             return None
@@ -464,7 +478,7 @@ def _run(
     compiled.launch(made.blocks, packed, args, stream, other)
     if other:
         count_writes(args, compiled.writes)
-    if recording.on:
+    if recording.on and recording.concerns(args, compiled.writes, record):
         recording.launched(kernel, made, args, ours(kernel, args), compiled, record)
     return kernel, made, compiled
 

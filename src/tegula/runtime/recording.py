@@ -1,6 +1,8 @@
 """Notifications to tapes: of launches and array methods of a tape's thread, and of writes to arrays by any thread.
 
-`on` is False while no tape observes, so that a launch without tapes only tests this flag."""
+`on` is False while no tape observes, so that a launch without tapes only tests this flag. A launch that no tape records
+only tests whether the tapes have noted already that its arrays were written: a second write of the same bytes changes
+nothing for the records that are there."""
 
 from __future__ import annotations
 
@@ -8,7 +10,10 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
-from weakref import WeakSet
+from weakref import WeakSet, finalize
+
+MOST_NOTED = 4096
+"""The number of arrays after which the set of noted writes starts anew."""
 
 
 class Observer(Protocol):
@@ -33,12 +38,14 @@ class _OfThread(threading.local):
 
 class Recording:
     """`tape` records the launches of this thread; `watching` are the tapes with records, which later writes may
-    invalidate."""
+    invalidate; `noted` are the arrays whose writes all of them have noted since their last record."""
 
     def __init__(self) -> None:
         self.on = False
         self.watching: WeakSet[Observer] = WeakSet()
-        self._here, self._lock = _OfThread(), threading.Lock()
+        self.noted: set[tuple[bytes, int]] = set()
+        # A tape may be finalised, which updates `on`, while this thread holds the lock.
+        self._here, self._lock = _OfThread(), threading.RLock()
 
     @property
     def tape(self) -> Observer | None:
@@ -48,39 +55,72 @@ class Recording:
     @tape.setter
     def tape(self, tape: Observer | None) -> None:
         self._here.tape = tape
-        if tape is not None:
-            with self._lock:
+        if tape is None:
+            return
+        with self._lock:
+            if tape not in self.watching:
                 self.watching.add(tape)
-        self.update()
+                finalize(tape, self._update).atexit = False
+            self._update()
 
-    def update(self) -> None:
-        """Set `on`: whether any thread has an observer."""
-        self.on = len(self.watching) > 0
+    def _update(self) -> None:
+        """Set `on`: whether there is an observer."""
+        with self._lock:
+            self.on = any(True for _ in self.watching)
+
+    def concerns(self, args: Sequence[Any], writes: Iterable[int], record: bool = True) -> bool:
+        """Whether a tape needs to be notified of a launch that writes the arguments at some positions."""
+        if record and self._here.tape is not None:
+            return True
+        noted = self.noted
+        try:
+            for k in writes:
+                a = args[k]
+                if (a.packed, a.launch_id) not in noted:
+                    return True
+        except (AttributeError, IndexError):  # other libraries' arrays, and arguments that do not fit
+            return True
+        return False
 
     def launched(
         self, kernel: Any, plan: Any, given: Sequence[Any], args: Sequence[Any], form: Any, record: bool
     ) -> None:
         """A compiled form of a kernel ran. `args`: the arguments, with arrays of other libraries wrapped."""
-        self.wrote(args[k] for k in form.writes)
-        if record and self.tape is not None:
-            self.tape.launched(kernel, plan, given, args, form)
-        self.update()
+        self.wrote(args, form.writes)
+        if record:
+            with self._recording() as tape:
+                if tape is not None:
+                    tape.launched(kernel, plan, given, args, form)
 
     def assigned(self, target: Any, source: Any = None) -> None:
         """A method overwrote all elements of an array by elements of another array, or by constants."""
         self.written(target)
-        if self.tape is not None:
-            self.tape.assigned(target, source, False)
+        with self._recording() as tape:
+            if tape is not None:
+                tape.assigned(target, source, False)
 
     def made(self, target: Any, source: Any) -> None:
         """A new array was made as a copy of another one."""
-        if self.tape is not None:
-            self.tape.assigned(target, source, True)
+        with self._recording() as tape:
+            if tape is not None:
+                tape.assigned(target, source, True)
 
     def differentiated(self, name: str, args: Sequence[Any], gradients: Mapping[int, Any]) -> None:
         """The adjoint of a kernel ran. `gradients`: the gradients of arguments, by position."""
-        if self.tape is not None:
-            self.tape.differentiated(name, args, gradients)
+        with self._recording() as tape:
+            if tape is not None:
+                tape.differentiated(name, args, gradients)
+
+    @contextmanager
+    def _recording(self) -> Iterator[Observer | None]:
+        """The observer of this thread, to which the `with` block adds a record: writes after the record count anew."""
+        tape = self._here.tape
+        if tape is None:
+            yield None
+            return
+        with self._lock:
+            yield tape
+            self.noted.clear()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -91,17 +131,20 @@ class Recording:
         finally:
             self._here.tape = tape
 
-    def wrote(self, targets: Iterable[Any]) -> None:
-        """A launch wrote arrays."""
-        for target in targets:
-            self.written(target)
+    def wrote(self, args: Sequence[Any], writes: Sequence[int]) -> None:
+        """A launch wrote the arguments at some positions."""
+        if self.concerns(args, writes, record=False):
+            for k in writes:
+                self.written(args[k])
 
     def written(self, target: Any) -> None:
         """An array was written."""
         with self._lock:
-            watching = list(self.watching)
-        for tape in watching:
-            tape.written(target)
+            for tape in list(self.watching):
+                tape.written(target)
+            if len(self.noted) >= MOST_NOTED:
+                self.noted.clear()
+            self.noted.add((target.packed, target.launch_id))
 
 
 recording = Recording()
