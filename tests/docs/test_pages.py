@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,4 +115,21 @@ def test_links_lead_to_files_and_headings(page: str) -> None:
         known = path.exists() and path.is_relative_to(ROOT)
         if not known or anchor and anchor not in anchors(path.read_text(encoding="utf-8")):
             wrong.append(target)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not page.startswith("docs/design/")])
+def test_blocks_can_be_typed_at_the_prompt(page: str) -> None:
+    """Python's prompt ends a compound statement at an empty line, and only there."""
+    wrong = []
+    for block in TOOL.blocks(TEXTS[page]):
+        if block.kind not in ("python", "python error", "python gpu"):
+            continue
+        lines = block.text.splitlines()
+        compound = [node for node in ast.parse(block.text).body if hasattr(node, "body")]
+        unended = [node for node in compound if any(lines[node.end_lineno : (node.end_lineno or 0) + 1])]
+        wrong += [f"{page}:{block.line + node.end_lineno - 1} has no empty line after it" for node in unended]
+        if page.startswith(("docs/tutorial/", "docs/start")):
+            cut = [node for node in compound if not all(lines[node.lineno - 1 : node.end_lineno])]
+            wrong += [f"{page}:{block.line + node.lineno - 1} has an empty line in it" for node in cut]
     assert wrong == []

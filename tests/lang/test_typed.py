@@ -75,6 +75,11 @@ def k(a: tg.array[float]):
     a[tg.tid()] = undefined
 
 tg.launch(k, 4, [a])
+@tg.kernel
+def k(a: tg.array[float]):
+    assert a[tg.tid()] < 0.0
+
+tg.launch(k, 4, [a])
 """
 PROGRAM = """
 import tegula as tg, numpy as np
@@ -146,7 +151,7 @@ class Prompt:
 
 @pytest.mark.cpu
 def test_the_prompt(tmp_path: Path) -> None:
-    """Definitions of several lines, of equal lines, anew under a name, in functions; an error shows the line."""
+    """Definitions of several lines, of equal lines, anew under a name, in functions; errors show their lines."""
     said = Prompt(tmp_path).session(SESSION)
     results = re.findall(r"^(first|again|made) (\S+)$", said, re.M)
     assert results == [("first", "1.0"), ("again", "15.0"), ("made", "7.0"), ("made", "11.0")], said
@@ -155,6 +160,8 @@ def test_the_prompt(tmp_path: Path) -> None:
     assert re.search(
         r"<(std|python-)in.*:3:19: error\[unknown-name\].*\n +a\[tg.tid\(\)\] = undefined\n +\^+\n", said
     ), said
+    failed = r"<(std|python-)in.*:3:5: error\[assertion\].*\n +assert a\[tg.tid\(\)\] < 0.0\n +\^+\n"
+    assert re.search(failed, said), said
 
 
 def ran(tmp_path: Path, *arguments: str, given: str = "") -> str:

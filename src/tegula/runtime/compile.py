@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.backend.cache import Entry
@@ -23,7 +23,7 @@ from tegula.runtime.device import CPU, Device
 from tegula.runtime.library import library
 from tegula.runtime.report import run_reporting
 from tegula.runtime.store import disk_cache
-from tegula.source import Location
+from tegula.source import Location, Text
 from tegula.target import CpuTarget, get_target
 from tegula.types import Type
 
@@ -58,7 +58,7 @@ class Compiled:
         self.loaded = load(entry.code)
         self.function = KernelFunction(self.loaded.address("kernel"))
         self.scratch_bytes: int = data["scratch"]
-        self.sites = [site_from_json(s) for s in data["sites"]]
+        self.sites = sites_of(kernel, data["sites"])
         self.from_cache = from_cache
         self.device: Device = CPU
         self.writes: tuple[int, ...] = tuple(data["writes"])
@@ -147,9 +147,9 @@ def cpu_parts(kernel: Kernel, target: CpuTarget, debug: bool) -> list[str]:
 
 
 def _reports(kernel: Kernel, debug: bool) -> bool:
-    """Whether the code contains source locations."""
+    """Whether the code contains source locations; roles report where each waits when none can go on."""
     return debug or any(
-        isinstance(op, Print | PrintTile | Assert) or (isinstance(op, TileAccess) and op.aligned)
+        isinstance(op, Print | PrintTile | Assert | Roles) or (isinstance(op, TileAccess) and op.aligned)
         for op in kernel.walk()
     )
 
@@ -211,11 +211,19 @@ def site_to_json(site: Site) -> dict[str, Any]:
     return json.loads(json.dumps({"kind": site.kind, "places": places, "data": data}))
 
 
-def site_from_json(data: dict[str, Any]) -> Site:
-    """A site, a code location that reports may name, from the JSON data of the disk cache."""
+def sites_of(kernel: Kernel, found: Sequence[dict[str, Any]]) -> list[Site]:
+    """The sites, code locations that reports may name, from the JSON data of the disk cache. Their texts are those that
+    the kernel was traced from: text that was typed at Python's prompt is in no file."""
+    if not found:
+        return []
+    chains = (op.loc.chain() for op in kernel.walk())
+    texts = {(at.file, at.function): at.written for chain in chains for at in chain}
+    return [_site(data, texts) for data in found]
+
+
+def _site(data: dict[str, Any], texts: Mapping[tuple[str, str], Text | None]) -> Site:
     loc: Location | None = None
-    for place in reversed(data["places"]):
-        file, line, column, end_column, function = place
-        loc = Location(file, line, column, end_column, function, loc)
+    for file, line, column, end_column, function in reversed(data["places"]):
+        loc = Location(file, line, column, end_column, function, loc, written=texts.get((file, function)))
     assert loc is not None
     return Site(data["kind"], loc, data["data"])

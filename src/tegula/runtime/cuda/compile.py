@@ -152,7 +152,7 @@ def _maps(where: Context, padding: int, kept: list[Any]) -> TensorMaps | None:
 
 
 def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> CudaCompiled:
-    from tegula.runtime.compile import site_from_json
+    from tegula.runtime.compile import sites_of
 
     where, data = context(device.ordinal), entry.metadata
     module = loaded(where, entry)
@@ -167,7 +167,7 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         function=module.function("kernel", data["shared"], data["threads"], data["start"]),
         shared_bytes=data["shared"],
         threads=data["threads"],
-        sites=[site_from_json(s) for s in data["sites"]],
+        sites=sites_of(kernel, data["sites"]),
         from_cache=from_cache,
         writes=tuple(data["writes"]),
         registers=data["registers"],
