@@ -250,6 +250,47 @@ def test_alternatives(arithmetic: Any) -> None:
     assert a.decide(a.at_least(a.plus(x, a.number(-12)))) is True
 
 
+def stage(n: int, k: int = 0) -> Any:
+    """The stage of item x + k of a ring of n stages."""
+    return lambda a: a.mod(a.plus(a.symbol("x"), a.number(k)), n)
+
+
+def parity(n: int, turn: int, k: int = 0) -> Any:
+    """The parity of item x + k, of a ring of n stages that begins with phase `turn`."""
+    return lambda a: a.mod(a.plus(a.number(turn), a.div(a.plus(a.symbol("x"), a.number(k)), n)), 2)
+
+
+def shifted(k: int, p: Any, factor: int = 1) -> Any:
+    return lambda a: a.plus(a.number(k), p(a), factor)
+
+
+def chosen(n: int, end: int, p: Any, q: Any, wanted: Any) -> Any:
+    """Whether the choice of p at stage `end`, and q at others, is the wanted number."""
+    last = shifted(-end, stage(n))
+    return lambda a: a.is_zero(a.plus(a.choose(a.is_zero(last(a)), p(a), q(a)), wanted(a), -1))
+
+
+@pytest.mark.parametrize("arithmetic", [Prover, Verifier])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_choices_at_a_stage(arithmetic: Any, n: int) -> None:
+    """A choice is the next stage, or the next parity, only where it is in all worlds."""
+    source, other = random.Random(n), lambda a: a.mod(a.symbol("y"), 2)
+    parities = [parity(n, 0), parity(n, 1), other]
+    numbers = [lambda a: a.number(0), lambda a: a.number(1), *(shifted(1, p, -1) for p in parities)]
+    rest = [stage(n), shifted(1, stage(n)), *parities]
+    after = [stage(n, 1), parity(n, 0, 1), parity(n, 1, 1)]
+    right = [
+        chosen(n, n - 1, numbers[0], rest[1], after[0]),
+        *(chosen(n, n - 1, shifted(1, parities[k], -1), parities[k], after[1 + k]) for k in (0, 1)),
+    ]
+    ends = range(-1, n + 1)
+    any_ = [chosen(n, source.choice(ends), *map(source.choice, (numbers, rest, after))) for _ in range(25)]
+    assert all((a := arithmetic()).decide(c(a)) is True for c in right)
+    for c in any_:
+        answer = (a := arithmetic()).decide(c(a))
+        assert answer is None or {c(w) for w in WORLDS} == {answer}
+
+
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("stages", [1, 2, 3, 4, 7, 12])
 def test_stages_and_parities(arithmetic: Any, stages: int) -> None:

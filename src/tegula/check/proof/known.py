@@ -26,7 +26,7 @@ from tegula.check.proof.terms import (
 )
 
 DEPTH, PERIOD, STRIP, MOST_FACTS, MOST_SIDES, MOST_MODELS = 3, 4096, 64, 200, 16, 8
-SHORT, LONG, LONGEST = 40, 400, 2_000
+SHORT, LONG, LONGEST = 16, 400, 2_000
 """Limits in inequalities: to look for a model in which the answer is no, to give up a question, and to give up one
 about residues."""
 MODEL_WORK = 10
@@ -56,6 +56,8 @@ class Known:
         """Models in which all assumed conditions hold."""
         self.near: list[Model] = other.near if other else self.models
         """Models in which some of the assumed conditions held; none where models are not looked at."""
+        self.sought = other.sought if other else False
+        """Whether a model was looked for since the last condition."""
         self.most: float = inf
         """The amount of work at which a question is given up, in inequalities."""
         self.work: list[int] = other.work if other else [0]
@@ -71,8 +73,10 @@ class Known:
     def assume(self, c: Condition) -> None:
         """Add a condition, and the facts and equalities that follow."""
         self.assumed.append(c)
-        self.models = [model for model in self.models if model.holds(c)]
-        self.near = self.models or self.near
+        held = [model for model in self.models if model.holds(c)]
+        if len(held) < len(self.models):
+            self.near = [*held, *(model for model in self.near if model not in held)]
+        self.models, self.sought = held, False
         self._assume(self.now(c))
         self.true.add(c)
         if self.sides:
@@ -246,6 +250,9 @@ class Known:
         low = self.range(p)[0]
         if low >= 0 or p.value is not None:
             return low >= 0
+        if not self.models and not self.sought and self.near:
+            self.sought = True
+            self._refuted(True)
         if any(model.number(p) < 0 for model in self.models):
             return False
         outer = self.most
@@ -267,7 +274,8 @@ class Known:
         found = counterexample(self.near, [*self.assumed, c])
         self.work[0] += MODEL_WORK
         if found is not None:
-            self.models = self.near = [found, *self.models][:MOST_MODELS]
+            self.models = [found, *self.models][:MOST_MODELS]
+            self.near = [found, *self.near][: 2 * MOST_MODELS]
         return found is not None
 
     def _nonnegative(self, p: Sum, depth: int, first: bool = False) -> bool:

@@ -312,6 +312,7 @@ class Labels:
         """The state at the loop head, with the terms of a label; in flight is whatever is in flight after an
         iteration."""
         made = entry.copy()
+        made.outer = {}
         found = [
             (n, terms.get(("content", n, k, "item")), terms.get(("content", n, k, "number")))
             for k, (n, _, _) in enumerate(self._unread(entry))

@@ -81,7 +81,7 @@ class Machine:
             for c in self._guarded(guard):
                 if c is not None:
                     state.assume(c)
-                state.roles[0].spots[0].found.clear()
+                state.outer.clear()
         for r in range(len(state.roles)):
             self.settle(state, r)
         return state
@@ -120,6 +120,8 @@ class Machine:
                 return spot.held[v]
             if v in spot.found:
                 return spot.found[v]
+        if v in self.state.outer:
+            return self.state.outer[v]
         owner = v.owner
         found: Any = None
         if not self.program.known.varying(v):
@@ -130,17 +132,17 @@ class Machine:
             elif owner is self.program.kernel.body:
                 found = self._app(v, ("param", str(self.program.number[v]), 0, v.type.notation), ())
         found = self.state.known.now(found)
-        self._home(spots, owner).found[v] = found
+        self._home(spots, owner)[v] = found
         return found
 
-    def _home(self, spots: list[Spot], owner: Op | Region | None) -> Spot:
+    def _home(self, spots: list[Spot], owner: Op | Region | None) -> dict[Value, Any]:
         at = owner.parent if isinstance(owner, Op) else owner
         while at is not None:
             for spot in reversed(spots):
                 if spot.region is at:
-                    return spot
+                    return spot.found
             at = at.parent.parent if at.parent is not None else None
-        return spots[0]
+        return self.state.outer
 
     def _app(self, v: Value, what: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
         made = atom("app", what, args)
@@ -426,12 +428,13 @@ class Machine:
 
     def _event(self, role: Role, spot: Spot, op: Op) -> bool:
         """One event; False if it is a wait that is not known to be over."""
-        todo = list(E.events(op, self))
-        if role.midway < len(todo):
-            if not self._do(role, op, todo[role.midway]):
+        if not role.midway:
+            role.todo = tuple(E.events(op, self))
+        if role.midway < len(role.todo):
+            if not self._do(role, op, role.todo[role.midway]):
                 return False
             role.midway += 1
-        if role.midway >= len(todo):
+        if role.midway >= len(role.todo):
             if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":
                 role.flying[op.result] = role.matmuls
             elif isinstance(op, MmaWait):

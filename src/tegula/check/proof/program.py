@@ -3,7 +3,6 @@ schedule."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from tegula.check.proof.guards import Guards
@@ -107,6 +106,9 @@ class Program:
         self.waiters: list[set[int]] = [set() for _ in self.barriers]
         self.changed = self._changed()
         self._counts: dict[Op, bool] = {}
+        self._happenings: dict[Op, tuple[E.Event, ...]] = {}
+        self.counted: dict[Op, list[tuple[str, int]]] = {}
+        """By op, the counts that it increases: ("arrived" or "waited", barrier)."""
         self.rings: dict[Value, RingUse] = {}
         self.writers: dict[int, set[Engine]] = {}
         self.tracked: set[Value] = set()
@@ -164,9 +166,12 @@ class Program:
         """The stages of a buffer of one role that copies read; 0 for others."""
         return v.owner.stages if v in self.tracked and isinstance(v.owner, BufNew) else 0
 
-    def happenings(self, op: Op) -> Iterator[E.Event]:
+    def happenings(self, op: Op) -> tuple[E.Event, ...]:
         """The events of an op, whatever the values of its operands."""
-        return E.events(op, _Unknown(self, op))
+        found = self._happenings.get(op)
+        if found is None:
+            found = self._happenings[op] = tuple(E.events(op, _Unknown(self, op)))
+        return found
 
     def acts(self, op: Op) -> bool:
         """Whether an op takes part in the schedule by more than the loads and stores of threads."""

@@ -153,8 +153,7 @@ class Search(Forms):
             for c in (e.condition, negation(e.condition)):
                 here = state.copy()
                 here.assume(c)
-                for role in here.roles:
-                    role.spots[0].found.clear()
+                here.outer.clear()
                 sides.append([["absurd"]] if here.known.absurd else self._sides(here))
             return [["split", encoded(e.condition, {}), *sides]]
 

@@ -8,6 +8,7 @@ from tegula.check.proof.known import Known
 from tegula.check.proof.terms import Atom, Condition, Sum
 from tegula.dataclass import dataclass, field, replace
 from tegula.ir import Op, Region, Value
+from tegula.ops import events as E
 
 Place = tuple[int, Any]
 """The memory of an access: a ring and an item, or a buffer and a slot."""
@@ -50,16 +51,17 @@ class Role:
     """One role on a path: the regions that it is in, outermost first, and what it has done, as far as proofs are about
     it.
 
-    `midway`: events of the current op that are done; `matmuls`: how many have been started. `arrived`, `waited`:
-    numbers of arrivals and waits, by barrier; `fresh`: barriers waited for since the last arrival. `open`: by barrier,
-    bytes that are announced and not copied. `flights`: matmuls in flight, oldest first, with a number, what they read,
-    and the operand in registers; `flying`: the last matmul that works on a tile. `uncommitted`, `copies`: what copies
-    out read. `dirty`: memory accessed since the last fence; `unmet`: memory fenced since the threads last synchronised
-    (2), or those of each warp group (1); `unknown`: memory that matmuls or copies out have read, as only the warps know
-    that started them. `loose`: since the threads last synchronised all warps have waited or used a ring; `ahead`: one
-    warp has waited for more than the others."""
+    `todo`: the events of the current op; `midway`: how many of them are done; `matmuls`: how many have been started.
+    `arrived`, `waited`: numbers of arrivals and waits, by barrier; `fresh`: barriers waited for since the last arrival.
+    `open`: by barrier, bytes that are announced and not copied. `flights`: matmuls in flight, oldest first, with a
+    number, what they read, and the operand in registers; `flying`: the last matmul that works on a tile. `uncommitted`,
+    `copies`: what copies out read. `dirty`: memory accessed since the last fence; `unmet`: memory fenced since the
+    threads last synchronised (2), or those of each warp group (1); `unknown`: memory that matmuls or copies out have
+    read, as only the warps know that started them. `loose`: since the threads last synchronised all warps have waited
+    or used a ring; `ahead`: one warp has waited for more than the others."""
 
     spots: list[Spot]
+    todo: tuple[E.Event, ...] = ()
     midway: int = 0
     matmuls: int = 0
     loose: bool = False
@@ -95,10 +97,13 @@ class State:
     known: Known
     bound: list[Atom] = field(default_factory=list[Atom])
     contents: list[tuple[int, Sum, Any]] = field(default_factory=list[tuple[int, Sum, Any]])
+    outer: dict[Value, Any] = field(default_factory=dict[Value, Any])
+    """The values of the kernel outside of roles, which are equal in all of them."""
 
     def copy(self) -> State:
         """A copy of the state, whose roles may go on without changing this one."""
-        return State([r.copy() for r in self.roles], Known(self.known), list(self.bound), list(self.contents))
+        roles = [r.copy() for r in self.roles]
+        return State(roles, Known(self.known), list(self.bound), list(self.contents), dict(self.outer))
 
     def assume(self, c: Condition) -> None:
         """Add a condition to what is known on the path, and renew values if it makes a symbol equal a polynomial."""
@@ -110,6 +115,7 @@ class State:
     def renew(self) -> None:
         """Write the values of all roles anew, with symbols replaced by what they are known to equal."""
         now = self.known.now
+        self.outer = {}
         for role in self.roles:
             for spot in role.spots:
                 spot.held = {v: now(x) for v, x in spot.held.items()}

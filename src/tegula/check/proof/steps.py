@@ -82,14 +82,14 @@ def _written(program: Program, body: Region) -> tuple[dict[Count, Sum], set[Coun
 
 
 def _counts(program: Program, op: Op) -> list[Count]:
-    out: list[Count] = []
-    if not program.acts(op):
-        return out
-    for e in program.happenings(op):
-        if isinstance(e, E.Wait | E.NamedWait):
-            out.append(("waited", program.barrier[e.barrier]))
-        if isinstance(e, E.Arrive | E.NamedArrival):
-            out.append(("arrived", program.barrier[e.barrier]))
+    out = program.counted.get(op)
+    if out is None:
+        out = program.counted[op] = []
+        for e in program.happenings(op) if program.acts(op) else ():
+            if isinstance(e, E.Wait | E.NamedWait):
+                out.append(("waited", program.barrier[e.barrier]))
+            if isinstance(e, E.Arrive | E.NamedArrival):
+                out.append(("arrived", program.barrier[e.barrier]))
     return out
 
 

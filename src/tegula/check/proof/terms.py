@@ -81,16 +81,22 @@ Monomial: TypeAlias = tuple[Atom, ...]
 class Sum:
     """A polynomial: its monomials with their factors."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("_hash", "_rest", "parts")
+    _hash: int
+    _rest: Sum
 
     def __init__(self, parts: Mapping[Monomial, int]) -> None:
-        self.parts = {m: c for m, c in parts.items() if c}
+        self.parts = {m: c for m, c in parts.items() if c} if 0 in parts.values() else parts
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sum) and self.parts == other.parts
+        return self is other or (isinstance(other, Sum) and self.parts == other.parts)
 
     def __hash__(self) -> int:
-        return hash(frozenset(self.parts.items()))
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash = found = hash(frozenset(self.parts.items()))
+            return found
 
     def __add__(self, other: Sum | int) -> Sum:
         return self._plus(other, 1)
@@ -103,17 +109,22 @@ class Sum:
 
     def _plus(self, other: Sum | int, factor: int) -> Sum:
         out = dict(self.parts)
-        for m, c in other.parts.items() if isinstance(other, Sum) else (((), other),):
+        if isinstance(other, int):
+            out[()] = out.get((), 0) + other * factor
+            return Sum(out)
+        if not out and factor == 1:
+            return other
+        for m, c in other.parts.items():
             out[m] = out.get(m, 0) + c * factor
         return Sum(out)
 
     def __mul__(self, other: Sum | int) -> Sum:
         if isinstance(other, int):
-            return Sum({m: c * other for m, c in self.parts.items()})
+            return self if other == 1 else Sum({m: c * other for m, c in self.parts.items()})
         out: dict[Monomial, int] = {}
         for m, c in self.parts.items():
             for n, d in other.parts.items():
-                key = tuple(sorted((*m, *n)))
+                key = tuple(sorted((*m, *n))) if m and n else m or n
                 out[key] = out.get(key, 0) + c * d
         return Sum(out)
 
@@ -127,7 +138,12 @@ class Sum:
     @property
     def rest(self) -> Sum:
         """The polynomial without its constant term."""
-        return Sum({m: c for m, c in self.parts.items() if m})
+        try:
+            return self._rest
+        except AttributeError:
+            some = () in self.parts
+            self._rest = found = Sum({m: c for m, c in self.parts.items() if m}) if some else self
+            return found
 
     def atoms(self) -> set[Atom]:
         """The atoms of the monomials, without those inside of other atoms."""

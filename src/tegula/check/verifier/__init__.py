@@ -35,7 +35,13 @@ __all__ = ["Rejected", "verify"]
 
 
 class Verifier(Obligations):
-    """The replay of a certificate."""
+    """The replay of a certificate. `closed`: by the id of a list in the certificate, the number or condition that it
+    is, if it names no symbol; `named`: how many symbols have been read."""
+
+    def __init__(self, kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
+        super().__init__(kernel, spread, certificate)
+        self.closed: dict[int, Any] = {}
+        self.named = 0
 
     def verify(self) -> None:
         """Rejected unless every path from the start ends well, and every label holds where a path goes to it."""
@@ -90,7 +96,8 @@ class Verifier(Obligations):
         self._forget()
 
     def _forget(self) -> None:
-        for f in self.state.roles[self.role].frames:  # values are computed anew, with the guards
+        self.state.outer.clear()  # values are computed anew, with the guards
+        for f in self.state.roles[self.role].frames:
             f.env.clear()
 
     def _computed_whole(self, v: Any) -> None:
@@ -161,8 +168,18 @@ class Verifier(Obligations):
         """A number or condition of the certificate; `bound`: the symbols it may name."""
         if isinstance(t, bool | int):
             return t if isinstance(t, bool) else number(t)
+        found = self.closed.get(id(t))
+        if found is None:
+            named = self.named
+            found = self._read(t, bound)
+            if named == self.named:
+                self.closed[id(t)] = found
+        return found
+
+    def _read(self, t: Any, bound: Sequence[Any]) -> Any:
         kind, *args = t
         if kind == "s":
+            self.named += 1
             return _nth(bound, args[0])
         if kind == "app":
             return self.atoms.of("app", tuple(args[0]), tuple(self.read(x, bound) for x in args[1]))

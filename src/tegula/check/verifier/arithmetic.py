@@ -38,26 +38,30 @@ def number(n: int) -> Poly:
 
 def plus(p: Poly, q: Poly, factor: int = 1) -> Poly:
     """The sum p + factor * q."""
-    if not q:
+    if not q or not factor:
         return p
+    if not p:
+        return q if factor == 1 else tuple([(m, c * factor) for m, c in q])
     if len(q) == 1 and not q[0][0]:
-        rest, n = parted(p)
+        rest, n = (p[1:], p[0][1]) if not p[0][0] else (p, 0)
         n += q[0][1] * factor
         return (((), n), *rest) if n else rest
     out = dict(p)
     for m, c in q:
         out[m] = out.get(m, 0) + c * factor
-    return tuple(sorted((m, c) for m, c in out.items() if c))
+    return tuple(sorted([row for row in out.items() if row[1]]))
 
 
 def times(p: Poly, q: Poly) -> Poly:
     """The product of two polynomials."""
+    if len(q) == 1 and not q[0][0]:
+        return tuple([(m, c * q[0][1]) for m, c in p])
     out: dict[Mono, int] = {}
     for m, c in p:
         for n, d in q:
-            key = tuple(sorted(m + n))
+            key = tuple(sorted(m + n)) if m and n else m or n
             out[key] = out.get(key, 0) + c * d
-    return tuple(sorted((m, c) for m, c in out.items() if c))
+    return tuple(sorted([row for row in out.items() if row[1]]))
 
 
 def constant(p: Poly) -> int | None:
@@ -201,7 +205,29 @@ class Atoms:
         """The polynomial p where a condition holds, and q where it does not."""
         if isinstance(c, bool):
             return p if c else q
-        return p if p == q else self.of("ite", c, p, q)
+        if p == q:
+            return p
+        counted = self._counted(c, p, q)
+        return counted if counted is not None else self.of("ite", c, p, q)
+
+    def _counted(self, c: Cond, p: Poly, q: Poly) -> Poly | None:
+        """The next stage or parity in closed form, where p is chosen at the last stage, b mod n = n - 1: the stage is
+        0 next, or the parity flips, which are b + 1 mod n and the old parity plus (b + 1) div n - b div n. None for
+        other choices."""
+        stage, end = parted(c[1]) if c[0] == "eq" else ((), 0)
+        if len(stage) != 1 or stage[0][1] != 1 or len(stage[0][0]) != 1:
+            return None
+        kind, *args = self.keys[stage[0][0][0]]
+        if kind != "mod" or end != 1 - args[1]:
+            return None
+        b, n = args
+        if not p and q == plus(stage, number(1)):
+            return self.mod(plus(b, number(1)), n)
+        kind, *args = self.keys[q[0][0][0]] if len(q) == 1 and q[0][1] == 1 and len(q[0][0]) == 1 else ("",)
+        if kind != "mod" or args[1] != 2 or p != plus(number(1), q, -1):
+            return None
+        carry = plus(self.div(plus(b, number(1)), n), self.div(b, n), -1)
+        return self.mod(plus(args[0], carry), 2)
 
     def rebuilt(self, p: Poly, by: Mapping[Mono, Poly]) -> Poly:
         """A polynomial with monomials replaced, inside of atoms too."""

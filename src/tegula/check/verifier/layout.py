@@ -180,6 +180,7 @@ class Layout:
                 raise Rejected("there is no such barrier")
             self.lags.setdefault((b, r), []).append((c, n))
         pairs = {self.values[v]: (rows, set(storing)) for v, rows, storing in certificate["rings"]}
+        self._happenings: dict[Op, tuple[E.Event, ...]] = {}
         self._scan(pairs)
         self._loud: dict[Op, bool] = {}
         self.turns: dict[tuple[int, Engine], Turn] = {}
@@ -250,7 +251,7 @@ class Layout:
             for op in region.walk():
                 if op in self.known.divergent and any(self._acts(o) for o in op.walk()):
                     raise Rejected("threads of a role diverge here, around operations on barriers", op)
-                for e in E.events(op, Anything(self)):
+                for e in self.happenings(op):
                     b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
                     if isinstance(e, E.Wait | E.NamedWait):
                         self.waiters[b].add(r)
@@ -321,7 +322,7 @@ class Layout:
                 isinstance(e, E.MemoryAccess)
                 and e.at.buffer in mine
                 and (not inside or (op.NAME == "buf.new" and e.at.buffer in self.rings))
-                for e in E.events(op, Anything(self))
+                for e in self.happenings(op)
             )
             if (started and not (inside and E.settles(op))) or filled or (not inside and self._acts(op)):
                 raise Rejected("this is done outside of roles, or to memory that roles share", op)
@@ -368,7 +369,7 @@ class Layout:
         if type(op) not in E.RULES:
             return False
         signals = (E.Wait, E.NamedWait, E.Arrive, E.NamedArrival, E.CopyIn)
-        return any(isinstance(e, signals) for e in E.events(op, Anything(self)))
+        return any(isinstance(e, signals) for e in self.happenings(op))
 
     def _within(self, op: Op, region: Region) -> bool:
         at = op.parent
@@ -468,7 +469,14 @@ class Layout:
         """Whether an op has events other than accesses of memory, synchronisation and fences."""
         if type(op) not in E.RULES:
             return False
-        return any(not isinstance(e, E.MemoryAccess | E.Sync | E.Fence) for e in E.events(op, Anything(self)))
+        return any(not isinstance(e, E.MemoryAccess | E.Sync | E.Fence) for e in self.happenings(op))
+
+    def happenings(self, op: Op) -> tuple[E.Event, ...]:
+        """The events of an op, without the stages and numbers that depend on the path."""
+        found = self._happenings.get(op)
+        if found is None:
+            found = self._happenings[op] = tuple(E.events(op, Anything(self)))
+        return found
 
     def loud(self, op: Op) -> bool:
         """Whether an op is a step: one that acts, or a branch that threads take together and that hands over rings."""
@@ -478,10 +486,9 @@ class Layout:
         return self._loud[op]
 
     def _prepares(self, op: Op) -> bool:
-        events = E.events(op, Anything(self))
         return any(
             isinstance(e, E.Fence) or (isinstance(e, E.MemoryAccess) and e.at.buffer in self.rings)
-            for e in events
+            for e in self.happenings(op)
         )
 
 

@@ -23,7 +23,7 @@ from tegula.check.verifier.arithmetic import (
     plus,
     times,
 )
-from tegula.check.verifier.layout import Anything, Layout, Rejected, part_of_stage
+from tegula.check.verifier.layout import Layout, Rejected, part_of_stage
 from tegula.dataclass import dataclass, field, replace
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import events as E
@@ -56,17 +56,18 @@ class Frame:
 class Role:
     """One role on the path that is replayed.
 
-    `midway`: events of the current op that are done. `arrived`, `waited`: the ghosts a and w, by barrier. `fresh`:
-    barriers waited for since the last arrival. `open`: by barrier, the item that lacks bytes, and how many.
-    `flights`: matmuls in flight, oldest first, with a number, what they read, and the operand in registers; `flying`:
-    the last matmul that works on a tile. `uncommitted`, `copies`: what copies out read. `filled`: rings that copies
-    write, with the barriers that say when they have, and which elements of a stage. `dirty`: memory accessed since the
-    last fence; `unmet`: memory fenced since the threads last synchronised (2), or those of each warp group (1);
-    `unknown`: memory that matmuls or copies out have read, as only the warps know that started them. `loose`: since the
-    threads last synchronised all warps have waited or used a ring; `ahead`: one warp has waited for more than the
-    others."""
+    `todo`: the events of the current op; `midway`: how many of them are done. `arrived`, `waited`: the ghosts a and w,
+    by barrier. `fresh`: barriers waited for since the last arrival. `open`: by barrier, the item that lacks bytes, and
+    how many. `flights`: matmuls in flight, oldest first, with a number, what they read, and the operand in registers;
+    `flying`: the last matmul that works on a tile. `uncommitted`, `copies`: what copies out read. `filled`: rings that
+    copies write, with the barriers that say when they have, and which elements of a stage. `dirty`: memory accessed
+    since the last fence; `unmet`: memory fenced since the threads last synchronised (2), or those of each warp group
+    (1); `unknown`: memory that matmuls or copies out have read, as only the warps know that started them. `loose`:
+    since the threads last synchronised all warps have waited or used a ring; `ahead`: one warp has waited for more than
+    the others."""
 
     frames: list[Frame]
+    todo: tuple[E.Event, ...] = ()
     midway: int = 0
     issued: int = 0
     loose: bool = False
@@ -105,6 +106,8 @@ class State:
     contents: list[tuple[int, Poly, Any]] = field(default_factory=list[tuple[int, Poly, Any]])
     """Rings, items in them, and the number that is in every element of their stage."""
     steps: int = 0
+    outer: dict[Value, Any] = field(default_factory=dict[Value, Any])
+    """The values of the kernel outside of roles, which are equal in all of them."""
 
     def copy(self) -> State:
         """A copy of the state, whose roles may go on without changing this one."""
@@ -114,6 +117,7 @@ class State:
             list(self.bound),
             list(self.contents),
             self.steps,
+            dict(self.outer),
         )
 
 
@@ -145,6 +149,8 @@ class Walk(ABC):
         for f in reversed(frames):
             if v in f.env:
                 return f.env[v]
+        if v in self.state.outer:
+            return self.state.outer[v]
         owner = v.owner
         if self.layout.known.varying(v) or self._of_lanes(v):
             return None
@@ -157,8 +163,8 @@ class Walk(ABC):
         elif owner is self.kernel.body:
             found = self._function(("param", str(self.kernel.params.index(v)), 0, v.type.notation), (), v)
         same = self.state.facts.same
-        home.env[v] = found if found is None or not same else self.atoms.renewed(found, same)
-        return home.env[v]
+        home[v] = found if found is None or not same else self.atoms.renewed(found, same)
+        return home[v]
 
     def _of_lanes(self, v: Value) -> bool:
         """Whether a value differs between threads by its nature: a thread index, or the result of a varying op."""
@@ -166,15 +172,15 @@ class Walk(ABC):
             return not self.kernel.launch.uniform[v.owner.results.index(v)]
         return isinstance(v.owner, Op) and v.owner.VARYING
 
-    def _home(self, frames: list[Frame], owner: Op | Region | None) -> Frame:
-        """The innermost frame whose region holds the owner of a value."""
+    def _home(self, frames: list[Frame], owner: Op | Region | None) -> dict[Value, Any]:
+        """The values of the innermost frame whose region holds the owner of a value."""
         at = owner.parent if isinstance(owner, Op) else owner
         while at is not None:
             for f in reversed(frames):
                 if f.region is at:
-                    return f
+                    return f.env
             at = at.parent.parent if at.parent is not None else None
-        return frames[0]
+        return self.state.outer
 
     def _pure(self, op: Op) -> bool:
         """Whether an op is a function of its operands."""
@@ -306,7 +312,7 @@ class Walk(ABC):
         for o in op.walk():
             if isinstance(o, BufRead) and o.result not in self.layout.used:
                 continue
-            for e in E.events(o, Anything(self.layout)):
+            for e in self.layout.happenings(o):
                 if isinstance(e, E.MemoryAccess) and (
                     e.at.buffer in self.layout.rings or e.at.buffer in self.layout.overlapping
                 ):
@@ -422,11 +428,12 @@ class Walk(ABC):
         return at is not None
 
     def _event(self, role: Role, f: Frame, op: Op) -> None:
-        todo = list(E.events(op, self))
-        if role.midway < len(todo):
-            self.do(todo[role.midway])
+        if not role.midway:
+            role.todo = tuple(E.events(op, self))
+        if role.midway < len(role.todo):
+            self.do(role.todo[role.midway])
             role.midway += 1
-        if role.midway >= len(todo):
+        if role.midway >= len(role.todo):
             self.rests(role, op)
             self.flown(role, op)
             role.midway = 0
