@@ -17,6 +17,7 @@ WITHOUT = {
         "breakpoint",
         "structure.load",
         "structure.table",
+        "structure.add",
     ),
     *(
         "stack.new",

@@ -7,7 +7,7 @@ from tegula.ops.array import ArrayLoad, ArrayShape, array_type
 from tegula.ops.base import public
 from tegula.ops.builder import OpBuilder
 from tegula.ops.structs import StructValue
-from tegula.ops.structures import StructureLoad, StructureTable
+from tegula.ops.structures import StructureLoad, StructureTable, StructureValue
 from tegula.structs import StructType
 from tegula.types import ArrayType, ElementType, VecType, element_bytes, float32, int32, uint64
 
@@ -24,29 +24,39 @@ def element_at(b: OpBuilder, address: Value, dtype: ElementType) -> Value:
     return b.one(StructureLoad, [address], {"type": dtype})
 
 
+@public("_value_at")
+def value_at(b: OpBuilder, address: Value, dtype: ElementType, id: Value, index: Value, word: int) -> Value:
+    """The element of a type at an address, whose adjoint goes to an element of a gradient."""
+    return b.one(StructureValue, [address, id, index], {"type": dtype, "word": word})
+
+
 # Arrays of a mesh ----------------------------------------------------------------------------------------------------
 
 
 class StoredArray(Value):
     """A packed array of one dimension in the memory of a spatial structure, which kernels only read. `address`: of its
-    first element; `count`: the number of its elements."""
+    first element; `count`: the number of its elements; `id`: of the structure; `word`: the word of the structure's
+    entry with the address of the array's gradient, None if the array has none."""
 
-    __slots__ = ("address", "count")
+    __slots__ = ("address", "count", "id", "word")
 
-    def __init__(self, dtype: ElementType, address: Value, count: Value) -> None:
+    def __init__(
+        self, dtype: ElementType, address: Value, count: Value, id: Value, word: int | None = None
+    ) -> None:
         super().__init__(ArrayType(dtype, 1), address.owner, address.name)
-        self.address, self.count = address, count
+        self.address, self.count, self.id, self.word = address, count, id, word
 
 
 def built_on_structure(b: OpBuilder, op: Op) -> list[Value]:
     """The results of an op on an array of a spatial structure."""
     if isinstance(op, ArrayLoad) and isinstance(op.array, StoredArray):
-        a = op.array
-        size = element_bytes(array_type(a.type).dtype)
-        offset = b.binary("mul", b.cast(op.indices[0], uint64), b.const(size, uint64))
-        return [
-            b.one(StructureLoad, [b.binary("add", a.address, offset)], {"type": array_type(a.type).dtype})
-        ]
+        a, index = op.array, op.indices[0]
+        dtype = array_type(a.type).dtype
+        offset = b.binary("mul", b.cast(index, uint64), b.const(element_bytes(dtype), uint64))
+        address = b.binary("add", a.address, offset)
+        if a.word is None:
+            return [b.one(StructureLoad, [address], {"type": dtype})]
+        return [value_at(b, address, dtype, a.id, b.cast(index, int32), a.word)]
     if isinstance(op, ArrayShape) and isinstance(op.array, StoredArray):
         return [op.array.count]
     raise TypeRule(f"{op.NAME} cannot take an array of a mesh", "pass the array itself to the kernel")
@@ -59,9 +69,21 @@ MESH_ARRAYS = StructType("Mesh", {"points": _VECTORS, "indices": _INDICES, "velo
 
 @public("_mesh_arrays")
 def mesh_arrays(
-    b: OpBuilder, points: Value, indices: Value, velocities: Value, count: Value, corners: Value
+    b: OpBuilder,
+    points: Value,
+    indices: Value,
+    velocities: Value,
+    counts: tuple[Value, Value],
+    id: Value,
+    words: tuple[int, int],
 ) -> StructValue:
     """The arrays of a mesh at addresses, of so many points and corners of faces."""
-    vector = _VECTORS.dtype
-    arrays = [StoredArray(vector, points, count), StoredArray(int32, indices, corners)]
-    return StructValue(MESH_ARRAYS, [*arrays, StoredArray(vector, velocities, count)])
+    vector, (count, corners) = _VECTORS.dtype, counts
+    return StructValue(
+        MESH_ARRAYS,
+        [
+            StoredArray(vector, points, count, id, words[0]),
+            StoredArray(int32, indices, corners, id),
+            StoredArray(vector, velocities, count, id, words[1]),
+        ],
+    )

@@ -32,6 +32,7 @@ from tegula.runtime.recording import recording
 from tegula.runtime.report import NO_REPORT
 from tegula.runtime.resolve import ours, resolve, role_threads
 from tegula.runtime.store import disk_cache
+from tegula.runtime.structures import publish_gradients
 from tegula.runtime.tensors import count_writes
 
 if TYPE_CHECKING:
@@ -303,6 +304,8 @@ def launch_adjoint(
     known = adjoint.launches(shape, args)
     if check is not None:
         check(adjoint)
+    if adjoint.queries:
+        publish_gradients()
     adjoint.launched[:] = [one.part for one in known]
     other = not OURS.issuperset(map(type, given))
     rows: Rows = {}
