@@ -1,7 +1,8 @@
 """The checker: decides whether the schedule of a lowered kernel is correct (docs/checker.md).
 
-The prover searches for a proof, and the verifier replays it; without a proof, launches are simulated in search of a
-fault."""
+The prover searches for a proof, and the verifier replays it; without a proof, launches of a schedule that a user
+wrote are simulated in search of a fault. An automatic schedule without a proof is not used, whether it has faults or
+not."""
 
 from __future__ import annotations
 
@@ -45,8 +46,7 @@ def check_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mappi
     except Refuted as e:
         return refuted(e)
     except Rejected as e:
-        gap = _gap(kernel, e)
-        return Verdict(UNPROVED, message=gap.message, loc=gap.loc, help=gap.help, gap=gap)
+        return _unproved(_gap(kernel, e))
     text, guards = json.dumps(certificate, separators=(",", ":")), of_certificate(kernel, certificate)
     return Verdict(PROVED, certificate=text, guards=guards, results=determinism(kernel, True))
 
@@ -65,8 +65,14 @@ def _judged(kernel: Kernel, spread: GpuCompilation) -> Verdict:
         gap = _gap(kernel, e)
     except FAULTS as e:  # after any failure of the prover, launches are simulated
         gap = Gap(f"the prover failed, please report this: {type(e).__name__}: {e}", kernel.loc, failed=True)
+    if spread.schedule.plan is not None:
+        return _unproved(gap)
     guards = asserted(kernel)
     return replace(explore(kernel, spread, gap, guards), guards=guards)
+
+
+def _unproved(gap: Gap) -> Verdict:
+    return Verdict(UNPROVED, message=gap.message, loc=gap.loc, help=gap.help, gap=gap)
 
 
 def _is_scheduled(op: Op) -> bool:
