@@ -6,8 +6,10 @@ from tegula.ir import Op, TypeRule, Value
 from tegula.ops.array import ArrayLoad, ArrayShape, array_type
 from tegula.ops.base import public
 from tegula.ops.builder import OpBuilder
+from tegula.ops.scalar import Cmp, Select
 from tegula.ops.structs import StructValue
 from tegula.ops.structures import StructureLoad, StructureTable, StructureValue
+from tegula.ops.vector import VecBits
 from tegula.structs import StructType
 from tegula.types import ArrayType, ElementType, VecType, element_bytes, float32, int32, uint64
 
@@ -28,6 +30,36 @@ def element_at(b: OpBuilder, address: Value, dtype: ElementType) -> Value:
 def value_at(b: OpBuilder, address: Value, dtype: ElementType, id: Value, index: Value, word: int) -> Value:
     """The element of a type at an address, whose adjoint goes to an element of a gradient."""
     return b.one(StructureValue, [address, id, index], {"type": dtype, "word": word})
+
+
+@public("_each_below")
+def each_below(b: OpBuilder, x: Value, y: Value) -> Value:
+    """For each component of two vectors whether that of the first is below that of the second."""
+    return b.one(Cmp, [x, y], {"pred": "lt"})
+
+
+@public("_each_within")
+def each_within(b: OpBuilder, x: Value, y: Value) -> Value:
+    """For each component of two vectors whether that of the first is not above that of the second; NaN is not."""
+    return b.one(Cmp, [x, y], {"pred": "le"})
+
+
+@public("_larger_of_each")
+def larger_of_each(b: OpBuilder, x: Value, y: Value) -> Value:
+    """For each component of two vectors that of the first if it is above that of the second, else the latter."""
+    return b.one(Select, [b.one(Cmp, [x, y], {"pred": "gt"}), x, y])
+
+
+@public("_smaller_of_each")
+def smaller_of_each(b: OpBuilder, x: Value, y: Value) -> Value:
+    """For each component of two vectors that of the first if it is below that of the second, else the latter."""
+    return b.one(Select, [b.one(Cmp, [x, y], {"pred": "lt"}), x, y])
+
+
+@public("_bits")
+def bits(b: OpBuilder, x: Value) -> Value:
+    """The components of a vector of bools as the bits of a uint32, the first as the lowest."""
+    return b.one(VecBits, [x])
 
 
 # Arrays of a mesh ----------------------------------------------------------------------------------------------------

@@ -181,6 +181,8 @@ def launch(
         options = {"device": device, "stream": stream, "adjoint": adjoint, "record_tape": record_tape}
         pairs = (inputs, adj_inputs), (outputs, adj_outputs)
         return Launch(launch, kernel, dim, *pairs, {**options, "block_dim": block_dim})
+    # Kernels get addresses of what typed arguments own, which must live until the kernel has run.
+    owners = inputs, outputs
     if type(kernel) is not Kernel:
         if isinstance(kernel, KernelChoice):
             args = arguments_of(kernel, inputs, outputs)
@@ -223,6 +225,7 @@ def launch(
     done = _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
     if told:
         _cache_launch(kernel, told, given, *done)
+    del owners
     return None
 
 
