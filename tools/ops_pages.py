@@ -42,7 +42,7 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
     "creation": (
         "Making tiles",
         "How do I make a tile that is not loaded?",
-        "build_tile build_random",
+        "build_tile build_like build_random",
     ),
     "memory": (
         "Loads, stores and atomics",
@@ -57,7 +57,7 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
     "reductions": (
         "Reductions, maps and scans",
         "How do I combine the elements of a tile?",
-        "build_reduce scan argmax argmin",
+        "build_reduce scan cumsum argmax argmin",
     ),
     "sorting": (
         "Sorting and counting",
@@ -131,6 +131,7 @@ PLACES = {
     **dict.fromkeys((name for name in PUBLIC if name.startswith("atomic_")), "memory"),
     **dict.fromkeys(("tile_slice_indexed", "tile_scatter_add", "tile_scatter_masked", "table"), "memory"),
     **dict.fromkeys(("tile_load_indexed", "tile_store_indexed", "tile_atomic_add_indexed"), "memory"),
+    **dict.fromkeys(("tile_where",), "reductions"),
     **dict.fromkeys(("untile", "tile_local", "tile_extract", "tile_from_local"), "views"),
     **dict.fromkeys((name for name in PUBLIC if name.startswith("group_")), "lanes"),
     **dict.fromkeys((name for name in SPECIAL if name != "print"), "forms"),

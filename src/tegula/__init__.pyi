@@ -5101,6 +5101,39 @@ def tile_concat(tiles: Any, axis: Any = 0) -> Any:
         the part of the adjoint that each tile has become.
     """
 
+def tile_cumsum(a: Any, axis: object = None) -> Any:
+    """The sums of the elements up to each one, in row-major order or along a dimension: tg.tile_scan_inclusive.
+
+    Parameters:
+        a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
+    Returns:
+        a tile of the shape and dtype of `a`.
+    Raises:
+        type-mismatch: `a` is no tile of such a dtype.
+        out-of-range: there is no such axis.
+        not-constant: `axis` is known at run time only.
+    Gradient:
+        the sum of the adjoint over this element and those after it.
+    """
+
+def tile_cumsum_inplace(a: Any, axis: object = None) -> None:
+    """The function tg.tile_cumsum, whose result overwrites `a`: nothing is returned.
+
+    Parameters:
+        a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
+    Raises:
+        type-mismatch: `a` is no tile of such a dtype; `a` is no tile bound to a name, or read-only.
+        out-of-range: there is no such axis.
+        popped-tile-changed: `a` was popped from a pipe.
+        not-constant: `axis` is known at run time only.
+    Gradient:
+        the sum of the adjoint over this element and those after it.
+    """
+
 def tile_dct(x: Any) -> Any:
     """The discrete cosine transform of type II along the last dimension of a tile: y[k] = 2 * sum of
     x[n] * cos(pi * k * (2 * n + 1) / (2 * N)), as scipy.fft.dct.
@@ -5230,6 +5263,22 @@ def tile_empty(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
         none: nothing is computed.
     """
 
+def tile_empty_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any:
+    """A tile with unspecified elements, of the shape of another tile.
+
+    Parameters:
+        a: a tile.
+        dtype: the element type, a scalar, vector or matrix type; that of `a` by default.
+        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+    Returns:
+        a tile of the shape of `a` and of `dtype`.
+    Raises:
+        type-mismatch: `a` is no tile; `dtype` is no element type.
+        out-of-range: `storage` is another word.
+    Gradient:
+        none: nothing is computed.
+    """
+
 def tile_extract(a: Any, *index: Any) -> Any:
     """The element of a tile at an index, like a[index]; threads may give different indices.
 
@@ -5342,6 +5391,24 @@ def tile_full(shape: Any, value: Any, dtype: Any = None, storage: Any = 'registe
         tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         the sum of the adjoint over all elements.
+    """
+
+def tile_full_like(a: Any, value: Any, dtype: Any = None, storage: Any = 'register') -> Any:
+    """A tile of the shape of another tile with one value in every element.
+
+    Parameters:
+        a: a tile.
+        value: a scalar, vector, matrix or literal, the same in all threads of the block: that of thread 0 counts. A
+            number fills all components of a vector or matrix.
+        dtype: the element type, a scalar, vector or matrix type; that of `a` by default.
+        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+    Returns:
+        a tile of the shape of `a` and of `dtype`.
+    Raises:
+        type-mismatch: `value` has another type than the elements; `a` is no tile; `dtype` is no element type.
+        out-of-range: a literal does not fit the dtype; `storage` is another word.
+    Gradient:
+        the sum of the adjoint over all elements, for `value`; none for `a`.
     """
 
 def tile_histogram(t: Any, bins: int) -> Any:
@@ -5718,7 +5785,7 @@ def tile_map(op: Any, *args: Any) -> Any:
         that of `op`, element by element.
     """
 
-def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1.0, precision: Any = 'default', wait: Any = True) -> Any:
+def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1.0, precision: Any = 'default', wait: Any = True, dtype: Any = None) -> Any:
     """The matmul of two tiles, added to a tile in place or as a new tile.
 
     With `out`, out = alpha * a @ b + beta * out; without, the result is alpha * a @ b. Products are summed in the dtype
@@ -5735,13 +5802,15 @@ def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1
             multiply. CPUs do not.
         wait: False leaves the matmul in flight: until tg.tile_matmul_wait only further matmuls may add to `out`,
             and `a` and `b` must not change. True by default.
+        dtype: the scalar type of the result without `out`, in which products are summed; that of `a` by default.
     Returns:
-        nothing with `out`; else a tile (..., M, N) of the dtype of `a`, without the dimension of a row or column.
+        nothing with `out`; else a tile (..., M, N) of `dtype`, without the dimension of a row or column.
     Raises:
         shape-mismatch: the columns of `a` are not the rows of `b`, batches do not broadcast, or `out` is not (M,
             N).
         type-mismatch: an operand is no tile, or with `out` none of 2 dimensions, `out` has no name, floats are
-            combined with integers, a factor has another dtype, or a matmul in flight has no `out` or a factor.
+            combined with integers, a factor has another dtype, `dtype` is no scalar type or is given with `out`, or
+            a matmul in flight has no `out` or a factor.
         out-of-range: `precision` is another word.
         matmul-in-flight: a tile is used or changed while a matmul in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
@@ -5866,6 +5935,22 @@ def tile_ones(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
         out-of-range: a length is below 1, or there are more than 4; `storage` is another word.
         tile-too-large: the tile has more than 2**26 elements.
         type-mismatch: `dtype` is no element type.
+    Gradient:
+        none: it is a constant.
+    """
+
+def tile_ones_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any:
+    """A tile of ones of the shape of another tile; matrices have ones everywhere.
+
+    Parameters:
+        a: a tile.
+        dtype: the element type, a scalar, vector or matrix type; that of `a` by default.
+        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+    Returns:
+        a tile of the shape of `a` and of `dtype`.
+    Raises:
+        type-mismatch: `a` is no tile; `dtype` is no element type.
+        out-of-range: `storage` is another word.
     Gradient:
         none: it is a constant.
     """
@@ -6083,6 +6168,29 @@ def tile_randi(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: 
         none: integers and draws have no gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
+    """
+
+def tile_randn(shape: Any, rng: Any, storage: Any = 'register') -> Any:
+    """A tile of random numbers of the normal distribution with mean 0 and standard deviation 1.
+
+    Element e, in row-major order, is the first draw of tg.randn from the state tg.rand_init(e + rng), on every device
+    and with any number of threads. `rng` is not advanced: two calls with one state give equal tiles.
+
+    Parameters:
+        shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
+        rng: a uint32 of tg.rand_init; that of thread 0 counts.
+        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+    Returns:
+        a tile of float32.
+    Raises:
+        type-mismatch: `rng` is no uint32.
+        not-constant: a length is known at run time only.
+        out-of-range: a length is below 1, or there are more than 4; `storage` is another word.
+        tile-too-large: the tile has more than 2**26 elements.
+    Gradient:
+        none: draws have no gradient.
+    Source:
+        Box and Muller, A Note on the Generation of Random Normal Deviates, 1958.
     """
 
 def tile_reduce(op: Any, a: Any, axis: Any = None, keepdims: Any = False) -> Any:
@@ -6723,6 +6831,24 @@ def tile_view(t: Any, offset: Any, shape: Any = None) -> Any:
         the adjoint at the place of the view, 0 elsewhere.
     """
 
+def tile_where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
+    """The elements of value_if_true where a mask holds, else those of value_if_false: tg.where of tiles.
+
+    Parameters:
+        cond: a tile of bools or integers, true unless 0.
+        value_if_true, value_if_false: values of one type: scalars, vectors, matrices, tiles that broadcast, or
+            literals.
+    Returns:
+        a tile of the broadcast shape.
+    Raises:
+        type-mismatch: `cond` is no tile, or a tile of floats; the values to choose from differ in type.
+        mixed-scalar-types: a literal is of another kind than the other value.
+        shape-mismatch: the shapes of tiles do not broadcast.
+        out-of-range: a literal does not fit the dtype that it takes.
+    Gradient:
+        goes to the operand that was chosen.
+    """
+
 def tile_zeros(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
     """A tile of zeros.
 
@@ -6737,6 +6863,22 @@ def tile_zeros(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
         out-of-range: a length is below 1, or there are more than 4; `storage` is another word.
         tile-too-large: the tile has more than 2**26 elements.
         type-mismatch: `dtype` is no element type.
+    Gradient:
+        none: it is a constant.
+    """
+
+def tile_zeros_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any:
+    """A tile of zeros of the shape of another tile.
+
+    Parameters:
+        a: a tile.
+        dtype: the element type, a scalar, vector or matrix type; that of `a` by default.
+        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+    Returns:
+        a tile of the shape of `a` and of `dtype`.
+    Raises:
+        type-mismatch: `a` is no tile; `dtype` is no element type.
+        out-of-range: `storage` is another word.
     Gradient:
         none: it is a constant.
     """

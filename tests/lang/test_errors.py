@@ -111,9 +111,9 @@ def test_names() -> None:
 
 
 def test_python_that_kernels_do_not_have() -> None:
-    @refuse(E.UnsupportedPython, "lambda x: x", A)
+    @refuse(E.UnsupportedPython, "x := a[1]", A, message="which may not be evaluated")
     def k1(a: array1d[float]):
-        f = lambda x: x  # noqa: E731
+        a[0] = 1.0 if a[0] > 0.0 else (x := a[1])
 
     @refuse(E.UnsupportedPython, "[x for x in range(3)]", A)
     def k2(a: array1d[float]):

@@ -36,15 +36,13 @@ COMPARE = {
 }  # fmt: skip
 FOLDED = ("add", "sub", "mul", "floordiv", "mod", "div")
 UNSUPPORTED = {
-    ast.Lambda: "lambda", ast.ListComp: "a list comprehension", ast.SetComp: "a set comprehension",
+    ast.ListComp: "a list comprehension", ast.SetComp: "a set comprehension",
     ast.DictComp: "a dict comprehension", ast.GeneratorExp: "a generator expression", ast.Dict: "a dict",
-    ast.Set: "a set", ast.NamedExpr: "':='", ast.Await: "await",
+    ast.Set: "a set", ast.Await: "await",
     ast.Yield: "yield", ast.YieldFrom: "yield", ast.Starred: "'*' unpacking",
 }  # fmt: skip
-HINTS = {
-    ast.Lambda: "define a function with 'def'",
+HINTS: dict[type[ast.expr], str] = {
     ast.ListComp: "write a loop, or use tile functions",
-    ast.NamedExpr: "assign it in a line of its own",
 }
 SPECULATED = 12
 """The maximal number of pure ops that are evaluated unconditionally instead of in a branch."""
@@ -121,6 +119,23 @@ class Expressions(StructPlaces):
         if isinstance(x, Conflict):
             raise x.error(self.location(node))
         return x
+
+    def _NamedExpr(self, node: ast.NamedExpr) -> Any:
+        """The value of `(name := value)`, which the name is bound to."""
+        x = self.expr(node.value)
+        name = node.target.id
+        if self.frame.unsure:
+            what = f"':=' binds '{name}' in {self.frame.unsure}, which may not be evaluated"
+            help = "assign it in a statement of its own"
+            raise E.UnsupportedPython(self.location(node), what=what, help=help)
+        self.bind(name, x)
+        return self.frame.names[name]
+
+    def _Lambda(self, node: ast.Lambda) -> LocalFunction:
+        """The function that a lambda is: it returns the expression."""
+        returned = ast.copy_location(ast.Return(node.body), node.body)
+        made = ast.FunctionDef("<lambda>", node.args, [returned], [])
+        return LocalFunction(ast.copy_location(made, node), self.frame)
 
     def _unbound(self, name: str, loc: Location, frame: Frame) -> E.UnboundName:
         """The error for an unbound name, with a note for each place that binds it."""

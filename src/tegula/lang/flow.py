@@ -10,8 +10,8 @@ from tegula.dataclass import dataclass, field
 from tegula.lang.liveness import Liveness
 
 Position = tuple[int, int]
-CHANGED = "changed_by_calls"
-"""The attribute of a statement with the names of the variables that calls in it change (`lang/in_out.py`)."""
+CHANGED = "bound_by_expressions"
+"""The attribute of a statement with the names of the variables that expressions in it bind (`lang/in_out.py`)."""
 _NESTED = (ast.FunctionDef, ast.Lambda, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -59,6 +59,8 @@ class Flow:
                 in_loop = True
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 self.reads.setdefault(node.id, []).append(start_of(node))
+            if isinstance(node, ast.NamedExpr):
+                self.locals.add(node.target.id)
             if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
                 self.reads.setdefault(node.target.id, []).append(start_of(node))
             pending += ((child, in_loop) for child in ast.iter_child_nodes(node))

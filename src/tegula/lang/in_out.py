@@ -1,9 +1,10 @@
-"""Arguments that a function changes for its caller: `state: tg.InOut[tg.uint32]`.
+"""Variables that expressions bind: arguments that a function changes for its caller, `state: tg.InOut[tg.uint32]`,
+and the targets of `:=`.
 
 A call binds the variable that is passed anew, as an assignment does: to the value that the parameter has at the end of
 the function. Loops and branches ask beforehand which names a statement binds, so that such calls are found before a
-function is traced. What is passed and is no variable is not changed. A loop whose condition has such a call becomes one
-that begins each iteration by testing the condition: the call is then in the body, where names are bound."""
+function is traced. What is passed and is no variable is not changed. A loop whose condition binds a variable becomes
+one that begins each iteration by testing the condition: the variable is then bound in the body."""
 
 from __future__ import annotations
 
@@ -26,12 +27,15 @@ Lookup = Callable[[str], Any]
 
 
 def announce(flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef]) -> None:
-    """Give each statement of a function the names of the variables that calls in it change."""
+    """Give each statement of a function the names of the variables that expressions in it bind."""
     for statement in _statements(flow.tree.body):
         names: list[str] = []
-        for call in _calls(statement):
-            callee = _callee(call.func, flow, lookup, library)
-            names += _variables(callee, call) if callee is not None else []
+        for node in _binding(statement):
+            if isinstance(node, ast.NamedExpr):
+                names.append(node.target.id)
+                continue
+            callee = _callee(node.func, flow, lookup, library)
+            names += _variables(callee, node) if callee is not None else []
         here = tuple(name for name in dict.fromkeys(names) if name in flow.locals)
         if here or hasattr(statement, CHANGED):
             setattr(statement, CHANGED, here)
@@ -46,12 +50,12 @@ def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _statements(getattr(statement, field, ()))
 
 
-def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
-    """The calls in a statement, but for those in statements inside it."""
+def _binding(statement: ast.stmt) -> Iterator[ast.Call | ast.NamedExpr]:
+    """The calls and the `:=` in a statement, but for those in statements inside it."""
     pending: list[ast.AST] = [*ast.iter_child_nodes(statement)]
     while pending:
         node = pending.pop()
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.Call | ast.NamedExpr):
             yield node
         if not isinstance(node, ast.stmt | ast.Lambda):
             pending += ast.iter_child_nodes(node)

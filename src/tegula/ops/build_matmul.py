@@ -21,9 +21,11 @@ from tegula.ops.linear import TileMatmul, TileMatmulWait, scaled
 from tegula.ops.tile import TileSlice, tile_type
 from tegula.types import (
     BufType,
+    DType,
     ElementType,
     TileType,
     VecType,
+    element_type,
     int32,
     scalar_of,
 )
@@ -41,6 +43,7 @@ def tile_matmul(
     beta: Operand = 1.0,
     precision: Operand = "default",
     wait: Operand = True,
+    dtype: Operand = None,
 ) -> Value | None:
     """The matmul of two tiles, added to a tile in place or as a new tile.
 
@@ -58,12 +61,14 @@ def tile_matmul(
             multiply. CPUs do not.
         wait: False leaves the matmul in flight: until tg.tile_matmul_wait only further matmuls may add to
             `out`, and `a` and `b` must not change. True by default.
+        dtype: the scalar type of the result without `out`, in which products are summed; that of `a` by default.
     Returns:
-        nothing with `out`; else a tile (..., M, N) of the dtype of `a`, without the dimension of a row or column.
+        nothing with `out`; else a tile (..., M, N) of `dtype`, without the dimension of a row or column.
     Raises:
         shape-mismatch: the columns of `a` are not the rows of `b`, batches do not broadcast, or `out` is not (M, N).
         type-mismatch: an operand is no tile, or with `out` none of 2 dimensions, `out` has no name, floats are
-            combined with integers, a factor has another dtype, or a matmul in flight has no `out` or a factor.
+            combined with integers, a factor has another dtype, `dtype` is no scalar type or is given with `out`, or a
+            matmul in flight has no `out` or a factor.
         out-of-range: `precision` is another word.
         matmul-in-flight: a tile is used or changed while a matmul in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
@@ -84,7 +89,10 @@ def tile_matmul(
         require(
             wait, "a matmul in flight needs a tile to add to", "give it out, and wait with tile_matmul_wait"
         )
-        return _product(build, left, right, alpha, rounding)
+        return _product(build, left, right, alpha, _sum_type(left.type, dtype), rounding)
+    require(
+        dtype is None, "the dtype of a matmul that adds to a tile is that of the tile", "leave out 'dtype'"
+    )
     target = build.buffer(out)
     assert isinstance(target.type, BufType)
     help = "scale an operand before, or the result after the wait"
@@ -95,9 +103,22 @@ def tile_matmul(
     return None
 
 
-def _product(b: OpBuilder, left: Value, right: Value, alpha: Operand, attrs: dict[str, Any]) -> Value:
-    """alpha * left @ right as a new tile. A tile of one dimension is a row on the left and a column on the right;
-    dimensions in front of the last two are batches, which broadcast."""
+def _sum_type(left: TileType, dtype: Operand) -> ElementType:
+    """The dtype of a new tile that a matmul gives."""
+    if dtype is None:
+        return left.dtype
+    t = element_type(dtype)
+    require(
+        isinstance(t, DType), f"the dtype of a matmul is a scalar type, got {t}", "give it as in dtype=float"
+    )
+    return t
+
+
+def _product(
+    b: OpBuilder, left: Value, right: Value, alpha: Operand, dtype: ElementType, attrs: dict[str, Any]
+) -> Value:
+    """alpha * left @ right as a new tile of a dtype. A tile of one dimension is a row on the left and a column on the
+    right; dimensions in front of the last two are batches, which broadcast."""
     shapes = [tile_type(v.type).shape for v in (left, right)]
     left = reshaped(b, left, (1, *shapes[0]) if len(shapes[0]) == 1 else shapes[0])
     right = reshaped(b, right, (*shapes[1], 1) if len(shapes[1]) == 1 else shapes[1])
@@ -109,7 +130,7 @@ def _product(b: OpBuilder, left: Value, right: Value, alpha: Operand, attrs: dic
         raise TypeRule(
             "", help, "ShapeMismatch", what="tile_matmul", left=shapes[0], right=shapes[1]
         ) from None
-    t = TileType(tile_type(left.type).dtype, (rows, columns))
+    t = TileType(dtype, (rows, columns))
     if batches:
         left = reshaped(b, b.broadcast(left, (*batches, rows, depth)), (-1, rows, depth))
         right = reshaped(b, b.broadcast(right, (*batches, depth, columns)), (-1, depth, columns))

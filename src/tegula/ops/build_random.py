@@ -50,23 +50,54 @@ def _random_tile(draw: str, dtype: DType, numbers: str, range: str) -> None:
         if isinstance(min, str) and max is None:
             min, storage = None, min
         extents = constant_shape(shape)
-        state = b.value(rng, uint32)
-        require(
-            state.type == uint32, f"the state of {name} is a uint32, got {state.type}", "tg.rand_init(seed)"
-        )
+        state = _state(b, name, rng)
         limits = _limits(b, name, dtype, min, max)
-        first, step = b.const(0, uint32), b.const(1, uint32)
-        places = b.one(TileArange, [first, step], {"count": math.prod(extents)})
-
-        def element(args: list[Value]) -> Operand:
-            made = b.call("rand_init", b.one(Add, args))
-            return b.call(draw, made, *(b.const(x, dtype) for x in limits))
-
-        made = b.map(element, [places, b.full((1,), state)])
-        return stored(b, b.one(TileReshape, [b.tile(made)], {"shape": extents}), storage)
+        return _drawn(b, draw, extents, state, [b.const(x, dtype) for x in limits], storage)
 
     build.__doc__ = RANDOM_TILE.format(numbers=numbers, draw=draw, range=range, dtype=dtype)
     public(name)(build)
+
+
+def _state(b: OpBuilder, name: str, rng: Operand) -> Value:
+    """The state that a tile is drawn from."""
+    state = b.value(rng, uint32)
+    require(state.type == uint32, f"the state of {name} is a uint32, got {state.type}", "tg.rand_init(seed)")
+    return state
+
+
+def _drawn(
+    b: OpBuilder, draw: str, shape: tuple[int, ...], state: Value, limits: list[Value], storage: Operand
+) -> Value:
+    """A tile whose elements are the first draws of states of their own."""
+    first, step = b.const(0, uint32), b.const(1, uint32)
+    places = b.one(TileArange, [first, step], {"count": math.prod(shape)})
+
+    def element(args: list[Value]) -> Operand:
+        return b.call(draw, b.call("rand_init", b.one(Add, args)), *limits)
+
+    made = b.map(element, [places, b.full((1,), state)])
+    return stored(b, b.one(TileReshape, [b.tile(made)], {"shape": shape}), storage)
+
+
+@public("tile_randn")
+def tile_randn(b: OpBuilder, shape: Shape, rng: Operand, storage: Storage = "register") -> Value:
+    """A tile of random numbers of the normal distribution with mean 0 and standard deviation 1.
+
+    Element e, in row-major order, is the first draw of tg.randn from the state tg.rand_init(e + rng), on every device
+    and with any number of threads. `rng` is not advanced: two calls with one state give equal tiles.
+
+    Parameters:
+        rng: a uint32 of tg.rand_init; that of thread 0 counts.
+    Returns:
+        a tile of float32.
+    Raises:
+        type-mismatch: `rng` is no uint32.
+    Gradient:
+        none: draws have no gradient.
+    Source:
+        Box and Muller, A Note on the Generation of Random Normal Deviates, 1958.
+    """
+    return _drawn(b, "randn", constant_shape(shape), _state(b, "tile_randn", rng), [], storage)
 
 
 def _limits(b: OpBuilder, name: str, dtype: DType, low: Operand, high: Operand) -> list[Any]:

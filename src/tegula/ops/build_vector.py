@@ -515,3 +515,31 @@ def all_within(builder: OpBuilder, a: Operand, b: Operand, tolerance: Operand) -
     for test in tests[1:]:
         total = builder.one(S.And, [total, test])
     return total
+
+
+@public("zeros")
+def zeros(b: OpBuilder, shape: Operand, dtype: Operand = float) -> Value:
+    """An array of each thread for itself, of zeros: a vector or matrix that is indexed as an array is.
+
+    An index may be known at run time only. It is a value, as numbers are: another name for it is a copy, and a function
+    that changes it returns it, or has a parameter of `tg.InOut`.
+
+    Parameters:
+        shape: one or two lengths, constants, with at most 1024 components in all.
+        dtype: a scalar type, or with one length a vector type; float32 by default.
+    Returns:
+        a vector (N,); a matrix (M, N) for two lengths, and for vectors, which are its rows.
+    Raises:
+        not-constant: a length is known at run time only.
+        out-of-range: a length is below 1.
+        type-mismatch: there are more lengths or components, or `dtype` is another type.
+    Gradient:
+        none: it is a constant.
+    """
+    t, lengths = element_type(dtype), as_tuple(shape)
+    if isinstance(t, VecType) and algebra_of(t).is_plain and len(lengths) == 1:
+        lengths, t = (*lengths, t.length), t.dtype
+    what = f"an array of a thread has one or two dimensions of scalars, or one of vectors, got {shape} of {t}"
+    require(isinstance(t, DType) and len(lengths) in (1, 2), what, "make a tile, as in tg.tile_zeros(...)")
+    made = vector_type(lengths[0], t) if len(lengths) == 1 else matrix_type(tuple(lengths), t)
+    return b.const(0, made)

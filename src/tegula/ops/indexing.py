@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ from tegula.types import (
     element_shape,
     from_numpy,
     int32,
+    int64,
     scalar_of,
 )
 
@@ -488,6 +490,10 @@ class KernelBuilder(OpBuilder):
             return t.dtype
         if isinstance(t, ArrayType) and name == "ndim":
             return t.ndim
+        if isinstance(t, ArrayType) and name == "size":
+            return self._size(x, t.ndim)
+        if isinstance(t, VecType | MatType) and name in ("shape", "dtype"):
+            return element_shape(t) if name == "shape" else t.dtype
         if isinstance(t, TileType | BufType) and name in ("ndim", "size"):
             return len(t.shape) if name == "ndim" else math.prod(t.shape)
         if isinstance(t, TileType | BufType) and name == "T":
@@ -498,6 +504,13 @@ class KernelBuilder(OpBuilder):
         if isinstance(t, VecType) and part is not None:
             return self._named_part(x, t, *part)
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
+
+    def _size(self, array: Operand, ndim: int) -> Value:
+        """The number of elements of an array: int32 for one dimension, int64 for more."""
+        extents = [self.one(ArrayShape, [array], {"dim": d}) for d in range(ndim)]
+        if ndim == 1:
+            return extents[0]
+        return reduce(lambda n, extent: self.one(S.Mul, [n, extent]), (self.cast(n, int64) for n in extents))
 
     def _named_part(self, x: Value, t: VecType, picked: tuple[int, ...], made: VecType | None) -> Value:
         """v.x, v.xy, or t.p of a transform t."""

@@ -121,6 +121,13 @@ ElementDtype: TypeAlias = Annotated[
         {"type-mismatch": "{name} is no element type"},
     ),
 ]
+LikeDtype: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "the element type, a scalar, vector or matrix type; that of `a` by default.",
+        {"type-mismatch": "{name} is no element type"},
+    ),
+]
 Storage: TypeAlias = Annotated[
     Any,
     Kind(
@@ -166,6 +173,13 @@ Mask: TypeAlias = Annotated[
             "type-mismatch": "{name} is no tile of bool",
             "shape-mismatch": "{name} does not broadcast to the shape of the tile",
         },
+    ),
+]
+MaskTile: TypeAlias = Annotated[
+    Any,
+    Kind(
+        "a tile of bools or integers, true unless 0.",
+        {"type-mismatch": "{name} is no tile, or a tile of floats"},
     ),
 ]
 TileOfIndices: TypeAlias = Annotated[

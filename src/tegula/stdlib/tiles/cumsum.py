@@ -1,0 +1,42 @@
+"""Running sums by the name that NumPy has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tegula.declaration import Refused, Sample, cooperative
+from tegula.signature import Tile, constexpr
+from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.scan import Number, S
+
+
+@cooperative
+def tile_cumsum(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Number, *S]:
+    """The sums of the elements up to each one, in row-major order or along a dimension: tg.tile_scan_inclusive.
+
+    Parameters:
+        a: a tile of any dtype but bool; of vectors each component by itself.
+        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
+    Returns:
+        a tile of the shape and dtype of `a`.
+    Raises:
+        type-mismatch: `a` is no tile of such a dtype.
+        out-of-range: there is no such axis.
+    Gradient:
+        the sum of the adjoint over this element and those after it.
+    """
+    return tg.tile_scan_inclusive(a, axis)
+
+
+@tile_cumsum.reference
+def reference(a, axis=None):
+    return np.cumsum(a, axis).reshape(a.shape)
+
+
+@tile_cumsum.samples
+def samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(rng.integers(-4, 5, (3, 5)).astype(np.float32), tolerance=0)
+    yield Sample(rng.standard_normal((2, 3)), 0, differentiable=True)
+    yield Refused(np.ones((2, 3)), 2, code="out-of-range", says=("2 is no axis",))

@@ -1,0 +1,158 @@
+"""Expressions that bind names, functions without a name, and arrays of one thread, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree
+
+import tegula as tg
+from tegula.errors import CompileError
+
+
+@tg.func
+def doubled(f, x):
+    return f(x) + f(x, by=0.5)
+
+
+@tg.kernel
+def bound_in_expressions(a: tg.array[float], out: tg.array2d[float]):
+    i = tg.tid()
+    if (x := a[i]) > 0.0:
+        out[i, 0] = x
+    elif (y := x * x) > 1.0:
+        out[i, 0] = y
+    total, k = 0.0, 0
+    while (k := k + 1) < 5 and total < 3.0:
+        total += tg.abs(x) + (step := 0.25) * step
+        if total > 2.0:
+            continue
+    out[i, 1] = total
+    out[i, 2] = float(k)
+    out[i, 3] = (z := x + 1.0) * z
+    out[i, 4] = doubled(lambda value, by=2.0: (scaled := value * by) + scaled, x)
+
+
+@pytest.mark.machine_code
+def test_names_are_bound_in_expressions() -> None:
+    a = np.array([0.5, -0.25, -2.0, 3.0], np.float32)
+    _, out = agree(bound_in_expressions, [tg.array(a), tg.zeros((4, 5))], 4, 32)
+    for x, row in zip(a.astype(np.float64), out, strict=True):
+        total, k = 0.0, 0
+        while (k := k + 1) < 5 and total < 3.0:
+            total += abs(x) + 0.0625
+        first = x if x > 0 else x * x if x * x > 1 else 0.0
+        np.testing.assert_allclose(row, [first, total, k, (x + 1) ** 2, 5 * x], rtol=1e-6)
+
+
+REFUSED = {
+    "if a[0] > 0.0 and (x := a[1]) > 0.0:\n        a[2] = x": "':=' binds 'x' in an operand of 'and'",
+    "a[0] = a[1] if a[2] > 0.0 else (x := a[3])": "which may not be evaluated",
+    "x = tg.zeros((2, 2, 2), dtype=float)": "one or two dimensions of scalars, or one of vectors",
+    "x = tg.zeros(2, dtype=tg.quat)": "one or two dimensions of scalars, or one of vectors",
+    "x = tg.zeros(int(a[0]), dtype=float)": "must be a compile-time constant",
+    "t = tg.tile_load(a, 4)\n    u = tg.tile_matmul(t, t, dtype=tg.vec3)": "the dtype of a matmul is a scalar type",
+    "t = tg.tile_zeros((2, 2))\n    tg.tile_matmul(t, t, t, dtype=float)": "is that of the tile",
+    "t = tg.tile_where(True, 1.0, 2.0)": "expected a tile",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_refused(text: str) -> None:
+    whole = f"def kernel(a: tg.array[float]):\n    {text}\n"
+    names = dict[str, Any](tg=tg)
+    exec(whole, names)
+    with pytest.raises(CompileError) as caught:
+        tg.launch_tiled(tg.kernel(source=whole)(names["kernel"]), 1, inputs=[tg.zeros(4)], block_dim=32)
+    assert REFUSED[text] in str(caught.value)
+
+
+@tg.func
+def counted(values: tg.InOut[tg.types.vector(5, int)], k: int):
+    values[k % 5] += k
+    return values[0]
+
+
+@tg.kernel
+def own_arrays(a: tg.array2d[float], out: tg.array2d[float], n: int):
+    i = tg.tid()
+    line = tg.zeros(8, dtype=float)
+    square = tg.zeros(shape=(2, 3), dtype=float)
+    points = tg.zeros(4, dtype=tg.vec3)
+    bins = tg.zeros(shape=(5,), dtype=int)
+    first = 0
+    for k in range(n):
+        line[(k * 3) % 8] = a[i, k] * a[i, k]
+        square[k % 2, k % 3] += a[i, k]
+        points[k % 4] += tg.vec3(a[i, k], float(k), 1.0)
+        first = counted(bins, k)
+    kept = line
+    for k in range(n):
+        line[k] = line[n - 1 - k] * a[i, k]
+    for k in range(n):
+        out[i, 0] += line[k] * float(k)
+    out[i, 1] = kept[n - 2] + float(len(line) + square.shape[1] + first + bins[n - 4])
+    out[i, 2] = square[1, 2] + points[n - 5].y * points[2].x
+    out[i, 3] = float(a.size) + line.dtype(0.5)
+
+
+@pytest.mark.machine_code
+def test_arrays_of_one_thread() -> None:
+    a = np.random.default_rng(2).integers(-3, 4, (3, 8)).astype(np.float32)
+    _, out = agree(own_arrays, [tg.array(a), tg.zeros((3, 4)), 8], 3, 32)
+    for x, row in zip(a.astype(np.float64), out, strict=True):
+        line, square, points, bins = np.zeros(8), np.zeros((2, 3)), np.zeros((4, 3)), np.zeros(5)
+        for k in range(8):
+            line[k * 3 % 8] = x[k] ** 2
+            square[k % 2, k % 3] += x[k]
+            points[k % 4] += [x[k], k, 1]
+            bins[k % 5] += k
+        kept = line.copy()
+        for k in range(8):
+            line[k] = line[7 - k] * x[k]
+        want = [
+            line @ np.arange(8), kept[6] + 8 + 3 + bins[0] + bins[4],
+            square[1, 2] + points[3, 1] * points[2, 0], 24.5,
+        ]  # fmt: skip
+        np.testing.assert_array_equal(row, want)
+
+
+@pytest.mark.machine_code
+def test_the_gradient_through_an_array_of_one_thread() -> None:
+    a = np.random.default_rng(5).standard_normal((1, 8))
+    out = tg.zeros((1, 4), requires_grad=True)
+    given = tg.array(a, dtype=float, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(own_arrays, 1, inputs=[given, out, 8])
+    seed = tg.zeros((1, 4))
+    seed[:1, :1].fill_(1.0)
+    tape.backward(grads={out: seed})
+
+    def meaning(x: np.ndarray) -> float:
+        line = np.zeros(8)
+        for k in range(8):
+            line[k * 3 % 8] = x[k] ** 2
+        for k in range(8):
+            line[k] = line[7 - k] * x[k]
+        return line @ np.arange(8)
+
+    steps = 1e-6 * np.eye(8)
+    want = [(meaning(a[0] + d) - meaning(a[0] - d)) / 2e-6 for d in steps]
+    assert given.grad is not None
+    np.testing.assert_allclose(given.grad.numpy()[0], want, rtol=1e-4, atol=1e-4)
+
+
+@tg.kernel
+def normal(out: tg.array2d[float], seed: int):
+    tg.tile_store(out, tg.tile_randn((40, 50), tg.rand_init(seed)))
+
+
+@pytest.mark.machine_code
+def test_random_tiles_of_the_normal_distribution() -> None:
+    (out,) = agree(normal, [tg.zeros((40, 50)), 42], 1, 64, tiled=True)
+    states = (tg.rand_init(42) + np.arange(2000)) & 0xFFFFFFFF
+    want = [tg.randn(tg.rand_init(int(s) - 2**32 * (s >= 2**31))) for s in states[:5]]
+    np.testing.assert_array_equal(out.ravel()[:5], np.array(want, np.float32))
+    assert abs(out.mean()) < 0.1 and abs(out.std() - 1) < 0.1
