@@ -10,27 +10,14 @@ import pytest
 import tegula as tg
 from support.attacks import judge
 from support.attacks.edits import EDITS, edited
+from support.attacks.judge import proved
 from support.attacks.program import defaults
 from support.attacks.shapes import FROM_TWO, SHAPES, UNPROVED
-from tegula.check.limits import check_limits
-from tegula.check.proof import Stuck
-from tegula.check.schedule import certified
-from tegula.check.verdict import Refuted
-from tegula.check.verifier import Rejected
 from tegula.ir import Kernel
 from tegula.passes.runner import GpuCompilation
 
 ITEMS = (0, 1, 2, 3, 4, 5, 7, 9, 20)
 MANY, CHUNK = range(4000), 200
-
-
-def proved(kernel: Kernel, parts: GpuCompilation) -> bool:
-    try:
-        check_limits(kernel, parts.shared.places, parts.threads)
-        certified(kernel, parts)
-    except (Refuted, Stuck, Rejected):
-        return False
-    return True
 
 
 def fault(text: str, kernel: Kernel, parts: GpuCompilation, items: tuple[int, ...], count: int) -> str:

@@ -55,6 +55,9 @@ class Prover:
     def pick(self, which: str, p: Any, q: Any) -> Any:
         return terms.extreme(which, p, q)
 
+    def function(self, what: Any, *args: Any) -> Any:
+        return terms.atom("app", what, args)
+
     def assume(self, c: Any) -> None:
         self.known.assume(c)
 
@@ -82,6 +85,9 @@ class Verifier:
     at_least, is_zero = staticmethod(verifier.at_least), staticmethod(verifier.is_zero)
     both, either = staticmethod(verifier.both), staticmethod(verifier.either)
     negated = staticmethod(verifier.negated)
+
+    def function(self, what: Any, *args: Any) -> Any:
+        return self.atoms.of("app", what, args)
 
     def assume(self, c: Any) -> None:
         self.facts.assume(c)
@@ -268,6 +274,30 @@ def chosen(n: int, end: int, p: Any, q: Any, wanted: Any) -> Any:
     """Whether the choice of p at stage `end`, and q at others, is the wanted number."""
     last = shifted(-end, stage(n))
     return lambda a: a.is_zero(a.plus(a.choose(a.is_zero(last(a)), p(a), q(a)), wanted(a), -1))
+
+
+@pytest.mark.parametrize("arithmetic", [Prover, Verifier])
+@pytest.mark.parametrize(("kind", "exact"), [("floordiv", True), ("div", False)])
+def test_quotients_by_unknown_numbers(arithmetic: Any, kind: str, exact: bool) -> None:
+    """A loop in steps of d does as many iterations as the quotient that is rounded up; for positive d only."""
+
+    def conditions(positive: bool) -> tuple[Any, Any, Any]:
+        a = arithmetic()
+        n, d, t = map(a.symbol, ("n", "d", "t"))
+        count = a.function((kind, "[]", 0, "int32"), a.plus(a.plus(n, d), a.number(-1)), d)
+        a.assume(a.at_least(a.plus(d, a.number(-1) if positive else a.number(5))))
+        inside = a.at_least(a.plus(a.plus(n, a.times(d, t), -1), a.number(-1)))
+        return a, inside, a.at_least(a.plus(a.plus(count, t, -1), a.number(-1)))
+
+    for first, second in ((1, 2), (2, 1)):
+        for negated in (False, True):
+            row = conditions(True)
+            a = row[0]
+            a.assume(a.negated(row[first]) if negated else row[first])
+            assert a.decide(row[second]) is ((not negated) if exact else None)
+            row = conditions(False)
+            row[0].assume(row[first])
+            assert row[0].decide(row[second]) is None
 
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])

@@ -12,7 +12,11 @@ import numpy as np
 import tegula as tg
 from support.attacks.program import Args
 from tegula.check.guards import Leaf
-from tegula.check.verdict import UNPROVED, Verdict
+from tegula.check.limits import check_limits
+from tegula.check.proof import Stuck
+from tegula.check.schedule import certified
+from tegula.check.verdict import UNPROVED, Refuted, Verdict
+from tegula.check.verifier import Rejected
 from tegula.interp.engines.launch import EngineLaunch, prepared
 from tegula.interp.engines.orders import orders
 from tegula.interp.engines.state import ReplayFailed
@@ -85,6 +89,16 @@ def lowered(kernel: Any, known: AccessClass | None = None) -> tuple[Kernel, GpuC
     made = trace(kernel, types, launch(block_threads(roles)), access)
     prepare(made)
     return made, for_gpu(made, get_cuda_target("sm_90a"))
+
+
+def proved(kernel: Kernel, parts: GpuCompilation) -> bool:
+    """Whether a lowered kernel is proved; no counterexample is searched for."""
+    try:
+        check_limits(kernel, parts.shared.places, parts.threads)
+        certified(kernel, parts)
+    except (Refuted, Stuck, Rejected):
+        return False
+    return True
 
 
 def values(text: str, args: Args) -> list[Any]:

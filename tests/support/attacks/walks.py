@@ -227,7 +227,11 @@ def stream(rng: Random, wrong: bool) -> Walk:
                         special=({"n": 40, "m": 5, "c": 0, "e": 61}, {"n": 43, "m": 5, "c": 0, "e": 61}))  # fmt: skip
         return Walk("sliding window", "stream-K", whole, b, sized, made=made, special=tuple(special))
     b = rng.choice([parts(stop), whole, form("for k in range(last - first):")])
-    return Walk("sliding window", "stream-K", whole, b, sized, made=made)
+    asserts = (  # tiles of no items have no end
+        "assert m > 0 and m < 1000000 and n >= 0 and n < 2000",
+        "assert c >= 0 and c < 1000 and e >= 0 and e < 1000000",
+    )
+    return Walk("sliding window", "stream-K", whole, b, sized, made=made, asserts=asserts if b.before else ())
 
 
 @walk

@@ -1,5 +1,5 @@
 """The prover: finds a proof that the schedule of a kernel is right in every launch, and writes it as a certificate.
-Only a certificate that `check.verifier` has replayed counts as a proof."""
+Nothing that it says is believed before `check.verifier` has replayed it."""
 
 from __future__ import annotations
 

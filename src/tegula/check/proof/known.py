@@ -1,4 +1,4 @@
-"""The conditions that hold on a path of the prover, and their entailment."""
+"""Conditions that the prover knows on a path, and the conclusions that follow from them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from tegula.check.proof.terms import (
     negation,
     number,
     period,
+    quotient,
     replaced,
 )
 
 DEPTH, PERIOD, STRIP, MOST_FACTS, MOST_SIDES, MOST_MODELS = 3, 4096, 64, 200, 16, 8
 SHORT, LONG, LONGEST = 16, 400, 2_000
-"""Work limits, in inequalities: to start the search for a countermodel, to give up a query, and to give up a query by
-residues."""
+"""Limits in inequalities: to look for a model in which the answer is no, to give up a question, and to give up one
+about residues."""
 MODEL_WORK = 10
 """The work of a search for a model, in inequalities."""
 
 
 class Known:
-    """A set of conditions that hold. A symbol that they make equal to a polynomial is replaced by the polynomial
+    """Conditions that hold. Where two of them make a symbol equal to a polynomial, it stands for the polynomial
     (`same`)."""
 
     def __init__(self, other: Known | None = None) -> None:
@@ -45,6 +46,8 @@ class Known:
         """The least constant term among facts p >= 0 with equal p apart from that term."""
         self.ranges: dict[Atom, tuple[Any, Any]] = dict(other.ranges) if other else {}
         self.same: dict[Monomial, Sum] = dict(other.same) if other else {}
+        self.quotients: frozenset[Atom] = other.quotients if other else frozenset()
+        """Quotients by unknown numbers whose bounds are among the facts."""
         self.sides: list[tuple[Condition, ...]] = list(other.sides) if other else []
         """Disjunctions: of the conditions of each, one holds."""
         self.absurd = other.absurd if other else False
@@ -55,16 +58,16 @@ class Known:
         self.models: list[Model] = other.models if other else [Model(k, {}) for k in range(len(KINDS))]
         """Models in which all assumed conditions hold."""
         self.near: list[Model] = other.near if other else self.models
-        """Models of earlier sets of conditions; empty where models are not used."""
+        """Models in which some of the assumed conditions held; none where models are not looked at."""
         self.sought = other.sought if other else False
         """Whether a model was looked for since the last condition."""
         self.most: float = inf
-        """The amount of work at which a query is given up, in inequalities."""
+        """The amount of work at which a question is given up, in inequalities."""
         self.work: list[int] = other.work if other else [0]
         """The work done so far, in inequalities, here and in all copies."""
 
     def anew(self) -> Known:
-        """An empty set of conditions that tries the same models first."""
+        """An object without conditions, which looks at the same models first."""
         made = Known()
         made.models = made.near = [*self.models, *made.models][:MOST_MODELS]
         made.work = self.work
@@ -84,7 +87,7 @@ class Known:
         self._more()
 
     def _more(self) -> None:
-        """Drop the cached undecided queries, which a new condition may decide."""
+        """Forget the questions that had no answer, which a new condition may answer."""
         self.shown = {q: True for q, found in self.shown.items() if found}
         self.answers = {c: sure for c, sure in self.answers.items() if sure is not None}
 
@@ -167,6 +170,11 @@ class Known:
                     self._fact(p + (q - Sum({m: 1})) * c)
             elif len(m) == 1 and m[0].kind == "div" and abs(c) == 1:
                 self._bounded(p - Sum({m: c}), m[0], c)
+            elif len(m) == 1 and m[0] not in self.quotients and (found := self.quotient(m[0])) is not None:
+                self.quotients = self.quotients | {m[0]}
+                rest = found[0] - found[1] * Sum({m: 1})
+                self._fact(rest)
+                self._fact(found[1] - 1 - rest)
         if opposite:
             self._equal(p)
 
@@ -195,7 +203,7 @@ class Known:
                 self.absurd = True
 
     def now(self, x: Any) -> Any:
-        """A polynomial or condition with symbols replaced by the polynomials that they equal."""
+        """A polynomial or condition with symbols replaced by what they are known to equal."""
         return replaced(x, self.same) if self.same and x is not None and not isinstance(x, bool) else x
 
     # Ranges ----------------------------------------------------------------------------------------------------------
@@ -237,8 +245,7 @@ class Known:
     # Entailment ------------------------------------------------------------------------------------------------------
 
     def nonnegative(self, p: Sum, depth: int = DEPTH) -> bool:
-        """Whether p >= 0 follows from ranges, or from ranges and facts that cancel the monomials which may be
-        negative."""
+        """Whether p >= 0 follows: from ranges, or after some facts have cancelled what may be negative."""
         if depth < DEPTH:
             return self._nonnegative(p, depth)
         found = self.shown.get(p)
@@ -270,7 +277,8 @@ class Known:
             self.most = outer
 
     def _refuted(self, c: Condition) -> bool:
-        """Whether a model of the assumptions and a condition was found; later queries try this model too."""
+        """Whether a model was found in which a condition and all that is assumed hold; later questions are tried in
+        this model too."""
         found = counterexample(self.near, [*self.assumed, c])
         self.work[0] += MODEL_WORK
         if found is not None:
@@ -305,7 +313,20 @@ class Known:
                 g = gcd(*left.rest.parts.values()) or 1
                 if self.nonnegative(Sum({k: n // g for k, n in left.parts.items()}), depth - 1):
                     return True
+        for m in p.parts:
+            if (
+                len(m) == 1 and (found := self.quotient(m[0])) is not None
+            ):  # as p is whole, y p > -y is enough
+                return self.nonnegative(p * found[1] + found[1] - 1, depth - 1)
         return False
+
+    def quotient(self, a: Atom) -> tuple[Sum, Sum] | None:
+        """The dividend and the divisor of an atom that is a quotient rounded down, by a number that is no constant and
+        known to be positive; None for other atoms."""
+        found = quotient(a)
+        if found is None or not self.nonnegative(found[1] - 1, 1):
+            return None
+        return found if a.given[0][0] == "floordiv" or self.nonnegative(found[0], 1) else None
 
     def _with(self, m: Monomial, p: Sum) -> Iterator[Sum]:
         """The facts that may cancel a monomial m: those with m, a fact times a monomial that is not negative where this
@@ -327,6 +348,10 @@ class Known:
                 for q in (rest, number(n - 1) - rest):
                     if k == m or p.parts[k] * abs(q.parts.get(m, 0)) == q.parts[k] * abs(p.parts[m]):
                         yield q
+        for a in dict.fromkeys(a for k in p.parts if len(k) > 1 for a in k):
+            if (found := self.quotient(a)) is not None:
+                rest = found[0] - found[1] * Sum({(a,): 1})
+                yield from (rest, found[1] - 1 - rest)
 
     def resolved(self, x: Any) -> Any:
         """A polynomial or condition with each minimum, maximum and choice replaced by the operand that it is known to

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
-from tegula.check.proof.terms import Atom, Condition, Sum
+from tegula.check.proof.terms import Atom, Condition, Sum, quotient
 from tegula.types import DTYPES
 
 KINDS = ((0, 0), (1, 1), (0, 4), (1, 40), (0, 1000), (-9, 9))
@@ -72,6 +72,10 @@ class Model:
             return (self.number(given[0]) - low) % (high - low + 1) + low
         if kind == "app" and given[0][0] == "param" and given[0][3] not in DTYPES:
             return crc32(str(given[0]).encode())  # arrays differ, so that functions of them may
+        if (parts := quotient(a)) is not None:
+            x, y = map(self.number, parts)
+            if y > 0 and (x >= 0 or given[0][0] == "floordiv"):
+                return x // y
         return self._chosen(self.key(a), a.limits)
 
     def key(self, a: Atom) -> Any:

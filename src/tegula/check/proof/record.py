@@ -15,14 +15,17 @@ Lags = dict[tuple[int, int, int], int]
 
 
 def record(program: Program, label: Label) -> dict[str, Any]:
-    """The encoding of a label in certificates."""
+    """The encoding of a label in certificates; Stuck where it names a symbol that is not its own."""
     bound = {a: k for k, a in enumerate(label.symbols)}
-    return {
-        "symbols": len(label.symbols),
-        "facts": [encoded(c, bound) for c in label.facts.values()],
-        "contents": [[n, encoded(item, bound), encoded(x, bound)] for n, item, x in label.state.contents],
-        "roles": [row(program, role, bound) for role in label.state.roles],
-    }
+    try:
+        return {
+            "symbols": len(label.symbols),
+            "facts": [encoded(c, bound) for c in label.facts.values()],
+            "contents": [[n, encoded(item, bound), encoded(x, bound)] for n, item, x in label.state.contents],
+            "roles": [row(program, role, bound) for role in label.state.roles],
+        }
+    except KeyError as e:
+        raise Stuck("a symbol is lost") from e
 
 
 def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """Estimates, from the text of a loop's body, of how much one iteration adds to each carried value, arrival count and
-wait count: the search starts from these estimates and refines them."""
+wait count: the search starts from these guesses and corrects them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tegula.ops.scalar import Add, Cmp, Sub
 
 T = TypeVar("T")
 Trip = Callable[[For], Sum | None]
+Steady = Callable[[Value], Sum | None]
 Count = tuple[str, int]
 """A count of a role: ("arrived" or "waited", barrier)."""
 
@@ -93,11 +94,21 @@ def _counts(program: Program, op: Op) -> list[Count]:
     return out
 
 
-def carried(loop: LoopLike, k: int, trip: Trip) -> tuple[Sum | None, bool]:
+def constant(v: Value) -> Sum | None:
+    """The number that a constant is; None for other values."""
+    return (
+        number(v.owner.value)
+        if isinstance(v.owner, ConstantLike) and isinstance(v.owner.value, int)
+        else None
+    )
+
+
+def carried(loop: LoopLike, k: int, trip: Trip, steady: Steady = constant) -> tuple[Sum | None, bool]:
     """The number that an iteration adds to the k-th value that a loop carries, None where branches or inner loops
-    decide; and whether the value changes only by constants that are added or subtracted."""
+    decide; and whether the value changes only by constants that are added or subtracted. `steady` gives the numbers
+    that are the same in all iterations."""
     argument, given = loop.arguments[k], loop.body.yielded[k]
-    n = _added(given, argument, trip)
+    n = _added(given, argument, trip, steady)
     return n, n is not None or _counter(given, argument)
 
 
@@ -118,8 +129,9 @@ def _counter(given: Value, argument: Value) -> bool:
 
 @_remembered
 def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
-    """The counts that an iteration increments by one exactly where a comparison holds, each with its comparison. For a
-    nested branch, the compared number must be one whose increment depends on branches or inner loops."""
+    """The counts that go up by one in an iteration where a comparison holds, and never otherwise, each with its
+    comparison. For a branch within a branch, the compared number must be one of which branches or inner loops decide
+    how it changes."""
     out: dict[Count, Cmp] = {}
     often = set[Count]()
     for op, within in _branches(body, False):
@@ -181,7 +193,7 @@ def counted(loop: LoopLike) -> Iterator[tuple[Value, Cmp]]:
         op = given.owner
         if isinstance(op, If) and isinstance(op.condition.owner, Cmp):
             k = op.results.index(given)
-            added = [_added(region.yielded[k], v, constant_trip) for region in (op.then, op.orelse)]
+            added = [_added(region.yielded[k], v, constant_trip, constant) for region in (op.then, op.orelse)]
             if added == [number(1), NONE]:
                 yield v, op.condition.owner
 
@@ -236,26 +248,23 @@ def before(v: Value, body: Region) -> Value:
     return v
 
 
-def _added(given: Value, argument: Value, trip: Trip) -> Sum | None:
+def _added(given: Value, argument: Value, trip: Trip, steady: Steady) -> Sum | None:
     if given is argument:
         return NONE
     owner = given.owner
-    if (
-        isinstance(owner, Add | Sub)
-        and isinstance(owner.b.owner, ConstantLike)
-        and isinstance(owner.b.owner.value, int)
-    ):
-        so_far = _added(owner.a, argument, trip)
-        n = owner.b.owner.value
-        return None if so_far is None else so_far + (n if isinstance(owner, Add) else -n)
+    if isinstance(owner, Add | Sub):
+        n, so_far = steady(owner.b), _added(owner.a, argument, trip, steady)
+        if n is None or so_far is None:
+            return None
+        return so_far + n if isinstance(owner, Add) else so_far - n
     if isinstance(owner, BranchLike):
         k = owner.results.index(given)
-        found = [_added(region.yielded[k], argument, trip) for region in owner.alternatives]
+        found = [_added(region.yielded[k], argument, trip, steady) for region in owner.alternatives]
         return found[0] if all(n == found[0] for n in found) else None
     if isinstance(owner, LoopLike):
         k = owner.results.index(given)
-        so_far = _added(owner.initial[k], argument, trip)
-        each = _added(owner.body.yielded[k], owner.arguments[k], trip)
+        so_far = _added(owner.initial[k], argument, trip, steady)
+        each = _added(owner.body.yielded[k], owner.arguments[k], trip, steady)
         times = NONE if each == NONE else trip(owner) if isinstance(owner, For) else None
         return None if so_far is None or each is None or times is None else so_far + each * times
     return None

@@ -10,12 +10,12 @@ from weakref import WeakValueDictionary
 from tegula.types import DTYPES, DType
 
 Condition: TypeAlias = Any
-"""True, False, or a tuple: ("ge", p) means p >= 0, ("eq", p) p = 0, ("is", p) that the bool p is true; ("not", c),
-("and", c, d), ("or", c, d)."""
+"""True, False, or a tuple: ("ge", p) says that p is not negative, ("eq", p) that it is 0, ("is", p) that a bool is
+true; ("not", c), ("and", c, d), ("or", c, d)."""
 
 
 LONGEST = 8_000
-"""The largest length of a term in characters: each nested choice doubles the length."""
+"""The length in characters beyond which a term is not followed: nested choices double it each time."""
 
 
 class TooLong(Exception):
@@ -347,6 +347,14 @@ def _atom(a: Atom, by: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Sum:
         return atom("app", a.given[0], tuple(_replaced(x, by, atoms) for x in a.given[1]))
     args = [_replaced(x, by, atoms) for x in a.given]
     return FUNCTIONS[a.kind](*args) if a.kind in FUNCTIONS else atom(a.kind, *args)
+
+
+def quotient(a: Atom) -> tuple[Sum, Sum] | None:
+    """The dividend and the divisor of a quotient of integers by a number that is no constant; None for other atoms."""
+    if a.kind != "app" or a.given[0][0] not in ("floordiv", "div") or len(a.given[1]) != 2:
+        return None
+    t = DTYPES.get(a.given[0][3])
+    return a.given[1] if t is not None and t.is_int else None
 
 
 NONE = Sum({})

@@ -1,0 +1,51 @@
+"""Compositions of roles with wrong places: one that is proved does not go wrong in replays."""
+
+from __future__ import annotations
+
+import pytest
+
+import tegula as tg
+from support.attacks import judge
+from support.attacks.compositions import FAMILIES, composition, fault
+from support.attacks.judge import proved
+
+WRONG, CHUNK = range(600), 100
+OPEN = {"changed in place"}
+"""The families of which right programs have no proof."""
+
+
+def wrongly_proved(seed: int, count: int) -> str:
+    """The fault of a composition that is proved; "" for others."""
+    text, name = composition(seed)
+    try:
+        kernel, parts = judge.lowered(judge.kernel_of(text))
+    except tg.CompileError:
+        return ""
+    found = fault(text, kernel, parts, count) if proved(kernel, parts) else ""
+    return f"{seed}: {name}: {found}\n{text}" if found and "unknown" not in found else ""
+
+
+def test_right_compositions() -> None:
+    """Each family has a program without wrong places that is proved, and goes right."""
+    left = set(FAMILIES) - OPEN
+    for seed in range(40):
+        text, name = composition(seed, wrong=False)
+        family = name.partition(",")[0]
+        if family in left:
+            kernel, parts = judge.lowered(judge.kernel_of(text))
+            if proved(kernel, parts):
+                assert not fault(text, kernel, parts, 2)
+                left.remove(family)
+    assert not left
+
+
+def test_wrong_compositions() -> None:
+    found = [wrongly_proved(seed, 4) for seed in range(12)]
+    assert not any(found), "\n".join(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, len(WRONG), CHUNK))
+def test_many_wrong_compositions(first: int) -> None:
+    found = [wrongly_proved(seed, 20) for seed in WRONG[first : first + CHUNK]]
+    assert not any(found), "\n".join(found)
