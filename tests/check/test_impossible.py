@@ -6,12 +6,13 @@ import pytest
 from disguises import kernel
 from schedules import gemm, verdict
 
+from support.campaigns import sampled
 from support.spoiled_memory import IN_MEMORY, parted
 from tegula import errors as E
 from tegula.check.schedule import check_schedule
 
 
-@pytest.mark.parametrize("name", IN_MEMORY)
+@sampled(2, "name", IN_MEMORY)
 def test_what_it_would_be_lowered_to(name: str) -> None:
     make, spoil, status, kind = IN_MEMORY[name]
     assert verdict(make()).passed

@@ -10,7 +10,7 @@ import pytest
 from schedules import lowered
 
 import tegula as tg
-from support.campaigns import rest_slow
+from support.campaigns import rest_slow, sampled
 from tegula.check.schedule import check_schedule
 from tegula.dataclass import replace
 from tegula.kernels import gemm, shapes
@@ -24,7 +24,8 @@ TILES = [
 ]
 
 
-@pytest.mark.parametrize(
+@sampled(
+    3,
     ("number", "more", "transposed"),
     rest_slow(
         product(range(len(TILES)), (False, True), (False, True)),
@@ -60,7 +61,8 @@ def test_chunks_of_tiles(tile: shapes.Tile, splits: int) -> None:
     assert found.passed, found.message
 
 
-@pytest.mark.parametrize(
+@sampled(
+    3,
     ("depth", "causal", "ragged", "logs"),
     rest_slow(
         product((64, 128), *[(False, True)] * 3),

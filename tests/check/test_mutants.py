@@ -22,6 +22,7 @@ from schedules import (
 )
 
 import tegula as tg
+from support.campaigns import sampled
 from support.spoiled_schedules import CHAIN, EMPTY, FULL, GEMM, REGISTERS, TWO_PRODUCERS
 from tegula.check.schedule import check_schedule
 from tegula.ops import scalar as S
@@ -61,7 +62,7 @@ def test_unspoiled(kernel: str, stages: int) -> None:
     assert found.status == "proved", found.message
 
 
-@pytest.mark.parametrize(("kernel", "spoil", "kind"), MUTANTS)
+@sampled(4, ("kernel", "spoil", "kind"), MUTANTS)
 def test_spoiled(kernel: str, spoil: Spoil, kind: str) -> None:
     found = verdict(KERNELS[kernel](), spoil)
     assert (found.status, found.kind) == ("refuted", kind), found.message

@@ -17,8 +17,6 @@ from tegula.ir.text import print_kernel
 
 PART = {"attention": 45, "chain": 20, "matmul": 20, "matmul32": 10, "producers": 12, "persistent": 30}
 """The step of the sample of mutants."""
-SMALL = "producers"
-"""The fastest kernel; the others are slow tests."""
 ORDERS = 12
 
 
@@ -27,9 +25,8 @@ def judge(name: str) -> Judge:
     return Judge(subject(name), ORDERS)
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == SMALL else pytest.param(name, marks=pytest.mark.slow) for name in MAKERS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MAKERS)
 def test_a_sample(name: str) -> None:
     found = list(judge(name).all(7, PART[name]))
     assert [j for j in found if j.missed] == []

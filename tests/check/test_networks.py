@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.check.schedule import check_schedule
 from tegula.ir import Kernel as KernelIR
 from tegula.ir import LaunchClass
@@ -321,7 +322,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("kernel", WRONG, ids=lambda k: k.name)
+@sampled(3, "kernel", WRONG, ids=lambda k: k.name)
 def test_wrong_ones_are_refuted(kernel: Any) -> None:
     found = kernel.check()
     assert (found.status, found.kind) == ("refuted", WRONG[kernel]), found.message

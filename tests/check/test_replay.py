@@ -28,6 +28,7 @@ from schedules import gemm as persistent
 
 import tegula as tg
 from support import by_hand
+from support.campaigns import sampled
 from tegula.check.schedule import check_schedule
 from tegula.interp.engines.launch import EngineLaunch
 from tegula.interp.engines.values import Values
@@ -212,7 +213,7 @@ WRONG: dict[str, tuple[str, Spoil, set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@sampled(3, "name", WRONG)
 def test_wrong_schedules(name: str) -> None:
     """The replay fails in the first order or in one of the next."""
     kernel, spoil, kinds = WRONG[name]

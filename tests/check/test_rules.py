@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from rules import RULES, cases, noticing, said
 
-from support.campaigns import rest_slow
+from support.campaigns import rest_slow, sampled
 
 CASES = cases()
 
@@ -14,12 +13,12 @@ LONG = {"waiters are waited for", "arrivals are counted"}
 """Noticed late."""
 
 
-@pytest.mark.parametrize("name", rest_slow(((name,) for name in RULES), lambda name: name not in LONG))
+@sampled(3, "name", rest_slow(((name,) for name in RULES), lambda name: name not in LONG))
 def test_a_rule_that_is_left_out_is_noticed(name: str) -> None:
     assert next(noticing(RULES[name], CASES), None) is not None
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if ":" not in n and not n.startswith("corpus")])
+@sampled(3, "name", [n for n in CASES if ":" not in n and not n.startswith("corpus")])
 def test_cases_that_are_only_here(name: str) -> None:
     kind, check = CASES[name]
     assert said(check()) == kind

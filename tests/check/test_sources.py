@@ -10,7 +10,7 @@ import pytest
 from schedules import lowered, verdict
 
 import tegula as tg
-from support.campaigns import rest_slow
+from support.campaigns import rest_slow, sampled
 from tegula.check.bounded import explore, starts_copies_only
 from tegula.check.verdict import Gap
 from tegula.ops.roles import Roles
@@ -170,8 +170,8 @@ def kernels(module: str) -> list[Kernel]:
     return [k for k in found if isinstance(k, Kernel) and k.has_roles]
 
 
-LONG = {"functions"}
-"""A kernel that passes, like kernels whose roles call no cooperative functions."""
+LONG = {"functions", "while_loops", "early_exit"}
+"""Kernels whose proofs take the longest."""
 RIGHT = [(module, kernel.name) for module in MODULES if module not in WRONG for kernel in kernels(module)]
 
 
@@ -194,7 +194,7 @@ def test_deadlocks_are_found_before_they_happen(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 8])
-@pytest.mark.parametrize("name", ["two_roles", "three_roles", "four_roles"])
+@sampled(2, "name", ["two_roles", "three_roles", "four_roles"])
 def test_chains(name: str, stages: int) -> None:
     made = getattr(importlib.import_module("support.pipe_kernels"), name)(stages)
     found = made.check()
@@ -262,7 +262,8 @@ def test_bounds_that_are_understood(bounds: str) -> None:
     assert verdict(loops(bounds, bounds)).passed
 
 
-@pytest.mark.parametrize(
+@sampled(
+    3,
     ("outer", "inner"),
     [
         *(("2 * n", "n * 2"), ("n - 1, -1, -1", "n"), ("n + 1", "1, n + 2"), ("n + n", "0, 4 * n, 2")),
@@ -275,7 +276,8 @@ def test_bounds_that_are_equal(outer: str, inner: str) -> None:
     assert verdict(loops(outer, inner)).status == "proved"
 
 
-@pytest.mark.parametrize(
+@sampled(
+    4,
     ("outer", "inner"),
     [
         *(("n", "n + 1"), ("n // 2", "n - n // 2"), ("0, n, 2", "n // 2"), ("n >> 1", "(n + 1) >> 1")),
@@ -314,6 +316,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], c: tg.array1d[int], d: 
     return tg.kernel(names["kernel"], source=text)
 
 
+@pytest.mark.slow
 def test_counts_in_an_array_that_the_kernel_writes() -> None:
     assert verdict(counted("d[0] = 3")).passed
     for write in ("c[0] = 3", "tg.tile_store(c, tg.tile_ones(shape=1, dtype=int))", "tg.atomic_add(c, 0, 1)"):

@@ -1,8 +1,7 @@
 """Loops whose trip counts are quotients by numbers that are known at launch only."""
 
-import pytest
-
 import tegula as tg
+from support.campaigns import sampled
 
 BOUNDS = [
     "n // m",
@@ -25,7 +24,7 @@ BOUNDS += [
 ]
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
+@sampled(4, "bound", BOUNDS)
 def test_a_verdict_is_given(bound: str) -> None:
     """Proved or not, by a verdict or an error that names the line; never a traceback."""
     text = (

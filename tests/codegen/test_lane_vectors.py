@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.target import NAMED
 
 
@@ -207,7 +208,7 @@ print("compiled")
 """
 
 
-@pytest.mark.parametrize("name", sorted(NAMED))
+@sampled(3, "name", sorted(NAMED))
 def test_gathers_and_interleaving_compile_for_every_target_and_type(name: str) -> None:
     """Compiled in a separate process, because code that LLVM cannot lower ends the process."""
     done = subprocess.run([sys.executable, "-c", GATHERS, name], capture_output=True, text=True, check=False)

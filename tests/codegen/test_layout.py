@@ -90,6 +90,7 @@ def flat(at: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
     return sum(i * prod(shape[d + 1 :]) for d, i in enumerate(at))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(layouts(), st.data())
 def test_under_another_shape_threads_hold_the_same(layout: Layout, data: st.DataObject) -> None:

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from support.campaigns import sampled
 from tegula.backend.llvm import compile_object
 from tegula.backend.loader import LoadedObject, load
 from tegula.codegen.matmul import Ahead, MatmulSpec, emit_matmul, reads_in_place, scratch_bytes
@@ -137,7 +138,8 @@ def packed(m: int, n: int, k: int, a: DType, b: DType, acc: DType, **options: bo
 
 @pytest.mark.machine_code(some=True)
 @widths
-@pytest.mark.parametrize(
+@sampled(
+    3,
     ("m", "n", "k"),
     [
         *((1, 1, 1), (8, 4, 8), (3, 5, 7), (1, 64, 9), (64, 1, 16), (17, 33, 5), (64, 64, 64), (13, 100, 31)),
@@ -165,7 +167,7 @@ def test_shapes(m: int, n: int, k: int, vector_bytes: int) -> None:
         *((int32, int32, int32), (int8, int64, int64), (int8, int8, int8)),
     ],
 )
-@pytest.mark.parametrize(("m", "n", "k"), [(8, 4, 8), (16, 16, 16), (33, 37, 19)])
+@sampled(3, ("m", "n", "k"), [(8, 4, 8), (16, 16, 16), (33, 37, 19)])
 def test_dtypes(a: DType, b: DType, acc: DType, m: int, n: int, k: int, vector_bytes: int) -> None:
     check(packed(m, n, k, a, b, acc), vector_bytes)
     check(MatmulSpec(m, n, k, a, b, acc, (1, m), (1, k), (n, 1)), vector_bytes)
@@ -200,7 +202,7 @@ def test_transposed(
 @pytest.mark.machine_code(some=True)
 @widths
 @pytest.mark.parametrize("dtype", [float16, bfloat16, float8_e4m3])
-@pytest.mark.parametrize("k", [1, 2, 3, 5, 6, 7, 13])
+@sampled(3, "k", [1, 2, 3, 5, 6, 7, 13])
 def test_transposes_are_packed_in_parts_that_are_not_whole(dtype: DType, k: int, vector_bytes: int) -> None:
     """Converted operands too: LLVM mixes up the halves of registers if only some results of a shuffle are used."""
     for m, n in ((3, 8), (9, 37)):

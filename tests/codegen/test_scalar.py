@@ -278,6 +278,7 @@ def test_ops_mean_their_reference(cases: Callable[[], Iterator[Case]], target: C
             assert_same_bits(got, want, f"{case} at width {width}", *data)
 
 
+@pytest.mark.slow
 def test_ops_need_no_library_on_other_machines() -> None:
     program = Program()
     for case in (*elementwise_cases(), *conversion_cases()):
@@ -342,6 +343,7 @@ def vector_cases() -> Iterator[tuple[Op, dict[int, Op]]]:
             yield VecInsert([Value(m23), f, *at], [m23]), {2 + k: c for k, c in given.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.machine_code
 def test_components_are_picked_and_replaced_as_the_reference_says() -> None:
     program, plan = Program(), []

@@ -93,6 +93,7 @@ def unstated(count: int, seed: int) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_docstrings_state_the_errors_of_calls() -> None:
     assert unstated(3, 1) == []
 

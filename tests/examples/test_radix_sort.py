@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import radix_sort
 
+from support.campaigns import sampled
+
 pytestmark = pytest.mark.machine_code
 
 
-@pytest.mark.parametrize(("size", "block_dim"), [(1300, 64), (700, 100)])
+@sampled(2, ("size", "block_dim"), [(1300, 64), (700, 100)])
 def test_keys_are_sorted_and_counted(size: int, block_dim: int) -> None:
     """The last tile is not full, and rows of a block's threads do not divide a tile."""
     found, keys = radix_sort.run(size, block_dim), radix_sort.unsorted(size)

@@ -15,6 +15,7 @@ from programs import Maker
 from run_program import compare
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.codegen import elements, kernel, sweep, tiles
 from tegula.passes import split_lanes
 from tegula.runtime import compile as runtime_compile
@@ -96,7 +97,7 @@ BUGS: dict[Patch, int] = {
 }
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+@sampled(3, "bug", BUGS, ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_found(bug: Patch, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
     with monkeypatch.context() as planted:

@@ -14,7 +14,7 @@ from gpu_code import assembled, distributed, lowered
 from simt import run_together
 
 import tegula as tg
-from support.campaigns import rest_slow
+from support.campaigns import rest_slow, sampled
 from support.warp_matmuls import numbers, wide
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
@@ -94,7 +94,8 @@ def test_other_gpus_have_no_clusters() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("transposed", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
+@sampled(
+    2,
     ("m", "n", "blocks"),
     [
         (136, 40, 3),
@@ -148,7 +149,7 @@ def test_clusters_go_alike_and_share_the_same_tiles(size: tuple[int, int, int], 
     ("splits", "transposed"),
     rest_slow(product((1, 3), (False, True)), lambda splits, transposed: transposed == (splits == 1)),
 )
-@pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
+@sampled(3, "tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
 def test_matmuls_of_the_library_are_proved(tile: shapes.Tile, splits: int, transposed: bool) -> None:
     kernel, parts = by_roles(256, 520, 4104, tile.shared_by(splits), transposed)
     assert len(shared(kernel)) == 2
@@ -246,8 +247,8 @@ def spoiled() -> Iterator[tuple[str, Any]]:
 SPOILED = dict(spoiled())
 
 
-@pytest.mark.parametrize(
-    "name", rest_slow(((name,) for name in SPOILED), lambda name: name in ("another tile", "own end"))
+@sampled(
+    2, "name", rest_slow(((name,) for name in SPOILED), lambda name: name in ("another tile", "own end"))
 )
 def test_spoiled_clusters_are_not_proved(name: str) -> None:
     kernel, parts = automatic(256, 520, 4104)

@@ -13,6 +13,7 @@ from lowering import lowered as distributed
 from lowering import run_lowered, tiled
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula import interp, testing
 from tegula.declaration import Refused, Sample
 from tegula.passes.pipeline import prepare
@@ -97,9 +98,7 @@ def check_lowered(name: str, sample: Sample, block_dim: int) -> None:
         check_alike(name, sample, a, b)
 
 
-@pytest.mark.parametrize(
-    ("name", "sample"), [pytest.param(*p.values, id=p.id, marks=marks(p.values[0])) for p in ONE]
-)
+@sampled(3, ("name", "sample"), [pytest.param(*p.values, id=p.id, marks=marks(p.values[0])) for p in ONE])
 def test_lowered_programs_do_the_same(name: str, sample: Sample) -> None:
     check_lowered(name, sample, 33)
 

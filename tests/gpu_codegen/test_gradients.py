@@ -10,6 +10,7 @@ import pytest
 from gpu_code import assembled
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.codegen.gpu import lower_kernel
@@ -96,6 +97,7 @@ def matmul(transposed: bool) -> Any:
     return gemm
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transposed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_owners_of_matmuls_are_matmuls(transposed: bool) -> None:
     found = compiled(matmul(transposed), [(512, 512)] * 3, (4, 2), 256)
@@ -148,7 +150,7 @@ def layer_norm(
     tg.tile_store(y[i], tg.tile_astype(z * weight + bias, tg.bfloat16))
 
 
-@pytest.mark.parametrize("kernel, weights", [(softmax, 0), (layer_norm, 2)])
+@sampled(2, "kernel, weights", [(softmax, 0), (layer_norm, 2)])
 def test_norms_move_16_bytes_and_add_by_no_atomics(kernel: Any, weights: int) -> None:
     shapes = [(64, WIDTH), *[WIDTH] * weights, (64, WIDTH)]
     found = compiled(kernel, shapes, (64,), 128)

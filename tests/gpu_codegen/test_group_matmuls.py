@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import sampled
 from support.group_matmuls import run
 from support.group_roles import roles
 from support.warp_matmuls import numbers, wide
@@ -40,7 +41,8 @@ def test_sixteen_bits_in_every_order(turns: tuple[bool, bool]) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize(
+@sampled(
+    3,
     ("n", "k", "turns"),
     [(96, 32, (False, False)), (80, 48, (True, True)), (32, 96, (False, True)), (160, 16, (False, False))],
     ids=str,
@@ -52,7 +54,8 @@ def test_rows_of_several_narrow_boxes(n: int, k: int, turns: tuple[bool, bool]) 
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize(
+@sampled(
+    3,
     ("a", "b", "c", "k", "name"),
     [
         (tg.float8_e4m3, tg.float8_e4m3, tg.float32, 128, "m64n48k32.f32.e4m3.e4m3"),
@@ -71,7 +74,8 @@ def test_rows_along_k(a: Any, b: Any, c: Any, k: int, name: str) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize(
+@sampled(
+    2,
     ("a", "c", "turns"),
     [
         (tg.float8_e4m3, tg.float32, (False, False)),
@@ -100,7 +104,8 @@ def test_sums_are_narrowed_after_each_matmul(a: Any, c: Any, k: int) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize(
+@sampled(
+    3,
     ("dtype", "result"),
     [(tg.bfloat16, tg.bfloat16), (tg.float8_e4m3, tg.bfloat16), (tg.float32, tg.float32)],
     ids=str,
@@ -120,7 +125,7 @@ def test_the_kernel_of_the_library(dtype: Any, result: Any) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float8_e4m3, tg.float32], ids=str)
+@sampled(3, "dtype", [tg.bfloat16, tg.float8_e4m3, tg.float32], ids=str)
 @pytest.mark.parametrize("groups", [1, 2])
 def test_plain_tiles(dtype: Any, groups: int) -> None:
     """One operand comes from a pipe, the other is computed or loaded by the role, in a loop and before it."""

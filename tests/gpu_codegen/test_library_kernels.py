@@ -9,6 +9,7 @@ import pytest
 from gpu_code import assembled, lowered
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.backend import ptx
 from tegula.backend.llvm import compile_ptx
 from tegula.kernels import gemm, shapes
@@ -47,7 +48,7 @@ def matmul(tile: shapes.Tile, dtype: Any = tg.bfloat16, transposed: bool = False
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
+@sampled(3, "tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
 def test_matmuls(tile: shapes.Tile, transposed: bool) -> None:
     code = matmul(tile, transposed=transposed)
     if not tile.swapped:
@@ -60,7 +61,7 @@ def test_matmuls(tile: shapes.Tile, transposed: bool) -> None:
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
+@sampled(4, "tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
 def test_chunks_of_matmuls(tile: shapes.Tile, transposed: bool) -> None:
     """Splits' sums of float32 are stored by bulk copies if they are stored without an epilogue."""
     code = matmul(tile.shared_by(4), transposed=transposed)
@@ -88,7 +89,7 @@ def test_chunks_are_added_up_by_wide_accesses(splits: int) -> None:
         (tg.float32, "tf32", "k8.f32.tf32.tf32"),
     ],
 )
-@pytest.mark.parametrize("size", [(128, 256), (64, 128)])
+@sampled(3, "size", [(128, 256), (64, 128)])
 def test_matmuls_of_other_widths(size: tuple[int, int], dtype: Any, precision: str, shape: str) -> None:
     """Steps of 128 bytes, four instructions each; float32 is rounded on its way."""
     tile = next(t for t in shapes.candidates(dtype, False, precision) if t[:2] == size)
@@ -146,7 +147,7 @@ def test_attention_keeps_a_matmul_in_flight() -> None:
     assert "wgmma.wait_group.sync.aligned 1" in text
 
 
-@pytest.mark.parametrize("depth", [64, 128])
+@sampled(2, "depth", [64, 128])
 def test_attention_over_ragged_diagonals(depth: int) -> None:
     """The mask in the loop takes no registers of the other iterations, which skip it."""
     code = attention(depth, causal=True, ragged=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import ml_dtypes
-import pytest
 from gpu_code import assembled, lowered
 
 import tegula as tg
+from support.campaigns import sampled
 from support.compiled_kernels import KERNELS, ones
 
 BF16 = ml_dtypes.bfloat16
@@ -77,7 +77,7 @@ def test_roles_and_matmuls_have_lines() -> None:
     assert lines_before(text, r"cp\.async\.bulk\.tensor.*global\.shared::cta") == {line_of("tg.tile_store(c")}
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@sampled(3, "name", KERNELS)
 def test_lines_change_no_instruction(name: str) -> None:
     kernel, args, dims, threads, *_ = KERNELS[name]
 

@@ -11,6 +11,7 @@ from gpu_code import lowered, run_serially
 from row_kernels import WIDTH, ahead, each_row
 
 import tegula as tg
+from support.campaigns import sampled
 
 pytestmark = pytest.mark.machine_code
 
@@ -26,7 +27,7 @@ def decayed(a: tg.array2d[float], b: tg.array2d[float], n: int):
 
 
 @pytest.mark.parametrize("kernel", [each_row, ahead, decayed])
-@pytest.mark.parametrize("n", [1, 7, 8, 21])
+@sampled(3, "n", [1, 7, 8, 21])
 def test_iterations_have_the_bits_of_the_cpu(kernel: Any, n: int) -> None:
     rng = np.random.default_rng(n)
     a = rng.standard_normal((19, 36)).astype(np.float32)

@@ -6,6 +6,7 @@ import pytest
 from gpu_code import assembled, distributed, lowered
 
 import tegula as tg
+from support.campaigns import sampled
 from support.pipe_shapes import SHAPES, copying
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
@@ -13,7 +14,7 @@ from tegula.runtime.launch import block_size
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@sampled(3, "shape", SHAPES, ids=str)
 def test_one_copy_for_a_tile(shape: tuple[int, ...], arch: str) -> None:
     kernel, whole = copying(shape), (4 * shape[0], *shape[1:])
     args = [tg.zeros(whole), tg.zeros(whole), 4]

@@ -6,11 +6,10 @@ import re
 from itertools import product
 from typing import Any
 
-import pytest
 from gpu_code import assembled, distributed, lowered
 
 import tegula as tg
-from support.campaigns import rest_slow
+from support.campaigns import rest_slow, sampled
 from support.hopper_roles import HALF, arrays, chained_matmuls, matmul, pushed, two_producers, two_readers
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
@@ -28,7 +27,8 @@ def arguments(kernel: Any, align: bool = True) -> list[Any]:
     return [*arrays(HALF, HALF, HALF if kernel is matmul else float, align=align), 4]
 
 
-@pytest.mark.parametrize(
+@sampled(
+    3,
     ("arch", "name"),
     rest_slow(
         product(("sm_80", "sm_86", "sm_89"), KERNELS),
@@ -52,7 +52,8 @@ def test_before_hopper(arch: str, name: str) -> None:
         assert cubin.spill_bytes == 0
 
 
-@pytest.mark.parametrize(
+@sampled(
+    3,
     ("arch", "name"),
     rest_slow(
         product(("sm_100a", "sm_120a"), KERNELS), lambda arch, name: arch == "sm_100a" or name == "matmul"

@@ -15,6 +15,7 @@ from lowering import Launch, agrees
 from simt import run_together
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.codegen.gpu import lower_kernel
 from tegula.target import get_cuda_target
 
@@ -56,7 +57,7 @@ def check(launch: Launch) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize(("n", "block_dim"), EACH)
+@sampled(3, ("n", "block_dim"), EACH)
 def test_the_same_bits_everywhere(n: int, block_dim: int) -> None:
     x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
     check(Launch(running(n), (tg.array(x), tg.zeros((2, n))), (1, block_dim), block_dim))

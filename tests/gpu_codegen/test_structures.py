@@ -41,6 +41,7 @@ def code_of(kernel: Any, *args: Any) -> tuple[str, Any]:
     return assembled(lowered(plain, list(leaves), (64,), 64))
 
 
+@pytest.mark.slow
 def test_queries_of_boxes_keep_their_state_in_registers() -> None:
     v, mesh = tg.zeros(64, dtype=tg.vec3), mesh_of(*sphere(1))
     text, made = code_of(boxes, mesh.bvh, v, v, tg.zeros(64, dtype=int))

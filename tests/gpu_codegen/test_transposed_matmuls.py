@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import sampled
 from support.group_matmuls import run
 from support.warp_matmuls import numbers, wide
 
@@ -55,7 +56,7 @@ def check(
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("source", [tg.int8, tg.uint8, tg.float8_e4m3, tg.float8_e5m2], ids=str)
-@pytest.mark.parametrize("result", [HALF, tg.float32], ids=str)
+@sampled(2, "result", [HALF, tg.float32], ids=str)
 def test_bytes_become_the_left_operand_of_the_transposed_matmul(source: Any, result: Any) -> None:
     shape = (64, 128, 64)
     text = check(matmul(shape, source, result), shape, source, result)
@@ -65,7 +66,7 @@ def test_bytes_become_the_left_operand_of_the_transposed_matmul(source: Any, res
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("transposed", [False, True])
+@sampled(2, "transposed", [False, True])
 def test_two_warp_groups_and_left_operands_in_both_orders(transposed: bool) -> None:
     shape = (128, 256, 32)
     text = check(matmul(shape, tg.int8, HALF, transposed, 2), shape, tg.int8, HALF, transposed)
@@ -73,7 +74,7 @@ def test_two_warp_groups_and_left_operands_in_both_orders(transposed: bool) -> N
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("rows", [8, 24, 96])
+@sampled(3, "rows", [8, 24, 96])
 @pytest.mark.parametrize("result", [HALF, tg.float32], ids=str)
 def test_few_rows(rows: int, result: Any) -> None:
     shape = (rows, 64, 32)
@@ -156,7 +157,7 @@ def test_not_where_another_matmul_of_the_role_cannot() -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("groups", [1, 2])
+@sampled(2, "groups", [1, 2])
 def test_rows_along_k_are_read_two_bytes_at_a_time(groups: int) -> None:
     """Weights of (N, K) are converted, then transposed."""
     m, n, k = 32, 64 * groups, 64

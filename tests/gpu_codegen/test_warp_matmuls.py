@@ -12,6 +12,7 @@ from gpu_code import assembled, lowered
 from simt import run_together
 
 import tegula as tg
+from support.campaigns import sampled
 from support.warp_matmuls import numbers, wide
 from tegula.backend.llvm import compile_ptx
 from tegula.target import CUDA_TARGETS, get_cuda_target
@@ -68,12 +69,13 @@ KINDS = [
     (tg.float32, tg.float16, tg.float64, DOUBLE),
 ]
 STRAIGHT, TRANSPOSED, COLUMNS, ROWS = (False, False), (True, True), (False, True), (True, False)
-kinds = pytest.mark.parametrize(("a", "b", "c", "name"), KINDS, ids=str)
+kinds = sampled(2, ("a", "b", "c", "name"), KINDS, ids=str)
 
 
 @pytest.mark.machine_code
 @kinds
-@pytest.mark.parametrize(
+@sampled(
+    3,
     "turns",
     [
         pytest.param(STRAIGHT, id="straight"),
@@ -97,7 +99,7 @@ def test_small_tiles() -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("turns", [STRAIGHT, TRANSPOSED], ids=["straight", "transposed"])
+@sampled(2, "turns", [STRAIGHT, TRANSPOSED], ids=["straight", "transposed"])
 def test_loops_and_several_warps(turns: tuple[bool, bool]) -> None:
     check((40, 24, 144), tg.bfloat16, tg.bfloat16, tg.float32, turns, 128)
 
@@ -110,7 +112,7 @@ def test_doubles_before_hopper() -> None:
     assert "m16n8k" not in text
 
 
-@pytest.mark.parametrize("arch", CUDA_TARGETS)
+@sampled(3, "arch", CUDA_TARGETS)
 def test_every_generation_has_the_instructions(arch: str) -> None:
     @tg.kernel
     def multiply(a: tg.array2d[tg.float16], b: tg.array2d[tg.bfloat16], c: tg.array2d[float],

@@ -11,6 +11,7 @@ from gpu_code import lowered
 from simt import run_together
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.backend.llvm import compile_ptx
 from tegula.ops.convert import convert
 from tegula.types import to_numpy
@@ -31,7 +32,7 @@ def cast(to: Any, n: int) -> Any:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("to", WIDE, ids=str)
 @pytest.mark.parametrize("source", NARROW, ids=str)
-@pytest.mark.parametrize("n", [256, 96, 33])
+@sampled(3, "n", [256, 96, 33])
 def test_every_number(source: Any, to: Any, n: int) -> None:
     """Four numbers per thread, three, and two with others that are padding."""
     for first in range(0, 256, n):

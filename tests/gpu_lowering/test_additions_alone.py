@@ -32,6 +32,7 @@ def matmul(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d
     tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * M, j * N))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_owners_add_to_existing_elements(arch: str) -> None:
     rng = np.random.default_rng(0)

@@ -10,6 +10,7 @@ from agreement import traced
 from lowering import Launch, run_lowered, tiled
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.backend import ptx
 from tegula.backend.llvm import compile_ptx
 from tegula.codegen.gpu import lower_kernel
@@ -103,7 +104,7 @@ def in_matmuls(a: tg.array2d[tg.float16], b: tg.array2d[tg.float16], c: tg.array
     tg.tile_store(c, total, offset=(i * 128, j * 128), aligned=True)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@sampled(2, "arch", ["sm_80", "sm_90a"])
 def test_promises_of_copies_past_the_registers_are_checked(arch: str) -> None:
     """Asynchronous copies by threads, bulk copies that the user wrote, and bulk copies of automatic schedules."""
     x = tg.zeros((8, 16))

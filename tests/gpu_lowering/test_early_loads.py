@@ -11,6 +11,7 @@ import pytest
 from lowering import agrees, lowered, tiled
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula import interp
 from tegula.ir import AccessClass, Kernel
 from tegula.ops.group import AsyncCopy
@@ -107,7 +108,8 @@ def zeros(shape: Sequence[int], dtype: Any, *_: Any) -> tg.array:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16])
-@pytest.mark.parametrize(
+@sampled(
+    4,
     "kernel, grid, width",
     [(scaled_rows, (70,), WIDTH), (scaled_rows, (70,), WIDTH - 3), (scaled_tiles, (9, 8), WIDTH)],
 )

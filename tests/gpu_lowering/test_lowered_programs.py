@@ -45,7 +45,7 @@ def test_same_results_without_races(memory: str, half: int) -> None:
 
     @seed(len(memory) + 100 * half)
     @settings(
-        max_examples=max(1, PROGRAMS // (4 if half else 8)),
+        max_examples=max(1, PROGRAMS // (4 if half else 24)),
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),

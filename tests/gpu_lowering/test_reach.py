@@ -108,6 +108,7 @@ def test_barriers(name: str) -> None:
     assert (sum(not b.of_warps for b in found), sum(b.of_warps for b in found)) == (wide, narrow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pairs", "rows"])
 def test_each_is_needed(name: str) -> None:
     program, threads, _, _ = CASES[name]

@@ -9,6 +9,7 @@ import pytest
 from lowering import agrees, barriers, lowered, tiled
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.passes import pipeline_gpu
 
 
@@ -51,7 +52,7 @@ CASES: dict[str, tuple[Any, list[Any], int]] = {
 
 
 @pytest.mark.parametrize("threads", [32, 128])
-@pytest.mark.parametrize("name", CASES)
+@sampled(3, "name", CASES)
 def test_fewer_bytes_for_the_same_barriers(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, args, most = CASES[name]
     launch = tiled(kernel, args, (1,), threads)

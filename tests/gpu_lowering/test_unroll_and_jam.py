@@ -10,6 +10,7 @@ from lowering import agrees, barriers, lowered, tiled
 from row_kernels import WIDTH, ahead, curve, each_row
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.ir import Kernel, Op
 from tegula.ops.control import For
 from tegula.ops.tile import TileLoad
@@ -132,7 +133,7 @@ def _count(loop: Op) -> int:
         (beyond, [8, 1]),
     ],
 )
-@pytest.mark.parametrize("n", [0, 1, 2, 8, 9, 17])
+@sampled(4, "n", [0, 1, 2, 8, 9, 17])
 def test_interleaved_iterations_have_the_same_results(kernel: Any, counts: list[int], n: int) -> None:
     made, _ = agrees(launch(kernel, n))
     assert loads(made) == counts

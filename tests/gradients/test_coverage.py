@@ -97,6 +97,7 @@ def place(op: Op, k: int) -> Place:
     return op.NAME, min(k, MANY)
 
 
+@pytest.mark.slow
 def test_every_operand_is_checked() -> None:
     to_check: set[Place] = {
         (name, k)

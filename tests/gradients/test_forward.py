@@ -13,6 +13,7 @@ import tegula as tg
 from support import elementwise_gradients as elementwise
 from support import library_gradients, loop_kernels
 from support import role_kernels as with_roles
+from support.campaigns import sampled
 from tegula.errors import InternalError
 from tegula.ir import REGISTRY, Op
 from tegula.kernels import gemm
@@ -51,7 +52,7 @@ def test_every_op_has_a_tangent() -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("name", CASES)
+@sampled(3, "name", CASES)
 def test_ops(name: str) -> None:
     """support/elementwise_gradients.py: gradients flow through every operand of every op in these kernels."""
     case = CASES[name]
@@ -75,7 +76,7 @@ def test_negative_tied_and_zero_points(name: str) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("name", [*library_gradients.ONE, *library_gradients.TWO])
+@sampled(3, "name", [*library_gradients.ONE, *library_gradients.TWO])
 def test_functions_of_the_library(name: str) -> None:
     ranges = library_gradients.TWO.get(name) or (library_gradients.ONE[name],)
     args = library_gradients.inputs(*ranges)
@@ -174,7 +175,7 @@ LOOPS: dict[str, tuple[Any, Any, Any, int]] = {
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("iterations", [0, 1, 2, 17])
-@pytest.mark.parametrize("name", LOOPS)
+@sampled(3, "name", LOOPS)
 def test_loops_branches_and_mutation(name: str, iterations: int) -> None:
     kernel, dims, arguments, block = LOOPS[name]
     check(kernel, dims, arguments(iterations), block)

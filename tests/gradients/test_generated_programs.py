@@ -15,7 +15,7 @@ from kinked_programs import KinkedProgram
 from smooth_programs import SmoothProgram
 
 import tegula as tg
-from support.campaigns import chunks, rest_slow
+from support.campaigns import chunks, rest_slow, sampled
 
 pytestmark = pytest.mark.machine_code
 
@@ -36,7 +36,7 @@ def outcomes(seeds: Iterable[int]) -> Counter[str]:
 
 
 @pytest.mark.seconds(3)
-@pytest.mark.parametrize("seed", range(FEW))
+@sampled(3, "seed", range(FEW))
 def test_gradients_of_a_few_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     assert outcomes([seed])["right"] >= 0.8 * len(TRIP_COUNTS)

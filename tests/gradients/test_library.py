@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import sampled
 from support.functions_of_vectors import OF_VECTORS
 from support.library_gradients import ONE, TWO, D, inputs
 from tegula.stdlib import FUNCTIONS
@@ -18,7 +19,7 @@ def test_all_functions_are_here() -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("name", ONE)
+@sampled(3, "name", ONE)
 def test_functions_of_one_number(name: str) -> None:
     f = getattr(tg, name)
 

@@ -190,6 +190,7 @@ def replaced_once(x: tg.array2d[D], y: tg.array1d[D], n: int):
     y[i] = total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [summed_from_zero, replaced_once])
 @pytest.mark.parametrize("n", [1, 5])
 def test_scalars_that_start_as_constants(kernel: Any, n: int) -> None:

@@ -10,6 +10,7 @@ from cases import CASES, Case, D
 from lowering import Launch, copies, lowered, run_lowered
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula import interp
 from tegula.backend import ptx
 from tegula.backend.llvm import compile_ptx
@@ -30,7 +31,7 @@ def adjoint_launch(case: Case) -> Launch:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("name", CASES)
+@sampled(3, "name", CASES)
 def test_interpreter_and_threads_agree_with_the_cpu(name: str) -> None:
     launch = adjoint_launch(CASES[name])
     interpreted = copies(launch.args)
@@ -45,7 +46,7 @@ def test_interpreter_and_threads_agree_with_the_cpu(name: str) -> None:
 
 @pytest.mark.cpu
 @pytest.mark.skipif(not ptx.candidates(), reason="no ptxas")
-@pytest.mark.parametrize("name", CASES)
+@sampled(3, "name", CASES)
 def test_assembles_for_a_gpu(name: str) -> None:
     launch = adjoint_launch(CASES[name])
     kernel = traced(launch.kernel, launch.args, launch.dims, launch.block_dim)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
-from support.campaigns import rest_slow
+from support.campaigns import rest_slow, sampled
 
 pytestmark = [pytest.mark.cpu, pytest.mark.machine_code]
 T = 32
@@ -69,7 +69,8 @@ def gradients(
         lambda size, dtype: (size[0] == 256) == (dtype is np.float32),
     ),
 )
-@pytest.mark.parametrize(
+@sampled(
+    3,
     ("transposed", "wide"),
     [
         ((False, False), ["_of_adj_a_wide", "_of_adj_b_wide", ""]),

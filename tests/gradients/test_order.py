@@ -70,6 +70,7 @@ def weighted_bytes() -> bytes:
     return rows.grad.numpy().tobytes() + w.grad.numpy().tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.machine_code
 @pytest.mark.cpu
 def test_gradients_do_not_depend_on_threads() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import sampled
 
 pytestmark = pytest.mark.machine_code
 
@@ -69,7 +70,7 @@ def squash(x: D):
     return tg.tanh(tg.sqrt(tg.abs(x) + 1.0) * 0.7)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 18])
+@sampled(2, "rows", [1, 2, 3, 18])
 def test_the_pipelined_kernel_of_the_guide(rows: int) -> None:
     @tg.kernel
     def pipelined(inp: tg.array2d[D], out: tg.array2d[D]):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import sampled
 
 pytestmark = pytest.mark.machine_code
 
@@ -113,7 +114,7 @@ def test_of_two(expression: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", BITS)
-@pytest.mark.parametrize("expression", OF_ONE)
+@sampled(4, "expression", OF_ONE)
 def test_of_one(expression: str, dtype: str) -> None:
     large = (1.5, 5.0, 9.0, 20.0, 26.0) if dtype == "float64" else (1.5, 3.0, 5.0, 7.5, 9.0)
     x = as_held([*large, *ENDS[dtype]], dtype)

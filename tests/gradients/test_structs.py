@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import sampled
 
 pytestmark = pytest.mark.machine_code
 
@@ -115,7 +116,7 @@ def run(
     return float(out.numpy()[0]) + given, a, model.rates
 
 
-@pytest.mark.parametrize("kernel", [by_threads, by_tiles], ids=lambda k: k.name)
+@sampled(2, "kernel", [by_threads, by_tiles], ids=lambda k: k.name)
 def test_every_field_has_its_derivative(kernel: Any) -> None:
     weights, rates = nodes(), np.array([0.7, 1.3, 0.9])
     _, a, given = run(kernel, nodes(), rates, weights)

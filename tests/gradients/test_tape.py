@@ -454,6 +454,7 @@ tape.backward(loss=out)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.machine_code
 def test_a_tape_is_freed_with_the_names_of_its_module() -> None:
     """A tape that is kept observes the launches of the process."""

@@ -10,6 +10,7 @@ import pytest
 from data import FLOAT8, NUMPY, assert_near, integers, normal, wide
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.kernels import gemm, matmul, operands, shapes
 from tegula.kernels.operands import is_aligned, transposed_copy
 
@@ -127,7 +128,7 @@ def test_no_elements() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", NUMPY)
-@pytest.mark.parametrize("activation", ACTIVATIONS)
+@sampled(3, "activation", ACTIVATIONS)
 def test_epilogues(activation: str | None, dtype: str) -> None:
     a, b, bias = (
         normal(40, 72, dtype=dtype),

@@ -45,6 +45,7 @@ def test_sums_of_short_floats(dtype: Any, n: int) -> None:
     np.testing.assert_array_equal(before, (total - x.astype(np.float64)).astype(kind))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", SHORT[1:], ids=str)
 @pytest.mark.parametrize("which", range(3), ids=["sums", "sums before", "minima"])
 def test_gradients_of_short_floats(dtype: Any, which: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 from agreement import agree, same_bits
 
 import tegula as tg
+from support.campaigns import sampled
 
 pytestmark = pytest.mark.machine_code
 
@@ -87,7 +88,7 @@ def exactly(function: str, x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
-@pytest.mark.parametrize("function", list(DOMAINS))
+@sampled(3, "function", list(DOMAINS))
 def test_transcendentals_are_bit_equal_and_accurate(function: str, name: str) -> None:
     x, got = evaluate(function, name)
     if name not in ULPS:

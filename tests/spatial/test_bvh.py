@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import sampled
 
 pytestmark = pytest.mark.machine_code(some=True)
 
@@ -77,6 +78,7 @@ def overlapping(low: np.ndarray, high: np.ndarray, first: np.ndarray, last: np.n
     return ((low[None] <= last[:, None]) & (high[None] >= first[:, None])).all(axis=2).astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constructor", CONSTRUCTORS)
 def test_boxes_that_overlap_are_found_once(constructor: str) -> None:
     first, last = boxes(20, 1, 2.0)
@@ -213,7 +215,7 @@ def roots(id: tg.uint64, groups: tg.array1d[int], out: tg.array1d[int]):
 
 
 @pytest.mark.parametrize("constructor", ["sah", "median", "lbvh"])
-@pytest.mark.parametrize("groups", [1, 2, 9, 100])
+@sampled(2, "groups", [1, 2, 9, 100])
 def test_groups_are_subtrees(constructor: str, groups: int) -> None:
     low, high = boxes(200)
     of = np.random.default_rng(5).permutation(np.arange(200) % groups) * 3 - 7
@@ -327,7 +329,7 @@ def by_block(id: tg.uint64, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3],
             tg.atomic_add(out, b, other, 100)
 
 
-@pytest.mark.parametrize("block_dim", [1, 3, 32, pytest.param(100, marks=pytest.mark.slow)])
+@sampled(3, "block_dim", [1, 3, 32, pytest.param(100, marks=pytest.mark.slow)])
 def test_blocks_share_queries(block_dim: int) -> None:
     low, high = boxes(150)
     first, last = boxes(5, 1, 3.0)

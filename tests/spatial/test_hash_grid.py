@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import sampled
 
 pytestmark = pytest.mark.machine_code(some=True)
 MOST = 4096
@@ -87,7 +88,7 @@ def points(seed: int, n: int, dtype: Any = np.float32) -> np.ndarray:
 
 
 @pytest.mark.parametrize("block_dim", [1, 3, 32, 100, 256])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@sampled(3, "dtype", [np.float32, np.float64])
 def test_neighbours_are_those_within_the_distance(dtype: type, block_dim: int) -> None:
     x = points(1, 700, dtype)
     radius = 0.625

@@ -74,6 +74,7 @@ def test_the_first_face_is_found() -> None:
     np.testing.assert_allclose(where, start[hit] + dir[hit] * found.at[hit, :1], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_tree_and_the_block_do_not_matter() -> None:
     points, faces = soup(150)
     faces = np.concatenate([faces, faces[::-1]])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.campaigns import chunks
+from support.campaigns import chunks, sampled
 from tegula import testing
 from tegula.declaration import Refused, Sample
 from tegula.runtime.library import library
@@ -51,7 +51,7 @@ def test_refusals(name: str, sample: Refused) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize(("name", "sample"), SOME)
+@sampled(3, ("name", "sample"), SOME)
 def test_results(name: str, sample: Sample) -> None:
     testing.check_sample(name, sample, 33)
 

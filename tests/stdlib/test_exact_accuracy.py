@@ -22,7 +22,7 @@ from measured import (
     sweep,
 )
 
-from support.campaigns import chunks
+from support.campaigns import chunks, sampled
 from support.functions_of_vectors import OF_VECTORS
 from tegula.stdlib import FUNCTIONS
 
@@ -34,7 +34,7 @@ EXACT = {"mod", "round", "sign"}
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("name", CASES)
+@sampled(4, "name", CASES)
 def test_error(name: str, kind: Any) -> None:
     error, at = measure(name, kind, FEW)
     assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula import errors as E
 from tegula.stdlib.tiles.roots import is_smooth
 
@@ -48,7 +49,7 @@ def check(n: int, kind: Any, block_dim: int, rows: int, inverse: bool = False) -
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("n", (12, 17, 64))
+@sampled(3, "n", (12, 17, 64))
 def test_errors(n: int) -> None:
     check(n, np.complex64, 32, 2)
 

@@ -7,6 +7,7 @@ import pytest
 from measured import KNOWN, LIMITS, STRIDE, applied, numbers
 
 import tegula as tg
+from support.campaigns import sampled
 
 pytestmark = pytest.mark.machine_code
 
@@ -20,7 +21,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("written", KNOWN)
-@pytest.mark.parametrize("name", LIMITS)
+@sampled(3, "name", LIMITS)
 def test_the_same_bits(name: str, written: str) -> None:
     limit = LIMITS[name]
     ends = np.array([*ENDS[name], limit], np.float32).view(np.int32)

@@ -46,7 +46,8 @@ def fields_of_space(x: tg.array[tg.vec3], y: tg.array[float], curl: tg.array[tg.
     y[i] = tg.noise(s, v) + tg.dot(tg.curlnoise(s, v, 2), v)
 
 
-@pytest.mark.parametrize("fields", (fields, pytest.param(fields_of_space, marks=pytest.mark.slow)))
+@pytest.mark.slow
+@pytest.mark.parametrize("fields", (fields, fields_of_space))
 def test_gradients_agree_with_differences(fields: Any) -> None:
     at = np.random.default_rng(0).uniform(0.1, 2.0, (8, 3)).astype(np.float32)
     x, y = tg.array(at, dtype=tg.vec3, requires_grad=True), tg.zeros(8, requires_grad=True)

@@ -110,6 +110,7 @@ def test_two_calls_with_one_state_give_equal_tiles_of_any_block() -> None:
         np.testing.assert_allclose(numbers.numpy().ravel(), 4.0 * drawn - 1.0, atol=3e-7)
 
 
+@pytest.mark.slow
 def test_samples_lie_in_their_sets_and_have_their_means() -> None:
     @tg.kernel
     def kernel(counts: tg.array2d[float], points: tg.array2d[tg.vec3], cdf: tg.array[float]):

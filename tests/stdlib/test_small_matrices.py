@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.types import MatType, VecType, float16, float32, float64
 
 pytestmark = pytest.mark.machine_code
@@ -32,7 +33,7 @@ def matrices(n: int, count: int) -> np.ndarray:
     return a
 
 
-@pytest.mark.parametrize("dtype", EPS)
+@sampled(3, "dtype", EPS)
 def test_decompositions(dtype: Any) -> None:
     M, V, N, W = MatType(3, 3, dtype), VecType(3, dtype), MatType(2, 2, dtype), VecType(2, dtype)
 
@@ -149,7 +150,8 @@ def of_vectors(x: tg.array[V3], y: tg.array[D]):
     y[i] += tg.smooth_normalize(v)[1]
 
 
-@pytest.mark.parametrize(
+@sampled(
+    3,
     "kernel, dtype",
     [
         *((of_svd3, M3), (of_svd2, M2), (of_qr3, M3), (of_eig3, M3)),
@@ -162,6 +164,7 @@ def test_gradients(kernel: Any, dtype: Any) -> None:
     tg.gradcheck(kernel, 5, [x], [tg.zeros(5, dtype=D, requires_grad=True)], block_dim=8)
 
 
+@pytest.mark.slow
 def test_equal_singular_values_have_finite_gradients() -> None:
     """Pairs of equal singular values count as fixed."""
     x = tg.array(np.eye(3)[None], dtype=M3, requires_grad=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from typing import Any, TypeVar
 
 import pytest
+from _pytest.mark import ParameterSet
 
 T = TypeVar("T")
 PARTS = 5
@@ -17,6 +19,21 @@ def chunks(of: Iterable[Any], slow: int = 1) -> list[Any]:
         pytest.param(one, marks=pytest.mark.slow if k < slow else pytest.mark.campaign)
         for k, one in enumerate(of)
     ]
+
+
+def sampled(every: int, names: str | Sequence[str], of: Iterable[Any], **more: Any) -> pytest.MarkDecorator:
+    """Parameters of a test as `pytest.mark.parametrize` takes them: of those that are not marked as slow already, each
+    `every`-th set, from the first on, is in the default run, and the others are slow tests."""
+    several = not isinstance(names, str) or "," in names
+    found, places = [], count()
+    for one in of:
+        values = (
+            one if isinstance(one, ParameterSet) else pytest.param(*one) if several else pytest.param(one)
+        )
+        held_back = any(mark.name in ("slow", "campaign") for mark in values.marks)
+        marks = [] if held_back or next(places) % every == 0 else [pytest.mark.slow]
+        found.append(pytest.param(*values.values, id=values.id, marks=[*values.marks, *marks]))
+    return pytest.mark.parametrize(names, found, **more)
 
 
 def part(of: Sequence[T], row: int, number: int) -> Iterator[T]:

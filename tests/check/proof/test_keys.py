@@ -9,6 +9,8 @@ from disguises import kernel
 from proofs import outcome
 from schedules import lowered
 
+from support.campaigns import sampled
+
 KEYS = """def keyed(
     x: tg.array2d[float], y: tg.array2d[float], out: tg.array2d[float], n: int, m: int, d: int, keys: tg.array1d[int]
 ):
@@ -72,7 +74,8 @@ def test_given_back_when_a_key_changes(first: str, second: str) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-@pytest.mark.parametrize(
+@sampled(
+    3,
     ("what", "instead"),
     [
         ("if k > 0:", "if k > 1:"),  # the first change after item 1 gives nothing back
