@@ -20,9 +20,13 @@ LONGEST = 250
 GENERATED = "<!-- Written by "
 
 
+SLOW = ("docs/ops/", "docs/spatial.md", "docs/tuning.md", "docs/coming-from-warp.md")
+"""Pages whose blocks take more than 3 core-seconds: those of the reference have an example for each function."""
+
+
 def of_code(page: str) -> object:
-    """A page as a parameter; the pages of the reference have an example for each function."""
-    return pytest.param(page, marks=[pytest.mark.slow] if page.startswith("docs/ops/") else [])
+    """A page as a parameter."""
+    return pytest.param(page, marks=[pytest.mark.slow] if page.startswith(SLOW) else [])
 
 
 @pytest.mark.machine_code(some=True)
