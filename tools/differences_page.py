@@ -82,6 +82,51 @@ assert (C.numpy() == 24.0).all()
 If it does not run, the error names the line and what to write. What one also writes in Tegula: annotations
 `tg.array2d[float]`, constants as parameters (`N: tg.constexpr`), NumPy arrays as arguments without a copy.
 
+A kernel with a fused epilogue, and its gradient, of which again only the import changed:
+
+```python
+@wp.func
+def gelu(x: float):
+    return 0.5 * x * (1.0 + wp.tanh(0.79788456 * (x + 0.044715 * x * x * x)))
+
+
+@wp.kernel
+def layer(
+    A: wp.array2d(dtype=float),
+    B: wp.array2d(dtype=float),
+    bias: wp.array(dtype=float),
+    C: wp.array2d(dtype=float),
+):
+    i, j = wp.tid()
+    total = wp.tile_zeros(shape=(TILE_M, TILE_N), dtype=wp.float32)
+    for k in range(int(A.shape[1] / TILE_K)):
+        a = wp.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, k * TILE_K))
+        b = wp.tile_load(B, shape=(TILE_K, TILE_N), offset=(k * TILE_K, j * TILE_N))
+        wp.tile_matmul(a, b, total)
+    shift = wp.tile_broadcast(wp.tile_load(bias, shape=TILE_N, offset=j * TILE_N), shape=(TILE_M, TILE_N))
+    wp.tile_store(C, wp.tile_map(gelu, total + shift), offset=(i * TILE_M, j * TILE_N))
+
+
+rng = np.random.default_rng(0)
+A = wp.array(rng.standard_normal((16, 24)), dtype=float, requires_grad=True)
+B = wp.array(rng.standard_normal((24, 16)), dtype=float, requires_grad=True)
+bias, C = wp.zeros(16, dtype=float, requires_grad=True), wp.zeros((16, 16), dtype=float, requires_grad=True)
+tape = wp.Tape()
+with tape:
+    wp.launch_tiled(layer, dim=[2, 2], inputs=[A, B, bias], outputs=[C], block_dim=64)
+
+tape.backward(grads={C: wp.ones((16, 16), dtype=float)})
+z = A.numpy().astype(np.float64) @ B.numpy()
+t = np.tanh(0.79788456 * (z + 0.044715 * z**3))
+slope = 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * 0.79788456 * (1 + 3 * 0.044715 * z * z)
+np.testing.assert_allclose(C.numpy(), 0.5 * z * (1 + t), rtol=1e-4, atol=1e-5)
+np.testing.assert_allclose(A.grad.numpy(), slope @ B.numpy().T, rtol=1e-4, atol=1e-4)
+np.testing.assert_allclose(bias.grad.numpy(), slope.sum(axis=0), rtol=1e-4, atol=1e-4)
+```
+
+Programs that name `device="cuda:0"` run on a CPU as `device="cpu"`, or without the argument. Launches are recorded
+(`wp.capture_begin`) on GPUs only: without a GPU, launch in a loop.
+
 ## What is called differently
 
 | Warp | Tegula |
@@ -91,6 +136,7 @@ If it does not run, the error names the line and what to write. What one also wr
 | `wp.jax_kernel`, `wp.jax_callable` | `tegula.jax.function` ([PyTorch and JAX](interop.md)) |
 | a `torch.autograd.Function` around launches | `tegula.torch.function` |
 | native snippets, `@wp.func_native` | `@tg.func` |
+| `import warp.optim`, `warp.optim.Adam` | `tg.optim.Adam`, without an import |
 | `wp.get_cuda_driver_version()` and its kin | `tegula doctor` |
 
 The same names in both are marked in [all functions](ops/index.md).

@@ -103,6 +103,22 @@ def test_lengths_shapes_and_dtypes_of_values_are_static() -> None:
     assert out.item() == 1.0 + 6.0 + 20.0
 
 
+@tg.kernel
+def makes(out: tg.array[float]):
+    v = tg.types.vector(length=3, dtype=float)
+    v[1] = 2.0
+    m = tg.types.matrix(shape=(2, 2), dtype=float)
+    m[1, 0] = 3.0
+    out[0] = v[0] + v[1] + v[2] + m[1, 0] + m[0, 1] + tg.types.quaternion(1.0, 0.0, 0.0, 5.0)[3]
+
+
+@pytest.mark.machine_code
+def test_functions_that_make_types_make_values_in_kernels() -> None:
+    out = tg.zeros(1)
+    tg.launch(makes, 1, inputs=[out])
+    assert out.item() == 10.0
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

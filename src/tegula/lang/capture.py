@@ -125,6 +125,9 @@ DESCRIBED.update(
 )
 
 Library = Mapping[str, FuncDef]
+MAKERS = VecType.__module__
+"""The module whose functions make types, `vector`, `matrix` and others: in kernels they are the functions of the
+language with these names, which make values too."""
 
 
 def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
@@ -166,6 +169,8 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
     builtin = getattr(x, "__tegula_builtin__", None)
     if builtin:
         return Builtin(builtin)
+    if isinstance(x, FunctionType) and x.__module__ == MAKERS and x.__name__ in PUBLIC:
+        return PublicFunction(x.__name__)
     if isinstance(x, type | SimpleNamespace | Enum) or is_dataclass(x):
         return Opaque(x)
     raise UnsupportedCapture(loc, help=help or _capture_help(x), name=name, type=_kind(x))
