@@ -89,9 +89,12 @@ def schedule() -> str:
 
 def draw(figure: Any, r: dict[str, Any]) -> None:
     above, below = figure.subplots(2, 1, height_ratios=(3, 2))
-    rows = [np.hstack(r[name][0, :8].reshape(8, 8, 8)) for name in ("noisy", "found", "known")]
+    pictures = (r[name][0, :8].reshape(8, 8, 8) for name in ("noisy", "found", "known"))
+    rows = [np.hstack([np.pad(x, 1, constant_values=np.nan) for x in row]) for row in pictures]
     above.imshow(np.vstack(rows), cmap="gray", vmin=-2, vmax=2)
-    above.set(xticks=[], yticks=(3.5, 11.5, 19.5), yticklabels=("queries", "found", "known"))
+    above.set(xticks=[], yticks=(4.5, 14.5, 24.5), yticklabels=("noisy queries", "found", "remembered"))
+    above.tick_params(length=0)
+    above.spines[:].set_visible(False)
     below.text(0, 1, r["schedule"], family="monospace", fontsize=7, va="top")
     below.set_axis_off()
 

@@ -57,7 +57,7 @@ COMMANDS = """# Command line
 
 <!-- Written by tools/configuration_page.py. -->
 
-Which commands does `tegula` have? It needs the extra `cli`: `pip install "tegula[cli]"`.
+Which commands does `tegula` have? It needs the extra `cli`: `pip install ".[cli]"` in a clone.
 """
 
 

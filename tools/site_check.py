@@ -54,6 +54,7 @@ def faults(site: Path, browser: Any) -> Iterator[str]:
             yield f"{name}: pictures that are not there: {found['pictures']}"
         if found["wide"] > 1:
             yield f"{name}: {found['wide']} pixels too wide for a narrow screen"
+    ids = {path: set(found["ids"]) for path, found in facts.items()}
     for path, found in facts.items():
         for link in sorted(set(found["links"])):
             parts = urlparse(link)
@@ -62,7 +63,7 @@ def faults(site: Path, browser: Any) -> Iterator[str]:
                 continue
             if target not in facts:
                 yield f"{path.relative_to(site)}: a link to {link}, which is not there"
-            elif parts.fragment and unquote(parts.fragment) not in facts[target]["ids"]:
+            elif parts.fragment and unquote(parts.fragment) not in ids[target]:
                 yield f"{path.relative_to(site)}: a link to {link}, which has no such heading"
     page.close()
     yield from reader(site, browser)

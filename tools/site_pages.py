@@ -2,8 +2,9 @@
 
 Usage: python tools/site_pages.py [FOLDER]        FOLDER: where the site goes, build/site by default
 
-Pages are copied with fences that every renderer knows (`python error` becomes `python`) and without links to files that
-are not part of the site. The site needs no server: index.html can be opened as a file, and search works there too."""
+Pages are copied with fences that every renderer knows (`python error` becomes `python`), with links to pages that show
+the examples, and without links to other files that are not part of the site. The site needs no server: index.html can be
+opened as a file, and search works there too."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+EXAMPLES = ROOT / "examples"
 NAV: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "start.md", "concepts.md", "faq.md"),
     "Tutorial": ("tutorial/*.md",),
@@ -169,12 +171,24 @@ def title(page: str) -> str:
     return (found[1] if found else page).replace("`", "")
 
 
+def examples() -> list[Path]:
+    """The files of examples/."""
+    return sorted(EXAMPLES.glob("*.py"))
+
+
+def shown(example: Path) -> str:
+    """The page that shows an example."""
+    return f"examples/{example.stem}.md"
+
+
 def rendered(page: str, known: set[Path]) -> str:
     """The text of a page for the generator."""
     text = (DOCS / page).read_text(encoding="utf-8")
 
     def link(found: re.Match[str]) -> str:
         target = ((DOCS / page).parent / found[2].partition("#")[0]).resolve()
+        if target in examples():
+            return f"[{found[1]}]({'../' * page.count('/')}{shown(target)})"
         return found[0] if target in known else found[1]
 
     return LINK.sub(link, FENCE.sub(r"\1\2", text))
@@ -191,7 +205,13 @@ def prepare(folder: Path) -> None:
         shutil.copyfile(path, to)
     for page in pages:
         (folder / "docs" / page).write_text(rendered(page, set(files)), encoding="utf-8")
-    (folder / "zensical.toml").write_text(SETTINGS.format(nav=_toml(navigation(pages))), encoding="utf-8")
+    (folder / "docs" / "examples").mkdir()
+    for path in examples():
+        code = path.read_text(encoding="utf-8")
+        page = f"# examples/{path.name}\n\n[Gallery](../gallery.md)\n\n```python\n{code}```\n"
+        (folder / "docs" / shown(path)).write_text(page, encoding="utf-8")
+    nav = [*navigation(pages), {"Examples": [{path.name: shown(path)} for path in examples()]}]
+    (folder / "zensical.toml").write_text(SETTINGS.format(nav=_toml(nav)), encoding="utf-8")
     tomllib.loads((folder / "zensical.toml").read_text(encoding="utf-8"))
 
 

@@ -21,6 +21,8 @@ def test_every_page_is_in_one_section_of_the_site(tmp_path: Path) -> None:
     SITE.prepare(tmp_path / "site")
     text = (tmp_path / "site" / "docs" / "start.md").read_text(encoding="utf-8")
     assert "```python\n" in text and "```python error" not in text and "```console install" not in text
+    assert "](examples/nbody.md)" in (tmp_path / "site" / "docs" / "gallery.md").read_text(encoding="utf-8")
+    assert "def run(" in (tmp_path / "site" / "docs" / "examples" / "nbody.md").read_text(encoding="utf-8")
     pages = sorted(p.relative_to(SITE.DOCS).as_posix() for p in SITE.DOCS.rglob("*.md"))
     shown = [
         page
