@@ -3,8 +3,8 @@
 Usage: python tools/site_pages.py [FOLDER]        FOLDER: where the site goes, build/site by default
 
 Pages are copied with fences that every renderer knows (`python error` becomes `python`), with links to pages that show
-the examples, and without links to other files that are not part of the site. The site needs no server: index.html can be
-opened as a file, and search works there too."""
+the examples, and without links to other files that are not part of the site. The site needs no server: index.html can
+be opened as a file, and search works there too."""
 
 from __future__ import annotations
 
