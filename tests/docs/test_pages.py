@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -96,8 +97,13 @@ def without_code(text: str) -> str:
     return re.sub(r"`[^`\n]*`", "", text)
 
 
-def anchors(text: str) -> Iterator[str]:
+@cache
+def anchors(path: Path) -> frozenset[str]:
     """The anchors of a page's headings, as code hosts and the site make them, and those that the page names."""
+    return frozenset(_anchors(path.read_text(encoding="utf-8")))
+
+
+def _anchors(text: str) -> Iterator[str]:
     seen: dict[str, int] = {}
     bare = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.DOTALL | re.MULTILINE)
     for heading in re.findall(r"^#+ (.*)$", bare, re.MULTILINE):
@@ -117,7 +123,7 @@ def test_links_lead_to_files_and_headings(page: str) -> None:
         file, _, anchor = target.partition("#")
         path = ((ROOT / page).parent / file).resolve() if file else ROOT / page
         known = path.exists() and path.is_relative_to(ROOT)
-        if not known or anchor and anchor not in anchors(path.read_text(encoding="utf-8")):
+        if not known or anchor and anchor not in anchors(path):
             wrong.append(target)
     assert wrong == []
 
