@@ -14,11 +14,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import cpu, gpu, latency
+from benchmarks import cpu, gpu, latency, spatial
 from benchmarks.measure import RESULTS, Report, Row, commit, kept
 from benchmarks.sweep import table as sweep
 
-FAMILIES = ("latency", "cpu", "gpu", "sweep")
+FAMILIES = ("latency", "cpu", "spatial", "gpu", "sweep")
 LINE = 170
 """The width of the table if the output is no terminal."""
 
@@ -86,8 +86,8 @@ def _rows(wanted: str, only: str | None, report: Report, seconds: float, known: 
         limit = gpu.SWEEP_LIMIT if only == "sweep" else gpu.CASE_LIMIT
         yield from gpu.rows(wanted, report, seconds, limit=limit, family=only, known=known)
         return
-    for family in (latency, cpu):
-        if only is None or family.__name__.endswith(only):
+    for family in (latency, cpu, spatial):
+        if (only is None and family is not spatial) or family.__name__.endswith(str(only)):
             yield from (row for row in family.rows() if wanted in row.name and row.name not in known)
 
 

@@ -2657,7 +2657,7 @@ def mesh_eval_face_normal(id: Any, face: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what a mesh holds has no derivative.
+        that of the points of the mesh.
     """
 
 def mesh_eval_position(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
@@ -2675,7 +2675,7 @@ def mesh_eval_position(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of the weights.
+        that of the weights, and of the points of the mesh.
     """
 
 def mesh_eval_velocity(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
@@ -2693,7 +2693,7 @@ def mesh_eval_velocity(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of the weights.
+        that of the weights, and of the velocities of the mesh.
     """
 
 def mesh_get(id: Any) -> Any:
@@ -2709,7 +2709,7 @@ def mesh_get(id: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what a mesh holds has no derivative.
+        that of the points and of the velocities that are read.
     """
 
 def mesh_get_bvh(id: Any) -> Any:
@@ -2725,7 +2725,7 @@ def mesh_get_bvh(id: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what a mesh holds has no derivative.
+        none: what is found has no derivative.
     """
 
 def mesh_get_group_root(id: Any, group: Any) -> Any:
@@ -2742,7 +2742,7 @@ def mesh_get_group_root(id: Any, group: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what a mesh holds has no derivative.
+        none: what is found has no derivative.
     """
 
 def mesh_get_index(id: Any, index: Any) -> Any:
@@ -2759,7 +2759,7 @@ def mesh_get_index(id: Any, index: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what a mesh holds has no derivative.
+        none: what is found has no derivative.
     """
 
 def mesh_get_point(id: Any, index: Any) -> Any:
@@ -2776,7 +2776,7 @@ def mesh_get_point(id: Any, index: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what a mesh holds has no derivative.
+        that of the points of the mesh.
     """
 
 def mesh_get_velocity(id: Any, index: Any) -> Any:
@@ -2793,7 +2793,7 @@ def mesh_get_velocity(id: Any, index: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what a mesh holds has no derivative.
+        that of the velocities of the mesh.
     """
 
 def mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
@@ -2810,7 +2810,7 @@ def mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what a mesh holds has no derivative.
+        none: what is found has no derivative.
     """
 
 def mesh_query_aabb_next(query: Any, index: Any) -> Any:
@@ -2827,7 +2827,7 @@ def mesh_query_aabb_next(query: Any, index: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what a mesh holds has no derivative.
+        none: what is found has no derivative.
     """
 
 def mesh_query_aabb_next_tiled(query: Any) -> Any:
@@ -2881,7 +2881,8 @@ def mesh_query_furthest_point_no_sign(id: Any, point: Any, min_dist: Any, face: 
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
+        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
+        are constant.
     """
 
 def mesh_query_next(query: Any, index: Any) -> Any:
@@ -2898,7 +2899,7 @@ def mesh_query_next(query: Any, index: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what a mesh holds has no derivative.
+        none: what is found has no derivative.
     """
 
 def mesh_query_point(id: Any, point: Any, max_dist: Any, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
@@ -2921,7 +2922,8 @@ def mesh_query_point(id: Any, point: Any, max_dist: Any, inside: Any = None, fac
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
+        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
+        are constant.
     """
 
 def mesh_query_point_no_sign(id: Any, point: Any, max_dist: Any, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
@@ -2942,7 +2944,8 @@ def mesh_query_point_no_sign(id: Any, point: Any, max_dist: Any, face: Any = Non
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
+        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
+        are constant.
     """
 
 def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, epsilon: Any = 0.001, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
@@ -2967,7 +2970,8 @@ def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, epsilon: An
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
+        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
+        are constant.
     """
 
 def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, n_sample: Any = 1, perturbation_scale: Any = 0.1, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
@@ -2992,7 +2996,8 @@ def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, n_sample: A
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
+        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
+        are constant.
     """
 
 def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, accuracy: Any = 2.0, threshold: Any = 0.5, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
@@ -3019,7 +3024,8 @@ def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, acc
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.
+        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
+        are constant.
     """
 
 def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1, t: Any = None, bary_u: Any = None, bary_v: Any = None, sign: Any = None, normal: Any = None, face: Any = None) -> Any:
@@ -3047,7 +3053,7 @@ def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1, t:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of `t`, `u`, `v` and `normal` for `start` and `dir`, with the face constant.
+        that of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh, with the face constant.
     """
 
 def mesh_query_ray_anyhit(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1) -> Any:
@@ -3104,7 +3110,7 @@ def mesh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what a mesh holds has no derivative.
+        none: what is found has no derivative.
     """
 
 def min(a: Any, b: Any = None) -> Any:

@@ -15,6 +15,7 @@ SLOT_BITS, KIND_BITS, DEVICE_BITS = 16, 4, 8
 SLOTS = 1 << SLOT_BITS
 WORDS = 32
 """The number of 64-bit words of an entry: the id, then what kernels need to know of the structure."""
+ENTRY_BYTES = 8 * WORDS
 BVH_KIND, MESH_KIND, HASH_GRID_KIND = 1, 2, 3
 """The kinds of structures."""
 

@@ -250,7 +250,7 @@ class _Cluster:
         left = self.count
         while self.ready:
             left -= self._goes_on(*self.ready.popleft())
-        assert left == 0, "threads wait for ever"
+        assert left == 0, "threads wait without end"
 
     def _goes_on(self, thread: _Thread, given: Any) -> bool:
         """Run a thread until it waits for others. Returns whether it has ended."""

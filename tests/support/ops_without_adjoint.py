@@ -17,6 +17,7 @@ WITHOUT = {
         "breakpoint",
         "structure.load",
         "structure.table",
+        "structure.add",
     ),
     *(
         "stack.new",
@@ -28,7 +29,17 @@ WITHOUT = {
         "block.count",
         "block.place",
     ),
-    *("logical_blocks", "lanes", "bit_count", "clz", "brev", "table.get", "lane.ballot", "lane.match"),
+    *(
+        "logical_blocks",
+        "lanes",
+        "bit_count",
+        "clz",
+        "brev",
+        "vec.bits",
+        "table.get",
+        "lane.ballot",
+        "lane.match",
+    ),
 }
 """Ops whose results have no gradient, and ops that the pass handles itself."""
 

@@ -1,2 +1,2 @@
-"""The checker of schedules: a schedule, the roles' operations on barriers and shared memory, is proved right for every
-launch, or explored in some launches."""
+"""The checker of schedules: a schedule (the operations of the roles on barriers and shared memory) is proved correct
+for every launch, or simulated in some launches."""

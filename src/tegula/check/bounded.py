@@ -1,5 +1,5 @@
-"""The bounded search: launches of a schedule without a proof are tried, to find one that goes wrong (docs/checker.md).
-A fault is a counterexample; if none is found, nothing follows about other launches."""
+"""The bounded search: simulates launches of a schedule that has no proof, in search of a fault (docs/checker.md). A
+fault is a counterexample; without one, nothing is known about launches that were not simulated."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ SIMPLE = "let loops and conditions around pipes depend on kernel arguments, shap
 SHOWN = 8
 """The number of steps that a counterexample shows at most."""
 MOST_STEPS, TOO_LONG = 50_000, LONGEST // 4
-"""Ops of roles in all launches: then no more are tried. A launch that is too long is not played, so it takes the time
-of fewer."""
+"""The number of ops of roles, summed over launches, after which no further launch is simulated. A launch that is too
+long is not simulated and counts for fewer."""
 HOSTS = ("argument", "length")
-"""The kinds of leaves that guards are about."""
+"""The kinds of leaves that guards constrain."""
 
 
 def explore(kernel: Kernel, spread: GpuCompilation, gap: Gap, guards: Sequence[Guard] = ()) -> Verdict:
-    """Refuted, with a counterexample that satisfies the guards; else unproved, because of the gap."""
+    """The verdict of a bounded search: refuted, with a counterexample that satisfies the guards; else unproved, with
+    the gap in the proof as reason."""
     search = BoundedSearch(kernel, spread, guards)
     found = search.verdict()
     if found is not None:
@@ -57,7 +58,7 @@ def explore(kernel: Kernel, spread: GpuCompilation, gap: Gap, guards: Sequence[G
         help=gap.help if unknown is None else SIMPLE,
         places=()
         if unknown is None
-        else ((unknown.loc, "in some launches it is not known what this decides"),),
+        else ((unknown.loc, "the value that decides this branch or trip count is unknown in some launches"),),
         explored=search.explored,
         gap=gap,
         bounded=kernel.bounded,
@@ -65,7 +66,7 @@ def explore(kernel: Kernel, spread: GpuCompilation, gap: Gap, guards: Sequence[G
 
 
 class BoundedSearch:
-    """Unrolls launches of one kernel, and plays their roles."""
+    """Unrolls launches of one kernel and simulates their roles."""
 
     def __init__(self, kernel: Kernel, spread: GpuCompilation, guards: Sequence[Guard]) -> None:
         self.kernel, self.guards = kernel, guards
@@ -89,7 +90,7 @@ class BoundedSearch:
         return self.launches, self.steps
 
     def verdict(self) -> Verdict | None:
-        """The verdict on a fault; None where all launches go well that were tried."""
+        """The verdict on a fault; None where no simulated launch has a fault."""
         suspect: Verdict | None = None
         stages, spent = sorted({n for _, n, _ in self.barriers}) or [1], 0
         for launch in launches(self.program.leaves, self.program.followed, stages, self._satisfies):

@@ -1,12 +1,12 @@
 """The check that the PTX of a kernel does what the roles of its lowered IR do, in an order that they allow.
 
-Next to each instruction that synchronises, or starts an asynchronous operation, stands the number of its op
-(`ir.numbered`). Paths through the PTX are words of such numbers, and so are paths through the IR: a finite automaton
-each. Every word of the PTX must be one of the IR, every instruction must be one that its op becomes, and every op must
-have one, unless the whole loop that it is in has been removed. So LLVM may unroll, peel and rotate loops and duplicate
-branches, and may not drop, repeat, merge or exchange any instruction that the proof is about. Premises: conditions of
-branches and addresses are computed right, ptxas keeps the order of these instructions, and an op does its part as often
-as its lowering says (copies of several boxes)."""
+Each instruction that synchronises, or starts an asynchronous operation, is annotated with the number of its op
+(`ir.numbered`). The sequences of numbers along paths through the PTX form the language of a finite automaton, and so do
+those along paths through the IR. The language of the PTX must be a subset of that of the IR, every instruction must be
+one that its op lowers to, and every op must have an instruction, unless the whole enclosing loop has been removed. LLVM
+may therefore unroll, peel and rotate loops and duplicate branches; it must not drop, repeat, merge or reorder any
+instruction that the proof covers. Premises: branch conditions and addresses are computed correctly, ptxas keeps the
+order of these instructions, and an op issues as many instructions as its lowering says (copies of several boxes)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tegula.ops.roles import roles_by_warp
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A place where PTX and IR differ: the line of the PTX, the op whose instructions stand there, and the fault."""
+    """A difference between PTX and IR: the line of the PTX, the op of the instructions in this line, and the fault."""
 
     line: int
     op: Op | None
@@ -46,8 +46,8 @@ def disagreement(ptx: str, kernel: Kernel) -> Disagreement | None:
 
 
 def require(ptx: str, kernel: Kernel) -> None:
-    """Raise InternalError, with the op and its place, where the PTX of a lowered kernel with roles does not follow the
-    kernel: the proof about its roles would say nothing about the code."""
+    """Raise InternalError, with the op and its location, where the PTX of a lowered kernel with roles does not follow
+    the kernel: the proof of its schedule would not hold for the code."""
     wrong = disagreement(ptx, kernel)
     if wrong is None:
         return
@@ -59,7 +59,8 @@ def require(ptx: str, kernel: Kernel) -> None:
 
 
 def _iteration(op: Op) -> Region | None:
-    """The body of the innermost loop, or the role, that an op is in. LLVM may know that a loop has no iterations."""
+    """The body of the innermost loop, or the role, that encloses an op. LLVM may remove a loop that has no
+    iterations."""
     region = op.parent
     while region is not None and isinstance(region.parent, BranchLike):
         region = region.parent.parent
@@ -72,18 +73,18 @@ SYNCHRONISING = re.compile(
     r"\b(mbarrier\.(try_wait|test_wait|arrive)|cp\.(reduce\.)?async\.bulk\.(?!prefetch)|wgmma\.|fence\.proxy\.async|"
     r"mapa\.|stmatrix\.)[^;]*;"
 )
-"""The instructions of numbered ops; none of these may stand without a number."""
+"""The instructions of numbered ops; each of them needs a number."""
 
 
 def _misplaced(step: Step, ops: list[Synchronising]) -> str:
-    """The fault of the instructions at one place, in words; empty if they are those of the op."""
+    """The fault of the instructions of one step, as text; empty if they are those of the op."""
     if step.number < 0:
         return f"no op has the instruction {step.instructions[0]}"
     if step.number >= len(ops):
         return f"there is no op {step.number}"
     pattern = re.compile(ops[step.number].instructions)
     wrong = [one for one in step.instructions if not pattern.match(one)]
-    return f"{ops[step.number].NAME} does not become {wrong[0]}" if wrong else ""
+    return f"{ops[step.number].NAME} does not lower to {wrong[0]}" if wrong else ""
 
 
 # Paths through PTX ----------------------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ def _misplaced(step: Step, ops: list[Synchronising]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Instructions of one piece of inline assembly, and the number that is noted there; -1 without one."""
+    """Instructions of one inline assembly statement, and the op number noted in it; -1 without one."""
 
     line: int
     number: int
@@ -116,7 +117,8 @@ _PENDING = re.compile(r"\b(bar|barrier)(\.cta)?\.(sync|arrive)\b[^;]*;")
 
 
 class Code:
-    """The blocks of a kernel's PTX, by label; the first one is called "". Of a noted barrier the note stands before."""
+    """The blocks of a kernel's PTX, by label; the first one is called "". The note of a barrier is in front of the
+    barrier."""
 
     def __init__(self, ptx: str) -> None:
         self.blocks: dict[str, Block] = {"": Block()}
@@ -186,8 +188,8 @@ class Code:
 
 
 class Paths:
-    """The words of a kernel as an automaton: for each state, its edges as (number, next state); number -1 for an edge
-    without one. An op may become several instructions, so that its number may be repeated."""
+    """The paths through a kernel's IR as a finite automaton: for each state, its edges as (op number, next state), with
+    -1 for an epsilon edge. An op may lower to several instructions, so its number may be repeated."""
 
     def __init__(self, kernel: Kernel, numbers: dict[Synchronising, int]) -> None:
         self.numbers = numbers
@@ -222,7 +224,7 @@ class Paths:
             self.edges[self._region(op.body, decided)].append((-1, head))
             return self._state(decided)
         if roles := roles_by_warp(op):
-            # Warps go through the roles in order, and each takes one of them by its number: a branch condition.
+            # The roles are a chain of branches in order: each warp takes one of them, selected by the warp's index.
             for region in roles:
                 start = self._state(start, self._region(region, self._state(start)))
             return start
@@ -231,7 +233,7 @@ class Paths:
         raise InternalError(f"{op.NAME} holds ops that synchronise")
 
     def closed(self, states: Iterable[int]) -> frozenset[int]:
-        """The states and those that can be reached from them without a number."""
+        """The epsilon closure of a set of states."""
         seen, pending = set[int](), list(states)
         while pending:
             at = pending.pop()
@@ -246,7 +248,7 @@ class Paths:
 
 
 def _strays(code: Code, paths: Paths, ops: list[Synchronising]) -> Disagreement | None:
-    """The first step that no path through the IR takes after the steps before it, over all paths through the PTX."""
+    """The first step of a path through the PTX that no path through the IR has after the preceding steps."""
     pending = [("", paths.closed([0]))]
     seen = set(pending)
     while pending:
@@ -256,7 +258,7 @@ def _strays(code: Code, paths: Paths, ops: list[Synchronising]) -> Disagreement 
             states = paths.after(states, step.number)
             if not states:
                 op = ops[step.number]
-                return Disagreement(step.line, op, f"{op.NAME} does not follow what stands before it")
+                return Disagreement(step.line, op, f"{op.NAME} is not a successor of the preceding op")
         if block.ends and paths.end not in states:
             return Disagreement(0, None, "the kernel ends before its roles do")
         for label in block.next:

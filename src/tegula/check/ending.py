@@ -1,4 +1,4 @@
-"""The end of a run of roles: all have ended with nothing in flight, or some wait for each other."""
+"""The end of a simulation of roles: all roles have ended with nothing in flight, or some are deadlocked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def deadlock(run: Run) -> Refuted:
-    """The fault of roles that have not ended: a phase that cannot end, or roles that all wait."""
+    """The fault of roles that have not ended: a phase that never completes, or a deadlock."""
     stuck = [(w, *_blocked(run, w)) for w in run.warps if not run.ended(w)]
     seen: dict[int, tuple[Op, str]] = {}
     for warp, op, text in stuck:
@@ -29,24 +29,24 @@ def deadlock(run: Run) -> Refuted:
         return starved
     return Refuted(
         "deadlock",
-        f"no role can go on: {text}",
+        f"deadlock: {text}",
         first.loc,
-        "every phase that is waited for must end: let each role fill, pop and release each item",
+        "every phase that a role waits for must complete: fill, pop and release each item in each role",
         tuple((op.loc, other) for op, other in rest),
     )
 
 
 def _note_wait(run: Run, warp: Warp) -> None:
-    """Note the wait that does not end as the last step of a role."""
+    """Record the wait that never ends as the last step of a role."""
     done = run.traces[warp.role].steps[warp.step]
     event = done.events[warp.event]
     if isinstance(event, E.Wait | E.NamedWait):
         _, phase = run.phase(done.op, event.barrier, event.stage if isinstance(event, E.Wait) else 0)
-        run.note(warp, done.op, f"waits for phase {phase.number} for ever", phase, phase.number)
+        run.note(warp, done.op, f"waits for phase {phase.number} without end", phase, phase.number)
 
 
 def _starved(run: Run, stuck: Sequence[Warp]) -> Refuted | None:
-    """The fault of a phase that is waited for and lacks bytes or some of its arrivals; None if there is none."""
+    """The fault of a phase with waiting roles that lacks bytes or arrivals; None if there is none."""
     for warp in stuck:
         event = run.traces[warp.role].steps[warp.step].events[warp.event]
         if not isinstance(event, E.Wait | E.NamedWait):
@@ -56,15 +56,15 @@ def _starved(run: Run, stuck: Sequence[Warp]) -> Refuted | None:
         waits = ((op.loc, f"{run.who(warp)} waits here for phase {phase.number}"),)
         if phase.announced != phase.copied and (phase.pending == 0 or phase.copied):
             message = (
-                f"phase {phase.number} of {named(phase)} never ends: {phase.announced} bytes are announced, "
+                f"phase {phase.number} of {named(phase)} never completes: {phase.announced} bytes are announced, "
                 f"{phase.copied} are copied"
             )
             at = phase.last if phase.last is not None else phase.copies[-1][1]
             return Refuted("bytes", message, at.loc, "announce the bytes of all copies of an item", waits)
         if 0 < phase.pending < phase.count:
             message = (
-                f"phase {phase.number} of {named(phase)} never ends: {phase.count - phase.pending} of "
-                f"{phase.count} arrivals are made"
+                f"phase {phase.number} of {named(phase)} never completes: {phase.count - phase.pending} of "
+                f"{phase.count} arrivals have been made"
             )
             help = "count the warps of all roles that arrive, and let each arrive for each item"
             assert phase.last is not None
@@ -99,7 +99,7 @@ def check_end(run: Run) -> None:
     known = [max(column) for column in zip(*(w.clock for w in run.warps), strict=True)]
     for phase in run.phases:
         if isinstance(phase.barrier.type, NamedBarrierType):
-            continue  # a warp may arrive there and go on, which leaves nothing in flight
+            continue  # a warp may arrive at a named barrier without a wait, which leaves nothing in flight
         if phase.pending != phase.count or phase.announced != phase.copied:
             assert phase.last is not None or phase.copies
             at = phase.last if phase.last is not None else phase.copies[-1][1]
@@ -108,13 +108,13 @@ def check_end(run: Run) -> None:
                 f"at the end {named(phase)} is inside phase {phase.number}: {phase.count - phase.pending} of "
                 f"{phase.count} arrivals were made",
                 at.loc,
-                "let each role that arrives do so for each item",
+                "let each arriving role arrive once for each item",
             )
         for number, op in phase.copies:
             if known[phase.entry] <= number:
                 raise Refuted(
                     "unfinished",
-                    f"nobody waits for this copy, which ends phase {number} of {named(phase)}: it may write "
+                    f"no role waits for this copy, which completes phase {number} of {named(phase)}: it may write "
                     "shared memory when the block has ended",
                     op.loc,
                     "wait for every copy that is started",

@@ -1,4 +1,4 @@
-"""Integer arithmetic of scalars, as kernels compute it; None stands for a number that is not known."""
+"""Integer arithmetic of scalars as kernels compute it; None stands for an unknown number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tegula.types import DType
 
 
 def evaluator(op: Op) -> Callable[..., Any]:
-    """A function that computes an op's result from its operands; it gives None for other ops."""
+    """A function that computes an op's result from its operands; None for ops that are not evaluated."""
     if isinstance(op, S.Const):
         value = op.value
         return lambda: value if isinstance(value, int) else None
@@ -33,7 +33,7 @@ WRAPPING = (S.Add, S.Sub, S.Mul, S.Neg, S.Not, S.Shl, S.Abs, S.FloorDiv, S.Div)
 
 
 def cast_to(t: Any) -> Callable[[Any], Any]:
-    """A function that converts a whole number to a type; it gives None for floats."""
+    """A function that converts an integer to a type; None for floats."""
     if not isinstance(t, DType) or t.kind == "f":
         return lambda x: None
     if t.kind == "b":

@@ -1,5 +1,5 @@
-"""Guards: conditions that a launch must satisfy for a proof to hold. Certificates name values of the kernel; hosts
-compute these from arguments and array lengths, as whole numbers, before anything runs."""
+"""Guards: conditions that a launch must satisfy for a proof to hold. A certificate names values of the kernel; the host
+computes them from arguments and array lengths, in unbounded integers, before the launch."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from tegula.types import DTYPES, DType
 Leaf: TypeAlias = tuple[int, int]
 """An argument of a launch: its parameter, and -1; or the length of an array: its parameter, and the dimension."""
 Term: TypeAlias = Any
-"""A number, ["given", parameter, dimension], or [op, type, attribute, *terms]: plain lists, which can be kept."""
+"""An integer, ["given", parameter, dimension], or [op, type, attribute, *terms]: plain lists, which a cache entry can
+store."""
 LONGEST = 2**31 - 1
 """The largest length of an array that kernels can see."""
 TEXTS = {
-    "fits": "a number that loops of roles depend on is not beyond 2^28",
+    "fits": "a number that trip counts of role loops depend on is at most 2^28 in size",
     "factor": "a factor of a trip count is not negative",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A condition on the arguments of a launch: an assert of the kernel, or what keeps a trip count within its type.
-    `term`: what it is about; `kind` as in certificates."""
+    """A condition on the arguments of a launch: an assert of the kernel, or a bound that keeps a trip count within its
+    type. `term`: the number or condition that the host computes; `kind`: as in certificates."""
 
     kind: str
     term: Term
@@ -38,10 +39,10 @@ class Guard:
     loc: Location
 
     def __str__(self) -> str:
-        return f"{self.text} (line {self.loc.line}; asked at each launch)"
+        return f"{self.text} (line {self.loc.line}; checked at each launch)"
 
     def holds(self, given: Callable[[Leaf], int]) -> bool:
-        """Whether a launch satisfies the guard: it does not where an intermediate number does not fit its type."""
+        """Whether a launch satisfies the guard; false where an intermediate integer overflows its type."""
         try:
             n = value(self.term, given)
         except OverflowError:
@@ -55,25 +56,25 @@ class Guard:
         )
 
     def row(self) -> list[Any]:
-        """The guard as a cache entry keeps it."""
+        """The guard as a JSON-compatible list for a cache entry."""
         at = self.loc
         return [self.kind, self.term, self.text, [at.file, at.line, at.column, at.end_column, at.function]]
 
 
 def from_row(row: Sequence[Any]) -> Guard:
-    """A guard that a cache entry has kept."""
+    """The guard of a row that a cache entry stores."""
     kind, term, text, place = row
     return Guard(kind, term, text, Location(*place))
 
 
 def asserted(kernel: Kernel) -> tuple[Guard, ...]:
-    """The asserts of a kernel in front of its roles that arguments and array lengths decide."""
+    """The asserts before a kernel's roles whose conditions depend on arguments and array lengths alone."""
     found = [g.value for g in Guards(kernel, set()).asserts]
     return tuple(_guard(kernel, "assert", v) for v in dict.fromkeys(found))
 
 
 def of_certificate(kernel: Kernel, certificate: Mapping[str, Any]) -> tuple[Guard, ...]:
-    """The guards that a certificate rests on."""
+    """The guards that a certificate assumes."""
     values = list(kernel.params)
     for op in kernel.walk():
         for region in op.regions:
@@ -116,7 +117,7 @@ def leaves(t: Term) -> list[Leaf]:
 
 
 def value(t: Term, given: Callable[[Leaf], int]) -> int:
-    """The value of a term; OverflowError where an intermediate whole number does not fit its type."""
+    """The value of a term; OverflowError where an intermediate integer does not fit its type."""
     if not isinstance(t, list):
         return int(t)
     if t[0] == "given":
@@ -125,7 +126,7 @@ def value(t: Term, given: Callable[[Leaf], int]) -> int:
             raise OverflowError
         return n
     name, kind, attribute, *args = t
-    if name == "if":  # only the side that is taken is computed
+    if name == "if":  # only the selected operand is computed
         return value(args[1 if value(args[0], given) else 2], given)
     table = OF_BOOLS if kind == "bool" and name in OF_BOOLS else VALUES
     found = int(table[f"{name}.{attribute}" if attribute else name](*(value(x, given) for x in args)))
@@ -144,7 +145,7 @@ def limits(t: DType) -> tuple[int, int]:
 
 
 def _div(x: int, y: int) -> int:
-    """A quotient rounded toward zero; 0 for a division by zero, as kernels have it."""
+    """A quotient rounded toward zero; 0 for a division by zero, as in kernels."""
     if not y:
         return 0
     return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
@@ -181,6 +182,6 @@ VALUES: dict[str, Callable[..., int]] = {
     "cmp.gt": lambda x, y: x > y,
     "cmp.ge": lambda x, y: x >= y,
 }
-"""The result of each op for whole numbers."""
+"""The result of each op for integers."""
 OF_BOOLS: dict[str, Callable[..., int]] = {"not": lambda x: not x, "cast": bool}
-"""The result of each op whose result is a bool, where that differs."""
+"""The result of each op with a bool result, where it differs from that for integers."""

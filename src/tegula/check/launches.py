@@ -1,6 +1,6 @@
-"""The launches to unroll: each number that a launch determines is near a number that the kernel compares it with or
-divides it by, or near a number of stages; each is combined with small and large values of the others, and random
-launches are added."""
+"""The launches to unroll: each input of a launch takes values near the constants that the kernel compares it with or
+divides it by, and near numbers of stages; each value is combined with small and large values of the other inputs, and
+random launches are added."""
 
 from __future__ import annotations
 
@@ -21,22 +21,21 @@ from tegula.passes.overlap import array_root, overlap
 from tegula.types import ArrayType, DType
 
 MOST = 200
-"""The number of launches of a kernel that are tried at most."""
+"""The largest number of launches of a kernel that are simulated."""
 LARGEST = 1 << 12
-"""The largest size of a number that is tried."""
+"""The largest absolute value of an input of a launch."""
 DIVISIONS = (S.FloorDiv, S.Div, S.Mod, S.And, S.Shr)
 GIVEN = (ArrayShape, ArrayLoad, BlockIndex, BlockCount, BlockPlace, LogicalBlocks, Tid)
-"""Ops whose results a launch decides."""
+"""Ops whose results are inputs of a launch."""
 EQUAL, RISING, MIXED = "equal", "rising", "mixed"
-"""The patterns by which elements of an array differ: all equal; rising with the index; as if at random, by factors 0,
-1, 2."""
+"""The patterns of array elements: all equal; increasing with the index; pseudo-random, with factors 0, 1, 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A number that a launch decides: an "argument", a "length" or the "elements" of an array, by the parameter; the
-    number of the "block", which is the grid's last one; the number of blocks to be done in turn ("blocks"); the
-    thread's "place", its index in dimension `dim`."""
+    """An input of a launch: an "argument", a "length" or the "elements" of an array, by the parameter; the index of the
+    "block", the last one of the grid; the number of tiles of a persistent grid ("blocks"); the thread's "place", its
+    index in dimension `dim`."""
 
     kind: str
     parameter: int = -1
@@ -54,13 +53,13 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A launch: the number of each leaf, and how elements of arrays differ."""
+    """A launch: the value of each leaf, and the pattern of array elements."""
 
     known: Mapping[Leaf, int]
     elements: str = EQUAL
 
     def of(self, leaf: Leaf, at: int | None = 0) -> int | None:
-        """The number of a leaf; `at`: which element. None where that is not known."""
+        """The value of a leaf; `at`: the index of the element. None where the index is unknown."""
         n = self.known.get(leaf, 0 if leaf.kind in ("block", "place") else 1)
         if leaf.kind != "elements" or self.elements == EQUAL:
             return n
@@ -69,12 +68,12 @@ class Launch:
         return n * (at if self.elements == RISING else crc32(str(at).encode()) % 3)
 
     def row(self, kernel: Kernel) -> tuple[tuple[str, int], ...]:
-        """The numbers by name."""
+        """The values of the leaves by name."""
         return tuple(sorted((leaf.name(kernel), n) for leaf, n in self.known.items()))
 
 
 class Leaves:
-    """The values of a kernel that launches decide."""
+    """The leaves of a kernel: its values that are inputs of launches."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -83,7 +82,7 @@ class Leaves:
         self.written = [array_root(v) for v in changed if isinstance(v.type, ArrayType)]
 
     def of(self, value: Value) -> Leaf | None:
-        """The leaf that an integer or bool is; None where it is computed, or changes while the kernel runs."""
+        """The leaf of an integer or bool; None where the value is computed, or changes while the kernel runs."""
         if not isinstance(value.type, DType) or value.type.is_float:
             return None
         if value in self.kernel.params:
@@ -104,8 +103,8 @@ class Leaves:
         )
 
     def reader(self, value: Value) -> Callable[[Launch, Callable[[Value], int | None]], int | None]:
-        """A function that gives a value from a launch and the numbers that are known in it. In a grid that is walked,
-        blocks are one after the other along the first dimension."""
+        """A function that evaluates a value in a launch, given the numbers that are known there. In a persistent grid,
+        tiles follow each other along the first dimension."""
         op, leaf = value.owner, self.of(value)
         if isinstance(op, Tid | BlockPlace) and (block := op.block) is not None:
             first = op.dim == 0 if isinstance(op, BlockPlace) else value is op.results[0]
@@ -126,7 +125,7 @@ class Leaves:
 
 
 def _place(load: ArrayLoad) -> Value | None:
-    """The index of the element that is read, along the last dimension; None where a view moves it."""
+    """The index of a load along the last dimension; None where a view shifts the index."""
     array = load.array
     while isinstance(array.owner, ArrayView):
         view = array.owner
@@ -140,7 +139,7 @@ def _place(load: ArrayLoad) -> Value | None:
 def launches(
     leaves: Leaves, followed: Followed, stages: Sequence[int], satisfies: Callable[[Launch], bool]
 ) -> Iterator[Launch]:
-    """The launches to try, each once, of the launches that satisfy the guards."""
+    """The distinct launches to simulate, all of which satisfy the guards."""
     tried = Candidates(leaves, followed, stages)
     pairs = zip_longest(tried.one_by_one(), tried.at_random())
     found = (x for x in chain(tried.together(), chain.from_iterable(pairs)) if x is not None)
@@ -152,7 +151,7 @@ def launches(
 
 
 class Candidates:
-    """The numbers to try for each leaf, in order."""
+    """The candidate values of each leaf, in order."""
 
     def __init__(self, leaves: Leaves, followed: Followed, stages: Sequence[int]) -> None:
         self.counts = sorted({n for s in stages for n in (0, 1, 2, s - 1, s, s + 1, 2 * s + 1)})
@@ -177,11 +176,11 @@ class Candidates:
         self.patterns = self._patterns()
 
     def _patterns(self) -> list[str]:
-        """The patterns by which elements of arrays differ that are tried."""
+        """The patterns of array elements to simulate."""
         return [EQUAL, RISING, MIXED] if any(leaf.kind == "elements" for leaf in self.numbers) else [EQUAL]
 
     def _numbers(self, near: Iterable[int], scales: Iterable[int]) -> list[int]:
-        """The numbers to try for a leaf: trip counts and numbers near the kernel's constants first, then multiples."""
+        """The candidate values of a leaf: trip counts and numbers near the kernel's constants first, then multiples."""
         most = self.counts[-1]
         found = [*self.counts, -1, *(c + by for c in sorted(near) for by in (-1, 0, 1, most))]
         for d in sorted(scales):
@@ -192,14 +191,15 @@ class Candidates:
         return [n for n in dict.fromkeys(found) if abs(n) <= LARGEST]
 
     def _sized(self, count: int) -> dict[Leaf, int]:
-        """The numbers of leaves for which loops do about `count` iterations; from 2 on with a remainder."""
+        """The values of leaves for which loops have about `count` iterations, with a remainder where `count` is at
+        least 2."""
         return {
             leaf: 0 if leaf.kind in ("block", "place") else count * d + (count > 1 < d)
             for leaf, d in self.scales.items()
         }
 
     def together(self) -> Iterator[Launch]:
-        """Launches in which all leaves have numbers for the same trip count."""
+        """Launches in which all leaves have the values for one trip count."""
         for count in self.counts:
             for pattern in self.patterns:
                 sized = self._sized(count)
@@ -207,7 +207,7 @@ class Candidates:
                 yield Launch(sized, pattern)
 
     def one_by_one(self) -> Iterator[Launch]:
-        """Launches with each number of each leaf, together with small, middle and large others."""
+        """Launches with each candidate of each leaf, combined with small, medium and large values of the others."""
         most = max(map(len, self.numbers.values()), default=0)
         for k in range(most):
             for leaf, numbers in self.numbers.items():
@@ -216,7 +216,7 @@ class Candidates:
                         yield Launch({**self._sized(count), leaf: numbers[k]}, pattern)
 
     def at_random(self) -> Iterator[Launch]:
-        """Launches with numbers that are chosen at random for all leaves."""
+        """Launches with random values for all leaves."""
         random = Random(0)
         for _ in range(MOST if len(self.numbers) > 1 else 0):
             known = {leaf: random.choice(numbers) for leaf, numbers in self.numbers.items()}
@@ -224,7 +224,7 @@ class Candidates:
 
 
 def _fits(n: int, leaf: Leaf, t: DType) -> bool:
-    """Whether a number is possible for a leaf."""
+    """Whether a leaf can have a value."""
     if t.is_bool:
         return n in (0, 1)
     low = 0 if t.kind == "u" or leaf.kind not in ("argument", "elements") else -(1 << (t.bits - 1))
@@ -232,8 +232,7 @@ def _fits(n: int, leaf: Leaf, t: DType) -> bool:
 
 
 def _decisions(values: Iterable[Value]) -> Iterator[tuple[set[Value], set[int], set[int]]]:
-    """For each result of a binary op: all values that it is computed from, the constants among them, and the
-    divisors."""
+    """For each result of a binary op: its transitive operands, the constants among these, and the divisors."""
     for value in values:
         if not isinstance(value.owner, Binary):
             continue
@@ -248,7 +247,7 @@ def _decisions(values: Iterable[Value]) -> Iterator[tuple[set[Value], set[int], 
 
 
 def _divisor(op: object) -> int:
-    """The number by which an op divides; 0 for other ops."""
+    """The constant divisor of an op; 0 for other ops."""
     if not isinstance(op, DIVISIONS):
         return 0
     numbers = [int(v.owner.value) for v in op.operands if isinstance(v.owner, S.Const)]

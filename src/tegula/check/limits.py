@@ -16,14 +16,14 @@ from tegula.passes.place_shared import SharedAllocation
 from tegula.types import MbarrierType
 
 MOST_COUNTED = (1 << 20) - 1
-"""The most arrivals, and the most bytes, that a barrier counts in a phase. PTX ISA, "mbarrier": "Contents of the
-mbarrier object"."""
+"""The largest number of arrivals, and of bytes, that an mbarrier counts in a phase. PTX ISA, "mbarrier": "Contents of
+the mbarrier object"."""
 REGISTERS, LEAST, MOST, STEP = 65536, 24, 256, 8
-"""The registers of a multiprocessor; the least and the most of a thread, and their step. PTX ISA, "setmaxnreg"."""
+"""The registers of a multiprocessor; the minimum and maximum per thread, and the granularity. PTX ISA, "setmaxnreg"."""
 
 
 def check_limits(kernel: Kernel, places: Mapping[Value, SharedAllocation], threads: int) -> None:
-    """Refuted where a schedule exceeds a limit."""
+    """Raise Refuted where a schedule exceeds a limit."""
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
     _barriers_made(kernel, roles)
     _counts(kernel)
@@ -47,7 +47,7 @@ def _barriers_made(kernel: Kernel, roles: Op | None) -> None:
                 "init",
                 f"{op.result.name or 'a barrier'} is used before its initialisation is visible to all threads",
                 op.loc,
-                "make barriers before the roles, then a fence and a barrier of the block",
+                "create barriers before the roles, followed by a fence and a block-wide barrier",
             )
 
 
@@ -63,8 +63,8 @@ def _counts(kernel: Kernel) -> None:
 
 
 def _apart(places: Mapping[Value, SharedAllocation]) -> None:
-    """Check that a barrier shares no bytes with another one, or with a buffer of one role; other accesses of its bytes
-    are found when they happen."""
+    """Check that a barrier shares no bytes with another barrier or with a buffer of one role; other accesses of its
+    bytes are found by the simulation."""
     for a, p in places.items():
         for b, q in places.items():
             if (
@@ -79,7 +79,7 @@ def _apart(places: Mapping[Value, SharedAllocation]) -> None:
                     "budget",
                     f"{a.name} lies in the bytes of {b.name or 'a buffer'}",
                     a.owner.loc,
-                    "place it elsewhere",
+                    "allocate the barrier at another offset",
                 )
 
 
@@ -106,7 +106,7 @@ def _of_pipe(buffer: Value) -> bool:
 
 
 def _named(kernel: Kernel, threads: int) -> None:
-    """Check that each named barrier belongs to one group of threads, and that there are at most 16."""
+    """Check that each named barrier belongs to one group of threads, and that a block has at most 16."""
     taken: dict[int, Op] = {}
     for barrier, number in named_barriers(kernel, threads).items():
         assert isinstance(barrier.owner, Op)
@@ -114,7 +114,7 @@ def _named(kernel: Kernel, threads: int) -> None:
             message = (
                 f"no named barrier is left for {barrier.name or 'this one'}: a block has {NAMED_BARRIERS}"
             )
-            raise Refuted("budget", message, barrier.owner.loc, "make fewer named barriers")
+            raise Refuted("budget", message, barrier.owner.loc, "create fewer named barriers")
     for op in kernel.walk():
         for name in own_barriers(op, threads):
             other = taken.setdefault(name, op)
@@ -139,12 +139,12 @@ def _warps(roles: Roles, threads: int) -> None:
                     if other != name
                     else f"{name} has no warp {warp}"
                 )
-                raise Refuted("budget", message, roles.loc, "give each role warps of its own")
+                raise Refuted("budget", message, roles.loc, "assign disjoint warps to roles")
 
 
 def _registers(roles: Roles, threads: int) -> None:
-    """Check the registers that roles ask for: allowed numbers, one budget per warp group, and in all no more than a
-    block starts with."""
+    """Check the register budgets of roles: valid numbers, one budget per warp group, and a sum that is at most the
+    block's allocation at launch."""
     budgets: dict[int, int] = {}
     for (first, warps), asked in zip(roles.warps, roles.registers, strict=True):
         if asked and not (LEAST <= asked <= MOST and asked % STEP == 0):
@@ -157,7 +157,9 @@ def _registers(roles: Roles, threads: int) -> None:
                 message = (
                     f"roles in warp group {group} ask for {budgets[group]} and {asked} registers a thread"
                 )
-                raise Refuted("budget", message, roles.loc, "give roles that share a warp group one budget")
+                raise Refuted(
+                    "budget", message, roles.loc, "give all roles of a warp group the same registers="
+                )
     groups = -(-threads // WARP_GROUP)
     start = min(255, REGISTERS // max(threads, WARP)) // STEP * STEP
     total = sum(budgets.get(g, LEAST) for g in range(groups)) * WARP_GROUP

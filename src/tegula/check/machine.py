@@ -1,9 +1,8 @@
-"""A run of roles against each other, each as far as it gets. One run decides for all orders, because a waiting role
-goes on as soon as the phase that it waits for has ended.
-
-A role is played by its first two warps and, if it has several warp groups, by the last one; the last of these also
-stands for the warps left out. A vector clock says what each warp knows of the others: one run shows the races of all
-runs."""
+"""A simulation of concurrent roles, each run until it blocks. One simulation decides for all interleavings, because a
+waiting role resumes as soon as the phase of its wait has completed. A role is simulated by its first two warps and, if
+it has several warp groups, by the last one; the last of these also stands for the warps that are not simulated. Vector
+clocks record which events of other warps happen before the current one, so one simulation shows the races of all
+interleavings."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ class Fill:
 
 
 class Run:
-    """The roles of a kernel in one launch, run step by step, with the barriers and the shared memory that they use."""
+    """The simulation of a kernel's roles in one launch, with their barriers and their shared memory."""
 
     def __init__(
         self,
@@ -49,15 +48,16 @@ class Run:
         memory: Memory,
         record: bool = False,
     ) -> None:
-        """Create a run. `barriers`: each with its stages and arrivals, named ones with one stage. `record`: whether to
-        keep the steps."""
+        """Create a simulation. `barriers`: each with its stages and arrivals, named barriers with one stage. `record`:
+        whether to record the steps for a counterexample."""
         self.roles, self.traces, self.memory = roles, traces, memory
         self.steps: list[Step] = []
         self.record = record
         self.doubt: Refuted | None = None
-        """The fault of a wait whose parity is not that of its number; reported instead of any fault that follows."""
+        """The fault of a wait with the parity of another phase; takes precedence over later faults, which follow from
+        it."""
         self.suspect: Refuted | None = None
-        """A fault that has no consequence in the order of this run, and may have one in another."""
+        """A fault without a consequence in this interleaving that may have one in another."""
         self.waits = 0
         self.fills: dict[tuple[Value, int], Fill] = {}
         self.phases: list[Phase] = []
@@ -79,7 +79,7 @@ class Run:
                 self.warps.append(Warp(r, weight, k, e, e + 1, e + 2, e + 3, [0] * width))
 
     def play(self) -> None:
-        """Run all roles to their ends; Refuted where a fault is found."""
+        """Run all roles to their ends; raise Refuted at the first fault."""
         try:
             self._play()
         except Refuted as e:
@@ -95,11 +95,11 @@ class Run:
         check_end(self)
 
     def ended(self, warp: Warp) -> bool:
-        """Whether a warp has done all steps of its role's trace."""
+        """Whether a warp has executed all steps of its role's trace."""
         return warp.step >= len(self.traces[warp.role].steps)
 
     def _advance(self, warp: Warp) -> bool:
-        """Run a warp until an event makes it wait; whether it has done an event or a step."""
+        """Run a warp until it blocks; whether it has executed an event or a step."""
         steps, moved = self.traces[warp.role].steps, False
         while warp.step < len(steps):
             done = steps[warp.step]
@@ -130,8 +130,8 @@ class Run:
         return at, self.phases[at]
 
     def wait(self, warp: Warp, op: Op, event: E.Wait) -> bool:
-        """A wait for a phase of an mbarrier: False while the phase lasts; Refuted where the parity lets a warp take one
-        phase for another."""
+        """Execute a wait for a phase of an mbarrier; False while the phase is incomplete; Refuted where the parity
+        aliases another phase."""
         if event.elected and warp.number:
             return True
         at, phase = self.phase(op, event.barrier, event.stage)
@@ -141,8 +141,8 @@ class Run:
         if again:
             self.doubt = self.doubt or Refuted(
                 "phase",
-                f"{self.who(warp)} waits for parity {event.parity} of {named(phase)}, where its wait number "
-                f"{before + 1} is for phase {wanted}, of parity {wanted & 1}",
+                f"{self.who(warp)} waits for parity {event.parity} of {named(phase)}, but its wait number "
+                f"{before + 1} must be for phase {wanted}, of parity {wanted & 1}",
                 op.loc,
                 "flip the parity of the wait each time the stage index returns to 0",
             )
@@ -167,7 +167,7 @@ class Run:
         return True
 
     def _aliased(self, warp: Warp, op: Op, phase: Phase, wanted: int) -> Refuted:
-        """The fault of a wait whose parity is that of another phase than the one that is waited for."""
+        """The fault of a wait whose parity matches a phase other than the awaited one."""
         who = self.who(warp)
         if phase.number < wanted:
             said = f"parity lets {who}, which waits for phase {wanted} of {named(phase)}, pass in phase {phase.number}"
@@ -177,25 +177,26 @@ class Run:
             "aliasing",
             said,
             op.loc,
-            "whoever waits for a phase must also be needed for the one after the next to end: let it arrive",
+            "a role that waits for phase n must also arrive for phase n + 2, or the parity aliases",
             _at(phase.last, "it ends here"),
         )
 
     def arrive(self, warp: Warp, op: Op, event: E.Arrive) -> bool:
-        """An arrival at an mbarrier, of each warp that a warp stands for or, elected, of the role's first warp
-        alone."""
+        """Execute an arrival at an mbarrier, by each warp that this one stands for or, if elected, by the role's first
+        warp alone."""
         if event.elected and warp.number:
             return True
         self._arrive(warp, op, event, 1 if event.elected else warp.weight)
         return True
 
     def arrive_named(self, warp: Warp, op: Op, event: E.NamedArrival) -> bool:
-        """An arrival at a named barrier, of each warp that a warp stands for."""
+        """Execute an arrival at a named barrier, by each warp that this one stands for."""
         self._arrive(warp, op, E.Arrive(event.barrier, 0), warp.weight)
         return True
 
     def go_past(self, warp: Warp, op: Op, event: E.NamedWait) -> bool:
-        """A wait at a named barrier for the phase of the warp's last arrival: False while the phase lasts."""
+        """Execute a wait at a named barrier for the phase of the warp's last arrival; False while the phase is
+        incomplete."""
         at, phase = self.phase(op, event.barrier, 0)
         own = warp.arrivals[at]
         if phase.number == own:
@@ -215,8 +216,8 @@ class Run:
         if not known and last != phase.number:
             self.suspect = self.suspect or Refuted(
                 "arrivals",
-                f"{self.who(warp)} arrives for phase {phase.number} of {named(phase)}, and nothing says that phase "
-                f"{phase.number - 1} has ended by then",
+                f"{self.who(warp)} arrives for phase {phase.number} of {named(phase)}, which is not ordered after "
+                f"the end of phase {phase.number - 1}",
                 op.loc,
                 "arrive once for each item, after a wait for the phase before",
                 _at(phase.last, "an arrival before it"),
@@ -232,8 +233,8 @@ class Run:
         self._settle(phase, op)
 
     def _sure(self, warp: Warp, at: int, phase: Phase) -> bool:
-        """Whether the current phase counts a bulk copy that a warp starts now, whatever the order: the warp has arrived
-        in the phase already, or knows that the phase before has ended."""
+        """Whether the current phase counts a bulk copy that a warp starts now, in all interleavings: the warp has
+        already arrived in the phase, or the end of the previous phase happens before the copy."""
         return (
             phase.number == 0
             or warp.arrivals.get(at, -1) == phase.number
@@ -241,8 +242,8 @@ class Run:
         )
 
     def _knows(self, warp: Warp, phase: Phase, number: int) -> bool:
-        """Whether a phase is over in every order when a warp gets to its current step: the warp has waited for the
-        phase, or comes after all arrivals of the phase, if this counts no bytes."""
+        """Whether a phase completes before a warp's current step in all interleavings: the warp has waited for the
+        phase, or all arrivals of a phase without bytes happen before the step."""
         if warp.clock[phase.entry] > number:
             return True
         if any(counted == number for counted, _ in phase.copies):
@@ -251,7 +252,7 @@ class Run:
         return all(known >= moment for k, (known, moment) in rows if k != phase.entry)
 
     def _miscounted(self, warp: Warp, op: Op, phase: Phase, last: int) -> Refuted:
-        """The fault of an arrival that the barrier does not expect. `last`: the phase of the warp's arrival before."""
+        """The fault of an arrival that the barrier does not count. `last`: the phase of the warp's previous arrival."""
         who, where = self.who(warp), named(phase)
         if last < phase.number - 1:
             message = f"phase {last + 1} of {where} has ended without an arrival of {who}"
@@ -260,14 +261,12 @@ class Run:
             message = f"{who} arrives twice in phase {last} of {where}, which counts {phase.count} arrivals"
             help = "arrive once for each item, after a wait for the phase before"
         else:
-            message = (
-                f"{where} counts {phase.count} arrivals in phase {phase.number}, and {who} is one too many"
-            )
+            message = f"{where} counts {phase.count} arrivals in phase {phase.number}, but {who} arrives too"
             help = "count the warps of all roles that arrive, each once for each item"
         return Refuted("arrivals", message, op.loc, help, _at(phase.last, "an arrival before it"))
 
     def copy_in(self, warp: Warp, op: Op, event: E.CopyIn) -> bool:
-        """A bulk copy into shared memory, started by the role's first warp; Refuted where another phase may count the
+        """Start a bulk load into shared memory by the role's first warp; Refuted where another phase may count the
         bytes."""
         if warp.number:
             return True
@@ -275,8 +274,8 @@ class Run:
         if not self._sure(warp, at, phase):
             raise Refuted(
                 "bytes",
-                f"this copy of {event.bytes} bytes may arrive in phase {phase.number} of {named(phase)} or in the one "
-                "before, which does not wait for it",
+                f"this copy of {event.bytes} bytes may arrive in phase {phase.number} of {named(phase)} or in the "
+                "previous phase, which does not count it",
                 op.loc,
                 "announce the bytes of all copies of an item",
                 _at(phase.last, "announced here"),
@@ -293,7 +292,7 @@ class Run:
         return True
 
     def _settle(self, phase: Phase, op: Op) -> None:
-        """End a phase when no arrival and no byte of it is outstanding."""
+        """Complete a phase when none of its arrivals and bytes is outstanding."""
         if phase.pending:
             return
         if phase.copied > phase.announced:
@@ -329,7 +328,8 @@ class Run:
     # Memory ----------------------------------------------------------------------------------------------------------
 
     def access(self, warp: Warp, op: Op, event: E.MemoryAccess) -> bool:
-        """An access of shared memory by the threads of a warp, and by the warp groups that the warp stands for."""
+        """Execute an access of shared memory by the threads of a warp, and by the warp groups that the warp stands
+        for."""
         self._tick(warp)
         moment = warp.clock[warp.entry]
         for at in self._slots(warp, event.at) if event.warp_group else (event.at,):
@@ -348,7 +348,7 @@ class Run:
         return True
 
     def _slots(self, warp: Warp, first: E.Bytes) -> Iterator[E.Bytes]:
-        """The slots of the warp groups that a warp stands for, by that of the first one."""
+        """The slots of the warp groups that a warp stands for, derived from the slot of the first one."""
         groups, t = max(1, self.roles[warp.role].group.warp_groups), first.buffer.type
         assert isinstance(t, BufType)
         by = t.shape[0] // groups * (first.end - first.start)
@@ -359,9 +359,9 @@ class Run:
         if not access.write and access.at.stage >= 0 and self.memory.unwritten(access.at):
             raise Refuted(
                 "unwritten",
-                f"{self.who(warp)} reads {_where(access.at)}, which nothing has written",
+                f"{self.who(warp)} reads {_where(access.at)}, which is uninitialised",
                 access.op.loc,
-                "fill the stage that is read",
+                "fill the stage before it is read",
             )
         barrier = self.memory.barrier_in(access.at)
         if barrier is not None:
@@ -369,7 +369,7 @@ class Run:
                 "budget",
                 f"{barrier.name} lies in the bytes of {access.at.buffer.name or 'a buffer'}",
                 access.op.loc,
-                "place it elsewhere",
+                "allocate the barrier at another offset",
             )
         if access.at.stage >= 0:
             self._filled(warp, access)
@@ -381,7 +381,7 @@ class Run:
 
     def _filled(self, warp: Warp, access: Access) -> None:
         """Check that a stage is read between its fill and its release: a role that has arrived as often as the stage
-        was filled, at the barrier where the filling role waits for room, has nothing left to read there."""
+        was filled, at the barrier where the producer waits for a free stage, has released the stage."""
         key = (access.at.buffer, access.at.stage)
         last = self.fills.get(key)
         if access.write:
@@ -399,7 +399,7 @@ class Run:
         if rooms and warp.arrivals.get(rooms[-1], -1) >= last.over[rooms[-1]]:
             self.suspect = self.suspect or Refuted(
                 "stage",
-                f"{self.who(warp)} reads {_where(access.at)} once more, which it has released",
+                f"{self.who(warp)} reads {_where(access.at)} after its release",
                 access.op.loc,
                 "use the stage of the item that was waited for",
                 _at(self.phases[rooms[-1]].last, "released here"),
@@ -410,25 +410,27 @@ class Run:
         where = _where(second.at)
         before = f"{self.roles[first.role].name} {_does(first)} before"
         if race.fence:
-            message = f"{where}: {self.roles[second.role].name} {_does(second)}, with no proxy fence since"
-            help = "tg.fence_async() by the threads that accessed it, before their arrival"
+            message = (
+                f"{where}: {self.roles[second.role].name} {_does(second)}, without a proxy fence in between"
+            )
+            help = "call tg.fence_async() in the threads that accessed the memory, before they arrive"
             return Refuted("fence", message, second.op.loc, help, ((first.op.loc, before),))
         message = (
-            f"{where}: {self.roles[second.role].name} {_does(second)} while another access may still go on"
+            f"{where}: {self.roles[second.role].name} {_does(second)} while another access may be in progress"
         )
         help = _remedy(first, second)
-        other = f"{self.roles[first.role].name} {_does(first)}, and nothing says that it is over"
+        other = f"{self.roles[first.role].name} {_does(first)}, without an order between the two accesses"
         return Refuted("race", message, second.op.loc, help, ((first.op.loc, other),))
 
     def fence(self, warp: Warp, op: Op, event: E.Fence) -> bool:
-        """A proxy fence: the warp's clock records that a fence follows all accesses that the warp has made."""
+        """Execute a proxy fence: the warp's clock records that the fence follows all accesses of the warp so far."""
         warp.clock[warp.fences] = warp.clock[warp.entry]
         return True
 
-    # Matmuls and copies out  -----------------------------------------------------------------------------------------
+    # Matmuls and bulk stores  -----------------------------------------------------------------------------------------
 
     def issue(self, warp: Warp, op: Op, event: E.Issue) -> bool:
-        """The start of a matmul, whose reads of shared memory last until the matmul is complete."""
+        """Start a matmul, which reads shared memory until it is complete."""
         warp.started += 1
         for at in event.operands:
             access = Access(
@@ -438,13 +440,13 @@ class Run:
         return True
 
     def mma_complete(self, warp: Warp, op: Op, event: E.MmaComplete) -> bool:
-        """A wait after which at most `pending` matmuls of the warp are in flight."""
+        """Execute a wait after which at most `pending` matmuls of the warp are in flight."""
         warp.clock[warp.matmuls] = max(warp.clock[warp.matmuls], warp.started - event.pending)
-        self.note(warp, op, f"waits until {event.pending} matmuls are in flight", None)
+        self.note(warp, op, f"waits until at most {event.pending} matmuls are in flight", None)
         return True
 
     def copy_out(self, warp: Warp, op: Op, event: E.CopyOut) -> bool:
-        """The start of a bulk copy out of shared memory, whose reads last until the group of the copy is complete."""
+        """Start a bulk store from shared memory, which reads until its bulk group is complete."""
         if warp.number and not (event.warp_group and _elsewhere(warp)):
             return True
         group, warp.open = warp.copied + 1, not event.commit
@@ -457,18 +459,18 @@ class Run:
         return True
 
     def commit(self, warp: Warp, op: Op, event: E.Commit) -> bool:
-        """The end of the group of copies out that the role's first warp has open."""
+        """Commit the open bulk group of the role's first warp."""
         if not warp.number:
             warp.copied, warp.open = warp.copied + 1, False
         return True
 
     def copies_done(self, warp: Warp, op: Op, event: E.CopiesOutDone) -> bool:
-        """A wait after which at most `pending` groups of the warp's copies out are in flight."""
+        """Execute a wait after which at most `pending` bulk groups of the warp are in flight."""
         warp.clock[warp.copies] = max(warp.clock[warp.copies], warp.copied - event.pending)
         return True
 
     def sync(self, warp: Warp, op: Op, event: E.Sync) -> bool:
-        """A synchronisation of warps: those that arrive first wait; the last one releases all."""
+        """Synchronise warps: early warps block until the last one arrives."""
         there = [w for w in self.warps if w.role == warp.role and not (event.warp_group and _elsewhere(w))]
         if warp not in there:
             return True
@@ -490,7 +492,7 @@ class Run:
         warp.clock[warp.entry] += 1
 
     def who(self, warp: Warp) -> str:
-        """The name of a warp in messages: that of its role, or "a warp of" the role where several warps play in it."""
+        """The name of a warp in messages: its role, or "a warp of" the role where several warps are simulated."""
         role = self.roles[warp.role]
         return role.name if len(plays(role)) == 1 else f"a warp of {role.name}"
 
@@ -506,7 +508,7 @@ class Run:
 
 
 def _elsewhere(warp: Warp) -> bool:
-    """Whether a warp is in another warp group than the first warp of its role."""
+    """Whether a warp is outside the warp group of its role's first warp."""
     return warp.number == 2
 
 
@@ -531,10 +533,10 @@ def _does(access: Access) -> str:
 
 def _remedy(first: Access, second: Access) -> str:
     if not first.write and first.proxy == E.ASYNC:
-        return "wait for the matmul or copy that reads before the stage is released or written again"
+        return "wait for the asynchronous read before the stage is released or overwritten"
     if not first.write:
-        return "release the stage only after its last use, and wait for the release before it is filled again"
-    return "wait until the stage is full before it is used"
+        return "release the stage after its last use, and wait for the release before the next fill"
+    return "wait for the full barrier of the stage before its first use"
 
 
 def _arrives(event: E.Arrive, weight: int) -> str:

@@ -1,8 +1,8 @@
-"""Races on shared memory: a log of accesses, each with the moment when it is over, and whether later accesses are sure
-to come after it.
+"""Races on shared memory: a log of accesses, each with the time of its completion, and the test whether the completion
+happens before a later access.
 
-A moment is an entry of vector clocks and its count there: those of a warp, of the matmuls or copies that it has
-started, or of the phases of a barrier, with which bulk copies end."""
+A time is an index into vector clocks, and the count at this index. Warps have an index each, and so have the matmuls
+and copies that a warp has started, and the phases of a barrier, which complete bulk copies."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Clock = list[int]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An access of bytes of shared memory, and the moment when the access is over: `entry`, `moment`. `fence`: the
-    entry of the warp's fences, -1 for the async proxy. `number`: which step of `role`, and which event of the step; the
-    warps of a role do a step together, each its part."""
+    """An access of bytes of shared memory. `entry`, `moment`: the time at which the access is complete. `fence`: the
+    entry of the warp's fences, -1 for the async proxy. `number`: the step of `role`, and the event within the step; the
+    warps of a role execute a step together, each on its part."""
 
     op: Op
     at: Bytes
@@ -35,8 +35,8 @@ class Access:
 
 @dataclass(slots=True)
 class Cell:
-    """Bytes that are accessed together. `writes`: the last write, by each warp; `reads`: the reads since; `before`: the
-    accesses that the last write is after, for the other warps that do the write too."""
+    """A range of bytes that accesses never split. `writes`: the last write, by each warp; `reads`: the reads since;
+    `before`: the accesses ordered before the last write, for the other warps that take part in the write."""
 
     writes: list[Access] = field(default_factory=list[Access])
     reads: dict[int, Access] = field(default_factory=dict[int, Access])
@@ -45,8 +45,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two accesses of the same bytes, one of them a write, that nothing keeps in order; with `fence`: that a barrier
-    keeps in order, where a fence between the two proxies is missing."""
+    """Two unordered accesses of the same bytes, one of them a write; with `fence`: ordered by a barrier, without the
+    fence that two proxies need."""
 
     first: Access
     second: Access
@@ -54,7 +54,7 @@ class Race:
 
 
 class Memory:
-    """Shared memory, cut where buffers, stages and slots begin. `barriers`: where barriers lie."""
+    """Shared memory, split at the boundaries of buffers, stages and slots. `barriers`: the offsets of barriers."""
 
     def __init__(self, cuts: Sequence[int], barriers: Mapping[Value, tuple[int, int]]) -> None:
         self.cuts = sorted(set(cuts))
@@ -87,7 +87,7 @@ class Memory:
         return None
 
     def unwritten(self, at: Bytes) -> bool:
-        """Whether a range has bytes that nothing has written."""
+        """Whether a range has uninitialised bytes."""
         return any(not cell.writes for cell in self.cells_of(at))
 
     def _read(self, cell: Cell, access: Access, clock: Clock) -> Race | None:
@@ -128,8 +128,8 @@ def _same_step(a: Access, b: Access) -> bool:
 
 
 def _private(a: Access, b: Access) -> bool:
-    """Whether both accesses are of one role's own memory: other barriers, derived from the elements that each thread
-    accesses, keep its threads in order."""
+    """Whether both accesses are to memory private to one role, whose threads are ordered by the barriers that
+    `insert_barriers` derives."""
     return a.role == b.role and _own(a.at.buffer) and _own(b.at.buffer) and a.proxy == b.proxy == GENERIC
 
 

@@ -11,11 +11,11 @@ from tegula.passes.overlap import array_root
 from tegula.types import ArrayType, scalar_of
 
 PREMISES = (
-    "the event table (tegula/ops/events.py) states the effects of PTX instructions on barriers and shared memory",
-    "the analyses of derived barriers inside a role, and of values that differ between its threads, are right",
-    "each loop of a role ends, and nothing in it waits for another block",
+    "the event table (tegula/ops/events.py) gives the effects of PTX instructions on barriers and shared memory",
+    "the analyses of derived barriers inside a role, and of values that differ between its threads, are correct",
+    "each loop of a role terminates, and no role waits for another block",
     "LLVM and ptxas preserve integer arithmetic, and the emitted order of memory accesses and barriers",
-    "no barrier counts 2^31 - 4096 items or more, nor does a 32-bit counter of items that is written by hand",
+    "no barrier counts 2^31 - 4096 items or more, nor does a hand-written 32-bit counter of items",
 )
 """The premises of a proof; the guards of the certificate are further ones."""
 YES, NO, UNKNOWN = "deterministic", "not deterministic", "not determined"
@@ -50,7 +50,7 @@ def _reasons(kernel: Kernel) -> Iterator[str]:
         for op, how in does.updates:
             given = [v for v in op.results if v in used]
             if given:
-                yield f"{NO}: what the atomic access of {does.name}{_at(op)} gives back depends on the order"
+                yield f"{NO}: what the atomic access of {does.name}{_at(op)} returns depends on the order"
             elif how in ("add", "sub") and _of_floats(array):
                 yield f"{NO}: the sums of floats in {does.name}{_at(op)} depend on the order of atomic additions"
             elif not all(commute(how, other) for _, other in does.updates):

@@ -1,6 +1,8 @@
-"""The checker: whether the schedule of a lowered kernel is right (docs/checker.md).
+"""The checker: decides whether the schedule of a lowered kernel is correct (docs/checker.md).
 
-A proof is searched for and verified; where there is none, launches are explored for one that goes wrong."""
+The prover searches for a proof, and the verifier replays it; without a proof, launches of a schedule that a user
+wrote are simulated in search of a fault. An automatic schedule without a proof is not used, whether it has faults or
+not."""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ def check_schedule(kernel: Kernel, spread: GpuCompilation) -> Verdict:
 
 
 def check_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mapping[str, Any]) -> Verdict:
-    """The verdict on a kernel as it is emitted, by a certificate alone: proved, or unproved where the certificate does
-    not show that the schedule is right."""
+    """The verdict on a kernel as it is emitted, by a given certificate: proved, or unproved where the verifier rejects
+    the certificate."""
     if not any(map(_is_scheduled, kernel.walk())):
         return Verdict(NO_SCHEDULE, results=determinism(kernel, True))
     try:
@@ -44,8 +46,7 @@ def check_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mappi
     except Refuted as e:
         return refuted(e)
     except Rejected as e:
-        gap = _gap(kernel, e)
-        return Verdict(UNPROVED, message=gap.message, loc=gap.loc, help=gap.help, gap=gap)
+        return _unproved(_gap(kernel, e))
     text, guards = json.dumps(certificate, separators=(",", ":")), of_certificate(kernel, certificate)
     return Verdict(PROVED, certificate=text, guards=guards, results=determinism(kernel, True))
 
@@ -62,15 +63,20 @@ def _judged(kernel: Kernel, spread: GpuCompilation) -> Verdict:
         return Verdict(PROVED, certificate=text, guards=guards)
     except (Stuck, Rejected) as e:
         gap = _gap(kernel, e)
-    except FAULTS as e:  # whatever fails in the prover, launches are explored
+    except FAULTS as e:  # after any failure of the prover, launches are simulated
         gap = Gap(f"the prover failed, please report this: {type(e).__name__}: {e}", kernel.loc, failed=True)
+    if spread.schedule.plan is not None:
+        return _unproved(gap)
     guards = asserted(kernel)
     return replace(explore(kernel, spread, gap, guards), guards=guards)
 
 
+def _unproved(gap: Gap) -> Verdict:
+    return Verdict(UNPROVED, message=gap.message, loc=gap.loc, help=gap.help, gap=gap)
+
+
 def _is_scheduled(op: Op) -> bool:
-    """Whether an op is part of a schedule: roles, a barrier between warps, or work that is overlapped with the
-    threads."""
+    """Whether an op is part of a schedule: roles, a barrier between warps, or an asynchronous operation."""
     return isinstance(op, Roles | MbarrierNew | NamedNew) or E.is_asynchronous(op)
 
 
@@ -84,8 +90,7 @@ def certified(kernel: Kernel, spread: GpuCompilation) -> tuple[str, tuple[Guard,
 
 
 def verify_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mapping[str, Any]) -> None:
-    """Raise Rejected unless the certificate, and the checks of what certificates do not cover, show that the schedule
-    is right."""
+    """Raise Rejected unless the certificate, and the checks outside of certificates, prove the schedule."""
     verify(kernel, spread, certificate)
     both = shared_by_roles(kernel, spread.shared.places)
     if both is not None:

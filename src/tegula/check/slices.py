@@ -1,4 +1,4 @@
-"""The values that decide which barriers and shared memory roles use, and when."""
+"""Backward slices of the operations on barriers and shared memory: the values that decide them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ CONTROL = (If, For, While)
 
 
 class Followed:
-    """The ops of a kernel that have events, the control flow around them, and the scalars that both depend on.
-    `tracked`: the memory that is followed; `flying`: tiles that matmuls in flight may work on."""
+    """The slice of a kernel: ops with events, their control flow, and the scalars that both depend on. `tracked`: the
+    tracked memory; `flying`: tiles that matmuls in flight may write."""
 
     def __init__(self, kernel: Kernel, places: Mapping[Value, SharedAllocation]) -> None:
         self.kernel = kernel
@@ -33,7 +33,7 @@ class Followed:
         self.needed = self._needed()
 
     def acts(self, op: Op) -> bool:
-        """Whether an op itself has events that are followed."""
+        """Whether an op itself has tracked events."""
         if isinstance(op, BufRead) and not self.users.get(op.result):
             return False
         if isinstance(op, BufView | BufReshape | StackNew) or not E.has_events(op):
@@ -42,7 +42,7 @@ class Followed:
         return not memory or multiplies(op) or any(root(v) in self.tracked for v in memory)
 
     def loud(self, op: Op) -> bool:
-        """Whether an op, or one nested in it, has events that are followed, or uses a tile of a matmul in flight."""
+        """Whether an op, or one nested in it, has tracked events, or uses a tile of a matmul in flight."""
         if op not in self._loud:
             inner = op.regions if isinstance(op, CONTROL) else ()
             self._loud[op] = (
@@ -127,7 +127,7 @@ def numbers(op: Op) -> list[Value]:
 
 
 def _of_groups(region: Region) -> Iterator[Op]:
-    """The ops that threads execute as a group, without those that each lane executes on its own."""
+    """The ops that threads execute collectively, without ops of single lanes."""
     for op in region.ops:
         yield op
         if isinstance(op, (*CONTROL, Roles)):
@@ -142,8 +142,8 @@ def _values(op: Op) -> list[Value]:
 
 
 def tracked(places: Mapping[Value, SharedAllocation]) -> set[Value]:
-    """The buffers that one role does not have to itself: those of pipes, those that bulk copies read, and those that
-    share bytes with them or with a buffer of another role."""
+    """The buffers that are not private to one role: buffers of pipes, sources of bulk stores, and buffers that share
+    bytes with them or with a buffer of another role."""
     buffers = [v for v in places if isinstance(v.type, BufType)]
     rings = {v for v in buffers if isinstance(v.owner, BufNew) and v.owner.pipe}
 
@@ -166,7 +166,7 @@ def tracked(places: Mapping[Value, SharedAllocation]) -> set[Value]:
 
 
 def flying(kernel: Kernel, users: dict[Value, list[tuple[Op, int]]]) -> set[Value]:
-    """The tiles that may be results of matmuls in flight, wherever they are carried."""
+    """The tiles that may be results of matmuls in flight, through block arguments too."""
     found: set[Value] = set()
     queue = [op.result for op in kernel.walk() if E.flies(op)]
     while queue:

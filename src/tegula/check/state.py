@@ -1,4 +1,4 @@
-"""The state of warps and barriers while roles run against each other."""
+"""The state of warps and barriers in a simulation of concurrent roles."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ class Role:
 
 @dataclass(slots=True)
 class Warp:
-    """A warp that plays in a role. `weight`: the number of warps that it stands for. `entry`, `fences`, `matmuls`,
+    """A simulated warp of a role. `weight`: the number of warps that it stands for. `entry`, `fences`, `matmuls`,
     `copies`: the indices of its entries in clocks. `step`, `event`: its place in the trace; `synced`: whether the warps
     it waits for have arrived. `waits`: the number of its waits at each barrier; `arrivals`: the phase of its last
-    arrival at each; `first`: the parity of its first wait. `started`, `copied`: numbers of its matmuls and groups of
-    copies out; `open`: whether it has started a copy that is in no group yet. `over`: the number of phases it has
-    waited for at each barrier, the barrier of the last wait at the end. `past`: the waits that it comes after, one bit
-    each."""
+    arrival at each; `first`: the parity of its first wait. `started`, `copied`: numbers of its matmuls and bulk groups;
+    `open`: whether its current bulk group is uncommitted. `over`: the number of phases it has waited for at each
+    barrier, the barrier of the last wait at the end. `past`: the waits that it comes after, one bit each."""
 
     role: int
     weight: int
@@ -77,7 +76,7 @@ class Phase:
 
 
 def plays(role: Role) -> list[int]:
-    """For each warp that plays in a role, the number of warps that it stands for."""
+    """For each simulated warp of a role, the number of warps that it stands for."""
     if role.one_warp or role.group.warps == 1:
         return [1]
     if role.group.warp_groups > 1:

@@ -1,4 +1,4 @@
-"""The ops that each role does in one launch, in order: loops unrolled, stages and phases known."""
+"""The trace of each role in one launch: loops unrolled, stages and phases known."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Env: TypeAlias = dict[Value, Any]
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An op that a role has done, and its events."""
+    """An executed op of a role, and its events."""
 
     op: Op
     events: tuple[E.Event, ...]
@@ -40,8 +40,8 @@ class Done:
 
 @dataclass(slots=True)
 class Trace:
-    """The ops that a role does in one launch; how many matmuls it has started, and how many are complete; `last`: the
-    number of the last one that an op has started and that reads registers."""
+    """The ops that a role executes in one launch, and its numbers of started and of complete matmuls; `last`: the
+    number of the last matmul started that reads registers."""
 
     steps: list[Done] = field(default_factory=list[Done])
     started: int = 0
@@ -50,11 +50,11 @@ class Trace:
 
 
 class TooLong(Exception):
-    """A launch that is not worth unrolling."""
+    """A launch with too many steps to be unrolled."""
 
 
 class Undecided(Exception):
-    """The values of a launch do not decide the ops that roles do; `op`: the op that depends on another value."""
+    """The launch does not determine the ops that roles execute; `op`: an op that depends on an unknown value."""
 
     def __init__(self, op: Op) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Undecided(Exception):
 
 
 class Program:
-    """A kernel made ready to be unrolled for many launches."""
+    """A kernel compiled to closures, to be unrolled for many launches."""
 
     def __init__(self, kernel: Kernel, spread: GpuCompilation) -> None:
         self.kernel, self.places, self.threads = kernel, spread.shared.places, spread.threads
@@ -152,8 +152,8 @@ class Program:
     # Matmuls in flight ----------------------------------------------------------------------------------------------
 
     def _fly(self, op: Op, env: Env, trace: Trace) -> None:
-        """Number the matmuls as they are started; a tile is known by the last one that works on it. Refuted where an op
-        uses the result of one in flight."""
+        """Number the matmuls in program order; a tile maps to the last matmul that writes it. Refuted where an op uses
+        the result of a matmul in flight."""
         if isinstance(op, MmaWait):
             trace.complete = max(trace.complete, trace.started - op.pending)
             for v, r in zip(op.operands, op.results, strict=True):
@@ -166,9 +166,9 @@ class Program:
             if (env.get(v) or 0) > trace.complete:
                 raise Refuted(
                     "in-flight",
-                    f"{op.NAME} uses the result of a matmul that is in flight",
+                    f"{op.NAME} uses the result of a matmul in flight",
                     op.loc,
-                    "wait for the matmul before its result is used",
+                    "wait for the matmul before the first use of its result",
                 )
         if isinstance(op, MatmulLike) and adds:
             trace.started += 1
@@ -187,14 +187,13 @@ class Program:
                     "in-flight",
                     f"{op.NAME} reads registers that the next iteration of the loop overwrites",
                     op.loc,
-                    "wait for the matmul in the iteration that it is started in",
+                    "wait for the matmul in the iteration that starts it",
                 )
 
     # Control ---------------------------------------------------------------------------------------------------------
 
     def decided(self, x: Any, op: Op) -> Any:
-        """The value that control flow of roles depends on; Undecided where it is not known, or threads diverge at the
-        op."""
+        """The value that decides control flow of roles; Undecided where it is unknown, or threads diverge at the op."""
         if x is None or self.parts(op):
             raise Undecided(op)
         return x
@@ -305,8 +304,8 @@ class _Known:
         return max(1, group_of(op, self.program.threads).warp_groups)
 
     def bytes(self, buffer: Value) -> E.Bytes:
-        """The bytes of an operand: the stage of a ring, or the whole buffer. A contiguous part of a stage is told
-        apart, other parts are taken for the whole stage."""
+        """The bytes of an operand: the stage of a ring, or the whole buffer. A contiguous part of a stage is exact; any
+        other part counts as the whole stage."""
         whole = root(buffer)
         place = self.program.places[whole]
         assert isinstance(whole.owner, BufNew)

@@ -12,9 +12,7 @@ from tegula.errors import ScheduleRefuted, ScheduleUnproved
 from tegula.source import UNKNOWN, Location
 
 PROVED, REFUTED, UNPROVED, NO_SCHEDULE = "proved", "refuted", "unproved", "no schedule"
-BOUNDED = (
-    'declare the kernel with check="bounded" to run a schedule of which no launch that was tried goes wrong'
-)
+BOUNDED = 'declare the kernel with check="bounded" to run a schedule without a proof if no simulated launch has a fault'
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The reason why there is no proof: the claim that could not be shown, its place and role, and its `obligation` in
+    """The reason why there is no proof: the claim without a proof, its location and role, and its `obligation` in
     docs/checker.md. `failed`: whether the prover itself failed."""
 
     message: str
@@ -64,14 +62,13 @@ class Gap:
 class Verdict:
     """The result of a check of a schedule. `status`: "proved", "refuted", "unproved", or "no schedule" where nothing is
     asynchronous. Of a schedule that is refuted or unproved: `message`, `loc` and `help`; of a refuted one the `kind` of
-    fault, and `places`: the other ops involved, with their part in the fault.
+    fault, and `places`: the other ops involved, each with a note.
 
     A refuted schedule has a counterexample: `steps`, in order, under the launch values `launch`. Where there is no
     proof, `gap` says why; `explored`: how many launches were unrolled, and how many ops of roles in all. A proved one
-    has a `certificate`, as text.
-    `guards`: what launches must satisfy. `results`: whether equal arguments give equal results, or why not.
-    `automatic`: the roles that the compiler made, or why it made none. `bounded`: whether the kernel accepts a schedule
-    without a proof, of which no launch that was tried goes wrong."""
+    has a `certificate`, as text. `guards`: what launches must satisfy. `results`: whether equal arguments give equal
+    results, or why not. `automatic`: the roles that the compiler made, or why it made none. `bounded`: whether the
+    kernel accepts a schedule without a proof in which no simulated launch has a fault."""
 
     status: str
     kind: str = ""
@@ -116,7 +113,7 @@ class Verdict:
 
     @property
     def where(self) -> str:
-        """The launch that goes wrong, in words."""
+        """The launch with the fault, as text."""
         values = ", ".join(f"{name} = {n}" for name, n in self.launch)
         return f" (in a launch with {values})" if values else ""
 
@@ -126,8 +123,7 @@ class Verdict:
         return () if self.status == NO_SCHEDULE else PREMISES
 
     def report(self) -> str:
-        """The verdict in full, for people: the claims without a proof and why, premises, guards, and whether results
-        are determined."""
+        """The verdict as text: the gaps of the proof, premises, guards, and whether results are deterministic."""
         lines = [f"{self.status}{self.amount}"]
         if self.gap is not None:
             lines.append(f"  {self.gap.place}{self.gap}")
@@ -143,7 +139,7 @@ class Verdict:
 
     @property
     def amount(self) -> str:
-        """The numbers of launches and steps that were explored, in words; empty unless the status is unproved."""
+        """The numbers of launches and steps that were simulated, as text; empty unless the status is unproved."""
         launches, steps = self.explored
         return f" ({launches} launches explored, {steps} steps of roles)" if self.status == UNPROVED else ""
 

@@ -7,7 +7,7 @@ from tegula.codegen.scalar import Components, elementwise
 from tegula.codegen.sites import RECORD_BYTES, RECORD_SLOTS, RECORDS, VALUES
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
-from tegula.codegen.structures import structure_load, structure_table
+from tegula.codegen.structures import structure_add, structure_load, structure_table
 from tegula.codegen.text import constant, register_type
 from tegula.errors import InternalError, TypeMismatch
 from tegula.ir import ElementAccess, Op, Value
@@ -17,7 +17,7 @@ from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate
 from tegula.ops.debug import Assert, Breakpoint, Print
 from tegula.ops.lane import BlockCount, BlockIndex, LaneCount, LaneIndex, Tid
 from tegula.ops.stack import StackCount
-from tegula.ops.structures import StructureLoad, StructureTable
+from tegula.ops.structures import StructureAdd, StructureLoad, StructureTable, StructureValue
 from tegula.ops.tile import TileExtract
 from tegula.passes.overlap import array_root
 from tegula.types import (
@@ -401,6 +401,8 @@ _RULES = {
     Breakpoint: _breakpoint,
     StructureTable: structure_table,
     StructureLoad: structure_load,
+    StructureValue: structure_load,
+    StructureAdd: structure_add,
 }
 
 __all__ = ["ArrayType", "Tid", "constant", "element_shape", "int32", "lower_access"]

@@ -29,7 +29,7 @@ from tegula.ops.tile import (
     TileMarkPartial,
     TileStore,
 )
-from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecPart, VecSplat
+from tegula.ops.vector import VecBits, VecExtract, VecInsert, VecMake, VecPart, VecSplat
 from tegula.types import DType, TileType, bool_, components, element_bytes, int64, scalar_of
 
 STRAIGHT = (
@@ -43,6 +43,7 @@ STRAIGHT = (
     VecExtract,
     VecInsert,
     VecPart,
+    VecBits,
     TableGet,
     Yield,
 )

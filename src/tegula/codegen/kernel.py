@@ -101,6 +101,7 @@ def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bo
     s = State(kernel, known, target, debug)
     s.users = uses(kernel.body)
     s.code.fences_extremes = target.is_x86
+    s.code.packs = True
     s.when_late = lambda go: ask(s, go)
     _Walk(s).function()
     entry, plan = s.scratch.planned(s.code.lines)

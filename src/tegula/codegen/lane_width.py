@@ -10,10 +10,10 @@ from tegula.ops.buffer import BufExchange, BufUpdate
 from tegula.ops.control import Yield
 from tegula.ops.debug import Assert, Print
 from tegula.ops.lane import Lanes
-from tegula.ops.structures import StructureLoad
+from tegula.ops.structures import StructureAdd, StructureLoad, StructureValue
 from tegula.types import components, is_element, scalar_of
 
-APART = (Print, Assert, StructureLoad)
+APART = (Print, Assert, StructureLoad, StructureValue, StructureAdd)
 """Ops for which lanes run one by one: those that report to the host, and walks through structures, in which each lane
 goes another way."""
 

@@ -211,6 +211,7 @@ def _lower_role(s: State, op: Roles, at: RoleAt, body: Body) -> str:
     scratch = _piece(s, f"{name}: tiles", LINE)
     r = State(s.kernel, s.known, s.target, s.debug)
     r.code.rounds_bfloat16, r.code.fences_extremes = s.code.rounds_bfloat16, s.code.fences_extremes
+    r.code.packs = s.code.packs
     r.code.tables, r.code.named = s.code.tables, s.code.named
     r.polls, r.when_late = s.polls, lambda go: _step_aside(r, go)
     r.users, r.sites, r.matmuls, r.copies, r.functions = s.users, s.sites, s.matmuls, s.copies, s.functions

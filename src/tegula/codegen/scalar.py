@@ -12,24 +12,27 @@ import numpy as np
 
 from tegula.codegen.convert import constant_true, convert, narrow_exact, truncated
 from tegula.codegen.tables import of_table
-from tegula.codegen.text import Code, constant, register_type, vector_of, wrapped
+from tegula.codegen.text import Code, constant, register_type, scalar_type, vector_of, wrapped
 from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
+from tegula.ops.base import Elementwise
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.scalar import Classify, Cmp, Select
 from tegula.ops.table import TableGet
-from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecPart, VecSplat
+from tegula.ops.vector import VecBits, VecExtract, VecInsert, VecMake, VecPart, VecSplat
 from tegula.types import (
     DTYPES,
     DType,
     ElementType,
+    VecType,
     components,
     element_shape,
     float32,
     float64,
     scalar_of,
     uint8,
+    uint32,
 )
 
 Components: TypeAlias = tuple[str, ...]
@@ -45,6 +48,12 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
     """The components of the op's result."""
     if isinstance(op, S.Const):
         return _constants(op.type, op.value, width)
+    if isinstance(op, VecBits):
+        return (_bits(code, operands[0], width),)
+    if width == 1 and code.packs:
+        together = _in_one_register(code, op, operands)
+        if together:
+            return together
     if isinstance(op, VecMake | VecSplat):
         n = components(op.result.type)  # type: ignore[arg-type]
         return tuple(x[0] for x in operands) if isinstance(op, VecMake) else operands[0] * n
@@ -425,6 +434,56 @@ _FLOAT: dict[type[Op], Rule] = {
 _TO_BOOL = frozenset({S.Cmp, S.NeverAbove, S.Classify})
 _EXACT = frozenset({S.Min, S.Max, S.Floor, S.Ceil, S.Trunc, S.Rint})
 _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})
+
+
+# The components of one value in one register -----------------------------------------------------------------
+
+PACKED = (4, 8, 16)
+"""The numbers of components that make a vector register."""
+
+
+def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Components:
+    """The result of an elementwise op or select whose operands are in vector registers, or the same in all components;
+    () for others."""
+    t = op.result.type
+    if not isinstance(op, Elementwise | S.Select) or not isinstance(t, VecType):
+        return ()
+    n = components(t)
+    known = any(xs in code.packed for xs in operands)
+    if n not in PACKED or not known or any(x not in code.packed and len(set(x)) > 1 for x in operands):
+        return ()
+    types = [scalar_of(v.type) for v in op.operands]  # type: ignore[arg-type]
+    xs = [_packed(code, x, dtype, n) for x, dtype in zip(operands, types, strict=True)]
+    dtype = scalar_of(t)
+    if isinstance(op, S.Select):
+        made = _pick(code, xs[0], dtype, xs[1], xs[2], n)
+    else:
+        made = elementwise(code, op, types[0], xs, n)
+    return code.unpacked(scalar_type(dtype), n, made)
+
+
+def _packed(code: Code, parts: Components, dtype: DType, n: int) -> str:
+    """Components as one vector register; of several that are not in one, all are the same."""
+    if parts in code.packed:
+        return code.packed[parts]
+    t = scalar_type(dtype)
+    if not parts[0].startswith("%"):
+        return f"splat ({t} {parts[0]})"
+    one = code.emit(f"insertelement <{n} x {t}> poison, {t} {parts[0]}, i32 0")
+    return code.emit(f"shufflevector <{n} x {t}> {one}, <{n} x {t}> poison, <{n} x i32> zeroinitializer")
+
+
+def _bits(code: Code, flags: Components, width: int) -> str:
+    """Flags as the bits of an integer, the first as the lowest."""
+    n, t = len(flags), vector_of("i32", width)
+    if width == 1 and flags in code.packed:
+        mask = code.emit(f"bitcast <{n} x i1> {code.packed[flags]} to i{n}")
+        return code.emit(f"zext i{n} {mask} to i32") if n < 32 else mask
+    made = zero = constant(uint32, 0, width)
+    for k, flag in enumerate(flags):
+        bit = _pick(code, flag, uint32, constant(uint32, 1 << k, width), zero, width)
+        made = code.emit(f"or {t} {made}, {bit}")
+    return made
 
 
 # Vectors and selection --------------------------------------------------------------------------------------

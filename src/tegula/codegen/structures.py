@@ -3,13 +3,14 @@ addresses, as wide as the address is aligned."""
 
 from __future__ import annotations
 
-from tegula.codegen.scalar import Components
+from tegula.codegen.atomics import atomic_element
+from tegula.codegen.scalar import PACKED, Components
 from tegula.codegen.sites import TABLE_SLOT
 from tegula.codegen.state import State
 from tegula.codegen.text import memory_type, vector_of
-from tegula.ops.structures import StructureLoad, StructureTable
+from tegula.ops.structures import StructureAdd, StructureLoad, StructureTable, StructureValue
 from tegula.target import CudaTarget
-from tegula.types import bool_, components, element_bytes, scalar_of
+from tegula.types import VecType, bool_, components, element_bytes, scalar_of
 
 WIDEST = 16
 """The most bytes that are read at a time on a GPU; elements of structures are aligned to their size up to this."""
@@ -22,8 +23,8 @@ def structure_table(s: State, op: StructureTable) -> Components:
     return (s.code.emit(f"load i64, ptr {at}, align 8"),)
 
 
-def structure_load(s: State, op: StructureLoad) -> Components:
-    """Lower `structure.load`."""
+def structure_load(s: State, op: StructureLoad | StructureValue) -> Components:
+    """Lower `structure.load` and `structure.value`."""
     t, address = op.type, s.scalar(op.address)
     scalar, count = scalar_of(t), components(t)
     on_gpu = isinstance(s.target, CudaTarget)
@@ -31,6 +32,10 @@ def structure_load(s: State, op: StructureLoad) -> Components:
     pointer = s.code.emit(f"inttoptr i64 {address} to {space}")
     size = scalar.bits // 8
     most = WIDEST // size if on_gpu and element_bytes(t) % WIDEST == 0 and scalar != bool_ else 1
+    if s.code.packs and isinstance(t, VecType) and count in PACKED and scalar != bool_:
+        kind = memory_type(scalar)
+        vector = s.code.emit(f"load <{count} x {kind}>, ptr {pointer}, align {size}, !invariant.load !{{}}")
+        return s.code.unpacked(kind, count, vector)
     made: list[str] = []
     for first in range(0, count, most):
         at = pointer
@@ -45,3 +50,9 @@ def structure_load(s: State, op: StructureLoad) -> Components:
         else:
             made += [s.code.emit(f"extractelement {kind} {whole}, i32 {k}") for k in range(most)]
     return tuple(made)
+
+
+def structure_add(s: State, op: StructureAdd) -> None:
+    """Lower `structure.add`."""
+    pointer = s.code.emit(f"inttoptr i64 {s.scalar(op.address)} to ptr")
+    atomic_element(s.code, "add", pointer, op.type, s.components(op.value))

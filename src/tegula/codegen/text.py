@@ -86,13 +86,16 @@ class Code:
     `approximates`: it has instructions for fast functions. `together`: for ops that are faster on several float32
     numbers at a time than one by one, the function that emits them, given the operands of each. `fences_extremes`: the
     operands of a minimum or maximum must be hidden from LLVM's analyses. `mark`: the suffix of every instruction.
-    `tables`: the names of read-only data, by contents; `table_space`: their address space; `named`: the data that have
-    a name, by object."""
+    `packs`: the target has vector registers for the components of one value; `packed`: for components that were read
+    from a vector register, that register. `tables`: the names of read-only data, by contents; `table_space`: their
+    address space; `named`: the data that have a name, by object."""
 
     def __init__(self) -> None:
         self.rounds_bfloat16 = False
         self.fences_extremes = False
         self.approximates = False
+        self.packs = False
+        self.packed: dict[tuple[str, ...], str] = {}
         self.together: dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]] = {}
         self.tables: dict[str, str] = {}
         self.named: dict[tuple[int, DType], tuple[Sequence[float], str]] = {}
@@ -133,6 +136,12 @@ class Code:
         name = self.fresh()
         self.lines.append(f"  {name} = {rhs}{self.mark}")
         return name
+
+    def unpacked(self, type: str, count: int, vector: str) -> tuple[str, ...]:
+        """The elements of a vector register as components of a value. LLVM removes those that are not used."""
+        parts = tuple(self.emit(f"extractelement <{count} x {type}> {vector}, i32 {k}") for k in range(count))
+        self.packed[parts] = vector
+        return parts
 
     def call(self, intrinsic: str, suffix: str, result: str, args: str) -> str:
         """A call of a whitelisted intrinsic. `result`: its type, or "void". `args`: its typed operands."""

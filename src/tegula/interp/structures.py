@@ -10,8 +10,8 @@ import numpy as np
 from tegula.handles import HOST
 from tegula.interp.machine import Machine, Mask, handles
 from tegula.ops.base import element
-from tegula.ops.structures import StructureLoad, StructureTable
-from tegula.types import element_bytes, element_shape, scalar_of, to_numpy
+from tegula.ops.structures import StructureAdd, StructureLoad, StructureTable, StructureValue
+from tegula.types import components, element_bytes, element_shape, scalar_of, to_numpy
 
 
 @handles(StructureTable)
@@ -19,11 +19,20 @@ def run_table(m: Machine, op: StructureTable, mask: Mask) -> Any:
     return m.broadcast(np.array(HOST.address, np.uint64))
 
 
-@handles(StructureLoad)
-def run_load(m: Machine, op: StructureLoad, mask: Mask) -> Any:
+@handles(StructureLoad, StructureValue)
+def run_load(m: Machine, op: StructureLoad | StructureValue, mask: Mask) -> Any:
     t = element(op.type)
     out = m.zeros(t, m.lanes)
     for lane in np.flatnonzero(mask):
         data = ctypes.string_at(int(m.env[op.address][lane]), element_bytes(t))
         out[lane] = np.frombuffer(data, to_numpy(scalar_of(t))).reshape(element_shape(t))
     return out
+
+
+@handles(StructureAdd)
+def run_add(m: Machine, op: StructureAdd, mask: Mask) -> None:
+    count, kind = components(op.type), np.ctypeslib.as_ctypes_type(to_numpy(scalar_of(op.type)))
+    addends = m.env[op.value]
+    for lane in np.flatnonzero(mask):
+        held = np.ctypeslib.as_array((kind * count).from_address(int(m.env[op.address][lane])))
+        held += np.reshape(addends[lane], -1)

@@ -318,6 +318,21 @@ class AtomicUpdate(Op):
         return self.op
 
 
+class StructureRead(Op):
+    """An op that reads memory of a spatial structure, which the host owns. DIFFERENTIABLE: whether a gradient flows to
+    what is read."""
+
+    __slots__ = ()
+    DIFFERENTIABLE: ClassVar[bool] = False
+
+
+class UnnamedUpdate(Op):
+    """An op that adds to memory at an address, which no parameter of the kernel names. Any thread may add to any
+    element."""
+
+    __slots__ = ()
+
+
 class MatmulLike(Op):
     """alpha * a @ b + beta * c of matrices in registers or shared memory. `wait`: the result is complete when the op
     ends; `unit`: the matrix unit that is selected for the op; `at_once`, `in_registers`: the unit's variant."""

@@ -6,8 +6,10 @@ from tegula.ir import Op, TypeRule, Value
 from tegula.ops.array import ArrayLoad, ArrayShape, array_type
 from tegula.ops.base import public
 from tegula.ops.builder import OpBuilder
+from tegula.ops.scalar import Cmp, Select
 from tegula.ops.structs import StructValue
-from tegula.ops.structures import StructureLoad, StructureTable
+from tegula.ops.structures import StructureLoad, StructureTable, StructureValue
+from tegula.ops.vector import VecBits
 from tegula.structs import StructType
 from tegula.types import ArrayType, ElementType, VecType, element_bytes, float32, int32, uint64
 
@@ -24,29 +26,69 @@ def element_at(b: OpBuilder, address: Value, dtype: ElementType) -> Value:
     return b.one(StructureLoad, [address], {"type": dtype})
 
 
+@public("_value_at")
+def value_at(b: OpBuilder, address: Value, dtype: ElementType, id: Value, index: Value, word: int) -> Value:
+    """The element of a type at an address, whose adjoint goes to an element of a gradient."""
+    return b.one(StructureValue, [address, id, index], {"type": dtype, "word": word})
+
+
+@public("_each_below")
+def each_below(b: OpBuilder, x: Value, y: Value) -> Value:
+    """For each component of two vectors whether that of the first is below that of the second."""
+    return b.one(Cmp, [x, y], {"pred": "lt"})
+
+
+@public("_each_within")
+def each_within(b: OpBuilder, x: Value, y: Value) -> Value:
+    """For each component of two vectors whether that of the first is not above that of the second; NaN is not."""
+    return b.one(Cmp, [x, y], {"pred": "le"})
+
+
+@public("_larger_of_each")
+def larger_of_each(b: OpBuilder, x: Value, y: Value) -> Value:
+    """For each component of two vectors that of the first if it is above that of the second, else the latter."""
+    return b.one(Select, [b.one(Cmp, [x, y], {"pred": "gt"}), x, y])
+
+
+@public("_smaller_of_each")
+def smaller_of_each(b: OpBuilder, x: Value, y: Value) -> Value:
+    """For each component of two vectors that of the first if it is below that of the second, else the latter."""
+    return b.one(Select, [b.one(Cmp, [x, y], {"pred": "lt"}), x, y])
+
+
+@public("_bits")
+def bits(b: OpBuilder, x: Value) -> Value:
+    """The components of a vector of bools as the bits of a uint32, the first as the lowest."""
+    return b.one(VecBits, [x])
+
+
 # Arrays of a mesh ----------------------------------------------------------------------------------------------------
 
 
 class StoredArray(Value):
     """A packed array of one dimension in the memory of a spatial structure, which kernels only read. `address`: of its
-    first element; `count`: the number of its elements."""
+    first element; `count`: the number of its elements; `id`: of the structure; `word`: the word of the structure's
+    entry with the address of the array's gradient, None if the array has none."""
 
-    __slots__ = ("address", "count")
+    __slots__ = ("address", "count", "id", "word")
 
-    def __init__(self, dtype: ElementType, address: Value, count: Value) -> None:
+    def __init__(
+        self, dtype: ElementType, address: Value, count: Value, id: Value, word: int | None = None
+    ) -> None:
         super().__init__(ArrayType(dtype, 1), address.owner, address.name)
-        self.address, self.count = address, count
+        self.address, self.count, self.id, self.word = address, count, id, word
 
 
 def built_on_structure(b: OpBuilder, op: Op) -> list[Value]:
     """The results of an op on an array of a spatial structure."""
     if isinstance(op, ArrayLoad) and isinstance(op.array, StoredArray):
-        a = op.array
-        size = element_bytes(array_type(a.type).dtype)
-        offset = b.binary("mul", b.cast(op.indices[0], uint64), b.const(size, uint64))
-        return [
-            b.one(StructureLoad, [b.binary("add", a.address, offset)], {"type": array_type(a.type).dtype})
-        ]
+        a, index = op.array, op.indices[0]
+        dtype = array_type(a.type).dtype
+        offset = b.binary("mul", b.cast(index, uint64), b.const(element_bytes(dtype), uint64))
+        address = b.binary("add", a.address, offset)
+        if a.word is None:
+            return [b.one(StructureLoad, [address], {"type": dtype})]
+        return [value_at(b, address, dtype, a.id, b.cast(index, int32), a.word)]
     if isinstance(op, ArrayShape) and isinstance(op.array, StoredArray):
         return [op.array.count]
     raise TypeRule(f"{op.NAME} cannot take an array of a mesh", "pass the array itself to the kernel")
@@ -59,9 +101,21 @@ MESH_ARRAYS = StructType("Mesh", {"points": _VECTORS, "indices": _INDICES, "velo
 
 @public("_mesh_arrays")
 def mesh_arrays(
-    b: OpBuilder, points: Value, indices: Value, velocities: Value, count: Value, corners: Value
+    b: OpBuilder,
+    points: Value,
+    indices: Value,
+    velocities: Value,
+    counts: tuple[Value, Value],
+    id: Value,
+    words: tuple[int, int],
 ) -> StructValue:
     """The arrays of a mesh at addresses, of so many points and corners of faces."""
-    vector = _VECTORS.dtype
-    arrays = [StoredArray(vector, points, count), StoredArray(int32, indices, corners)]
-    return StructValue(MESH_ARRAYS, [*arrays, StoredArray(vector, velocities, count)])
+    vector, (count, corners) = _VECTORS.dtype, counts
+    return StructValue(
+        MESH_ARRAYS,
+        [
+            StoredArray(vector, points, count, id, words[0]),
+            StoredArray(int32, indices, corners, id),
+            StoredArray(vector, velocities, count, id, words[1]),
+        ],
+    )

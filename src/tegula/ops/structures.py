@@ -1,4 +1,5 @@
-"""Reads of the memory of spatial structures: the table of those that exist on a device, and elements at an address.
+"""Reads of the memory of spatial structures: the table of those that exist on a device, and elements at an address; and
+additions to the gradients of what structures are made of.
 
 The host owns this memory, and no kernel changes it while another one reads it, so that reads have no order among the
 effects of a kernel."""
@@ -6,11 +7,16 @@ effects of a kernel."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from tegula.ir import Op
+from tegula.handles import ENTRY_BYTES, SLOTS
+from tegula.ir import Op, StructureRead, UnnamedUpdate, Value
 from tegula.ir.fields import attr, operand
 from tegula.ops.base import element, require
-from tegula.types import Type, uint64
+from tegula.types import ElementType, Type, element_bytes, int32, scalar_of, uint64
+
+if TYPE_CHECKING:
+    from tegula.ops.gradient import GradientBuilder
 
 
 class StructureTable(Op):
@@ -23,10 +29,10 @@ class StructureTable(Op):
         return [uint64]
 
 
-class StructureLoad(Op):
+class StructureLoad(StructureRead):
     """Reads an element at an address. Operand: the address, uint64. Attribute `type`: the element's type, whose
-    components are adjacent. The address must be that of such an element of a structure. No gradient flows through what
-    structures hold."""
+    components are adjacent. The address must be that of such an element of a structure. No gradient flows through the
+    element."""
 
     __slots__ = ()
     NAME = "structure.load"
@@ -37,3 +43,71 @@ class StructureLoad(Op):
     def infer(self) -> Sequence[Type]:
         require(self.address.type == uint64, f"an address is a uint64, got {self.address.type}")
         return [element(self.type)]
+
+
+class StructureValue(StructureRead):
+    """Reads an element of an array that a structure is made of, as `structure.load` does. Operands: the address of the
+    element or of a copy; the id of the structure, uint64; the index of the element in the array, int32. Attributes:
+    `type`, the element's type; `word`, the word of the structure's entry in the table that holds the address of the
+    array's gradient, 0 if it has none. The adjoint is added to the element of the gradient."""
+
+    __slots__ = ()
+    NAME = "structure.value"
+    PURE = False
+    DIFFERENTIABLE = True
+    address = operand(place=True)
+    id = operand(place=True)
+    index = operand(place=True)
+    type = attr()
+    word = attr()
+
+    def infer(self) -> Sequence[Type]:
+        require(self.address.type == uint64, f"an address is a uint64, got {self.address.type}")
+        require(self.id.type == uint64, f"an id is a uint64, got {self.id.type}")
+        require(self.index.type == int32, f"an index is an int32, got {self.index.type}")
+        return [element(self.type)]
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        id, index = b.plain(self.id), b.plain(self.index)
+
+        def add() -> None:
+            slot = b.binary("and", id, b.const(SLOTS - 1, uint64))
+            offset = b.binary("mul", slot, b.const(ENTRY_BYTES, uint64))
+            entry = b.binary("add", b.one(StructureTable, []), offset)
+            known = b.one(StructureLoad, [entry], {"type": uint64})
+            at = b.binary("add", entry, b.const(8 * self.word, uint64))
+            start = b.one(StructureLoad, [at], {"type": uint64})
+            exists = b.binary("and", b.compare("eq", known, id), b.compare("ne", start, b.const(0, uint64)))
+            step = b.binary("mul", b.cast(index, uint64), b.const(element_bytes(self.type), uint64))
+            b.branch(exists, lambda: b.emit(StructureAdd, [b.binary("add", start, step), g]))
+
+        if b.together(self):
+            b.once(add)
+        else:
+            add()
+        return [None, None, None]
+
+
+class StructureAdd(UnnamedUpdate):
+    """Adds to an element of the gradient of an array that a structure is made of, atomically component by component.
+    Operands: the address of the element, uint64; the addend, of the element's type."""
+
+    __slots__ = ()
+    NAME = "structure.add"
+    PURE = False
+    EACH_LANE = True
+    VARYING = True
+    OBSERVED = True
+    address = operand(place=True)
+    value = operand()
+
+    def infer(self) -> Sequence[Type]:
+        require(self.address.type == uint64, f"an address is a uint64, got {self.address.type}")
+        require(scalar_of(element(self.value.type)).is_float, f"expected floats, got {self.value.type}")
+        return []
+
+    @property
+    def type(self) -> ElementType:
+        """The type of the element."""
+        return element(self.value.type)

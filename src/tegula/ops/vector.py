@@ -11,7 +11,7 @@ from tegula.ir import Op, Value
 from tegula.ir.fields import attr, operand, variadic
 from tegula.ops.base import element, require, types
 from tegula.ops.scalar import And, Cmp, Const, Select
-from tegula.types import DType, Type, bool_, components, element_shape, scalar_of
+from tegula.types import DType, Type, bool_, components, element_shape, scalar_of, uint32
 
 if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
@@ -109,6 +109,25 @@ class VecPart(Op):
             parts[k] = b.plus(parts[k], part)
         zero = b.zero(scalar_of(element(whole)))
         return (b.one(VecMake, [zero if part is None else part for part in parts], {"type": whole}),)
+
+
+class VecBits(Op):
+    """A vector of at most 32 bools as the bits of a uint32; the first component is the lowest bit."""
+
+    __slots__ = ()
+    NAME = "vec.bits"
+    x = operand()
+
+    def infer(self) -> Sequence[Type]:
+        t = element(self.x.type)
+        require(scalar_of(t) == bool_ and components(t) <= 32, f"{t} is no vector of at most 32 bools")
+        return [uint32]
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        (x,) = operands
+        flat = x.reshape(len(x), -1).astype(np.uint32)
+        return (flat << np.arange(flat.shape[1], dtype=np.uint32)).sum(1, dtype=np.uint32)
 
 
 def _check_indices(composite: Type, indices: Sequence[Type]) -> DType:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tegula.backend.pool import thread_count
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
-from tegula.ir import ALONE, AccessClass, LaunchClass, LaunchOverlap, Value
+from tegula.ir import ALONE, AccessClass, LaunchClass, LaunchOverlap, StructureRead, Value
 from tegula.ir import Kernel as KernelIR
 from tegula.ir.rewrite import clone_region
 from tegula.lang.annotations import ANY, Annotation, array_annotation
@@ -54,8 +54,8 @@ class TileGrid:
 
 class Adjoint(Kernel):
     """The adjoint of a kernel: its parameters are the kernel's own, then a gradient for each array at `positions`.
-    `reads`: the positions of the kernel's own arrays whose elements the adjoint needs; `launched`: the kernels of its
-    last launch."""
+    `reads`: the positions of the kernel's own arrays whose elements the adjoint needs; `queries`: whether it queries
+    spatial structures; `launched`: the kernels of its last launch."""
 
     def __init__(self, forward: Kernel, positions: tuple[int, ...]) -> None:
         super().__init__(forward.definition, forward.options)
@@ -63,6 +63,7 @@ class Adjoint(Kernel):
         self.positions = positions
         self.name = f"{forward.name}_adjoint"
         self.reads: set[int] = set()
+        self.queries = False
         self.launched: list[Part] = []
         self.grid = TileGrid((), None)
         self.steps: dict[Any, list[list[Part]]] = {}
@@ -85,6 +86,7 @@ class Adjoint(Kernel):
     ) -> KernelIR:
         made, found = self.trace_reads(param_types, launch, access, functions)
         self.reads.update(found)
+        self.queries = self.queries or any(isinstance(op, StructureRead) for op in made.walk())
         return made
 
     def trace_reads(

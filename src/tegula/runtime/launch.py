@@ -32,6 +32,7 @@ from tegula.runtime.recording import recording
 from tegula.runtime.report import NO_REPORT
 from tegula.runtime.resolve import ours, resolve, role_threads
 from tegula.runtime.store import disk_cache
+from tegula.runtime.structures import publish_gradients
 from tegula.runtime.tensors import count_writes
 
 if TYPE_CHECKING:
@@ -180,6 +181,8 @@ def launch(
         options = {"device": device, "stream": stream, "adjoint": adjoint, "record_tape": record_tape}
         pairs = (inputs, adj_inputs), (outputs, adj_outputs)
         return Launch(launch, kernel, dim, *pairs, {**options, "block_dim": block_dim})
+    # Kernels get addresses of what typed arguments own, which must live until the kernel has run.
+    owners = inputs, outputs
     if type(kernel) is not Kernel:
         if isinstance(kernel, KernelChoice):
             args = arguments_of(kernel, inputs, outputs)
@@ -222,6 +225,7 @@ def launch(
     done = _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
     if told:
         _cache_launch(kernel, told, given, *done)
+    del owners
     return None
 
 
@@ -303,6 +307,8 @@ def launch_adjoint(
     known = adjoint.launches(shape, args)
     if check is not None:
         check(adjoint)
+    if adjoint.queries:
+        publish_gradients()
     adjoint.launched[:] = [one.part for one in known]
     other = not OURS.issuperset(map(type, given))
     rows: Rows = {}

@@ -117,7 +117,7 @@ class ScopedLogLevel:
     Parameters:
         log_level: tg.LOG_DEBUG, tg.LOG_INFO, tg.LOG_WARNING or tg.LOG_ERROR.
     Raises:
-        ValueError: there is no such level.
+        ValueError: a label has a region that the role is not in.
     """
 
     def __init__(self, log_level: int) -> None:

@@ -14,6 +14,7 @@ from tegula.runtime.array import array
 from tegula.runtime.element_range import ElementRange
 from tegula.runtime.make_arrays import empty
 from tegula.runtime.recording import recording
+from tegula.runtime.structures import structures_of
 from tegula.types import components, scalar_of, to_numpy, with_scalar
 
 if TYPE_CHECKING:
@@ -61,13 +62,16 @@ class Launched:
         versions: dict[int, int],
     ) -> None:
         self.kernel, self.plan, self.form = kernel, plan, form
+        named = zip((p.name for p in kernel.parameters), arguments, strict=False)
+        by_table = any(site.kind == "structures" for site in form.sites)
+        self.structures = structures_of(named, form.device, by_table)
         self.given, self.arguments = given, arguments
         self.time, self.versions = time, versions
 
     @cached_property
     def reads(self) -> list[Use]:
-        """The arrays that the launch may have read."""
-        return self._uses(read(self.kernel, self.form))
+        """The arrays that the launch may have read, also those that structures are made of."""
+        return [*self._uses(read(self.kernel, self.form)), *self._held()]
 
     @cached_property
     def writes(self) -> list[Use]:
@@ -79,10 +83,17 @@ class Launched:
         named = ((f"argument '{self.kernel.parameters[k].name}'", self.arguments[k]) for k in positions)
         return [Use(what, name, a) for name, a in named if isinstance(a, array)]
 
+    def _held(self) -> list[Use]:
+        """The arrays with a gradient that the structures of the launch are made of."""
+        what = f"kernel {self.kernel.name}"
+        held = [(s.name, name, a) for s in self.structures for name, a in s.structure.differentiable()]
+        return [Use(what, f"'{name}' of {of}", a) for of, name, a in held if a.requires_grad]
+
     @property
     def arrays(self) -> Iterator[array]:
-        """The arrays among the arguments."""
-        return (a for a in self.arguments if isinstance(a, array))
+        """The arrays among the arguments, and those with a gradient that structures are made of."""
+        yield from (a for a in self.arguments if isinstance(a, array))
+        yield from (use.array for use in self._held())
 
 
 class Assigned:

@@ -1,13 +1,17 @@
-"""The tables of spatial structures, one for each device. Entries of a GPU's table change in the order of the stream."""
+"""Spatial structures of the host, and their tables, one for each device. Entries of a GPU's table change in the order
+of the stream."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from tegula.handles import HOST, SLOTS, WORDS, clear_entry, set_entry, slot_of
+from tegula.errors import LaunchError
+from tegula.handles import HOST, SLOTS, SLOTS_IN_USE, WORDS, clear_entry, set_entry, slot_of
 from tegula.runtime.array import array
 from tegula.runtime.device import Device
 from tegula.runtime.make_arrays import copy, zeros
@@ -15,6 +19,82 @@ from tegula.types import int64
 
 _TABLES: dict[Device, array] = {}
 """The tables of GPUs."""
+LIVE: WeakValueDictionary[int, Structure] = WeakValueDictionary()
+"""The structures that exist, by id."""
+
+
+class Structure:
+    """A spatial structure on a device. Kernels know it by its `id`, until it is deleted.
+
+    `version` counts the changes of what queries find: the gradient of a launch, which queries again, is refused when
+    the structure has changed since."""
+
+    id: int
+    device: Device
+    version: int
+
+    def enter(self, kind: int, device: Device) -> None:
+        """Take an id for a structure of a kind on a device."""
+        self.device, self.version = device, 0
+        self.id = SLOTS_IN_USE.take(kind, device_number(device))
+        LIVE[self.id] = self
+
+    def __del__(self) -> None:
+        id = getattr(self, "id", None)
+        if id is not None:
+            withdraw(self.device, id)
+            SLOTS_IN_USE.give_back(id)
+
+    def words(self) -> list[int]:
+        """What kernels need to know, as the words of the entry of the table after the id."""
+        raise NotImplementedError
+
+    def publish(self) -> None:
+        """Write the entry of the table."""
+        publish(self.device, self.id, self.words())
+
+    def differentiable(self) -> Sequence[tuple[str, array]]:
+        """The arrays, with their names, whose elements queries give and gradients flow to."""
+        return ()
+
+
+class StructureUse(NamedTuple):
+    """A structure that a launch may query, as it was then. `name`: what the launch knows it by."""
+
+    name: str
+    structure: Structure
+    version: int
+
+
+def structures_of(named: Iterable[tuple[str, Any]], device: Device, by_table: bool) -> list[StructureUse]:
+    """The structures that a launch on a device may query, which are kept alive by the result: those whose ids are among
+    its numbers, with their names; otherwise, if the kernel looks ids up (`by_table`), all of the device."""
+    found = [
+        StructureUse(f"argument '{name}'", one, one.version)
+        for name, x in named
+        if isinstance(x, int | np.integer) and (one := LIVE.get(int(x))) is not None
+    ]
+    if found or not by_table:
+        return found
+    every = [one for one in list(LIVE.values()) if one.device == device]
+    return [StructureUse(f"a structure of type {type(one).__name__}", one, one.version) for one in every]
+
+
+def publish_gradients() -> None:
+    """Write the addresses of gradients into the entries of structures with arrays that have one."""
+    for one in list(LIVE.values()):
+        if any(a.requires_grad for _, a in one.differentiable()):
+            one.publish()
+
+
+def gradient_address(name: str, a: array | None) -> int:
+    """The address of an array's gradient; 0 for an array without one. LaunchError if it is not packed."""
+    grad = a.grad if a is not None and a.requires_grad else None
+    if grad is None:
+        return 0
+    if not grad.is_contiguous:
+        raise LaunchError(f"the gradient of {name} of a mesh is not packed", "give the points a packed one")
+    return grad.ptr
 
 
 def device_number(device: Device) -> int:

@@ -202,6 +202,8 @@ class Tape:
                 f"kernel {name}: what it captures was changed between the launch and its gradient",
                 "pass what changes as an argument",
             )
+        if adjoint.queries:
+            self._check_structures(record)
         now = versions(record.given)
         for k in sorted(adjoint.reads):
             needed = ElementRange.of(record.arguments[k])
@@ -214,6 +216,23 @@ class Tape:
                     f"kernel {name}: the gradient needs argument '{needed}' as it was at the launch, but it was "
                     "overwritten since",
                     "write the later result to another array",
+                )
+
+    def _check_structures(self, record: Launched) -> None:
+        """LaunchError if a structure that a launch queried finds something else by now."""
+        for name, structure, version in record.structures:
+            held = [(k, ElementRange.of(a)) for k, a in structure.differentiable()]
+            written = [
+                f"{k} of "
+                for k, there in held
+                for at, time in self._writes.items()
+                if time > record.time and there.overlaps(at)
+            ]
+            if written or structure.version != version:
+                raise LaunchError(
+                    f"kernel {record.kernel.name}: the gradient queries {name} again, but {(written or [''])[0]}"
+                    f"the {type(structure).__name__} was changed since the launch",
+                    "make a structure for each launch, or run backward before it changes",
                 )
 
     def get_adjoint(self, a: object) -> array | None:

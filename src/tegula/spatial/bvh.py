@@ -9,8 +9,9 @@ import numpy as np
 
 import tegula as tg
 from tegula.errors import LaunchError
-from tegula.handles import BVH_KIND, HOST, SLOTS_IN_USE, clear_entry, set_entry
+from tegula.handles import BVH_KIND
 from tegula.runtime.array import array
+from tegula.runtime.structures import Structure
 from tegula.spatial.build_sah import AXES, BINS, DEEPEST, MEDIAN, ORDERED, SAH, Ranges, build
 from tegula.spatial.widen import place_boxes, place_ranges, renew, widen, write_header
 from tegula.stdlib.geometry.layout import ITEM_BYTES, LEVELS, MOST_ITEMS, NODE_BYTES, TREE
@@ -24,7 +25,7 @@ PARTS = 32
 """The number of ranges, about, that are built by threads of their own."""
 
 
-class Bvh:
+class Bvh(Structure):
     """A bounding volume hierarchy: boxes that kernels can find by place.
 
     Kernels take it as an argument annotated `tg.Bvh`, or its `id`, a uint64.
@@ -51,23 +52,16 @@ class Bvh:
         groups: array | None = None,
         leaf_size: int = 1,
     ) -> None:
-        self.device = lowers.device
         for name, a in (("lowers", lowers), ("uppers", uppers)):
-            require(a, name, VEC3, len(lowers), self.device)
+            require(a, name, VEC3, len(lowers), lowers.device)
         if groups is not None:
-            require(groups, "groups", tg.int32, len(lowers), self.device)
+            require(groups, "groups", tg.int32, len(lowers), lowers.device)
         self.lowers, self.uppers, self.groups = lowers, uppers, groups
         self.leaf_size = leaf_of(leaf_size)
         self._constructor = constructor_named(constructor, groups)
         self.nodes: array | None = None
-        self.id = SLOTS_IN_USE.take(BVH_KIND, 0)
+        self.enter(BVH_KIND, lowers.device)
         self._build()
-
-    def __del__(self) -> None:
-        id = getattr(self, "id", None)
-        if id is not None:
-            clear_entry(HOST, id)
-            SLOTS_IN_USE.give_back(id)
 
     def refit(self) -> None:
         """Make the boxes of the tree anew after `lowers` or `uppers` changed in place. The tree stays.
@@ -75,6 +69,7 @@ class Bvh:
         Raises:
             nothing.
         """
+        self.version += 1
         if len(self.lowers):
             self._place(None)
             self._renew()
@@ -100,7 +95,7 @@ class Bvh:
             nothing.
         """
         made = TREE()
-        for name, word in zip(TREE.fields, self.described(), strict=True):
+        for name, word in zip(TREE.fields, [*self.words(), self.id], strict=True):
             setattr(made, name, word)
         return made
 
@@ -119,8 +114,9 @@ class Bvh:
 
     def _build(self) -> None:
         count = len(self.lowers)
+        self.version += 1
         if not count:
-            set_entry(HOST, self.id, self.described())
+            self.publish()
             return
         order, starts, keys = self._order()
         made = _Build(count, len(starts))
@@ -145,7 +141,7 @@ class Bvh:
         self._place(place.order)
         self._renew()
         self._group_nodes = self._groups_of(source, roots, keys)
-        set_entry(HOST, self.id, self.described())
+        self.publish()
 
     def _order(self) -> tuple[array, np.ndarray, np.ndarray]:
         """The items in the order to begin with, by group; the first item of each group, and the groups."""
@@ -184,7 +180,7 @@ class Bvh:
         pairs = np.array([(key, number[int(root)]) for key, root in zip(keys, roots, strict=True)], np.int32)
         return tg.array(pairs.reshape(-1), dtype=int, device=self.device)
 
-    def described(self) -> list[int]:
+    def words(self) -> list[int]:
         """What kernels need to know, in the order of the fields of TREE.
 
         Returns:

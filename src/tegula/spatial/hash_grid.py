@@ -8,11 +8,11 @@ from typing import Any
 
 import tegula as tg
 from tegula.algorithms.sorting import Chunks, sort
-from tegula.handles import HASH_GRID_KIND, SLOTS_IN_USE
+from tegula.handles import HASH_GRID_KIND
 from tegula.lang.annotations import GENERIC
 from tegula.runtime.array import array
 from tegula.runtime.device import Device, get_device
-from tegula.runtime.structures import device_number, publish, withdraw
+from tegula.runtime.structures import Structure
 from tegula.stdlib.geometry.hash_grids import HASH_GRID, HASH_GRID_QUERY
 from tegula.structs import Struct as StructOfKernels
 from tegula.types import VecType, element_type, float16, float32, float64, int32, scalar_of
@@ -118,7 +118,7 @@ class _Memory:
             self.wide_keys = tg.empty(2 * self.room, tg.uint64, self.device)
 
 
-class HashGrid:
+class HashGrid(Structure):
     """A grid of cells in which kernels find the points around a point.
 
     The grid has no end: cell (x, y, z) is folded onto cell (x % dim_x, y % dim_y, z % dim_z) of memory. Kernels take it
@@ -148,19 +148,12 @@ class HashGrid:
             raise TypeError(
                 f"the coordinates of a hash grid are float16, float32 or float64, not {self.dtype}"
             )
-        self.device = get_device(device)
+        self.enter(HASH_GRID_KIND, get_device(device))
         self._memory: _Memory | None = None
         self._starts: array | None = None
         self._groups: array | None = None
         self._count, self._grouped, self._scale = 0, False, 0.0
-        self.id = SLOTS_IN_USE.take(HASH_GRID_KIND, device_number(self.device))
-        self._publish()
-
-    def __del__(self) -> None:
-        id = getattr(self, "id", None)
-        if id is not None:
-            withdraw(self.device, id)
-            SLOTS_IN_USE.give_back(id)
+        self.publish()
 
     def build(self, points: array, radius: float, groups: array | None = None) -> None:
         """Sort points into cells. Kernels find them until the next build; the points themselves are not kept.
@@ -177,6 +170,7 @@ class HashGrid:
         self._check(points, radius, groups)
         flat = points if points.ndim == 1 else points.flatten()
         count = flat.size
+        self.version += 1
         self._scale = 1.0 / float(radius)
         self._count, self._grouped = count, groups is not None
         self.reserve(count, with_groups=groups is not None)
@@ -202,7 +196,7 @@ class HashGrid:
         each = CELLS if self.device.is_cpu else CELLS_ON_GPU
         args = [m.keys, count, cells, each, self._starts]
         self._launch(find_starts, cells // each + 1, args, 1 if self.device.is_cpu else None)
-        self._publish()
+        self.publish()
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:
         """Make room, so that builds with at most so many points take no memory.
@@ -223,7 +217,7 @@ class HashGrid:
             self._groups = tg.empty(self._memory.room, int32, self.device)
         if self._starts is None:
             self._starts = tg.zeros(math.prod(self.dims) + 1, int32, self.device)
-        self._publish()
+        self.publish()
 
     def in_kernels(self) -> StructOfKernels:
         """The value that kernels get for an argument of this type.
@@ -236,18 +230,23 @@ class HashGrid:
         made = HASH_GRID()
         made.count, made.bits, made.grouped = self._count, scalar_of(self.dtype).bits, int(self._grouped)
         made.dim_x, made.dim_y, made.dim_z = self.dims
-        made.scale = self._scale
+        made.scale, made.id = self._scale, self.id
         if self._memory is not None and self._starts is not None:
             made.starts, made.ids = self._starts.ptr, self._memory.ids.ptr
             made.groups = 0 if self._groups is None else self._groups.ptr
         return made
 
-    def _publish(self) -> None:
-        """Write the entry of the table."""
+    def words(self) -> list[int]:
+        """What kernels need to know, in the order of the fields of HASH_GRID.
+
+        Returns:
+            addresses and numbers, floats as their bits.
+        Raises:
+            nothing.
+        """
         found = self.in_kernels()
-        numbers = (getattr(found, name) for name in HASH_GRID.fields)
-        words = [int.from_bytes(_DOUBLE.pack(x), "little") if isinstance(x, float) else x for x in numbers]
-        publish(self.device, self.id, words)
+        numbers = [getattr(found, name) for name in HASH_GRID.fields if name != "id"]
+        return [int.from_bytes(_DOUBLE.pack(x), "little") if isinstance(x, float) else x for x in numbers]
 
     def _check(self, points: array, radius: float, groups: array | None) -> None:
         wanted = VecType(3, scalar_of(self.dtype))

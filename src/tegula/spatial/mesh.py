@@ -8,8 +8,9 @@ import numpy as np
 
 import tegula as tg
 from tegula.errors import LaunchError
-from tegula.handles import HOST, MESH_KIND, SLOTS_IN_USE, clear_entry, set_entry
+from tegula.handles import MESH_KIND
 from tegula.runtime.array import array
+from tegula.runtime.structures import Structure, gradient_address
 from tegula.spatial.bvh import VEC3, Bvh, constructor_named, require
 from tegula.spatial.widen import ITEM
 from tegula.spatial.winding import DATA, TRIANGLE, sum_faces
@@ -56,7 +57,7 @@ def place_triangles(
     words[at + 10] = items[i * ITEM + 7]
 
 
-class Mesh:
+class Mesh(Structure):
     """A triangle mesh that kernels can query: rays, closest points, boxes.
 
     Kernels take it as an argument annotated `tg.Mesh`, or its `id`, a uint64. The arrays are kept, not copied.
@@ -85,21 +86,22 @@ class Mesh:
         bvh_leaf_size: int | None = None,
         groups: array | None = None,
     ) -> None:
-        self.device = points.device
-        require(points, "points", VEC3, len(points), self.device)
-        require(indices, "indices", tg.int32, len(indices), self.device)
+        device = points.device
+        require(points, "points", VEC3, len(points), device)
+        require(indices, "indices", tg.int32, len(indices), device)
         if velocities is not None:
-            require(velocities, "velocities", VEC3, len(points), self.device)
+            require(velocities, "velocities", VEC3, len(points), device)
         if len(indices) % 3:
             raise LaunchError(
                 f"indices must have three entries a face, got {len(indices)}", "drop the others"
             )
         faces = len(indices) // 3
         if groups is not None:
-            require(groups, "groups", tg.int32, faces, self.device)
+            require(groups, "groups", tg.int32, faces, device)
         check_indices(indices.numpy(), len(points))
         if support_winding_number and constructor_named(bvh_constructor, groups) == "cubql":
             raise LaunchError("winding numbers need another constructor than 'cubql'", "use 'sah' or 'lbvh'")
+        self.enter(MESH_KIND, device)
         self._points, self._velocities, self.indices, self.groups = points, velocities, indices, groups
         self.support_winding_number = support_winding_number
         lower, upper = (tg.empty(faces, dtype=VEC3, device=self.device) for _ in range(2))
@@ -112,14 +114,7 @@ class Mesh:
         if support_winding_number and faces:
             self._winding = tg.zeros(self.bvh.node_limit * DATA, dtype=tg.float32, device=self.device)
         self._place()
-        self.id = SLOTS_IN_USE.take(MESH_KIND, 0)
-        self._publish()
-
-    def __del__(self) -> None:
-        id = getattr(self, "id", None)
-        if id is not None:
-            clear_entry(HOST, id)
-            SLOTS_IN_USE.give_back(id)
+        self.publish()
 
     @property
     def points(self) -> array:
@@ -131,7 +126,7 @@ class Mesh:
         require(points, "points", VEC3, len(self._points), self.device)
         self._points = points
         self.refit()
-        self._publish()
+        self.publish()
 
     @property
     def velocities(self) -> array | None:
@@ -142,7 +137,8 @@ class Mesh:
     def velocities(self, velocities: array) -> None:
         require(velocities, "velocities", VEC3, len(self._points), self.device)
         self._velocities = velocities
-        self._publish()
+        self.version += 1
+        self.publish()
 
     def refit(self) -> None:
         """Make the boxes and triangles anew after `points` changed in place. The tree stays.
@@ -150,6 +146,7 @@ class Mesh:
         Raises:
             nothing.
         """
+        self.version += 1
         self._bound(self.bvh.lowers, self.bvh.uppers)
         self.bvh.refit()
         self._place()
@@ -163,19 +160,38 @@ class Mesh:
             nothing.
         """
         made = MESH()
-        for name, word in zip(MESH.fields, self._described(), strict=True):
+        for name, word in zip(MESH.fields, [*self._addresses(), self.id], strict=True):
             setattr(made, name, word)
         return made
 
-    def _described(self) -> list[int]:
-        """What kernels need to know, in the order of the fields of MESH."""
+    def words(self) -> list[int]:
+        """What kernels need to know: the fields of MESH but for the id, and the addresses of gradients.
+
+        Returns:
+            addresses and numbers.
+        Raises:
+            launch: a gradient is not packed.
+        """
+        gradients = [gradient_address(name, a) for name, a in self.differentiable()]
+        return [*self._addresses(), *gradients, *[0] * (2 - len(gradients))]
+
+    def differentiable(self) -> list[tuple[str, array]]:
+        """The arrays whose elements queries give and gradients flow to.
+
+        Returns:
+            pairs of a name and an array: the points, and the velocities if there are any.
+        Raises:
+            nothing.
+        """
+        velocities = [] if self._velocities is None else [("velocities", self._velocities)]
+        return [("points", self._points), *velocities]
+
+    def _addresses(self) -> list[int]:
+        """The values of the fields of MESH but for the id."""
         velocities = 0 if self._velocities is None else self._velocities.ptr
         winding = 0 if self._winding is None else self._winding.ptr
         found = [self._triangles.ptr, self._points.ptr, self.indices.ptr, velocities, winding, self.bvh.id]
-        return [*self.bvh.described(), *found, len(self._points), len(self.indices) // 3]
-
-    def _publish(self) -> None:
-        set_entry(HOST, self.id, self._described())
+        return [*self.bvh.words(), *found, len(self._points), len(self.indices) // 3]
 
     def _bound(self, lower: array, upper: array) -> None:
         self._launch(bounds_of_faces, [self._points, self.indices, lower, upper])

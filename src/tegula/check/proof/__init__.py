@@ -1,5 +1,5 @@
 """The prover: finds a proof that the schedule of a kernel is right in every launch, and writes it as a certificate.
-Nothing that it says is believed before `check.verifier` has replayed it."""
+Only a certificate that `check.verifier` has replayed counts as a proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guesses of a loop invariant: the forms that each slot of a label may have, the strongest first."""
+"""Candidates for loop invariants: the forms that each slot of a label may have, strongest first."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Forms(Labels):
     preserve."""
 
     def _weaken(self, e: Mismatch, state: State, forms: dict[Slot, list[Form]], refused: set[Any]) -> None:
-        """Weaken the forms of slots, and refuse facts, that an iteration does not preserve, by the values found after
-        it."""
+        """Weaken the forms of slots, and drop the facts, that an iteration does not preserve, according to the values
+        after the iteration."""
         refused |= set(e.facts)
         for slot in e.slots:
             form, found, term = forms[slot][0], e.found.get(slot), e.label.terms.get(slot)
             if form[0] in ("residue", "remainder", "late") and not {form[1], form[2]}.isdisjoint(e.slots):
-                continue  # it follows another slot, which is not kept either
+                continue  # its form refers to another slot that is not preserved either
             added = found - term if isinstance(found, Sum) and isinstance(term, Sum) else None
             if form[0] == "line" and added is not None and symbols(added) <= set(state.bound):
                 forms[slot][0] = ("same", form[1]) if not added.parts else ("once", form[1], added)
@@ -70,7 +70,7 @@ class Forms(Labels):
             for count, test in guarded(self.program, loop.body).items() if spots[-1].turn else ():
                 slot = (count[0], r, count[1])
                 if test.pred not in ("gt", "ge", "ne") or before(test.a, loop.body) not in loop.body.args:
-                    continue  # what holds now may not hold in later iterations
+                    continue  # a fact of this iteration may be false in later ones
                 self.machine.state, self.machine.role = state, r
                 c = self.machine.value(test.result)
                 if slot in out and out[slot] is None and c is not None and state.known.holds(c) is True:
@@ -134,7 +134,8 @@ class Forms(Labels):
         return {count: n for count, n in sure.items() if count not in unsure}
 
     def _guesses_of_others(self, state: State, r: int, out: dict[Slot, Sum | None]) -> None:
-        """A role before a loop may do as many iterations of that as others arrive, or wait, at its barriers."""
+        """A candidate for a role before a loop: as many of its iterations as other roles arrive, or wait, at its
+        barriers."""
         spots = state.roles[r].spots
         loop, depth = spots[-1].region.parent, len(spots) - 1
         assert isinstance(loop, For | While)
@@ -225,7 +226,7 @@ class Forms(Labels):
         return [("line", x, n) for n in dict.fromkeys(near)]
 
     def _late(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None], state: State) -> list[Form]:
-        """Forms of a count that goes up once per iteration from some item on, or up to one."""
+        """Forms of a count that is incremented once per iteration, from some item on or up to some item."""
         kind, r, b = slot
         spot = state.roles[r].spots[-1]
         test = guarded(self.program, spot.region).get((kind, b)) if spot.at < 0 else None
@@ -236,7 +237,7 @@ class Forms(Labels):
         if not isinstance(k, Sum) or not isinstance(bound, Sum):
             return []
         pred = test.pred
-        if pred in ("ne", "eq") and state.known.nonnegative(k - bound):  # it counts up from there
+        if pred in ("ne", "eq") and state.known.nonnegative(k - bound):  # the count increases from here on
             pred = "gt" if pred == "ne" else "le"
         if pred not in ("lt", "le", "gt", "ge"):
             return []
@@ -261,7 +262,7 @@ class Forms(Labels):
         return out
 
     def _is_late(self, slot: Slot, state: State) -> bool:
-        """Whether a count goes up only where a comparison other than == and != holds."""
+        """Whether a count is incremented only where a comparison other than == and != holds."""
         kind, r, b = slot
         spot = state.roles[r].spots[-1]
         test = guarded(self.program, spot.region).get((kind, b)) if spot.at < 0 else None
@@ -327,6 +328,6 @@ class Forms(Labels):
 
 
 def _told(x: Sum) -> list[Form]:
-    """The form by which a minimum or maximum of two numbers stays the minimum or maximum of what these become."""
+    """The form of a minimum or maximum of two carried numbers that an iteration preserves."""
     moves = any(a.kind in ("min", "max") and symbols(a.given) for a in x.atoms())
     return [("told", x)] if moves else []

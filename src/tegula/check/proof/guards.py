@@ -1,5 +1,5 @@
-"""Guards, as the prover asks for them: conditions that the host checks before a launch, so that proofs may rest on
-them. They are asserts about the launch, and that the arithmetic of trip counts stays within its type."""
+"""Guards that the prover requests: conditions that the host checks before a launch and that proofs may assume. A guard
+is the condition of an assert, or a bound that keeps the arithmetic of trip counts within its type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tegula.ops.roles import Roles
 from tegula.types import DType
 
 LARGEST = 2**28
-"""No number that a trip count is computed from is larger, where a guard bounds it, and no smaller than its opposite."""
+"""The largest absolute value that a guard allows for an operand of a trip count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Guard:
 
 
 class Guards:
-    """The guards that proofs of a kernel may ask for."""
+    """The guards that proofs of a kernel may assume."""
 
     def __init__(self, kernel: Kernel, counts: set[Op]) -> None:
         self.kernel = kernel
@@ -90,7 +90,7 @@ class Guards:
         yield from (Guard("fits", x) for x in self._sources(v))
 
     def _sources(self, v: Value) -> Iterator[Value]:
-        """The values that a launch decides, constants excepted, and from which a number is computed."""
+        """The inputs of the launch from which a number is computed, without constants."""
         if self.of_launch(v):
             if not isinstance(v.owner, S.Const):
                 yield v
@@ -128,8 +128,7 @@ def _bounds(counts: set[Op]) -> Iterator[Value]:
 
 
 def _varies(v: Value) -> bool:
-    """Whether a number is computed from values that a loop carries: a comparison of other numbers does not decide a
-    trip count."""
+    """Whether a number depends on loop-carried values: a comparison of other numbers does not decide a trip count."""
     if isinstance(v.owner, Region):
         return isinstance(v.owner.parent, For | While)
     return isinstance(v.owner, ARITHMETIC) and any(map(_varies, v.owner.operands))

@@ -1,4 +1,4 @@
-"""Conditions that the prover knows on a path, and the conclusions that follow from them."""
+"""The conditions that hold on a path of the prover, and their entailment."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from tegula.check.proof.terms import (
 
 DEPTH, PERIOD, STRIP, MOST_FACTS, MOST_SIDES, MOST_MODELS = 3, 4096, 64, 200, 16, 8
 SHORT, LONG, LONGEST = 16, 400, 2_000
-"""Limits in inequalities: to look for a model in which the answer is no, to give up a question, and to give up one
-about residues."""
+"""Work limits, in inequalities: to start the search for a countermodel, to give up a query, and to give up a query by
+residues."""
 MODEL_WORK = 10
 """The work of a search for a model, in inequalities."""
 
 
 class Known:
-    """Conditions that hold. Where two of them make a symbol equal to a polynomial, it stands for the polynomial
+    """A set of conditions that hold. A symbol that they make equal to a polynomial is replaced by the polynomial
     (`same`)."""
 
     def __init__(self, other: Known | None = None) -> None:
@@ -58,16 +58,16 @@ class Known:
         self.models: list[Model] = other.models if other else [Model(k, {}) for k in range(len(KINDS))]
         """Models in which all assumed conditions hold."""
         self.near: list[Model] = other.near if other else self.models
-        """Models in which some of the assumed conditions held; none where models are not looked at."""
+        """Models of earlier sets of conditions; empty where models are not used."""
         self.sought = other.sought if other else False
         """Whether a model was looked for since the last condition."""
         self.most: float = inf
-        """The amount of work at which a question is given up, in inequalities."""
+        """The amount of work at which a query is given up, in inequalities."""
         self.work: list[int] = other.work if other else [0]
         """The work done so far, in inequalities, here and in all copies."""
 
     def anew(self) -> Known:
-        """An object without conditions, which looks at the same models first."""
+        """An empty set of conditions that tries the same models first."""
         made = Known()
         made.models = made.near = [*self.models, *made.models][:MOST_MODELS]
         made.work = self.work
@@ -87,7 +87,7 @@ class Known:
         self._more()
 
     def _more(self) -> None:
-        """Forget the questions that had no answer, which a new condition may answer."""
+        """Drop the cached undecided queries, which a new condition may decide."""
         self.shown = {q: True for q, found in self.shown.items() if found}
         self.answers = {c: sure for c, sure in self.answers.items() if sure is not None}
 
@@ -203,7 +203,7 @@ class Known:
                 self.absurd = True
 
     def now(self, x: Any) -> Any:
-        """A polynomial or condition with symbols replaced by what they are known to equal."""
+        """A polynomial or condition with symbols replaced by the polynomials that they equal."""
         return replaced(x, self.same) if self.same and x is not None and not isinstance(x, bool) else x
 
     # Ranges ----------------------------------------------------------------------------------------------------------
@@ -245,7 +245,8 @@ class Known:
     # Entailment ------------------------------------------------------------------------------------------------------
 
     def nonnegative(self, p: Sum, depth: int = DEPTH) -> bool:
-        """Whether p >= 0 follows: from ranges, or after some facts have cancelled what may be negative."""
+        """Whether p >= 0 follows from ranges, or from ranges and facts that cancel the monomials which may be
+        negative."""
         if depth < DEPTH:
             return self._nonnegative(p, depth)
         found = self.shown.get(p)
@@ -277,8 +278,7 @@ class Known:
             self.most = outer
 
     def _refuted(self, c: Condition) -> bool:
-        """Whether a model was found in which a condition and all that is assumed hold; later questions are tried in
-        this model too."""
+        """Whether a model of the assumptions and a condition was found; later queries try this model too."""
         found = counterexample(self.near, [*self.assumed, c])
         self.work[0] += MODEL_WORK
         if found is not None:

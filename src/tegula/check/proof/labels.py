@@ -200,7 +200,7 @@ class Labels:
             facts["class", slot] = ge(Sum({(symbol,): 1}) - forms[slot][0][1])
         ghosts = [slot for slot in forms if slot[0] != "held" and slot[0] != "content" and slot not in terms]
         if ghosts:
-            raise Stuck("it is not known how far roles are", self.machine.op(state, group[0]), group[0])
+            raise Stuck("the progress of roles is unknown", self.machine.op(state, group[0]), group[0])
         label = Label(0, group, state, terms, count, classes, [], {})
         shape = self._shape(state, later, terms)
         before = self._condition_before(shape, group[0], label)
@@ -232,8 +232,8 @@ class Labels:
         return label
 
     def _strips(self, label: Label, forms: dict[Slot, list[Form]]) -> dict[Any, Condition]:
-        """The facts of counts that go up in one of n iterations only, selected by a remainder: bounds on the count by
-        the quotient of the iteration by n."""
+        """The facts about counts that are incremented in every n-th iteration, selected by a remainder: bounds on the
+        count by the quotient of the iteration by n."""
         out: dict[Any, Condition] = {}
         for r in label.roles:
             spots = label.state.roles[r].spots
@@ -260,8 +260,7 @@ class Labels:
         return out
 
     def _condition_before(self, shape: State, r: int, label: Label) -> Condition | None:
-        """The loop's condition one iteration before: a loop that counts to an end needs it to know that it stops at
-        that end."""
+        """The loop's condition in the previous iteration, which shows that a counted loop stops exactly at its end."""
         c = self.machine.condition(shape, r)
         if c is None or isinstance(c, bool):
             return None
@@ -310,7 +309,7 @@ class Labels:
         return None
 
     def _shape(self, entry: State, later: State, terms: dict[Slot, Any]) -> State:
-        """The state at the loop head, with the terms of a label; in flight is whatever is in flight after an
+        """The state at the loop head, with the terms of a label; the matmuls and copies in flight are those after an
         iteration."""
         made = entry.copy()
         made.outer = {}
@@ -369,8 +368,8 @@ def _flying(more: Role, less: Role) -> dict[Value, int]:
 
 
 def _crossings(forms: dict[Slot, list[Form]], terms: dict[Slot, Any]) -> Iterator[tuple[Any, Condition]]:
-    """Facts for each count that goes up once the number it is tested by, which another slot stands for, has passed a
-    bound: that number and the slot pass the bound at the same time."""
+    """Facts for each count that is incremented after a tested number, described by another slot, has passed a bound:
+    the number and the slot pass the bound in the same iteration."""
     for slot, rows in forms.items():
         if rows[0][0] == "late" and rows[0][2] != rows[0][6]:
             _, _, other, more, pred, end, exact = rows[0]
@@ -410,7 +409,7 @@ def _strip(c: Condition, label: Label) -> tuple[Sum, int, int, bool] | None:
 
 
 def so_far(pred: str, k: Sum, end: Sum) -> Sum:
-    """The number of times that a number which counts up to `k` was on one side of `end`."""
+    """The number of values below `k` that are on one side of `end`."""
     return extreme("max", number(0), k - end) if pred[0] == "g" else extreme("min", k, end)
 
 

@@ -1,4 +1,4 @@
-"""The symbolic execution of a program's roles, step by step, as far as the known facts decide the steps."""
+"""Symbolic execution of a program's roles, as long as the known facts decide the next step."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Machine:
         self.role = 0
 
     def start(self) -> State:
-        """The state at the start of the kernel: the guards hold, and each role is at its first step that counts."""
+        """The state at the start of the kernel: the guards hold, and each role is at its first relevant step."""
         state = State([], Known())
         for r, region in enumerate(self.program.roles):
             role = Role([Spot(region, 0, {})])
@@ -113,7 +113,7 @@ class Machine:
 
     def value(self, v: Value) -> Any:
         """The number or the condition that a value is in the current role; None where threads may differ, or where the
-        prover does not follow the value."""
+        prover does not model the value."""
         spots = self.state.roles[self.role].spots
         for spot in reversed(spots):
             if v in spot.held:
@@ -172,7 +172,7 @@ class Machine:
         return made
 
     def _exact(self, op: Op, args: list[Any], t: Any) -> Any:
-        """The result of an op on integers and bools before it wraps; None where it is not looked into."""
+        """The result of an op on integers and bools before it wraps; None for ops that are not modelled."""
         kinds = {v.type.kind for v in op.operands if isinstance(v.type, DType)}
         known = self.state.known
         if isinstance(op, S.Select) and isinstance(t, DType):
@@ -243,11 +243,11 @@ class Machine:
     # Steps -----------------------------------------------------------------------------------------------------------
 
     def spot(self, state: State, r: int) -> Spot:
-        """The innermost region that a role is in, and the place there."""
+        """The innermost region of a role, and the next op in the region."""
         return state.roles[r].spots[-1]
 
     def op(self, state: State, r: int) -> Op:
-        """The op that a role is at; at a loop's head, the loop."""
+        """The next op of a role; at a loop's head, the loop."""
         spot = self.spot(state, r)
         if spot.at >= 0:
             return spot.region.ops[spot.at]
@@ -259,7 +259,7 @@ class Machine:
         return len(state.roles[r].spots) == 1 and isinstance(self.op(state, r), Yield)
 
     def settle(self, state: State, r: int) -> None:
-        """Run a role up to its next step that counts."""
+        """Run a role up to its next relevant step."""
         self.state, self.role = state, r
         role = state.roles[r]
         while True:
@@ -344,7 +344,7 @@ class Machine:
         return ge(step - 1)
 
     def step(self, state: State, r: int) -> bool:
-        """Do the next step of a role; False where a wait is not known to end, or a decision is not known."""
+        """Execute the next step of a role; False where a wait is not proved to end, or a condition is undecided."""
         self.state, self.role = state, r
         role = state.roles[r]
         spot, op = role.spots[-1], self.op(state, r)
@@ -372,7 +372,7 @@ class Machine:
             self._hand(role, op.results, [spot.held.get(a) for a in _carried(op)], _carried(op))
 
     def _hand(self, role: Role, results: list[Value], values: list[Any], names: list[Value]) -> None:
-        """Give the results of an op the values that its region has yielded."""
+        """Bind the results of an op to the values that its region has yielded."""
         spot = role.spots[-1]
         for v, x in zip(results, values, strict=True):
             if isinstance(v.type, DType):
@@ -408,7 +408,7 @@ class Machine:
         """The number that a value is in the current role; Stuck where threads may differ."""
         found = self.value(value)
         if found is None:
-            raise Stuck("the stage is not known", None, self.role)
+            raise Stuck("the stage is unknown", None, self.role)
         return found
 
     def warp_groups(self, op: Op) -> int:
@@ -427,7 +427,7 @@ class Machine:
         return E.Bytes(0, place.size if place is not None else 1, whole, stage)
 
     def _event(self, role: Role, spot: Spot, op: Op) -> bool:
-        """One event; False if it is a wait that is not known to be over."""
+        """Execute one event; False for a wait that is not proved to end."""
         if not role.midway:
             role.todo = tuple(E.events(op, self))
         if role.midway < len(role.todo):
@@ -505,8 +505,8 @@ class Machine:
         return True
 
     def _over_for_one(self, role: Role, places: Iterable[Place]) -> None:
-        """Record memory that is known to be read by the warps only that started to read it, until all have
-        synchronised."""
+        """Record memory whose asynchronous reads are complete, a fact known to the issuing warps alone until all warps
+        have synchronised."""
         for n, k in places if self.program.warps[self.role] > 1 else ():
             if self.program.values[n] not in self.program.rings:
                 role.unknown.add((n, k if isinstance(k, int) else -1))
@@ -563,7 +563,7 @@ class Machine:
 
     def _note(self, role: Role, b: int, elected: bool) -> None:
         """Record the lead of an arrival over the items that the role has waited for, in `lags`: that of the warps that
-        arrive, one (`elected`) or all. Of other warps' waits nothing is known before all have synchronised."""
+        arrive, one (`elected`) or all. Waits of other warps count only after all warps have synchronised."""
         apart = self.program.warps[self.role] > 1 and (role.loose if elected else role.ahead)
         c = role.arrived[b]
         for after in role.waited:
@@ -598,7 +598,7 @@ class Machine:
         ring = self.program.rings.get(at.buffer)
         if ring is None:
             name = at.buffer.name or "a buffer"
-            raise Stuck(f"roles share {name}, and no two barriers pass it on", None, self.role)
+            raise Stuck(f"roles share {name}, and no pair of barriers hands it over", None, self.role)
         for row in ring.rows:
             if row.taker == engine and not row.own:
                 last = self.last(self.state.roles[self.role], self.role, row.barrier)
@@ -617,7 +617,7 @@ class Machine:
         return next(chain(alike, known), None)
 
     def shift(self, v: Value, row: HandOver) -> int:
-        """The item for which a giver arrives, less the item of the ring that it hands over."""
+        """The item for which the releasing engine arrives, less the item of the ring that it hands over."""
         return self.firsts.get((v, row.giver), {}).get(row.barrier, 0)
 
     def _most(self, p: Sum, near: int) -> int | None:
@@ -640,7 +640,7 @@ class Machine:
             near += [first + k for k in range(ring.stages)]
         item = self._of_stage(at, [*near, *self._handed(at, engine)])
         if item is None:
-            raise Stuck("the stage is not that of an item that was waited for", None, self.role)
+            raise Stuck("the stage does not belong to an item that the role has waited for", None, self.role)
         for row in ring.given(engine):
             self._shifted(at.buffer, row, role.arrived[row.barrier] - item)
         return n, item

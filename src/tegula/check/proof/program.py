@@ -1,5 +1,4 @@
-"""The view of a kernel that the prover works on: roles, barriers and rings, and the ops that take part in the
-schedule."""
+"""The prover's view of a kernel: roles, barriers and rings, and the ops of the schedule."""
 
 from __future__ import annotations
 
@@ -31,8 +30,8 @@ Order: TypeAlias = list[list[tuple[Op, E.Event]]]
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """The barrier by which one engine hands a ring to another. `own`: giver and taker are one role, which knows its own
-    arrivals."""
+    """The barrier by which one engine hands a ring to another. `own`: both engines belong to one role, which knows its
+    own arrivals."""
 
     giver: Engine
     taker: Engine
@@ -43,7 +42,7 @@ class HandOver:
 @dataclass(frozen=True, slots=True)
 class RingUse:
     """A buffer that engines hand to each other, with one row per ordered pair of engines. `copied`: the roles that copy
-    into it; `storing`: the roles whose stores fill it, so that they belong to another engine than what the role
+    into it; `storing`: the roles whose stores fill it, so that these stores belong to another engine than the role's
     reads."""
 
     stages: int
@@ -63,7 +62,7 @@ class RingUse:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A value that says which stage or parity of a barrier a role uses."""
+    """A value that selects the stage or parity of a barrier."""
 
     barrier: int
     parity: bool
@@ -154,7 +153,7 @@ class Program:
         return found
 
     def pure(self, op: Op) -> bool:
-        """Whether an op is a function of numbers that the launch decides."""
+        """Whether an op is a pure function of inputs of the launch."""
         if isinstance(op, ArrayLoad):
             return array_of(op.array) in self.kernel.params and array_of(op.array) not in self.changed
         if isinstance(op, LaneUniform):
@@ -167,14 +166,14 @@ class Program:
         return v.owner.stages if v in self.tracked and isinstance(v.owner, BufNew) else 0
 
     def happenings(self, op: Op) -> tuple[E.Event, ...]:
-        """The events of an op, whatever the values of its operands."""
+        """The events of an op for unknown operands."""
         found = self._happenings.get(op)
         if found is None:
             found = self._happenings[op] = tuple(E.events(op, _Unknown(self, op)))
         return found
 
     def acts(self, op: Op) -> bool:
-        """Whether an op takes part in the schedule by more than the loads and stores of threads."""
+        """Whether an op has events other than loads and stores of threads."""
         if type(op) not in E.RULES:
             return False
         return any(not isinstance(e, E.MemoryAccess | E.Sync | E.Fence) for e in self.happenings(op))
@@ -367,7 +366,7 @@ class Program:
         return out
 
     def _needed(self) -> set[Value]:
-        """The values that decide what roles do to barriers and rings, and when."""
+        """The values that decide the operations of roles on barriers and rings."""
         queue: list[Value] = []
         for op in self.kernel.walk():
             if isinstance(op, If) and self.counts(op):
@@ -422,8 +421,7 @@ def _fills(e: E.Event, ring: Value) -> bool:
 
 
 class _Unknown:
-    """The operands of an op before it runs, as the event table asks for them: the memory is known, the numbers are
-    not."""
+    """The operands of an op in the interface of the event table, with known memory and unknown numbers."""
 
     def __init__(self, program: Program, op: Op) -> None:
         self.program, self.op = program, op
@@ -443,7 +441,7 @@ class _Unknown:
 
 
 def stage_of(buffer: Value) -> Value | None:
-    """The value that says which stage of a ring a view shows."""
+    """The value that selects the stage of a ring in a view."""
     whole = root(buffer)
     found: Value | None = None
     while buffer is not whole:

@@ -1,5 +1,5 @@
-"""The search for a proof: roles are run as far as they get, loops that go together are shown to keep what they begin
-with, and what was done is written down as a certificate."""
+"""The search for a proof: roles are executed symbolically until they block, loops that iterate together are proved by
+invariants, and the steps are recorded in a certificate."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ from tegula.ops import events as E
 from tegula.ops.control import For, While
 
 MOST_STEPS, MOST_LABELS, MOST_TRIES, MOST_WORK = 6_000, 100, 12, 40_000
-"""Limits of the search: steps of roles, labels that are tried, attempts at one label, and inequalities."""
+"""Limits of the search: steps of roles, labels, attempts at one label, and inequalities."""
 MOST_LIMITS, ENOUGH_WORK = 2, 400
-"""The number of conditions by which a loop is cut; the number of inequalities after which guards are asked for before
-more is tried."""
+"""The number of conditions by which a loop is split; the number of inequalities after which guards are requested."""
 UNROLLED = 8
 """The largest trip count of a loop with constant bounds that is run iteration by iteration."""
 
@@ -48,10 +47,10 @@ Kept: TypeAlias = tuple[int, tuple[dict[Any, Any], ...]]
 
 @dataclass(slots=True)
 class Iteration:
-    """One iteration that the loops of several roles do together: `parts` has for each role the depth of the loop and
-    its turn at the start; `spare`: the number of further iterations for roles that others wait for. `turns`: something
-    happens in some iterations only; roles outside the iteration may then do one of their own meanwhile (`joined`), as
-    far as others were ahead of them (`leads`)."""
+    """One common iteration of the loops of several roles. `parts`: for each role the depth of the loop and its
+    iteration count at the start; `spare`: the number of further iterations for roles that others wait for. `turns`:
+    some events happen in some iterations only; roles outside the group may then execute an iteration of their own
+    (`joined`), by as much as others were ahead of them (`leads`)."""
 
     parts: dict[int, tuple[int, int]]
     spare: int = 0
@@ -66,12 +65,12 @@ class Iteration:
         return len(spots) == depth and spots[-1].at < 0 and spots[-1].turn > turn
 
     def longer(self, r: int) -> Iteration:
-        """This iteration with one more turn of role r."""
+        """This iteration with one more loop iteration of role r."""
         depth, turn = self.parts[r]
         return replace(self, parts=self.parts | {r: (depth, turn + 1)}, spare=self.spare - 1)
 
     def with_role(self, state: State, r: int) -> Iteration:
-        """This iteration with the next turn of another role added."""
+        """This iteration with the next loop iteration of another role added."""
         part = len(state.roles[r].spots), state.roles[r].spots[-1].turn
         return replace(self, parts=self.parts | {r: part}, joined=self.joined | {r})
 
@@ -85,7 +84,7 @@ class Apart(Stuck):
 
 
 class Long(Stuck):
-    """The search exceeds a limit and is given up."""
+    """The search exceeds a limit."""
 
 
 class Search(Forms):
@@ -198,7 +197,7 @@ class Search(Forms):
         return tree + self._loops(state, stop, leaf)
 
     def _awaited(self, state: State, stop: Iteration) -> int | None:
-        """A role that has done its iteration and that another role waits for; None if there is none."""
+        """A role that has executed its iteration and that another role waits for; None if there is none."""
         for q, b in self._waits(state):
             w = self.machine.last(state.roles[q], q, b) + 1
             for r in self.program.arrivers[b]:
@@ -210,15 +209,15 @@ class Search(Forms):
         return None
 
     def _goes_on(self, state: State, r: int) -> bool:
-        """Whether a role stands before a loop that is known to go on."""
+        """Whether a role is at the head of a loop that has another iteration."""
         if self.machine.spot(state, r).at >= 0:
             return False
         c = self.machine.condition(state, r)
         return c is not None and state.known.holds(c) is True
 
     def _caught_up(self, state: State, stop: Iteration, leaf: Leaf) -> Tree:
-        """The proof tree at the end of an iteration. A role outside it, for which others have arrived meanwhile, does
-        an iteration of its own first."""
+        """The proof tree at the end of an iteration. A role outside the group, for which others have arrived in the
+        iteration, first executes an iteration of its own."""
         now = self._leads(state, stop.parts.keys() - stop.joined) if stop.turns else {}
         for r in dict.fromkeys(r for r, _, _ in now):
             rows = [((now[k] - x).value or 0, k[1]) for k, x in stop.leads.items() if k[0] == r and k in now]
@@ -260,7 +259,9 @@ class Search(Forms):
 
         def on(s: State) -> Tree:
             if not self.machine.step(s, r):
-                raise Apart("it is not known that an iteration begins", self.machine.op(s, r), r)
+                raise Apart(
+                    "another iteration of the loop is neither proved nor excluded", self.machine.op(s, r), r
+                )
             return [["run", r, 1], *self.drive(s, longer, leaf)]
 
         if (known := state.known.holds(c)) is not None:
@@ -302,11 +303,11 @@ class Search(Forms):
             n += 1
             self.steps += 1
             if self.steps > MOST_STEPS or state.known.work[0] > MOST_WORK:
-                raise Long("the search is too long", self.machine.op(state, r), r)
+                raise Long("the search has reached its step limit", self.machine.op(state, r), r)
         return n
 
     def _through(self, state: State, r: int) -> bool:
-        """Whether a role at a loop head can go on without an invariant: the loop is over, or short."""
+        """Whether a role at a loop head can proceed without an invariant: the loop has ended, or is short."""
         c = self.machine.condition(state, r)
         known = state.known.holds(c) if c is not None else None
         if known is None:
@@ -416,7 +417,7 @@ class Search(Forms):
     def _waiting(self, state: State) -> Stuck:
         for r in range(len(state.roles)):
             if not self.machine.ended(state, r):
-                return Stuck("no proof that this wait ends", self.machine.op(state, r), r)
+                return Stuck("this wait is not proved to end", self.machine.op(state, r), r)
         return Stuck("the roles do not end together")
 
     # Loops -----------------------------------------------------------------------------------------------------------
@@ -443,9 +444,7 @@ class Search(Forms):
         tree: Tree = []
         for r in group:
             if not self.machine.step(state, r):
-                raise Apart(
-                    "it is not known that all roles begin this iteration", self.machine.op(state, r), r
-                )
+                raise Apart("not all roles are proved to begin this iteration", self.machine.op(state, r), r)
             tree.append(["run", r, 1])
             self.steps += 1
         stop = Iteration(parts, spare, self._leads(state, group) if turns else {}, turns=turns)
@@ -523,13 +522,13 @@ class Search(Forms):
                         raise Hoisted(order)
 
     def _asks(self) -> bool:
-        """Whether guards that are not assumed yet were asked for, and enough work has been done without them."""
+        """Whether guards were requested that are not assumed yet, after enough work without them."""
         asked = any(guard not in self.guards for guard in self.machine.asked)
         return asked and self.work[0] > ENOUGH_WORK
 
     def _dry(self, state: State, group: list[int]) -> None:
-        """Run an iteration, and one of each loop in it, and discard the proof: only which engine accesses each ring
-        first, and at which items, is recorded."""
+        """Execute an iteration, and one of each nested loop, and discard the proof: only the first engine of each ring
+        and the items of its accesses are recorded."""
         heads = self._heads(state, group)
         if heads in self.dried:
             return
@@ -577,7 +576,7 @@ class Search(Forms):
         return [*out.values()][:MOST_LIMITS]
 
     def _limited(self, state: State, group: list[int], over: Leaf, limit: Limit) -> Tree:
-        """The proof tree of a loop cut at a condition: one label for the iterations on one side of the condition, and
+        """The proof tree of a loop split at a condition: one label for the iterations on one side of the condition, and
         labels for those that follow."""
         c, slots, label = limit
         rows = self._slots(state)
@@ -619,7 +618,9 @@ class Search(Forms):
             kept = self._kept()
             self.tried += 1
             if self.tried > MOST_LABELS or state.known.work[0] > MOST_WORK:
-                raise Long("the search is too long", self.machine.op(state, group[0]), group[0])
+                raise Long(
+                    "the search has reached its step limit", self.machine.op(state, group[0]), group[0]
+                )
             label = self._label(state, later, group, forms, count, refused, limit)
             label.beyond = over
             try:
@@ -660,7 +661,7 @@ class Search(Forms):
         c = self.machine.condition(state, lead)
         if c is None:
             raise Stuck(
-                "an iteration may be of a loop that nothing is known of", self.machine.op(state, lead), lead
+                "the iteration may belong to a loop without an invariant", self.machine.op(state, lead), lead
             )
         made = record(self.program, label)
 
@@ -741,7 +742,7 @@ def _written(x: Any, state: State) -> Any:
     """A number or condition as certificates write it; Stuck where it names a symbol that the path does not bind."""
     bound = {a: k for k, a in enumerate(state.bound)}
     if not symbols(x) <= bound.keys():
-        raise Stuck("a symbol is lost")
+        raise Stuck("a symbol of the label has no value")
     return encoded(x, bound)
 
 

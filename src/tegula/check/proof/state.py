@@ -1,4 +1,4 @@
-"""The state of roles on a path that the prover follows: their places, arrivals, waits and accesses."""
+"""The state of roles on a path of the prover: positions, arrivals, waits and accesses."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Place = tuple[int, Any]
 
 
 class Stuck(Exception):
-    """The proof does not go on at `op`, for want of the fact that the message names; with the obligation, and the code
-    to write instead, where these are known."""
+    """The proof fails at `op`: the fact in the message is not proved. `obligation` and `help` (the code to write
+    instead) are set where they are known."""
 
     def __init__(
         self, message: str, op: Op | None = None, role: int = -1, obligation: str = "", help: str = ""
@@ -27,7 +27,7 @@ class Stuck(Exception):
 
 
 class Hoisted(Exception):
-    """A condition that only the launch decides: both sides are proofs of their own."""
+    """A condition on inputs of the launch, on which the proof is split."""
 
     def __init__(self, condition: Condition) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Role:
     unknown: set[Place] = field(default_factory=set[Place])
 
     def copy(self) -> Role:
-        """A copy of the role, which may go on without changing this one."""
+        """An independent copy of the role."""
         made = replace(self, spots=[replace(s, held=dict(s.held), found=dict(s.found)) for s in self.spots])
         for name in ("arrived", "waited", "fresh", "open", "flying", "dirty", "unmet", "unknown"):
             setattr(made, name, getattr(self, name).copy())
@@ -101,19 +101,20 @@ class State:
     """The values of the kernel outside of roles, which are equal in all of them."""
 
     def copy(self) -> State:
-        """A copy of the state, whose roles may go on without changing this one."""
+        """An independent copy of the state."""
         roles = [r.copy() for r in self.roles]
         return State(roles, Known(self.known), list(self.bound), list(self.contents), dict(self.outer))
 
     def assume(self, c: Condition) -> None:
-        """Add a condition to what is known on the path, and renew values if it makes a symbol equal a polynomial."""
+        """Add a condition to the facts of the path, and rewrite values if the condition makes a symbol equal a
+        polynomial."""
         before = len(self.known.same)
         self.known.assume(c)
         if len(self.known.same) != before:
             self.renew()
 
     def renew(self) -> None:
-        """Write the values of all roles anew, with symbols replaced by what they are known to equal."""
+        """Rewrite the values of all roles with symbols replaced by the polynomials that they equal."""
         now = self.known.now
         self.outer = {}
         for role in self.roles:

@@ -1,5 +1,5 @@
 """Estimates, from the text of a loop's body, of how much one iteration adds to each carried value, arrival count and
-wait count: the search starts from these guesses and corrects them."""
+wait count: the search starts from these estimates and refines them."""
 
 from __future__ import annotations
 
@@ -129,9 +129,8 @@ def _counter(given: Value, argument: Value) -> bool:
 
 @_remembered
 def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
-    """The counts that go up by one in an iteration where a comparison holds, and never otherwise, each with its
-    comparison. For a branch within a branch, the compared number must be one of which branches or inner loops decide
-    how it changes."""
+    """The counts that an iteration increments by one exactly where a comparison holds, each with its comparison. For a
+    nested branch, the compared number must be one whose increment depends on branches or inner loops."""
     out: dict[Count, Cmp] = {}
     often = set[Count]()
     for op, within in _branches(body, False):

@@ -10,12 +10,12 @@ from weakref import WeakValueDictionary
 from tegula.types import DTYPES, DType
 
 Condition: TypeAlias = Any
-"""True, False, or a tuple: ("ge", p) says that p is not negative, ("eq", p) that it is 0, ("is", p) that a bool is
-true; ("not", c), ("and", c, d), ("or", c, d)."""
+"""True, False, or a tuple: ("ge", p) means p >= 0, ("eq", p) p = 0, ("is", p) that the bool p is true; ("not", c),
+("and", c, d), ("or", c, d)."""
 
 
 LONGEST = 8_000
-"""The length in characters beyond which a term is not followed: nested choices double it each time."""
+"""The largest length of a term in characters: each nested choice doubles the length."""
 
 
 class TooLong(Exception):

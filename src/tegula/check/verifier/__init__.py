@@ -1,9 +1,9 @@
-"""The verifier of certificates: whether a certificate shows that the schedule of a lowered kernel is right.
+"""The verifier of certificates: decides whether a certificate proves the schedule of a lowered kernel.
 
-It replays the certificate on the IR that is emitted, with symbols for numbers, demands every obligation of
-docs/design/042-certificates.md, and searches for nothing: what it cannot follow it rejects. Its terms and its
-arithmetic are its own; it shares the IR, the ops and the table of events with the rest, and nothing with the prover or
-the interpreter."""
+The verifier replays the certificate symbolically on the emitted IR and checks every obligation of
+docs/design/042-certificates.md. It does not search: a certificate with a step that does not follow is rejected. The
+verifier has its own terms and arithmetic and shares no code with the prover or the interpreter; it uses the IR, the ops
+and the event table."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Verifier(Obligations):
         self.named = 0
 
     def verify(self) -> None:
-        """Rejected unless every path from the start ends well, and every label holds where a path goes to it."""
+        """Raise Rejected unless every path from the start satisfies the obligations, and every label holds where a path
+        reaches it."""
         start = State([], Facts(self.atoms))
         for r, region in enumerate(self.layout.roles):
             role = Role([Frame(region, 0, {})])
@@ -73,30 +74,29 @@ class Verifier(Obligations):
             self._replay(label["tree"], False)
 
     def _guard(self, kind: str, v: Any) -> None:
-        """Assume the condition of a guard, which the launch satisfies: the host has computed the value, in whole
-        numbers."""
+        """Assume the condition of a guard, which the host has checked for the launch, in unbounded integers."""
         facts, p = self.state.facts, self.value(v)
         if p is None or not self.layout.of_launch(v):
-            self.reject("the host does not know what a guard is about")
+            self.reject("a guard is about a value that the host cannot compute")
         if kind == "assert":
-            self.need(v in self.layout.asserted, "the kernel does not assert this")
+            self.need(v in self.layout.asserted, "the guard is the condition of no assert of the kernel")
             self._computed_whole(v)
             facts.assume(self.value(v))
         elif kind == "factor":
             facts.assume(at_least(p or ()))
         else:
-            self.need(kind == "fits", "there is no such guard")
+            self.need(kind == "fits", "the certificate has a guard of an unknown kind")
             op, exact = v.owner, p
             if isinstance(op, COMPUTED):
                 exact = self._integer(op, tuple(map(self.value, op.operands)))
             if exact is None:
-                self.reject("the host does not know what a guard is about")
+                self.reject("a guard is about a value that the host cannot compute")
             facts.assume(at_least(plus(number(LARGEST), exact)))
             facts.assume(at_least(plus(number(LARGEST), exact, -1)))
         self._forget()
 
     def _forget(self) -> None:
-        self.state.outer.clear()  # values are computed anew, with the guards
+        self.state.outer.clear()  # values are recomputed under the guards
         for f in self.state.roles[self.role].frames:
             f.env.clear()
 
@@ -125,12 +125,16 @@ class Verifier(Obligations):
         for node in tree[:-1]:
             if node[0] == "know":
                 c = self.read(node[1], self.state.bound)
-                self.need(self.state.facts.decide(c) is True, "this does not follow")
+                self.need(
+                    self.state.facts.decide(c) is True,
+                    "a condition that the certificate claims does not follow",
+                )
                 self.state.facts.assume(c)
                 continue
             kind, r, n = node
             self.need(
-                kind == "run" and 0 <= r < len(self.state.roles), "only runs stand before the end of a tree"
+                kind == "run" and 0 <= r < len(self.state.roles),
+                "an inner node of a proof tree is of a kind other than run",
             )
             for _ in range(n):
                 self.step(r)
@@ -144,14 +148,14 @@ class Verifier(Obligations):
                 self.state.facts.assume(side)
                 self._replay(subtree, start)
         elif kind == "go":
-            self.need(start or self.state.steps, "nothing is done between two labels")
+            self.need(start or self.state.steps, "no step is executed between two labels")
             numbers = [self.read(t, self.state.bound) for t in rest[1]]
             self._arrives(_nth(self.certificate["labels"], rest[0]), numbers)
         elif kind == "absurd":
             never = (self.known(plus(number(-1), p, -1)) for p in self.state.facts.ge)
-            self.need(any(never), "this side may be taken")
+            self.need(any(never), "the side of a branch without a proof may be taken")
         else:
-            self.need(kind == "end", "there is no such node")
+            self.need(kind == "end", "the certificate has a node of an unknown kind")
             self._ends()
 
     def _next(self, r: int) -> Cond:
@@ -161,11 +165,11 @@ class Verifier(Obligations):
         if f.at < 0:
             return self.again(f)
         self.op = f.region.ops[f.at]
-        self.need(isinstance(self.op, If), "the role decides nothing here")
+        self.need(isinstance(self.op, If), "the role has no condition to decide at this step")
         return self.value(self.op.condition)  # type: ignore[attr-defined]
 
     def read(self, t: Any, bound: Sequence[Any]) -> Any:
-        """A number or condition of the certificate; `bound`: the symbols it may name."""
+        """A number or condition of the certificate; `bound`: the symbols in scope."""
         if isinstance(t, bool | int):
             return t if isinstance(t, bool) else number(t)
         found = self.closed.get(id(t))
@@ -184,7 +188,7 @@ class Verifier(Obligations):
         if kind == "app":
             return self.atoms.of("app", tuple(args[0]), tuple(self.read(x, bound) for x in args[1]))
         if kind in ("mod", "div"):
-            self.need(isinstance(args[1], int) and args[1] > 0, "a divisor is a positive number")
+            self.need(isinstance(args[1], int) and args[1] > 0, "a divisor must be positive")
             return (self.atoms.mod if kind == "mod" else self.atoms.div)(self.read(args[0], bound), args[1])
         if kind == "wrap":
             return self.atoms.wrap(self.read(args[0], bound), DTYPES[args[1]].name)
@@ -224,26 +228,30 @@ class Verifier(Obligations):
         role.copies = [self._keys(keys, bound) for keys in row["copies"]]
         role.dirty, role.unknown = {(n, k) for n, k in row["dirty"]}, {(n, k) for n, k in row["unknown"]}
         role.unmet = {(n, k): level for n, k, level in row["unmet"]}
-        self.need(all(level in (1, 2) for level in role.unmet.values()), "there is no such level")
+        self.need(
+            all(level in (1, 2) for level in role.unmet.values()),
+            "a label has a region that the role is not in",
+        )
         role.loose, role.ahead = row["loose"], row["ahead"]
         return role
 
     def _keys(self, keys: Sequence[Any], bound: Sequence[Any]) -> list[Key]:
-        """The memory that a label says is read, from rows [ring, "item", number] or [buffer, slot]."""
+        """The memory that is being read according to a label, from rows [ring, "item", number] or [buffer, slot]."""
         return [(k[0], self.read(k[2], bound) if k[1] == "item" else k[1]) for k in keys]
 
     def _arrives(self, label: Mapping[str, Any], bound: Sequence[Any]) -> None:
         """Check that the state is an instance of a label, with these numbers for the label's symbols."""
-        self.need(len(bound) == label["symbols"], "a label gets numbers for its symbols")
+        self.need(len(bound) == label["symbols"], "a label is instantiated with too few or too many numbers")
         for c in label["facts"]:
             self.need(
-                self.state.facts.decide(self.read(c, bound)) is True, "what a label assumes is not known here"
+                self.state.facts.decide(self.read(c, bound)) is True,
+                "a fact that a label assumes does not follow where the label is reached",
             )
         for n, item, x in self._contents(label, bound):
             held = (
                 y for m, other, y in self.state.contents if m == n and self.state.facts.equal(item, other)
             )
-            self.need(any(self._same(y, x) for y in held), "a stage does not hold what the label says")
+            self.need(any(self._same(y, x) for y in held), "the contents of a stage differ from the label")
         for r, (role, row) in enumerate(zip(self.state.roles, label["roles"], strict=True)):
             self.role = r
             self._satisfies(role, self._role(row, bound))
@@ -257,7 +265,7 @@ class Verifier(Obligations):
         return x == y or (not any(conditions) and self.state.facts.equal(x, y))
 
     def _satisfies(self, role: Role, wanted: Role) -> None:
-        same, wrong = self.state.facts.equal, "the state is not that of the label"
+        same, wrong = self.state.facts.equal, "the state differs from the label"
         at = [(f.region, f.at) for f in role.frames]
         self.need(at == [(f.region, f.at) for f in wanted.frames] and not role.midway, wrong)
         for f in wanted.frames:
@@ -278,7 +286,7 @@ class Verifier(Obligations):
         spare = len(wanted.flights) - len(role.flights)
         self.need(
             spare >= 0 and len(wanted.copies) >= len(role.copies),
-            "more matmuls or copies are in flight than in the label",
+            "more matmuls or bulk stores are in flight than in the label",
         )
         for (n, keys, held), (m, others, other) in zip(role.flights, wanted.flights[spare:], strict=True):
             self.need(
@@ -287,11 +295,11 @@ class Verifier(Obligations):
             for v, k in role.flying.items():
                 self.need(
                     k != n or wanted.flying.get(v) == m,
-                    "a matmul's tile is in flight that is not in the label",
+                    "the label lacks a tile that a matmul in flight writes",
                 )
         rows = [*zip(role.copies, wanted.copies[len(wanted.copies) - len(role.copies) :], strict=True)]
         for keys, others in (*rows, (role.uncommitted, wanted.uncommitted)):
-            self.need(self._alike(keys, others), "the copy in flight differs from the label")
+            self.need(self._alike(keys, others), "the bulk store in flight differs from the label")
         weaker = role.dirty <= wanted.dirty and role.unknown <= wanted.unknown
         weaker = weaker and all(level <= wanted.unmet.get(k, 0) for k, level in role.unmet.items())
         self.need(weaker and role.loose <= wanted.loose and role.ahead <= wanted.ahead, wrong)
@@ -314,7 +322,8 @@ class Verifier(Obligations):
             self.need(len(role.frames) == 1 and isinstance(self.op, Yield), "a role has not ended")
             self.need(not role.flights, "a matmul is in flight at the end of a role")
             self.need(
-                not any(role.copies) and not role.uncommitted, "a copy out is in flight at the end of a role"
+                not any(role.copies) and not role.uncommitted,
+                "a bulk store is in flight at the end of a role",
             )
             self.need(not role.open, "bytes are outstanding at the end of a role")
         for ring in self.layout.rings.values():
@@ -322,18 +331,18 @@ class Verifier(Obligations):
                 filled = self.state.roles[r].arrived[b]
                 waited = [self.last(b, w) for w in self.layout.waiters[b]]
                 over = any(self.known(plus(plus(w, filled, -1), number(1))) for w in waited)
-                self.need(over or not ring.copied, "a copy is not waited for")
+                self.need(over or not ring.copied, "no role waits for a bulk copy")
 
 
 def _nth(items: Sequence[Any], k: int) -> Any:
-    """The element of a sequence that a certificate names by its index; Rejected where there is none."""
+    """The element of a sequence at an index from a certificate; Rejected where the index is out of range."""
     if not 0 <= k < len(items):
         raise Rejected("the certificate has an index out of range")
     return items[k]
 
 
 def verify(kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
-    """Rejected unless the certificate shows that the schedule of the kernel, as it is emitted, is right."""
+    """Raise Rejected unless the certificate proves the schedule of the kernel as it is emitted."""
     if certificate.get("kernel") != fingerprint(kernel):
         raise Rejected("the certificate is of another kernel")
     try:

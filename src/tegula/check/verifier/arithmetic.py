@@ -27,8 +27,8 @@ Mono: TypeAlias = tuple[int, ...]
 Poly: TypeAlias = tuple[tuple[Mono, int], ...]
 """A polynomial: monomials (numbers of atoms, in order) with their factors, in order. () is 0."""
 Cond: TypeAlias = Any
-"""True, False, ("ge", p): p >= 0, ("eq", p): p = 0, ("is", p): a bool that is not looked into, ("not", c),
-("and", c, d), ("or", c, d)."""
+"""True, False, ("ge", p): p >= 0, ("eq", p): p = 0, ("is", p): an opaque bool, ("not", c), ("and", c, d), ("or", c,
+d)."""
 
 
 def number(n: int) -> Poly:
@@ -127,16 +127,15 @@ class Same(dict[Mono, Poly]):
 
 
 class Atoms:
-    """The table of atoms that polynomials are made of, each known by its index. An atom is a tuple: ("sym", name),
-    ("mod", p, n), ("div", p, n), ("min", p, q), ("max", p, q), ("ite", cond, p, q), ("wrap", p, type), or ("app", what,
-    args): the result of `what` (the op, its attributes, the index of the result, its type), which is equal for equal
-    operands."""
+    """The table of atoms of polynomials, indexed by number. An atom is a tuple: ("sym", name), ("mod", p, n), ("div",
+    p, n), ("min", p, q), ("max", p, q), ("ite", cond, p, q), ("wrap", p, type), or ("app", what, args): the result of
+    `what` (the op, its attributes, the index of the result, its type), which is equal for equal operands."""
 
     def __init__(self) -> None:
         self.keys: list[tuple[Any, ...]] = []
         self.numbers: dict[tuple[Any, ...], int] = {}
         self.inside: list[frozenset[int]] = []
-        """The atoms in each atom, itself too."""
+        """For each atom the atoms nested in it, itself included."""
 
     def of(self, *key: Any) -> Poly:
         """The polynomial that is the atom of a key; a new key gets the next number."""
@@ -230,7 +229,7 @@ class Atoms:
         return self.mod(plus(args[0], carry), 2)
 
     def rebuilt(self, p: Poly, by: Mapping[Mono, Poly]) -> Poly:
-        """A polynomial with monomials replaced, inside of atoms too."""
+        """A polynomial with monomials replaced, also within atoms."""
         if not isinstance(by, Same):
             by = Same(by)
         found = by.found.get(p)
@@ -275,7 +274,7 @@ class Atoms:
         return self.rebuilt(x, by)
 
     def condition(self, c: Cond, by: Mapping[Mono, Poly]) -> Cond:
-        """A condition with monomials replaced in its polynomials, inside of atoms too."""
+        """A condition with monomials replaced in its polynomials, also within atoms."""
         if isinstance(c, bool):
             return c
         if c[0] == "is":
@@ -329,13 +328,13 @@ class Facts:
         """The ranges of atoms and polynomials that have been computed; shared until one of the copies has other
         bounds."""
         self.shown: dict[tuple[Poly, int], bool] = other.shown if other else {}
-        """Polynomials that were found to be at least 0, or not, from so many facts; shared until one of the copies
-        knows more."""
+        """Cached answers whether polynomials are at least 0, with the number of facts used; shared until a copy gets
+        more facts."""
         self.sides: list[tuple[Cond, ...]] = list(other.sides) if other else []
         """Disjunctions: of the conditions of each, one holds."""
 
     def assume(self, c: Cond) -> None:
-        """Add a condition, and of each disjunction the one condition that is left when all others are excluded."""
+        """Add a condition, and of each disjunction the last condition that is not excluded."""
         self._hold(c)
         again = True
         while again:  # assume the last condition of each disjunction whose other conditions are excluded
@@ -399,7 +398,7 @@ class Facts:
                 return
 
     def add(self, p: Poly) -> None:
-        """Add the fact that a polynomial is at least 0, and what follows for the bounds and values of its atoms."""
+        """Add the fact that a polynomial is at least 0, and its consequences for the bounds and values of atoms."""
         p = self.atoms.rebuilt(p, self.same) if self.same else p
         factor = gcd(*(c for m, c in p if m)) or 1
         p = tuple((m, c // factor) for m, c in p if c // factor)
@@ -417,7 +416,9 @@ class Facts:
         for a, c in linear:
             kind, *args = self.atoms.keys[a]
             if (kind == "min" and c > 0) or (kind == "max" and c < 0):
-                for q in args:  # in this place alone: elsewhere p may be smaller with one of the two operands
+                for q in (
+                    args
+                ):  # only for this occurrence: at another one p may be smaller with one of the two operands
                     self.add(plus(p, plus(q, (((a,), 1),), -1), c))
             elif kind == "div" and abs(c) == 1:  # a bound on a quotient bounds its dividend
                 rest = times(plus(p, (((a,), c),), -1), number(args[1]))
@@ -528,9 +529,11 @@ class Facts:
         for m, c in p:
             kind, *args = self.atoms.keys[m[0]] if len(m) == 1 else ("",)
             if kind in ("min", "max", "ite"):
-                if kind == "ite" or (kind == "min") == (c > 0):  # it is one of its operands everywhere
+                if kind == "ite" or (kind == "min") == (
+                    c > 0
+                ):  # the atom equals one of its operands in all occurrences
                     return all(self.at_least(self.atoms.rebuilt(p, {m: q}), depth) for q in args[-2:])
-                # p is no smaller with the atom than with one of its operands in this place
+                # p is at least as large with the atom as with one of its operands in this occurrence
                 if any(self.at_least(plus(p, plus(q, ((m, 1),), -1), c), depth) for q in args):
                     return True
         bad = [(self.interval(((m, c),))[0], m, c) for m, c in p if m]
@@ -540,7 +543,7 @@ class Facts:
                 if c * d > 0:
                     rest = plus(
                         plus(number(abs(d) - 1), p, abs(d)), q, -abs(c)
-                    )  # as p is whole, |d| p > -|d| is enough
+                    )  # p is an integer, so |d| p > -|d| suffices
                     factor = gcd(*(n for k, n in rest if k)) or 1
                     if self.at_least(tuple((k, n // factor) for k, n in rest if n // factor), depth - 1):
                         return True
@@ -611,7 +614,7 @@ class Facts:
         above, below = (plus(q, number(-1)) for q in (p, plus((), p, -1)))
         for depth in (
             range(1, most + 1) if c[0] in ("ge", "eq") else ()
-        ):  # few facts first, as one of two opposites never follows
+        ):  # few facts first: one of the two opposite conditions never follows
             if c[0] == "ge" and self.at_least(p, depth):
                 return True
             if c[0] == "eq" and self.at_least(p, depth) and self.at_least(plus((), p, -1), depth):
@@ -674,7 +677,7 @@ class Facts:
             h = self.atoms.of("sym", ("quotient", base, n))
             rest = plus((pivot,), base, -1)
             facts = Facts(self.atoms, self)
-            facts.shown, facts.ranges = {}, {}  # more is known about the quotient h now
+            facts.shown, facts.ranges = {}, {}  # the quotient h has tighter bounds now
             if self.at_least(base):
                 facts.low[h[0][0][0]] = 0
             answers = set[bool | None]()

@@ -1,5 +1,5 @@
-"""Clusters of CTAs: a proof about one CTA holds for two that fetch tiles for each other, if both do the same to each
-other's barriers as to their own (docs/design/042-certificates.md, "Pairs")."""
+"""Clusters of CTAs: a proof of one CTA holds for two CTAs that multicast tiles to each other, if both perform the same
+operations on each other's barriers as on their own (docs/design/042-certificates.md, "Pairs")."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Clusters:
     def __init__(self, kernel: Kernel, unwritten: Callable[[Value], bool]) -> None:
         self.kernel, self.unwritten = kernel, unwritten
         self.differ: set[Value] = set()
-        """Values that may differ in the other CTA: the least set that is closed under ops."""
+        """Values that may differ in the other CTA: the least fixed point under ops."""
         size = -1
         while size != len(self.differ):
             size = len(self.differ)
@@ -58,7 +58,7 @@ class Clusters:
         return not op.PURE or op.VARYING or bool(op.regions) or isinstance(op, BlockIndex | Tid)
 
     def alike(self, op: Op) -> bool:
-        """Whether both CTAs take the same side of a branch, or do equally many iterations of a loop."""
+        """Whether both CTAs take the same side of a branch, or execute equal trip counts of a loop."""
         if isinstance(op, If):
             return op.condition not in self.differ
         if isinstance(op, While):
@@ -67,7 +67,8 @@ class Clusters:
         return self.differ.isdisjoint((op.start, op.stop, op.step)) or self.walks(op)
 
     def walks(self, op: For) -> bool:
-        """Whether the index of a loop takes neighbouring numbers in the two CTAs, in even steps up to an even end."""
+        """Whether the induction variable of a loop has neighbouring values in the two CTAs, with an even step and an
+        even end."""
         start, step = op.start.owner, op.step.owner
         if isinstance(start, LogicalBlocks) and isinstance(step, LogicalBlocks):
             walks = op.start is start.first and op.step is step.step
@@ -76,18 +77,18 @@ class Clusters:
         return walks and isinstance(op.stop.owner, ClusterEnd) and op.stop not in self.differ
 
     def shared(self, op: BulkLoad) -> str:
-        """The reason why the CTAs may not fetch a tile for each other; empty where they may."""
+        """The reason why a tile may not be multicast between the CTAs; empty where it may."""
         assert op.both is not None
         equal = list(_equations(op.both))
         if not all(self._twins(a, b) for a, b in equal):
-            return "the two CTAs of a cluster may differ in the values that their shared copies use"
+            return "the operands of a multicast copy may differ between the two CTAs of a cluster"
         known = {a for a, _ in equal}
         if not all(self._given(v, known) for v in op.offset):
-            return "the two CTAs of a cluster may copy different tiles"
+            return "the two CTAs of a cluster may multicast different tiles"
         return ""
 
     def _twins(self, mine: Value, other: Value) -> bool:
-        """Whether `mine` in the other CTA equals `other` in this one, and vice versa."""
+        """Whether `mine` in the peer CTA equals `other` in this one, and vice versa."""
         a, b = mine.owner, other.owner
         if isinstance(b, ClusterPeer):
             loop = getattr(a, "parent", None)
@@ -109,8 +110,7 @@ class Clusters:
 
 
 def _equations(same: Value) -> Iterator[tuple[Value, Value]]:
-    """The pairs of values that a condition says are equal. A conjunct that is no equation gives the pair of itself,
-    twice."""
+    """The pairs of values that a condition makes equal. A conjunct that is no equation is paired with itself."""
     op = same.owner
     if isinstance(op, S.And):
         for v in op.operands:

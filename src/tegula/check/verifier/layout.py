@@ -1,4 +1,4 @@
-"""The static part of a kernel: roles, barriers, rings, and the counts of barriers, whatever the path."""
+"""The path-independent part of a kernel: roles, barriers, rings, and the counts of barriers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CONTROL = (If, For, While)
 
 
 LARGEST = 2**28
-"""The largest size of a number that a guard is about."""
+"""The largest absolute value of a number that a guard bounds."""
 COMPUTED = (
     S.Const, S.Add, S.Sub, S.Mul, S.Neg, S.Div, S.FloorDiv, S.Mod, S.Min, S.Max, S.Cmp, S.Select, S.And, S.Or, S.Xor,
     S.Not, S.Shl, S.Shr, Cast,
@@ -43,8 +43,8 @@ COMPUTED = (
 
 
 class Rejected(Exception):
-    """The certificate does not show what it should. `op` and `role`: the place of the failure; with the obligation, and
-    the code to write instead, where these are known."""
+    """The certificate is no proof. `op` and `role`: the location of the failure; `obligation` and `help` (the code to
+    write instead) are set where they are known."""
 
     def __init__(
         self, message: str, op: Op | None = None, role: int = -1, obligation: str = "", help: str = ""
@@ -61,9 +61,10 @@ reads do not, and stores by threads belong to one or the other, as the certifica
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """A hand-over of a ring by one engine to another: the giver arrives at `barrier` for item c + `item` after its
-    accesses of item c of the ring, and the taker has waited for that item before its accesses of item c + `later`
-    stages. `own`: giver and taker are one role, which knows its own arrivals before it starts a copy."""
+    """A hand-over of a ring by one engine to another: the releasing engine arrives at `barrier` for item c + `item`
+    after its accesses of item c of the ring, and the acquiring engine has waited for this item before its accesses of
+    item c + `later` stages. `own`: both engines belong to one role, which knows its own arrivals before it starts a
+    copy."""
 
     giver: Engine
     taker: Engine
@@ -96,7 +97,7 @@ class Ring:
         return fills or role in self.stored - self.storing
 
     def is_of_threads(self, engine: Engine) -> bool:
-        """Whether an engine comprises accesses by threads or by what they start to read, and not copies in alone."""
+        """Whether an engine comprises accesses by threads or asynchronous reads, and not bulk loads alone."""
         return not engine[1] or engine[0] in self.storing
 
     def taken(self, engine: Engine) -> list[HandOver]:
@@ -106,10 +107,10 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The reason why an engine that writes a ring is done with a stage before it writes the stage again: whenever it
-    accesses the ring, having arrived at `barrier` for all items before x, item x - `total` is over there, as its last
-    wait at the barrier `after` shows. `after` -1: it accesses the first items only, one of each stage. `item`: the item
-    of the barrier less that of the ring."""
+    """The reason why the accesses of a stage by a writing engine are complete before the engine writes the stage again:
+    at each access of the ring, after arrivals at `barrier` for all items before x, the accesses of item x - `total` are
+    complete, as the last wait at the barrier `after` shows. `after` -1: it accesses the first items only, one of each
+    stage. `item`: the item of the barrier less that of the ring."""
 
     barrier: int
     item: int
@@ -139,8 +140,8 @@ def fingerprint(kernel: Kernel) -> int:
 
 
 class Layout:
-    """The part of a kernel that does not depend on the path: its roles, barriers and rings. Rejected where a schedule
-    is outside of what certificates are about, or breaks a rule that can be seen at once."""
+    """The part of a kernel that does not depend on the path: its roles, barriers and rings. The constructor raises
+    Rejected where certificates do not cover the schedule, or where it breaks a rule on every path."""
 
     def __init__(self, kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
         self.kernel, self.known, self.places = kernel, spread.uniformity, spread.shared.places
@@ -168,7 +169,7 @@ class Layout:
         for v in self.barriers:
             assert isinstance(v.owner, Op)
             if v.owner.parent is not kernel.body:
-                raise Rejected("a barrier is made inside of a role", v.owner)
+                raise Rejected("a barrier is created inside a role", v.owner)
             self.stages.append(v.owner.stages if isinstance(v.owner, MbarrierNew) else 1)
             self.named.append(isinstance(v.owner, NamedNew))
         self.arrivers: list[dict[int, bool]] = [{} for _ in self.barriers]
@@ -177,7 +178,7 @@ class Layout:
         self.lags: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for b, r, c, n in certificate["lags"]:
             if b < 0 or c < -1:
-                raise Rejected("there is no such barrier")
+                raise Rejected("the certificate refers to a barrier that the kernel lacks")
             self.lags.setdefault((b, r), []).append((c, n))
         pairs = {self.values[v]: (rows, set(storing)) for v, rows, storing in certificate["rings"]}
         self._happenings: dict[Op, tuple[E.Event, ...]] = {}
@@ -236,7 +237,7 @@ class Layout:
         return found
 
     def unwritten(self, array: Value) -> bool:
-        """Whether an array stays as it is while the kernel runs."""
+        """Whether the kernel leaves an array unchanged."""
         return _array(array) in self.kernel.params and not any(
             v is _array(array) or v not in self.kernel.params for v in self.written
         )
@@ -250,7 +251,7 @@ class Layout:
             elected: dict[int, set[bool]] = {}
             for op in region.walk():
                 if op in self.known.divergent and any(self._acts(o) for o in op.walk()):
-                    raise Rejected("threads of a role diverge here, around operations on barriers", op)
+                    raise Rejected("threads of a role diverge around operations on barriers", op)
                 for e in self.happenings(op):
                     b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
                     if isinstance(e, E.Wait | E.NamedWait):
@@ -260,7 +261,9 @@ class Layout:
                         one = isinstance(e, E.Arrive) and e.elected
                         self.arrivers[b].setdefault(r, one)
                         if self.warps[r] > 1 and self.arrivers[b][r] != one:
-                            raise Rejected("a role arrives here with one warp, elsewhere with all", op)
+                            raise Rejected(
+                                "a role arrives with one warp at this op and with all warps at another", op
+                            )
                     elif (
                         isinstance(e, E.CopyIn | E.CopyOut | E.Issue | E.MemoryAccess)
                         and op.NAME != "buf.new"
@@ -273,7 +276,8 @@ class Layout:
             self.waits_of_one |= {(b, r) for b, found in elected.items() if True in found}
             if self.warps[r] > 1 and any(len(x) > 1 for x in elected.values()):
                 raise Rejected(
-                    "a role waits for a barrier with one warp here, elsewhere with all", region.ops[0]
+                    "a role waits for a barrier with one warp at this op and with all warps at another",
+                    region.ops[0],
                 )
         self.rings: dict[Value, Ring] = {}
         self.tracked = {v for v, found in uses.items() if any(proxy == E.ASYNC for *_, proxy in found)}
@@ -288,7 +292,7 @@ class Layout:
             if self.arrivers[b] and count != arrivals_at(v):
                 assert isinstance(v.owner, Op)
                 raise Rejected(
-                    f"a phase of {v.name} gets {count} arrivals, it counts {arrivals_at(v)}", v.owner
+                    f"a phase of {v.name} gets {count} arrivals, but its count is {arrivals_at(v)}", v.owner
                 )
 
     def _overlapping(self, uses: Mapping[Value, set[tuple[int, bool, str]]]) -> dict[Value, list[int]]:
@@ -311,8 +315,8 @@ class Layout:
         return found
 
     def _outside(self, mine: set[Value]) -> None:
-        """Reject accesses of rings, and of memory that copies read, outside of roles or in ops that are not
-        followed."""
+        """Reject accesses of rings, and of sources of bulk stores, outside of roles or in ops that the verifier does
+        not model."""
         for op in self.kernel.walk():
             inside = any(self._within(op, region) for region in self.roles)
             started = any(
@@ -325,14 +329,17 @@ class Layout:
                 for e in self.happenings(op)
             )
             if (started and not (inside and E.settles(op))) or filled or (not inside and self._acts(op)):
-                raise Rejected("this is done outside of roles, or to memory that roles share", op)
+                raise Rejected(
+                    "an operation on a barrier or ring is outside of roles, or accesses memory of several roles",
+                    op,
+                )
             other = op.regions and not isinstance(op, CONTROL) and op is not self.parent
             if other and any(self._acts(o) for region in op.regions for o in region.walk()):
-                raise Rejected("what is done in here is not followed", op)
+                raise Rejected("the verifier does not model the ops in this region", op)
 
     def _clusters(self, chains: Sequence[Any]) -> None:
-        """Check that both CTAs of a cluster do the same for each other, and that a stage which both fill is free in
-        both."""
+        """Check that both CTAs of a cluster perform the same operations for each other, and that a stage which both
+        fill is free in both."""
         shared = [op for op in self.kernel.walk() if isinstance(op, BulkLoad) and op.cluster]
         if not shared and not any(self.clustered(v) for v in self.barriers):
             return
@@ -343,19 +350,21 @@ class Layout:
                 and not clusters.alike(op)
                 and any(self._signals(o) for o in op.walk())
             ):
-                raise Rejected("how often the two CTAs of a cluster do this may differ", op)
+                raise Rejected(
+                    "the two CTAs of a cluster may execute this op a different number of times", op
+                )
         for op in shared:
             if problem := clusters.shared(op):
                 raise Rejected(problem, op)
             ring = self.rings[root(op.buffer)]
             if not all(self.clustered(self.barriers[row.barrier]) for row in ring.rows if row.taker[1]):
-                raise Rejected("a stage that both CTAs of a cluster fill may be in use in the other one", op)
+                raise Rejected("a stage that both CTAs of a cluster fill may be in use in the peer CTA", op)
             known = {
                 (w, r) for b, w, r, links in chains if b == self.barrier[op.barriers] and self._across(links)
             }
             for r in self.arrivers[self.barrier[op.barriers]]:
                 if not all((w, r) in known for w in self.waiters[self.barrier[op.barriers]]):
-                    raise Rejected("the other CTA of a cluster may still be in the phase before", op)
+                    raise Rejected("the peer CTA of a cluster may still be in the previous phase", op)
 
     def _across(self, links: Sequence[tuple[int, int]]) -> bool:
         """Whether a chain begins with a wait at a barrier of both CTAs."""
@@ -378,12 +387,12 @@ class Layout:
         return at is not None
 
     def _ring(self, v: Value, found: set[tuple[int, bool, str]], pairs: Mapping[Value, Any]) -> Ring:
-        """The ring that a buffer is, as the certificate says that it is handed over; Rejected where two engines of
-        which one writes do not take turns."""
+        """The ring of a buffer with its hand-overs from the certificate; Rejected where a writing engine and another
+        engine do not alternate."""
         op, name = v.owner, v.name or "a buffer"
         assert isinstance(op, Op)
         if v not in pairs or isinstance(v.type, StackType):
-            raise Rejected(f"roles share {name}, and no two barriers pass it on", op)
+            raise Rejected(f"roles share {name}, and no pair of barriers hands it over", op)
         copied = {r for r, writes, proxy in found if writes and proxy == E.ASYNC}
         stored = {r for r, writes, proxy in found if writes and proxy == E.GENERIC}
         given, storing = pairs[v]
@@ -396,7 +405,9 @@ class Layout:
             (x, copies), (y, filling) = row.giver, row.taker
             told = x == y and filling and not copies if row.own else y in self.waiters[row.barrier]
             if row.barrier < 0 or x not in self.arrivers[row.barrier] or not told:
-                raise Rejected(f"a role uses {v.name}, and nobody is told when it is done", op)
+                raise Rejected(
+                    f"a role uses {v.name}, and no hand-over shows when its accesses are complete", op
+                )
         engines = {ring.engine(*access) for access in found}
         for x, y in combinations(sorted(engines), 2):
             if ring.writes(x) or ring.writes(y):
@@ -418,7 +429,7 @@ class Layout:
                 proved = [total is not None for total in found]
                 if not (any(proved) if self.named[b] else all(proved)):
                     raise Rejected(
-                        f"{self.barriers[b].name} may be two phases ahead of one who waits for it",
+                        f"{self.barriers[b].name} may be two phases ahead of a role that waits for it",
                         self.barriers[b].owner,  # type: ignore[arg-type]
                     )
                 totals[b, r] = [total for total in found if total is not None]
@@ -442,8 +453,8 @@ class Layout:
         return total, links[1][0] if len(links) > 1 else b
 
     def _take_turns(self, totals: Mapping[tuple[int, int], Sequence[tuple[int, int]]]) -> None:
-        """Find for each engine that writes a ring, by copies or by several warps, why it is done with a stage before it
-        writes the stage again: of its own accesses, program order orders those by one warp only."""
+        """Find for each engine that writes a ring, by copies or by several warps, why its accesses of a stage are
+        complete before it writes the stage again: program order covers accesses by one warp only."""
         for v, ring in self.rings.items():
             for x in {row.giver for row in ring.rows}:
                 role = x[0]
@@ -458,7 +469,10 @@ class Layout:
                 ]
                 if not turns:
                     owner = v.owner if isinstance(v.owner, Op) else None
-                    raise Rejected(f"a role fills a stage of {v.name or 'a buffer'} again too early", owner)
+                    raise Rejected(
+                        f"a role may refill a stage of {v.name or 'a buffer'} while the stage is in use",
+                        owner,
+                    )
                 self.turns[self.number[v], x] = min(turns, key=lambda turn: turn.total)
 
     def slots(self, v: Value) -> int:
@@ -540,7 +554,7 @@ class Anything:
         self.layout = layout
 
     def number(self, value: Value) -> int:
-        """The integer 0 for every value: no stage is told from another."""
+        """The integer 0 for every value: stages are not distinguished."""
         return 0
 
     def bytes(self, buffer: Value) -> E.Bytes:

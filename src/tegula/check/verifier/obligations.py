@@ -1,4 +1,4 @@
-"""The obligations O1 to O7: the conditions that the verifier demands of each event."""
+"""The obligations O1 to O7: the conditions that the verifier checks at each event."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Obligations(Walk):
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
         stages, w = self.layout.stages[b], role.waited[b]
         offset = self.layout.offset.get((b, self.role), 0)
-        self.need(offset in (0, stages), "a wait is for its item or for the one before in its stage")
+        self.need(offset in (0, stages), "a wait must be for its item or for the previous item in its stage")
 
         def agrees(w: Poly) -> bool:
             parity = self.atoms.mod(plus(self.atoms.div(w, stages), number(offset // stages)), 2)
@@ -71,12 +71,15 @@ class Obligations(Walk):
         arrived_in = (plus(self.state.roles[q].arrived[b], plus(item, number(1)), -1) for q in arrivers)
         if not (arrivers and all(map(self.known, arrived_in))):
             early = self.known(plus(number(-1), item, -1))
-            self.need(early or arrivers, "nobody arrives at the barrier that this waits for")
-            self.need(early, "it is not known that this wait ends")
+            self.need(early or arrivers, "no role arrives at the barrier of this wait")
+            self.need(early, "this wait is not proved to end")
             return
         for other in (self.state.roles[q] for q in arrivers):
             if b in other.open:
-                self.need(self.known(plus(plus(other.open[b][0], item, -1), number(-1))), "bytes are missing")
+                self.need(
+                    self.known(plus(plus(other.open[b][0], item, -1), number(-1))),
+                    "bytes of the item are outstanding",
+                )
 
     def arrive(self, e: E.Arrive) -> None:
         """An arrival at a stage of an mbarrier, with the bytes that it announces."""
@@ -103,10 +106,15 @@ class Obligations(Walk):
             for row in ring.rows:
                 if row.barrier == b and row.giver[0] == self.role and ring.is_of_threads(row.giver):
                     late = many and elected and role.loose
-                    self.need(not late, "one warp arrives, and others may not be so far")
+                    self.need(
+                        not late,
+                        "one warp arrives for a role whose other warps may not have reached this point",
+                    )
                     self._hand_over(role, self.layout.number[v], plus(c, number(-row.item)), row)
         if b in role.open:
-            self.need(role.open[b][0] == c, "bytes of an item are missing at the arrival for another")
+            self.need(
+                role.open[b][0] == c, "bytes of an item are outstanding at the arrival for another item"
+            )
         role.open[b] = (c, role.open.get(b, (c, 0))[1] + count)
         role.arrived[b] = plus(c, number(1))
         role.fresh.clear()
@@ -124,11 +132,13 @@ class Obligations(Walk):
             by_one = (after, self.role) in self.layout.waits_of_one
             self.need(
                 not (many and apart and after >= 0 and by_one != elected),
-                "all warps arrive after a wait of one" if by_one else "one warp arrives after a wait of all",
+                "all warps arrive, but only one of them has waited"
+                if by_one
+                else "one warp arrives, but the waits of the other warps are not ordered before the arrival",
             )
             last = self.last(after, self.role) if after >= 0 else number(self.layout.stages[b] - 1)
             late = plus(plus(number(lag), c, -1), last)
-            self.need(self.known(late), "the role may arrive before it knows that the phase before is over")
+            self.need(self.known(late), "the role may arrive before the end of the previous phase is proved")
 
     def _balance(self, role: Role, b: int) -> None:
         item, count = role.open[b]
@@ -138,16 +148,17 @@ class Obligations(Walk):
             role.filled = {n: parts for n, parts in left.items() if parts}
 
     def _hand_over(self, role: Role, ring: int, c: Poly, row: HandOver) -> None:
-        """Check O5 and O6: an arrival hands over no item that its engine has in use, and no memory that was accessed
-        without a fence."""
+        """Check O5 and O6: an arrival must not hand over an item with outstanding accesses of its engine, or memory
+        that was accessed without a fence."""
         for at, item in self._held(role):
             if at == ring and not row.giver[1]:
                 self.need(
-                    self.known(plus(plus(item, c, -1), number(-1))), "a matmul or copy still reads the stage"
+                    self.known(plus(plus(item, c, -1), number(-1))),
+                    "a matmul or bulk store may still read the stage",
                 )
         self.need(
             row.own or (ring, None) not in role.dirty,
-            "the other proxy may not see what threads have done: a fence is missing",
+            "accesses by threads may be invisible to the async proxy: a proxy fence is missing",
         )
 
     def copy_in(self, e: E.CopyIn) -> None:
@@ -163,22 +174,24 @@ class Obligations(Walk):
         self.need(self.at_item(e.stage, c, self.layout.stages[b]), "the stage is not that of the item")
         self.need(
             all(e.to.end <= start or end <= e.to.start for _, start, end in role.filled.get(n, ())),
-            "a copy of this item is on its way",
+            "a bulk copy of this item is in flight",
         )
-        self.need((n, None) not in role.dirty, "a fence is missing before a copy")
+        self.need((n, None) not in role.dirty, "a proxy fence is missing before a bulk copy")
         item = self._item(ring, e.to, ring.engine(self.role, True, E.ASYNC), (b, c))
         for row in ring.rows:
             if row.own and row.taker == (self.role, True):
                 self.need(
                     not (role.loose and self.layout.warps[self.role] > 1),
-                    "other warps may still use the stage that a copy writes",
+                    "other warps may still access the stage that a bulk copy writes",
                 )
                 for at, held in self._held(role):
                     over = plus(plus(held, item, -1), number(row.later * ring.stages - 1))
-                    self.need(at != n or self.known(over), "a matmul or copy still reads the stage")
+                    self.need(at != n or self.known(over), "a matmul or bulk store may still read the stage")
         self._overwritten(ring, (n, item))
         role.filled[n] = (*role.filled.get(n, ()), (b, e.to.start, e.to.end))
-        self.need(b not in role.open or role.open[b][0] == c, "bytes of two items at once")
+        self.need(
+            b not in role.open or role.open[b][0] == c, "bytes of two items are outstanding at the same time"
+        )
         role.open[b] = (c, role.open.get(b, (c, 0))[1] - e.bytes)
         self._balance(role, b)
 
@@ -195,14 +208,17 @@ class Obligations(Walk):
         no two of them are copies of one item."""
         role = self.state.roles[self.role]
         given = [row for row in ring.rows if row.giver == engine]
-        self.need(given, "nothing says when the stage is done with")
+        self.need(given, "no hand-over shows when accesses of the stage are complete")
         for row in given:
-            self.need(copy is None or row.barrier == copy[0], "a copy completes on another barrier")
+            self.need(
+                copy is None or row.barrier == copy[0],
+                "a bulk copy completes on a barrier other than that of the hand-over",
+            )
         mine = [copy[1] if copy is not None else role.arrived[row.barrier] for row in given]
         near = [plus(mine[0], number(-given[0].item))]
         if (
             copy is None
-        ):  # then it may be a later item, counted from the next hand-over or from the last one to it
+        ):  # the item may be later then: counted from the next hand-over, or from the last hand-over to the engine
             near += [plus(near[0], number(k)) for k in range(1, ring.stages)]
             for row in ring.rows:
                 if row.taker == engine and not row.own:
@@ -211,30 +227,32 @@ class Obligations(Walk):
         alike = (c for c in near if self.atoms.mod(c, ring.stages) == at.stage)
         c = next(chain(alike, (c for c in near if self.at_item(at.stage, c, ring.stages))), None)
         if c is None:
-            self.reject("the stage is not that of an item that the role may use")
+            self.reject("the stage does not belong to an item that the role holds")
         for row, arrived in zip(given, mine, strict=True):
             self.need(
-                self.known(plus(plus(c, arrived, -1), number(row.item))), "the stage has been handed over"
+                self.known(plus(plus(c, arrived, -1), number(row.item))),
+                "the role has already handed over the stage",
             )
             self.need(
                 not row.own or self.layout.number[at.buffer] not in role.filled,
-                "a copy into the ring is on its way",
+                "a bulk copy into the ring is in flight",
             )
         for row in ring.rows:
             if row.taker == engine:
                 last = self.last(row.barrier, self.role) if not row.own else copy[1] if copy else ()
                 self.need(
-                    not row.own or (copy and copy[0] == row.barrier), "a copy completes on another barrier"
+                    not row.own or (copy and copy[0] == row.barrier),
+                    "a bulk copy completes on a barrier other than that of the hand-over",
                 )
                 ready = plus(plus(last, c, -1), number(row.later * ring.stages - row.item))
                 self.need(self.known(ready), "the stage may still be in use")
         # An item handed over at the arrival for the same item, or an earlier one, is at least 0.
-        self.need(any(row.item <= 0 for row in given) or self.known(c), "there is no such item")
+        self.need(any(row.item <= 0 for row in given) or self.known(c), "the item is not proved to exist")
         self._again(ring, at, engine, c, copy)
         return c
 
     def _again(self, ring: Ring, at: E.Bytes, engine: Engine, c: Poly, copy: tuple[int, Poly] | None) -> None:
-        """Check O5 for an engine that writes a ring: what it did to the stage of item c before is over."""
+        """Check O5 for an engine that writes a ring: its earlier accesses of the stage of item c are complete."""
         turn = self.layout.turns.get((self.layout.number[at.buffer], engine))
         if turn is None:
             return
@@ -245,17 +263,20 @@ class Obligations(Walk):
             x = copy[1] if copy is not None else self.state.roles[self.role].arrived[turn.barrier]
             self._follows(turn.barrier, x, copy is not None, turn.after)
             over = plus(plus(x, item, -1), number(ring.stages - turn.total))
-        self.need(self.known(over), "what the role did to the stage before may not be over")
+        self.need(self.known(over), "earlier accesses of the stage by the role may not be complete")
 
     def _used(self, at: E.Bytes, write: bool = False) -> Key:
-        """The memory that threads, or what they start to read, use: the item of a ring, or the slot of another
+        """The memory accessed by threads or by an asynchronous read: the item of a ring, or the slot of another
         buffer."""
         ring, n = self.layout.rings.get(at.buffer), self.layout.number[at.buffer]
         if ring is None:
             return n, at.stage
         engine = ring.engine(self.role, write, E.GENERIC)
         by_one = any((row.barrier, self.role) in self.layout.waits_of_one for row in ring.taken(engine))
-        self.need(not (by_one and self.state.roles[self.role].ahead), "one warp has waited for what all use")
+        self.need(
+            not (by_one and self.state.roles[self.role].ahead),
+            "all warps use the stage, but only one of them has waited for it",
+        )
         return n, self._item(ring, at, engine)
 
     def access(self, e: E.MemoryAccess) -> None:
@@ -263,15 +284,17 @@ class Obligations(Walk):
         ring = self.layout.rings.get(v)
         if ring is not None:
             if self.op.NAME != "buf.new":
-                self.need(not e.write or n not in role.filled, "a copy of this item is on its way")
+                self.need(not e.write or n not in role.filled, "a bulk copy of this item is in flight")
                 used = self._used(e.at, e.write)
                 for held in (k for at, k in self._held(role) if e.write and at == n):
                     same = is_zero(self.atoms.mod(plus(held, used[1], -1), ring.stages))
                     self.need(
-                        self.state.facts.decide(same) is False, "what a copy or matmul reads is written"
+                        self.state.facts.decide(same) is False,
+                        "memory that a bulk store or matmul in flight reads is overwritten",
                     )
                 self.need(
-                    not e.write or (n, None) not in role.unknown, "what a copy or matmul reads is written"
+                    not e.write or (n, None) not in role.unknown,
+                    "memory that a bulk store or matmul in flight reads is overwritten",
                 )
                 self._number(e, ring, used)
             if ring.copied or (e.write and ring.accessed):
@@ -281,12 +304,15 @@ class Obligations(Walk):
             for m in self.layout.overlapping.get(v, ()):
                 slot: Any = e.at.stage if m == n else -1
                 for at, other in (*self._held(role), *role.unknown):
-                    self.need(at != m or self.apart(slot, other), "what a copy or matmul reads is written")
+                    self.need(
+                        at != m or self.apart(slot, other),
+                        "memory that a bulk store or matmul in flight reads is overwritten",
+                    )
                 role.dirty.add((m, slot if isinstance(slot, int) else -1))
 
     def _number(self, e: E.MemoryAccess, ring: Ring, at: Key) -> None:
-        """Update the known contents of stages: a number that is stored in all of a stage is the number that a role
-        reads to which the item is handed."""
+        """Update the known contents of stages: a number stored to all elements of a stage is the number that a role
+        reads after the item is handed to it."""
         if e.write:
             self._overwritten(ring, at)
             stored = self.value(e.number) if e.number is not None else None
@@ -319,19 +345,22 @@ class Obligations(Walk):
         ring = self.layout.rings.get(at.buffer)
         if ring is not None:
             if self.role in ring.stored:
-                self.need((n, None) not in role.dirty, "a fence is missing before a copy or matmul")
+                self.need(
+                    (n, None) not in role.dirty, "a proxy fence is missing before a bulk copy or matmul"
+                )
             late = role.unmet.get((n, None), 0) > own
-            self.need(not late, "other threads may still write what a copy or matmul reads")
+            self.need(not late, "other threads may still write memory that a bulk store or matmul reads")
             return n, slot
         for m, k in role.dirty:
-            self.need(m != n or self.apart(slot, k), "a fence is missing before a copy or matmul")
+            self.need(m != n or self.apart(slot, k), "a proxy fence is missing before a bulk copy or matmul")
         for (m, k), level in role.unmet.items():
             far = m != n or self.apart(slot, k) or level <= own
-            self.need(far, "other threads may still write what a copy or matmul reads")
+            self.need(far, "other threads may still write memory that a bulk store or matmul reads")
         return n, slot
 
     def fence(self, e: E.Fence) -> None:
-        """A proxy fence: once all threads of the role have synchronised, the async proxy sees what they did before."""
+        """A proxy fence: earlier accesses are visible to the async proxy after all threads of the role have
+        synchronised."""
         role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
         role.loose = role.loose or (many and any(k is None for _, k in role.dirty))
         role.unmet |= {(n, k): 2 for n, k in role.dirty if many and (k is not None or self._in_place(n))}
@@ -342,7 +371,7 @@ class Obligations(Walk):
         role = self.state.roles[self.role]
         if e.warp_group and self.layout.warp_groups[self.role] > 1:
             role.unmet = {k: min(level, 1) for k, level in role.unmet.items()}
-            if isinstance(self.op, BulkStore):  # each warp group has started copies out of slots of its own
+            if isinstance(self.op, BulkStore):  # each warp group has started bulk stores from its own slots
                 staging = self.layout.number[root(self.op.buffer)]
                 role.unknown = {k for k in role.unknown if k[0] != staging}
             return
@@ -365,8 +394,8 @@ class Obligations(Walk):
         role.flights = role.flights[done:]
 
     def _over_for_one(self, role: Role, keys: Sequence[Key]) -> None:
-        """Record memory that is known to be read by the warps only that started to read it, until all have
-        synchronised."""
+        """Record memory whose asynchronous reads are complete, a fact known to the issuing warps alone until all warps
+        have synchronised."""
         for n, k in keys if self.layout.warps[self.role] > 1 else ():
             if self.layout.values[n] not in self.layout.rings:
                 role.unknown.add((n, k if isinstance(k, int) else -1))
@@ -378,21 +407,20 @@ class Obligations(Walk):
         return self.layout.rings[self.layout.values[ring]].writes((self.role, False))
 
     def copy_out(self, e: E.CopyOut) -> None:
-        """The start of a bulk copy out of shared memory, which reads until its group is complete."""
+        """The start of a bulk store from shared memory, which reads until its bulk group is complete."""
         role = self.state.roles[self.role]
         role.uncommitted.append(self._async(e.source, e.warp_group))
         if e.commit:
             self.commit(e)
 
     def commit(self, e: object) -> None:
-        """The end of a group of copies out."""
+        """The commit of a bulk group."""
         role = self.state.roles[self.role]
         role.copies.append(role.uncommitted)
         role.uncommitted = []
 
     def copies_done(self, e: E.CopiesOutDone) -> None:
-        """A wait after which at most `pending` groups of copies out are in flight, as far as the warp that has started
-        them knows."""
+        """A wait after which at most `pending` bulk groups of the waiting warp are in flight."""
         role = self.state.roles[self.role]
         done = max(0, len(role.copies) - e.pending)
         self._over_for_one(role, [k for keys in role.copies[:done] for k in keys])
@@ -414,7 +442,7 @@ class Obligations(Walk):
         if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":
             used = [op.a, op.b, op.alpha, op.beta]
         for v in () if isinstance(op, MmaWait) else used:
-            self.need(role.flying.get(v) not in open_, "the result of a matmul is used that is in flight")
+            self.need(role.flying.get(v) not in open_, "the result of a matmul in flight is used")
 
     def flown(self, role: Role, op: Op) -> None:
         if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":

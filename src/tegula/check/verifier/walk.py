@@ -1,5 +1,4 @@
-"""The symbolic execution of roles on a path that the verifier replays: the place, the values and the next step of each
-role."""
+"""Symbolic execution of roles on a path of the certificate: the position, the values and the next step of each role."""
 
 from __future__ import annotations
 
@@ -45,7 +44,8 @@ Key: TypeAlias = tuple[int, Any]
 
 @dataclass(slots=True)
 class Frame:
-    """The place of a role in a region, and its values there; `at` -1: before the next iteration of the loop."""
+    """A region on the stack of a role, with the position `at` of the next op (-1: at the loop head) and the values
+    defined there."""
 
     region: Region
     at: int
@@ -62,7 +62,7 @@ class Role:
     `flying`: the last matmul that works on a tile. `uncommitted`, `copies`: what copies out read. `filled`: rings that
     copies write, with the barriers that say when they have, and which elements of a stage. `dirty`: memory accessed
     since the last fence; `unmet`: memory fenced since the threads last synchronised (2), or those of each warp group
-    (1); `unknown`: memory that matmuls or copies out have read, as only the warps know that started them. `loose`:
+    (1); `unknown`: memory whose asynchronous reads are complete, a fact known to the issuing warps alone. `loose`:
     since the threads last synchronised all warps have waited or used a ring; `ahead`: one warp has waited for more than
     the others."""
 
@@ -86,7 +86,7 @@ class Role:
     unknown: set[Key] = field(default_factory=set[Key])
 
     def copy(self) -> Role:
-        """A copy of the role, which may go on without changing this one."""
+        """An independent copy of the role."""
         made = replace(self, frames=[Frame(f.region, f.at, dict(f.env)) for f in self.frames])
         for name in ("arrived", "waited", "fresh", "open", "flying", "filled", "dirty", "unmet", "unknown"):
             setattr(made, name, getattr(self, name).copy())
@@ -110,7 +110,7 @@ class State:
     """The values of the kernel outside of roles, which are equal in all of them."""
 
     def copy(self) -> State:
-        """A copy of the state, whose roles may go on without changing this one."""
+        """An independent copy of the state."""
         return State(
             [r.copy() for r in self.roles],
             Facts(self.facts.atoms, self.facts),
@@ -137,7 +137,7 @@ class Walk(ABC):
         raise Rejected(message, self.op, self.role)
 
     def need(self, holds: object, message: str) -> None:
-        """Reject the certificate, with a message, unless a demand holds."""
+        """Reject the certificate, with a message, unless a condition holds."""
         if not holds:
             self.reject(message)
 
@@ -286,7 +286,7 @@ class Walk(ABC):
     # Steps -----------------------------------------------------------------------------------------------------------
 
     def settle(self, r: int) -> None:
-        """Run a role up to its next step that counts: an event, a decision, the end of a region."""
+        """Run a role up to its next step: an event, a decision, the end of a region."""
         self.role, role = r, self.state.roles[r]
         while True:
             f = role.frames[-1]
@@ -307,8 +307,8 @@ class Walk(ABC):
             f.at += 1
 
     def _quiet(self, role: Role, f: Frame, op: Op) -> None:
-        """Execute an op that is no step: it computes, and reads and writes memory; any of its accesses in control flow
-        may happen."""
+        """Execute an op that is no step: computation and accesses of memory; any access in its control flow may
+        happen."""
         for o in op.walk():
             if isinstance(o, BufRead) and o.result not in self.layout.used:
                 continue
@@ -341,7 +341,7 @@ class Walk(ABC):
         return ("is", made) if v.type.notation == "bool" else made
 
     def step(self, r: int) -> None:
-        """Do the next step of a role that counts, and settle at the one after."""
+        """Execute the next step of a role, and advance to the one after."""
         self.role, role = r, self.state.roles[r]
         self.state.steps += 1
         f = role.frames[-1]
@@ -363,7 +363,7 @@ class Walk(ABC):
         self.need(c is not None, "the condition may differ between threads")
         answer = self.state.facts.decide(c)
         if answer is None:
-            self.reject("the certificate does not say which way this goes")
+            self.reject("the certificate does not decide this condition")
         return answer
 
     def again(self, f: Frame) -> Cond:
@@ -378,7 +378,7 @@ class Walk(ABC):
             return at_least(plus(plus(*((stop, i) if up else (i, stop)), -1), number(-1)))
         assert isinstance(loop, While)
         test = loop.condition
-        self.need(not any(self.layout.loud(op) for op in test.ops), "a condition does something")
+        self.need(not any(self.layout.loud(op) for op in test.ops), "the condition of a loop has events")
         frames = self.state.roles[self.role].frames
         frames.append(Frame(test, 0, dict(zip(test.args, map(f.env.get, loop.body.args), strict=True))))
         found = self.value(test.yielded[0])
@@ -399,7 +399,7 @@ class Walk(ABC):
 
     def _leave(self, role: Role, f: Frame, op: Yield) -> None:
         parent = f.region.parent
-        self.need(f.region not in self.layout.roles, "a role goes on after its end")
+        self.need(f.region not in self.layout.roles, "a role continues after its end")
         if isinstance(parent, If):
             given = [self.value(v) for v in op.values]
             role.frames.pop()
@@ -439,12 +439,12 @@ class Walk(ABC):
             role.midway = 0
             f.at += 1
 
-    # What the event table asks (see events.Known)
+    # Queries of the event table (see events.Known)
 
     def number(self, value: Value) -> Any:
         """The number that a value is in the current role; Rejected where threads may differ."""
         found = self.value(value)
-        self.need(found is not None, "threads may use different stages here")
+        self.need(found is not None, "threads may use different stages")
         return found
 
     def warp_groups(self, op: Op) -> int:
@@ -468,30 +468,29 @@ class Walk(ABC):
                     d != 0 or n == 1 for d, n in zip(view.dims, view.shape, strict=True)
                 )
                 stage = self.number(view.starts[0]) if isinstance(view, BufView) and one else None
-        self.need(ring is None or stage is not None, "all stages of a ring are used at once")
+        self.need(ring is None or stage is not None, "one op uses all stages of a ring")
         stage = -1 if stages == 0 or stage is None else stage
         start, end = (part_of_stage(shown) if stages > 0 else None) or (0, size)
         return E.Bytes(start, end, whole, stage)
 
     @abstractmethod
     def do(self, e: E.Event) -> None:
-        """Do an event; Rejected where it does not satisfy its obligations."""
+        """Execute an event; Rejected where it violates its obligations."""
 
     @abstractmethod
     def access(self, e: E.MemoryAccess) -> None:
-        """Do an access of memory; Rejected where it does not satisfy its obligations."""
+        """Execute an access of memory; Rejected where it violates its obligations."""
 
     @abstractmethod
     def rests(self, role: Role, op: Op) -> None:
-        """Reject an op that uses a tile which tensor cores still write."""
+        """Reject an op that uses the result of a matmul in flight."""
 
     @abstractmethod
     def flown(self, role: Role, op: Op) -> None:
-        """Record which matmuls an op leaves in flight."""
+        """Record the matmuls that are in flight after an op."""
 
     def fly(self, role: Role, rows: Iterator[tuple[Value, Value]] | Any) -> None:
-        """Record for each row that its first value is now the tile that its second one was, with the same matmul in
-        flight."""
+        """For each row, transfer the matmul in flight of the second value to the first one, which is the same tile."""
         for to, v in list(rows):
             role.flying.pop(to, None)
             if v in role.flying:

@@ -16,6 +16,7 @@ from tegula.codegen.gpu.blocks import block_place, logical_blocks
 from tegula.codegen.gpu.bulk_stores import bulk_store
 from tegula.codegen.gpu.clusters import cluster_end, cluster_peer
 from tegula.codegen.gpu.control import chosen, control, parting, when
+from tegula.codegen.gpu.flags import Flags
 from tegula.codegen.gpu.fragments import is_aligned
 from tegula.codegen.gpu.launches import in_order_of_launches, launch_next
 from tegula.codegen.gpu.lines import LineTable
@@ -95,6 +96,7 @@ from tegula.ops.tile import (
     TileReshape,
     TileStore,
 )
+from tegula.ops.vector import VecBits
 from tegula.passes.groups import Group
 from tegula.passes.place_shared import COUNT_BYTES
 from tegula.passes.plan_memory import MemoryMap
@@ -199,6 +201,7 @@ class _Walk:
     def __init__(self, s: GpuState) -> None:
         self.s = s
         self.code = s.code
+        self.flags = Flags(s)
         s.code.block = "start"
         s.code.rounds_bfloat16 = s.code.approximates = True
         s.code.table_space = f"{GLOBAL} "
@@ -301,7 +304,10 @@ class _Walk:
         s = self.s
         if s.debug and isinstance(op, DIVISIONS):
             check_division(s, op)
-        s.scalars[op.result] = lower(self.code, op, [s.components(v) for v in op.operands], 1)
+        if isinstance(op, VecBits):
+            s.scalars[op.result] = self.flags.bits(op)
+        elif not self.flags.wait(op):
+            s.scalars[op.result] = lower(self.code, op, [s.components(v) for v in op.operands], 1)
 
     # Lanes -----------------------------------------------------------------------------------------------------------
 

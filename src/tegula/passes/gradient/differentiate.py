@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.errors import NoGradient, OverwrittenArray
-from tegula.ir import AccessClass, Kernel, Region, Value
+from tegula.ir import AccessClass, Kernel, Region, StructureRead, Value
 from tegula.ir.rewrite import erase_dead
 from tegula.ops.buffer import BufNew
 from tegula.ops.control import Yield
@@ -44,7 +44,8 @@ def differentiate(
     put_in_place(kernel.body, lambda call: not call.has_rule)
     arrays = [kernel.params[k] for k in positions]
     body = Region()
-    activity = Activity(kernel.body, arrays, arrays)
+    held = [op.result for op in kernel.walk() if isinstance(op, StructureRead) and op.DIFFERENTIABLE]
+    activity = Activity(kernel.body, [*arrays, *held], arrays)
     _check_connected(kernel, activity, arrays)
     launch = kernel.launch
     made = Reverse(body, activity, analyse(kernel), Hazards(kernel), launch.block_dim, launch.partial)

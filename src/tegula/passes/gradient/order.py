@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tegula.ir import AtomicUpdate, Kernel, Op, ScatteredAccess, Value
+from tegula.ir import AtomicUpdate, Kernel, Op, ScatteredAccess, UnnamedUpdate, Value
 from tegula.ops.array import ArrayAtomic
 from tegula.ops.buffer import BufUpdate
 from tegula.ops.control import If
@@ -14,7 +14,11 @@ from tegula.ops.tile import TileAtomic
 def among_blocks(kernel: Kernel) -> Op | None:
     """An op by which several blocks may add to one element; None if there is none."""
     for op in kernel.walk():
-        if isinstance(op, ArrayAtomic) or (isinstance(op, TileAtomic) and not op.alone) or _scatters(op):
+        if (
+            isinstance(op, ArrayAtomic | UnnamedUpdate)
+            or (isinstance(op, TileAtomic) and not op.alone)
+            or _scatters(op)
+        ):
             return op
     return None
 
@@ -27,7 +31,7 @@ def _scatters(op: Op) -> bool:
 def among_lanes(kernel: Kernel) -> Op | None:
     """An op by which several lanes of a block may add to one element; None if there is none."""
     for op in kernel.walk():
-        if (isinstance(op, ArrayAtomic | BufUpdate) and not in_one_lane(op)) or _scatters(op):
+        if (isinstance(op, ArrayAtomic | BufUpdate | UnnamedUpdate) and not in_one_lane(op)) or _scatters(op):
             return op
     return None
 

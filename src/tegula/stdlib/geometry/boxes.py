@@ -121,6 +121,91 @@ def _sooner(far: float32, t: float32):
 
 
 @whole()
+def _all_hits(query: AABB_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32):
+    """Which of eight boxes are hit by a box."""
+    return tg._all_overlap(query.first, query.second, nx, ny, nz, fx, fy, fz)
+
+
+@whole()
+def _all_hits(
+    query: SPHERE_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32
+):
+    """Which of eight boxes are hit by a ball."""
+    return tg._all_near(query.first, query.radius, nx, ny, nz, fx, fy, fz)
+
+
+@whole()
+def _all_hits(query: RAY_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32):
+    """Which of eight boxes are hit by a ray."""
+    return tg._all_crossed(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
+
+
+@whole()
+def _all_hits(query: BVH_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32):
+    """Which of eight boxes are hit by the region of a query of a kind known at run time."""
+    hits = tg.uint32(0)
+    if query.kind == RAY:
+        hits = tg._all_crossed(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
+    elif query.kind == SPHERE:
+        hits = tg._all_near(query.first, query.radius, nx, ny, nz, fx, fy, fz)
+    else:
+        hits = tg._all_overlap(query.first, query.second, nx, ny, nz, fx, fy, fz)
+    return hits
+
+
+@whole()
+def _all_overlap(low: VEC3, high: VEC3, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8):
+    """Which of eight boxes have a point in common with a box, a bit each."""
+    x = tg._each_within(nx, VEC8(high[0])) & tg._each_within(VEC8(low[0]), fx)
+    y = tg._each_within(ny, VEC8(high[1])) & tg._each_within(VEC8(low[1]), fy)
+    z = tg._each_within(nz, VEC8(high[2])) & tg._each_within(VEC8(low[2]), fz)
+    return tg._bits(x & y & z)
+
+
+@whole()
+def _all_near(at: VEC3, radius: float32, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8):
+    """Which of eight boxes have a point in common with a ball, a bit each. Boxes that are missing are out of order, or
+    have a NaN."""
+    x, y, z = tg._all_beyond(nx, fx, at[0]), tg._all_beyond(ny, fy, at[1]), tg._all_beyond(nz, fz, at[2])
+    ordered = tg._each_within(nx, fx) & tg._each_within(ny, fy) & tg._each_within(nz, fz)
+    far = tg.cw_mul(x, x) + tg.cw_mul(y, y) + tg.cw_mul(z, z)
+    square = tg._each_within(far, VEC8(radius * radius))
+    known = (at[0] == at[0]) & (at[1] == at[1]) & (at[2] == at[2])
+    return tg.where(known, tg._bits(square & ordered), tg.uint32(0))
+
+
+@whole()
+def _all_beyond(low: VEC8, high: VEC8, x: float32):
+    """The distances of a number from eight intervals."""
+    at = VEC8(x)
+    return tg._larger_of_each(tg._larger_of_each(low - at, at - high), VEC8(0.0))
+
+
+@whole()
+def _all_crossed(
+    enter: VEC3,
+    leave: VEC3,
+    by: VEC3,
+    nx: VEC8,
+    ny: VEC8,
+    nz: VEC8,
+    fx: VEC8,
+    fy: VEC8,
+    fz: VEC8,
+    limit: float32,
+):
+    """Which of eight boxes a ray hits up to a distance, a bit each. A NaN, of a ray in the plane of a face, counts for
+    nothing."""
+    near = tg._larger_of_each((nx - VEC8(enter[0])) * by[0], VEC8(0.0))
+    near = tg._larger_of_each((ny - VEC8(enter[1])) * by[1], near)
+    near = tg._larger_of_each((nz - VEC8(enter[2])) * by[2], near)
+    far = tg._smaller_of_each((fx - VEC8(leave[0])) * by[0], VEC8(limit))
+    far = tg._smaller_of_each((fy - VEC8(leave[1])) * by[1], far)
+    far = tg._smaller_of_each((fz - VEC8(leave[2])) * by[2], far)
+    return tg._bits(tg._each_within(near, far * WIDER) & tg._each_within(nx, nx))
+
+
+@whole()
 def _planes(node: uint64, axis: int32, side: int32):
     """The lower or the upper bounds of eight children along an axis."""
     return tg._element_at(node + tg.uint64(axis * AXIS + side * UPPER), VEC8)
@@ -132,11 +217,7 @@ def _hit_children(query, node: uint64, limit: float32):
     x, y, z = tg._sides(query)
     nx, ny, nz = tg._planes(node, 0, x), tg._planes(node, 1, y), tg._planes(node, 2, z)
     fx, fy, fz = tg._planes(node, 0, 1 - x), tg._planes(node, 1, 1 - y), tg._planes(node, 2, 1 - z)
-    hits = tg.uint32(0)
-    for k in tg.static(range(8)):
-        hit = tg._hits(query, nx[k], ny[k], nz[k], fx[k], fy[k], fz[k], limit)
-        hits = hits | tg.where(hit, tg.uint32(1 << k), tg.uint32(0))
-    return hits
+    return tg._all_hits(query, nx, ny, nz, fx, fy, fz, limit)
 
 
 @whole()

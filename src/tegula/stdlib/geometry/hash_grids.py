@@ -25,13 +25,14 @@ HASH_GRID = StructType(
         "starts": uint64,
         "ids": uint64,
         "groups": uint64,
+        "id": uint64,
     },
     __name__,
     "HASH_GRID",
 )
 """A grid as kernels know it: the number of points and of cells along the axes, the bits of a coordinate, whether points
 have groups, the inverse of a cell's width, and the addresses of int32: the first point of each cell (and the end of the
-last one), the number of each point, and its group."""
+last one), the number of each point, and its group; and the id."""
 HASH_GRID_QUERY = StructType(
     "HashGridQuery",
     {
@@ -91,6 +92,7 @@ def _grid(id: uint64):
         tg._element_at(entry + 56, uint64),
         tg._element_at(entry + 64, uint64),
         tg._element_at(entry + 72, uint64),
+        id,
     )
 
 

@@ -36,9 +36,9 @@ VEC3 = VecType(3, float32)
 VEC8 = VecType(WIDTH, float32)
 
 TREE_FIELDS = {"nodes": uint64, "items": uint64, "groups": uint64, "group_count": int32}
-TREE = StructType("Tree", TREE_FIELDS, __name__, "TREE")
+TREE = StructType("Tree", {**TREE_FIELDS, "id": uint64}, __name__, "TREE")
 """A hierarchy as kernels know it: the addresses of the header, of the items, and of the groups, pairs of an int32 that
-ascends and the node of the group."""
+ascends and the node of the group; and the id."""
 MESH = StructType(
     "MeshParts",
     {
@@ -46,12 +46,16 @@ MESH = StructType(
         **dict.fromkeys(("triangles", "points", "indices", "velocities", "winding", "bvh"), uint64),
         "point_count": int32,
         "face_count": int32,
+        "id": uint64,
     },
     __name__,
     "MESH",
 )
 """A mesh as kernels know it: its hierarchy, the addresses of the triangles in the order of the hierarchy, of the user's
-arrays and of the data for winding numbers, and the id of the hierarchy."""
+arrays and of the data for winding numbers, the id of the hierarchy, and its own."""
+POINTS_WORD, VELOCITIES_WORD = len(MESH.fields), len(MESH.fields) + 1
+"""The words of a mesh's entry in the table, which follow the fields, with the addresses of the gradients of `points`
+and `velocities`; 0 for an array without a gradient."""
 
 AABB, RAY, SPHERE = 0, 1, 2
 """The kinds of queries."""

@@ -10,25 +10,29 @@ from tegula.stdlib.geometry.layout import (
     AABB_QUERY,
     BVH_QUERY,
     MESH,
+    POINTS_WORD,
     RAY_QUERY,
     SPHERE,
     SPHERE_QUERY,
     TREE,
+    TRIANGLE_BYTES,
     VEC3,
+    VELOCITIES_WORD,
 )
 from tegula.stdlib.registry import tg, whole
 from tegula.types import float32, int32, uint64
 
 MESH_KIND = 2
-READ = Family(
-    {"Gradient": "none: what a mesh holds has no derivative."},
-    {
-        "type-mismatch": "an argument is of another type",
-        "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
-        "out-of-range": "a literal does not fit its dtype",
-        "assertion": "the id is not that of a mesh that exists",
-    },
-)
+ERRORS = {
+    "type-mismatch": "an argument is of another type",
+    "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
+    "out-of-range": "a literal does not fit its dtype",
+    "assertion": "the id is not that of a mesh that exists",
+}
+READ = Family({"Gradient": "none: what is found has no derivative."}, ERRORS)
+POINTS = Family({"Gradient": "that of the points of the mesh."}, ERRORS)
+VELOCITIES = Family({"Gradient": "that of the velocities of the mesh."}, ERRORS)
+ARRAYS = Family({"Gradient": "that of the points and of the velocities that are read."}, ERRORS)
 
 
 @whole()
@@ -46,6 +50,7 @@ def _mesh(id: uint64):
     made.indices, made.velocities = tg._element_at(at + 48, uint64), tg._element_at(at + 56, uint64)
     made.winding, made.bvh = tg._element_at(at + 64, uint64), tg._element_at(at + 72, uint64)
     made.point_count, made.face_count = tg._element_at(at + 80, int32), tg._element_at(at + 88, int32)
+    made.id = id
     return made
 
 
@@ -58,7 +63,7 @@ def _mesh(id: MESH):
 @whole()
 def _tree_of(mesh: MESH):
     """The hierarchy of a mesh."""
-    return TREE(mesh.nodes, mesh.items, mesh.groups, mesh.group_count)
+    return TREE(mesh.nodes, mesh.items, mesh.groups, mesh.group_count, mesh.id)
 
 
 @whole()
@@ -71,21 +76,35 @@ def _vertex(mesh: MESH, index: int32):
 
 
 @whole()
-def _at_vertex(values: uint64, vertex: int32):
-    """A vector of a vertex; zeros if there is none."""
+def _point(mesh: MESH, vertex: int32):
+    """The position of a vertex; zeros if there is none."""
     found = tg.vec3(0.0, 0.0, 0.0)
-    if vertex >= 0 and values != tg.uint64(0):
-        found = tg._element_at(values + tg.uint64(vertex) * 12, VEC3)
+    if vertex >= 0:
+        found = tg._value_at(mesh.points + tg.uint64(vertex) * 12, VEC3, mesh.id, vertex, POINTS_WORD)
     return found
 
 
 @whole()
-def _weighted(mesh: MESH, values: uint64, face: int32, u: float32, v: float32):
-    """A mean of the vectors at the vertices of a face."""
-    first = tg._at_vertex(values, tg._vertex(mesh, 3 * face))
-    second = tg._at_vertex(values, tg._vertex(mesh, 3 * face + 1))
-    third = tg._at_vertex(values, tg._vertex(mesh, 3 * face + 2))
-    return first * u + second * v + third * (1.0 - u - v)
+def _velocity(mesh: MESH, vertex: int32):
+    """The velocity of a vertex; zeros if there is none."""
+    found = tg.vec3(0.0, 0.0, 0.0)
+    if vertex >= 0 and mesh.velocities != tg.uint64(0):
+        found = tg._value_at(mesh.velocities + tg.uint64(vertex) * 12, VEC3, mesh.id, vertex, VELOCITIES_WORD)
+    return found
+
+
+@whole()
+def _corner(mesh: MESH, place: int32, face: int32, corner: int32):
+    """A vertex of a triangle of the hierarchy, by its place and its face, with a gradient."""
+    at = mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES + tg.uint64(corner) * 12
+    return tg._value_at(at, VEC3, mesh.id, tg._vertex(mesh, 3 * face + corner), POINTS_WORD)
+
+
+@whole()
+def _corners(mesh: MESH, place: int32, face: int32):
+    """The vertices of a triangle of the hierarchy, by its place and its face, with their gradients."""
+    second, third = tg._corner(mesh, place, face, 1), tg._corner(mesh, place, face, 2)
+    return tg._corner(mesh, place, face, 0), second, third
 
 
 @whole()
@@ -104,10 +123,15 @@ def mesh_eval_position(id, face: int32, bary_u: float32, bary_v: float32):
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of the weights.
+        that of the weights, and of the points of the mesh.
     """
     mesh = tg._mesh(id)
-    return tg._weighted(mesh, mesh.points, face, bary_u, bary_v)
+    first, second = (
+        tg._point(mesh, tg._vertex(mesh, 3 * face)),
+        tg._point(mesh, tg._vertex(mesh, 3 * face + 1)),
+    )
+    third = tg._point(mesh, tg._vertex(mesh, 3 * face + 2))
+    return first * bary_u + second * bary_v + third * (1.0 - bary_u - bary_v)
 
 
 @whole()
@@ -126,13 +150,16 @@ def mesh_eval_velocity(id, face: int32, bary_u: float32, bary_v: float32):
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of the weights.
+        that of the weights, and of the velocities of the mesh.
     """
     mesh = tg._mesh(id)
-    return tg._weighted(mesh, mesh.velocities, face, bary_u, bary_v)
+    first = tg._velocity(mesh, tg._vertex(mesh, 3 * face))
+    second = tg._velocity(mesh, tg._vertex(mesh, 3 * face + 1))
+    third = tg._velocity(mesh, tg._vertex(mesh, 3 * face + 2))
+    return first * bary_u + second * bary_v + third * (1.0 - bary_u - bary_v)
 
 
-@whole(READ)
+@whole(POINTS)
 def mesh_eval_face_normal(id, face: int32):
     """The unit normal of a face: its vertices go round it counterclockwise.
 
@@ -143,13 +170,15 @@ def mesh_eval_face_normal(id, face: int32):
         a vec3.
     """
     mesh = tg._mesh(id)
-    first = tg._at_vertex(mesh.points, tg._vertex(mesh, 3 * face))
-    second = tg._at_vertex(mesh.points, tg._vertex(mesh, 3 * face + 1))
-    third = tg._at_vertex(mesh.points, tg._vertex(mesh, 3 * face + 2))
+    first, second = (
+        tg._point(mesh, tg._vertex(mesh, 3 * face)),
+        tg._point(mesh, tg._vertex(mesh, 3 * face + 1)),
+    )
+    third = tg._point(mesh, tg._vertex(mesh, 3 * face + 2))
     return tg.normalize(tg.cross(second - first, third - first))
 
 
-@whole(READ)
+@whole(ARRAYS)
 def mesh_get(id):
     """The arrays of a mesh, to be read: `points`, `indices`, three for each face, and `velocities`.
 
@@ -159,11 +188,11 @@ def mesh_get(id):
         a struct of these three arrays.
     """
     mesh = tg._mesh(id)
-    count, corners = mesh.point_count, 3 * mesh.face_count
-    return tg._mesh_arrays(mesh.points, mesh.indices, mesh.velocities, count, corners)
+    counts, words = (mesh.point_count, 3 * mesh.face_count), (POINTS_WORD, VELOCITIES_WORD)
+    return tg._mesh_arrays(mesh.points, mesh.indices, mesh.velocities, counts, mesh.id, words)
 
 
-@whole(READ)
+@whole(POINTS)
 def mesh_get_point(id, index: int32):
     """The position of a corner of a face.
 
@@ -174,10 +203,10 @@ def mesh_get_point(id, index: int32):
         a vec3.
     """
     mesh = tg._mesh(id)
-    return tg._at_vertex(mesh.points, tg._vertex(mesh, index))
+    return tg._point(mesh, tg._vertex(mesh, index))
 
 
-@whole(READ)
+@whole(VELOCITIES)
 def mesh_get_velocity(id, index: int32):
     """The velocity of a corner of a face; zeros if the mesh has no velocities.
 
@@ -188,7 +217,7 @@ def mesh_get_velocity(id, index: int32):
         a vec3.
     """
     mesh = tg._mesh(id)
-    return tg._at_vertex(mesh.velocities, tg._vertex(mesh, index))
+    return tg._velocity(mesh, tg._vertex(mesh, index))
 
 
 @whole(READ)

@@ -30,7 +30,8 @@ POINT = Family(
     {
         "Returns": "a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; "
         "`u` and `v`, the weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.",
-        "Gradient": "that of `u` and `v` for `point`; the face, and its closest edge or vertex, are constant.",
+        "Gradient": "that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or "
+        "vertex, are constant.",
     },
     {
         "type-mismatch": "an argument is of another type",
@@ -251,7 +252,7 @@ def _described(mesh: MESH, point: VEC3, found: NEAREST, sign: float32):
     """What a function gives for the closest face, with weights that have a gradient."""
     made = MESH_QUERY_POINT()
     if found.face >= 0:
-        first, second, third = tg._triangle(mesh, found.at)
+        first, second, third = tg._corners(mesh, found.at, found.face)
         w = tg._weights(first - point, second - point, third - point)
         made.result, made.face, made.sign = True, found.face, sign
         made.u, made.v = w[0], w[1]

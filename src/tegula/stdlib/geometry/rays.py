@@ -167,13 +167,13 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of `t`, `u`, `v` and `normal` for `start` and `dir`, with the face constant.
+        that of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh, with the face constant.
     """
     mesh = tg._mesh(id)
     found = tg._walk(mesh, start, dir, max_t, root, CLOSEST)
     made = MESH_QUERY_RAY()
     if found.face >= 0:
-        first, second, third = tg._triangle(mesh, found.at)
+        first, second, third = tg._corners(mesh, found.at, found.face)
         hit = tg._crossing(tg._shear(start, dir), first, second, third)
         made.result, made.face = True, found.face
         made.t, made.u, made.v = hit.t, hit.u, hit.v

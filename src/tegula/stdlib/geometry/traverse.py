@@ -52,16 +52,16 @@ def _entry(id: uint64, kind: int32):
 
 
 @whole()
-def _tree_at(entry: uint64):
+def _tree_at(entry: uint64, id: uint64):
     """The hierarchy of an entry of the table."""
     nodes, items = tg._element_at(entry, uint64), tg._element_at(entry + 8, uint64)
-    return TREE(nodes, items, tg._element_at(entry + 16, uint64), tg._element_at(entry + 24, int32))
+    return TREE(nodes, items, tg._element_at(entry + 16, uint64), tg._element_at(entry + 24, int32), id)
 
 
 @whole()
 def _tree(id: uint64):
     """The hierarchy of an id."""
-    return tg._tree_at(tg._entry(id, BVH_KIND))
+    return tg._tree_at(tg._entry(id, BVH_KIND), id)
 
 
 @whole()

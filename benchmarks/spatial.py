@@ -1,0 +1,400 @@
+"""Spatial queries on the CPU against Embree (embreex, one thread) and Warp, where these are installed.
+
+Warp runs CPU kernels in one thread, and so does embreex; ours have as many threads as there are cores. A turn of ours
+and one of the peer follow each other. The ratio is that of the elapsed time; the note has that of the CPU time of all
+threads, which says what one thread does, and does not depend on what else the machine runs."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+from benchmarks.measure import Row, failed, relative_error
+
+TURNS = 9
+RAYS, BOXES, POINTS, GRID_POINTS = 400_000, 20_000, 40_000, 262_144
+PEERS = ("embreex", "warp")
+FAR = 1e30
+
+
+def icosphere(cuts: int) -> tuple[np.ndarray, np.ndarray]:
+    """An icosahedron whose faces are cut in four `cuts` times, with vertices moved along their radius by waves."""
+    g = (1 + 5**0.5) / 2
+    corners = [(-1, g, 0), (1, g, 0), (-1, -g, 0), (1, -g, 0)]
+    points = np.array([np.roll(c, k) for k in range(3) for c in corners], float)
+    near = np.linalg.norm(points[:, None] - points, axis=2) < 2.1
+    np.fill_diagonal(near, False)
+    triples = [
+        (a, b, c)
+        for a in range(12)
+        for b in range(a)
+        for c in range(b)
+        if near[a, b] & near[b, c] & near[a, c]
+    ]
+    faces = np.array(triples)
+    normal = np.cross(points[faces[:, 1]] - points[faces[:, 0]], points[faces[:, 2]] - points[faces[:, 0]])
+    inward = (normal * points[faces[:, 0]]).sum(1) < 0
+    faces[inward] = faces[inward][:, ::-1]
+    for _ in range(cuts):
+        edges = np.sort(np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]), axis=1)
+        unique, number = np.unique(edges, axis=0, return_inverse=True)
+        d, e, f = (number.reshape(3, -1) + len(points)).astype(faces.dtype)
+        points = np.concatenate([points, points[unique].mean(1)])
+        a, b, c = faces.T
+        faces = np.concatenate([np.stack(x, 1) for x in ((a, d, f), (d, b, e), (f, e, c), (d, e, f))])
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    waves = 1 + 0.05 * np.sin(9 * points[:, :1]) * np.sin(11 * points[:, 1:2]) * np.cos(7 * points[:, 2:])
+    return (points * waves).astype(np.float32), faces.astype(np.int32)
+
+
+def torus(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """A torus of 2 * n * m triangles with a wavy surface."""
+    u, v = np.meshgrid(np.arange(n) * 2 * np.pi / n, np.arange(m) * 2 * np.pi / m, indexing="ij")
+    r = 0.4 + 0.05 * np.sin(7 * u) * np.sin(5 * v)
+    x = 1 + r * np.cos(v)
+    points = np.stack([x * np.cos(u), x * np.sin(u), r * np.sin(v)], -1).reshape(-1, 3)
+    i, j = np.meshgrid(np.arange(n), np.arange(m), indexing="ij")
+    a, b, c, d = ((((i + k) % n) * m + (j + q) % m).ravel() for k, q in ((0, 0), (1, 0), (1, 1), (0, 1)))
+    faces = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)])
+    return points.astype(np.float32), faces.astype(np.int32)
+
+
+@cache
+def scene() -> tuple[np.ndarray, np.ndarray]:
+    """The mesh of rays, boxes and points: 327,680 triangles."""
+    return icosphere(7)
+
+
+def mesh_of(points: np.ndarray, faces: np.ndarray) -> tg.Mesh:
+    return tg.Mesh(vectors(points), tg.array(faces.reshape(-1), dtype=int))
+
+
+@cache
+def mesh() -> tg.Mesh:
+    return mesh_of(*scene())
+
+
+def vectors(data: np.ndarray) -> tg.array:
+    return tg.array(np.asarray(data, np.float32), dtype=tg.vec3)
+
+
+def timed(
+    name: str,
+    ours: Callable[[], object],
+    peer: Callable[[], object],
+    work: float,
+    unit: str,
+    peer_name: str,
+    threshold: float,
+    error: float,
+    before: Callable[[], object] = lambda: None,
+) -> Row:
+    """A row of interleaved turns. `before` is called before each turn of ours, and is not timed."""
+    before()
+    ours()
+    peer()
+    samples = []
+    for _ in range(TURNS):
+        before()
+        samples.append([*once(ours), *once(peer)])
+    mine, mine_cpu, theirs, theirs_cpu = zip(*samples, strict=True)
+    ratio = statistics.median(b / a for a, b in zip(mine, theirs, strict=True))
+    cpu = statistics.median(b / a for a, b in zip(mine_cpu, theirs_cpu, strict=True))
+    a, b = statistics.median(mine), statistics.median(theirs)
+    spent = [statistics.median(x) * 1e3 for x in (mine_cpu, theirs_cpu)]
+    note = f"{cpu:.2f} in CPU time, {spent[0]:.1f} and {spent[1]:.1f} ms"
+    return Row(name, work / a, unit, peer_name, work / b, ratio, threshold, error, TURNS, note)
+
+
+def once(f: Callable[[], object]) -> tuple[float, float]:
+    """The elapsed seconds and the CPU seconds of a call."""
+    time.sleep(0.01)
+    start, cpu = time.perf_counter(), time.process_time()
+    f()
+    return time.perf_counter() - start, time.process_time() - cpu
+
+
+# Kernels -------------------------------------------------------------------------------------------------------------
+
+
+@tg.kernel
+def cast(m: tg.Mesh, starts: tg.array1d[tg.vec3], dirs: tg.array1d[tg.vec3], out: tg.array1d[float]):
+    i = tg.tid()
+    hit = tg.mesh_query_ray(m, starts[i], dirs[i], FAR)
+    out[i] = tg.where(hit.result, hit.t, -1.0)
+
+
+@tg.kernel
+def overlaps(m: tg.Mesh, centres: tg.array1d[tg.vec3], half: float, out: tg.array1d[int]):
+    i = tg.tid()
+    around = tg.vec3(half, half, half)
+    count = 0
+    for face in tg.mesh_query_aabb(m, centres[i] - around, centres[i] + around):
+        count += tg.where(face >= 0, 1, 0)
+    out[i] = count
+
+
+@tg.kernel
+def closest(m: tg.Mesh, points: tg.array1d[tg.vec3], out: tg.array1d[float]):
+    i = tg.tid()
+    found = tg.mesh_query_point_no_sign(m, points[i], FAR)
+    out[i] = tg.length(tg.mesh_eval_position(m, found.face, found.u, found.v) - points[i])
+
+
+@tg.kernel
+def neighbours(grid: tg.HashGrid, points: tg.array1d[tg.vec3], radius: float, out: tg.array1d[int]):
+    i = tg.tid()
+    at = points[i]
+    count = 0
+    for j in tg.hash_grid_query(grid, at, radius):
+        if tg.length(at - points[j]) <= radius:
+            count += 1
+    out[i] = count
+
+
+@cache
+def warp_kernels() -> dict[str, Any]:
+    """The same kernels for Warp."""
+    import warp as wp
+
+    wp.config.quiet = True
+    wp.init()
+
+    @wp.kernel
+    def cast(
+        m: wp.uint64,
+        starts: wp.array(dtype=wp.vec3),
+        dirs: wp.array(dtype=wp.vec3),
+        out: wp.array(dtype=float),
+    ):
+        i = wp.tid()
+        hit = wp.mesh_query_ray(m, starts[i], dirs[i], 1.0e30)
+        out[i] = -1.0
+        if hit.result:
+            out[i] = hit.t
+
+    @wp.kernel
+    def overlaps(m: wp.uint64, centres: wp.array(dtype=wp.vec3), half: float, out: wp.array(dtype=int)):
+        i = wp.tid()
+        around = wp.vec3(half, half, half)
+        count = 0
+        for face in wp.mesh_query_aabb(m, centres[i] - around, centres[i] + around):
+            if face >= 0:
+                count += 1
+        out[i] = count
+
+    @wp.kernel
+    def closest(m: wp.uint64, points: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
+        i = wp.tid()
+        found = wp.mesh_query_point_no_sign(m, points[i], 1.0e30)
+        out[i] = wp.length(wp.mesh_eval_position(m, found.face, found.u, found.v) - points[i])
+
+    @wp.kernel
+    def neighbours(grid: wp.uint64, points: wp.array(dtype=wp.vec3), radius: float, out: wp.array(dtype=int)):
+        i = wp.tid()
+        at = points[i]
+        count = 0
+        for j in wp.hash_grid_query(grid, at, radius):
+            if wp.length(at - points[j]) <= radius:
+                count += 1
+        out[i] = count
+
+    return {"cast": cast, "overlaps": overlaps, "closest": closest, "neighbours": neighbours}
+
+
+def warp_vectors(data: np.ndarray) -> Any:
+    import warp as wp
+
+    return wp.array(np.asarray(data, np.float32), dtype=wp.vec3, device="cpu")
+
+
+def warp_launch(name: str, count: int, inputs: list[Any]) -> None:
+    import warp as wp
+
+    wp.launch(warp_kernels()[name], count, inputs, device="cpu")
+
+
+@cache
+def warp_mesh() -> Any:
+    return warp_mesh_of(*scene())
+
+
+def warp_mesh_of(points: np.ndarray, faces: np.ndarray) -> Any:
+    import warp as wp
+
+    warp_kernels()
+    return wp.Mesh(warp_vectors(points), wp.array(faces.reshape(-1), dtype=wp.int32, device="cpu"))
+
+
+# Rays ----------------------------------------------------------------------------------------------------------------
+
+
+def rays(kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Starts and directions: parallel rays from outside in the order of a picture, or random ones from inside."""
+    if kind == "primary":
+        side = int(RAYS**0.5)
+        x, y = np.meshgrid(np.linspace(-0.7, 0.7, side), np.linspace(-0.7, 0.7, side))
+        at = np.stack([x.ravel(), y.ravel(), np.full(side * side, -3.0)], 1)
+        return at.astype(np.float32), np.tile(np.array([[0.01, 0.02, 1.0]], np.float32), (side * side, 1))
+    rng = np.random.default_rng(1)
+    dirs = rng.standard_normal((RAYS, 3))
+    dirs /= np.linalg.norm(dirs, axis=1, keepdims=True)
+    return rng.uniform(-0.4, 0.4, (RAYS, 3)).astype(np.float32), dirs.astype(np.float32)
+
+
+@cache
+def embree_scene() -> Any:
+    from embreex.mesh_construction import TriangleMesh
+    from embreex.rtcore_scene import EmbreeScene
+
+    made = EmbreeScene()
+    TriangleMesh(made, *scene())
+    return made
+
+
+def ray_rows(kind: str) -> Iterator[Row]:
+    starts, dirs = rays(kind)
+    count = len(starts)
+    args = [mesh(), vectors(starts), vectors(dirs)]
+    out = tg.zeros(count)
+
+    def ours() -> None:
+        tg.launch(cast, count, args, [out])
+
+    ours()
+    error = relative_error(out.numpy(), embree_scene().run(starts, dirs, output=True)["tfar"])
+    yield timed(
+        f"rays, {kind}, against Embree", ours, lambda: embree_scene().run(starts, dirs), count / 1e6, "M/s",
+        "Embree, one thread", 1.0, error,
+    )  # fmt: skip
+    import warp as wp
+
+    theirs = [
+        warp_mesh().id,
+        warp_vectors(starts),
+        warp_vectors(dirs),
+        wp.zeros(count, dtype=float, device="cpu"),
+    ]
+    yield timed(
+        f"rays, {kind}, against Warp", ours, lambda: warp_launch("cast", count, theirs), count / 1e6, "M/s",
+        "Warp", 3.0, error,
+    )  # fmt: skip
+
+
+# Boxes and points ----------------------------------------------------------------------------------------------------
+
+
+def against_warp(
+    name: str, kernel: Any, count: int, inputs: list[Any], dtype: Any, peer: list[Any], threshold: float
+) -> Row:
+    """A kernel of one output, against that of the same name for Warp."""
+    import warp as wp
+
+    out, theirs = tg.zeros(count, dtype), wp.zeros(count, dtype=dtype, device="cpu")
+
+    def ours() -> None:
+        tg.launch(kernel, count, inputs, [out])
+
+    def run_peer() -> None:
+        warp_launch(kernel.__name__, count, [*peer, theirs])
+
+    ours()
+    run_peer()
+    found = out.numpy()
+    error = relative_error(found, theirs.numpy())
+    row = timed(name, ours, run_peer, count / 1e6, "M/s", "Warp", threshold, error)
+    row.note += f", mean result {found.mean():.4g}"
+    return row
+
+
+def query_rows() -> Iterator[Row]:
+    points, _ = scene()
+    rng = np.random.default_rng(2)
+    centres = points[rng.integers(0, len(points), BOXES)]
+    half = 0.016
+    yield against_warp(
+        "boxes that overlap a box", overlaps, BOXES, [mesh(), vectors(centres), half], int,
+        [warp_mesh().id, warp_vectors(centres), half], 4.0,
+    )  # fmt: skip
+    at = rng.uniform(-1.5, 1.5, (POINTS, 3))
+    yield against_warp(
+        "closest points",
+        closest,
+        POINTS,
+        [mesh(), vectors(at)],
+        float,
+        [warp_mesh().id, warp_vectors(at)],
+        5.0,
+    )
+
+
+# Builds --------------------------------------------------------------------------------------------------------------
+
+
+def build_rows() -> Iterator[Row]:
+    import warp as wp
+    from embreex.mesh_construction import TriangleMesh
+    from embreex.rtcore_scene import EmbreeScene
+
+    points, faces = torus(512, 256)
+    size = len(faces) / 1e6
+    given = [vectors(points), tg.array(faces.reshape(-1), dtype=int)]
+    start, dir = np.array([[0, 0, 5]], np.float32), np.array([[0.01, 0.2, -1]], np.float32)
+
+    def committed() -> Any:
+        # Triangles are copied before the turn; the first ray makes Embree build.
+        made = EmbreeScene()
+        TriangleMesh(made, points, faces)
+        return made
+
+    scenes = [committed() for _ in range(TURNS + 1)]
+    error = check(tg.Mesh(*given), points, faces)
+    yield timed(
+        "build of 262k triangles, against Embree", lambda: tg.Mesh(*given), lambda: scenes.pop().run(start, dir),
+        size, "M/s", "Embree, all threads", 2.5, error,
+    )  # fmt: skip
+    own, theirs = tg.Mesh(*given), warp_mesh_of(points, faces)
+    error = check(own, points, faces)
+    yield timed("refit of 262k triangles", own.refit, theirs.refit, size, "M/s", "Warp", 1 / 0.3, error)
+    x = np.random.default_rng(3).random((GRID_POINTS, 3)).astype(np.float32)
+    radius = float((9.6 / GRID_POINTS / (4 / 3 * np.pi)) ** (1 / 3))
+    grid, peer = tg.HashGrid(128, 128, 128), wp.HashGrid(128, 128, 128, "cpu")
+    mine, other = vectors(x), warp_vectors(x)
+    yield timed(
+        "build of a hash grid of 262k points", lambda: grid.build(mine, radius), lambda: peer.build(other, radius),
+        GRID_POINTS / 1e6, "M/s", "Warp", 1 / 0.7, 0.0,
+    )  # fmt: skip
+    yield against_warp(
+        "points of a hash grid around a point", neighbours, GRID_POINTS, [grid, mine, radius], int,
+        [peer.id, other, radius], 3.0,
+    )  # fmt: skip
+
+
+def check(made: tg.Mesh, points: np.ndarray, faces: np.ndarray) -> float:
+    """The error of the distances that rays go to the middles of some faces, from just outside of these."""
+    chosen = np.arange(0, len(faces), 97)
+    corners = points[faces[chosen]].astype(np.float64)
+    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normal /= np.linalg.norm(normal, axis=1, keepdims=True)
+    out = tg.zeros(len(chosen))
+    tg.launch(cast, len(chosen), [made, vectors(corners.mean(1) + 1e-3 * normal), vectors(-normal)], [out])
+    return relative_error(out.numpy(), np.full(len(chosen), 1e-3))
+
+
+def rows() -> Iterator[Row]:
+    """All rows, with the gates of each; one failed row where a peer is not installed."""
+    missing = [name for name in PEERS if find_spec(name) is None]
+    if missing:
+        yield failed("spatial queries", f"not installed: {', '.join(missing)}")
+        return
+    yield from ray_rows("primary")
+    yield from ray_rows("random")
+    yield from query_rows()
+    yield from build_rows()

@@ -1,0 +1,60 @@
+"""Vectors of flags whose bits are asked for, as `vec.bits` does: computed component by component, from all operands of
+one to the bit of one, so that registers hold the intermediate results of a single component."""
+
+from __future__ import annotations
+
+from tegula.codegen.scalar import Components, lower
+from tegula.codegen.state import State
+from tegula.ir import Op, Value
+from tegula.ir.rewrite import uses
+from tegula.ops.base import Elementwise
+from tegula.ops.scalar import Select
+from tegula.ops.vector import VecBits
+from tegula.types import VecType, bool_
+
+
+class Flags:
+    """The elementwise ops of a kernel that only serve to find bits, and their lowering."""
+
+    def __init__(self, s: State) -> None:
+        self.s = s
+        self.users = uses(s.kernel.body)
+        self._known: dict[Op, bool] = {}
+
+    def wait(self, op: Op) -> bool:
+        """Whether an op is lowered where the bits are asked for that need it."""
+        if op not in self._known:
+            self._known[op] = self._serves(op)
+        return self._known[op]
+
+    def _serves(self, op: Op) -> bool:
+        if not isinstance(op, Elementwise | Select) or not isinstance(op.result.type, VecType):
+            return False
+        users = [user for user, _ in self.users.get(op.result, ())]
+        alike = all(v.type == bool_ or isinstance(v.type, VecType) for v in op.operands)
+        return alike and bool(users) and all(u.parent is op.parent and self._for_bits(u) for u in users)
+
+    def _for_bits(self, op: Op) -> bool:
+        return isinstance(op, VecBits) or self.wait(op)
+
+    def bits(self, op: VecBits) -> Components:
+        """The lowering of `vec.bits`, with all that waits for it."""
+        code, made = self.s.code, "0"
+        count = op.x.type.length  # type: ignore[union-attr]
+        for k in range(count):
+            flag = self._component(op.x, k, {})
+            bit = code.emit(f"select i1 {flag}, i32 {1 << k}, i32 0")
+            made = bit if made == "0" else code.emit(f"or i32 {made}, {bit}")
+        return (made,)
+
+    def _component(self, value: Value, k: int, known: dict[Value, str]) -> str:
+        """A component of a value."""
+        if value not in known:
+            op = value.owner
+            if isinstance(op, Op) and op in self._known and self._known[op]:
+                parts = [(self._component(v, k, known),) for v in op.operands]
+                (known[value],) = lower(self.s.code, op, parts, 1)
+            else:
+                parts = self.s.components(value)
+                known[value] = parts[k if isinstance(value.type, VecType) else 0]
+        return known[value]

@@ -1,0 +1,76 @@
+"""Comparisons of vectors, component by component, and the bits of vectors of bools."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from spatial.meshes import mesh_of, sphere, vectors
+from tegula.runtime.compile import Compiled
+
+pytestmark = pytest.mark.machine_code
+EIGHT = tg.vector(8, float)
+
+
+@tg.kernel
+def compared(a: tg.array1d[EIGHT], b: tg.array1d[EIGHT], out: tg.array2d[tg.uint32]):
+    i = tg.tid()
+    x, y = a[i], b[i]
+    out[i, 0] = tg._bits(tg._each_below(x, y))
+    out[i, 1] = tg._bits(tg._each_within(x, y))
+    out[i, 2] = tg._bits(tg._each_below(tg._smaller_of_each(x, y), tg._larger_of_each(x, y)))
+
+
+@tg.kernel
+def cast(mesh: tg.Mesh, start: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
+    i = tg.tid()
+    out[i] = tg.mesh_query_ray(mesh, start[i], dir[i], tg.inf).t
+
+
+def packed(flags: np.ndarray) -> np.ndarray:
+    return np.packbits(flags, axis=1, bitorder="little")[:, 0].astype(np.uint32)
+
+
+@pytest.mark.parametrize("block_dim", [1, 64])
+def test_bits_are_those_of_the_components(block_dim: int) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, (70, 8)).astype(np.float32) for _ in range(2))
+    a[rng.random(a.shape) < 0.1] = np.nan
+    out = tg.zeros((70, 3), dtype=tg.uint32)
+    tg.launch(compared, 70, [tg.array(a, dtype=EIGHT), tg.array(b, dtype=EIGHT)], [out], block_dim=block_dim)
+    larger, smaller = np.where(a > b, a, b), np.where(a < b, a, b)
+    wanted = np.stack([packed(a < b), packed(a <= b), packed(smaller < larger)], 1)
+    np.testing.assert_array_equal(out.numpy(), wanted)
+
+
+def test_a_mesh_that_only_the_launch_holds_lives_until_the_kernel_has_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[str] = []
+    run = Compiled.launch
+
+    def launched(*args: object) -> None:
+        ended.append("launched")
+        run(*args)  # pyright: ignore[reportArgumentType]
+
+    def made() -> tg.Mesh:
+        mesh = mesh_of(*sphere(1))
+        weakref.finalize(mesh.bvh, ended.append, "gone")
+        return mesh
+
+    v, mesh = vectors(np.ones((8, 3))), made()
+    monkeypatch.setattr(Compiled, "launch", launched)
+    arguments = [mesh, v, v]
+    del mesh
+    tg.launch(cast, 8, [arguments.pop(0), *arguments], [tg.zeros(8)])
+    assert ended == ["launched", "gone"]
+
+
+def test_boxes_are_tested_with_vector_instructions() -> None:
+    v = vectors(np.ones((8, 3)))
+    tg.launch(cast, 8, [mesh_of(*sphere(1)), v, v], [tg.zeros(8)])
+    text = cast.llvm()
+    assert "fcmp ole <8 x float>" in text and "bitcast <8 x i1>" in text
