@@ -184,7 +184,7 @@ def warp_kernels() -> dict[str, Any]:
     def overlaps(m: wp.uint64, centres: wp.array(dtype=wp.vec3), half: float, out: wp.array(dtype=int)):
         i = wp.tid()
         around = wp.vec3(half, half, half)
-        count = 0
+        count = wp.int32(0)
         for face in wp.mesh_query_aabb(m, centres[i] - around, centres[i] + around):
             if face >= 0:
                 count += 1
@@ -200,7 +200,7 @@ def warp_kernels() -> dict[str, Any]:
     def neighbours(grid: wp.uint64, points: wp.array(dtype=wp.vec3), radius: float, out: wp.array(dtype=int)):
         i = wp.tid()
         at = points[i]
-        count = 0
+        count = wp.int32(0)
         for j in wp.hash_grid_query(grid, at, radius):
             if wp.length(at - points[j]) <= radius:
                 count += 1

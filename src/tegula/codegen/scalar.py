@@ -443,14 +443,12 @@ PACKED = (4, 8, 16)
 
 
 def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Components:
-    """The result of an elementwise op or select whose operands are in vector registers, or the same in all components;
-    () for others."""
+    """The result of an elementwise op or select with an operand in a vector register; () for others."""
     t = op.result.type
     if not isinstance(op, Elementwise | S.Select) or not isinstance(t, VecType):
         return ()
     n = components(t)
-    known = any(xs in code.packed for xs in operands)
-    if n not in PACKED or not known or any(x not in code.packed and len(set(x)) > 1 for x in operands):
+    if n not in PACKED or not any(xs in code.packed for xs in operands):
         return ()
     types = [scalar_of(v.type) for v in op.operands]  # type: ignore[arg-type]
     xs = [_packed(code, x, dtype, n) for x, dtype in zip(operands, types, strict=True)]
@@ -463,10 +461,15 @@ def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Comp
 
 
 def _packed(code: Code, parts: Components, dtype: DType, n: int) -> str:
-    """Components as one vector register; of several that are not in one, all are the same."""
+    """Components as one vector register."""
     if parts in code.packed:
         return code.packed[parts]
     t = scalar_type(dtype)
+    if len(set(parts)) > 1:
+        made = "poison"
+        for k, part in enumerate(parts):
+            made = code.emit(f"insertelement <{n} x {t}> {made}, {t} {part}, i32 {k}")
+        return made
     if not parts[0].startswith("%"):
         return f"splat ({t} {parts[0]})"
     one = code.emit(f"insertelement <{n} x {t}> poison, {t} {parts[0]}, i32 0")

@@ -12,6 +12,8 @@ BINS = 16
 AXES = 3
 SAH, MEDIAN, ORDERED = 0, 1, 2
 """Where ranges are cut: by the surface area heuristic, by numbers, or in the middle of their order."""
+FEW = 8
+"""A range of so few boxes is parted in the middle of its longest axis: most of these boxes are children of one node."""
 DEEPEST = 30
 """The most levels of a binary hierarchy: ranges are halved where only that ends in time."""
 LARGE = 1.0e38
@@ -56,6 +58,22 @@ def area(low: tg.vec3, high: tg.vec3):
 
 
 @tg.func
+def lesser(a: tg.vec3, b: tg.vec3):
+    """The smaller of each component of two vectors without NaN."""
+    for k in tg.static(range(3)):
+        a[k] = tg.where(a[k] < b[k], a[k], b[k])
+    return a
+
+
+@tg.func
+def greater(a: tg.vec3, b: tg.vec3):
+    """The larger of each component of two vectors without NaN."""
+    for k in tg.static(range(3)):
+        a[k] = tg.where(a[k] > b[k], a[k], b[k])
+    return a
+
+
+@tg.func
 def bin_of(x: float, start: float, scale: float):
     """The bin of a centre."""
     return tg.min(tg.max(int((x - start) * scale), 0), BINS - 1)
@@ -86,15 +104,18 @@ def part(r: Ranges, node: int, thread: int, leaf: int, by: int):
     low, high, first, last = big, -big, big, -big
     for i in range(b, e):
         lo, hi = r.lower[i], r.upper[i]
-        low, high = tg.min(low, lo), tg.max(high, hi)
+        low, high = lesser(low, lo), greater(high, hi)
         c = middle(lo, hi)
-        first, last = tg.min(first, c), tg.max(last, c)
+        first, last = lesser(first, c), greater(last, c)
     r.node_lower[node], r.node_upper[node] = low, high
     cut = b
     if e - b > leaf:
         cut = b + (e - b) // 2
         if by != ORDERED and r.level[node] + levels_of(e - b) < DEEPEST:
-            cut = by_bins(r, b, e, thread, first, last, by, cut)
+            if by == SAH and e - b <= FEW:
+                cut = in_middle(r, b, e, first, last, cut)
+            else:
+                cut = by_bins(r, b, e, thread, first, last, by, cut)
     return cut
 
 
@@ -116,8 +137,8 @@ def by_bins(r: Ranges, b: int, e: int, thread: int, first: tg.vec3, last: tg.vec
         for axis in tg.static(range(3)):
             k = axis * BINS + bin_of(c[axis], first[axis], scale[axis])
             r.bins[thread, k] = r.bins[thread, k] + 1
-            r.low[thread, k] = tg.min(r.low[thread, k], lo)
-            r.high[thread, k] = tg.max(r.high[thread, k], hi)
+            r.low[thread, k] = lesser(r.low[thread, k], lo)
+            r.high[thread, k] = greater(r.high[thread, k], hi)
     best, best_axis, best_bin = float(tg.inf), (-1), 0
     for axis in range(AXES):
         # From the right: the cost of the boxes beyond each bin.
@@ -126,13 +147,13 @@ def by_bins(r: Ranges, b: int, e: int, thread: int, first: tg.vec3, last: tg.vec
         for back in tg.static(range(BINS - 1)):
             k = axis * BINS + BINS - 1 - back
             count += r.bins[thread, k]
-            low, high = tg.min(low, r.low[thread, k]), tg.max(high, r.high[thread, k])
+            low, high = lesser(low, r.low[thread, k]), greater(high, r.high[thread, k])
             costs[BINS - 2 - back] = area(low, high) * float(count)
         count, low, high = 0, big, -big
         for k in tg.static(range(BINS - 1)):
             count += r.bins[thread, axis * BINS + k]
-            low = tg.min(low, r.low[thread, axis * BINS + k])
-            high = tg.max(high, r.high[thread, axis * BINS + k])
+            low = lesser(low, r.low[thread, axis * BINS + k])
+            high = greater(high, r.high[thread, axis * BINS + k])
             cost = area(low, high) * float(count) + costs[k]
             if by == MEDIAN:
                 cost = float(tg.abs(2 * count - (e - b)))
@@ -145,17 +166,39 @@ def by_bins(r: Ranges, b: int, e: int, thread: int, first: tg.vec3, last: tg.vec
             start, along = first[1], scale[1]
         if best_axis == 2:
             start, along = first[2], scale[2]
-        i, j = b, e - 1
-        while i <= j:
-            c = middle(r.lower[i], r.upper[i])
-            x = tg.where(best_axis == 0, c[0], tg.where(best_axis == 1, c[1], c[2]))
-            if bin_of(x, start, along) <= best_bin:
-                i += 1
-            else:
-                exchange(r, i, j)
-                j -= 1
-        cut = i
+        cut = parted(r, b, e, best_axis, start, along, best_bin)
     return cut
+
+
+@tg.func
+def in_middle(r: Ranges, b: int, e: int, first: tg.vec3, last: tg.vec3, half: int):
+    """Part a range in the middle of the axis along which its centres are furthest apart; `half` if they are one."""
+    d = last - first
+    axis, start, size = 0, first[0], d[0]
+    if d[1] > size:
+        axis, start, size = 1, first[1], d[1]
+    if d[2] > size:
+        axis, start, size = 2, first[2], d[2]
+    cut = half
+    scale = tg.where(size > 0.0, 2.0 / size, 0.0)
+    if scale > 0.0 and scale < LARGE:
+        cut = parted(r, b, e, axis, start, scale, 0)
+    return tg.where(cut > b and cut < e, cut, half)
+
+
+@tg.func
+def parted(r: Ranges, b: int, e: int, axis: int, start: float, along: float, last: int):
+    """Move the boxes of a range whose bin is at most `last` before the others: the end of the first part."""
+    i, j = b, e - 1
+    while i <= j:
+        c = middle(r.lower[i], r.upper[i])
+        x = tg.where(axis == 0, c[0], tg.where(axis == 1, c[1], c[2]))
+        if bin_of(x, start, along) <= last:
+            i += 1
+        else:
+            exchange(r, i, j)
+            j -= 1
+    return i
 
 
 @tg.kernel

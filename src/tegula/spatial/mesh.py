@@ -17,7 +17,7 @@ from tegula.spatial.winding import DATA, TRIANGLE, sum_faces
 from tegula.stdlib.geometry.layout import MESH
 from tegula.structs import Struct
 
-LEAF = 4
+LEAF = 2
 """The most faces of a leaf, by default."""
 
 
@@ -67,7 +67,7 @@ class Mesh(Structure):
         indices: an array (3 * F,) of int32, on the same device: three vertices a face.
         velocities: an array (N,) of vec3, for `mesh_eval_velocity`.
         support_winding_number: whether `mesh_query_point_sign_winding_number` can be used.
-        bvh_constructor, bvh_leaf_size: as for `tg.Bvh`; leaves have at most 4 faces by default.
+        bvh_constructor, bvh_leaf_size: as for `tg.Bvh`; leaves have at most 2 faces by default.
         groups: an array (F,) of int32, the group of each face.
     Raises:
         launch: an array is of another type, shape or device, or an index is not that of a vertex.

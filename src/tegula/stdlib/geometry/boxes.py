@@ -228,3 +228,21 @@ def _hits_box(query, low: VEC3, high: VEC3, limit: float32):
     ny, fy = tg.where(y == 1, high[1], low[1]), tg.where(y == 1, low[1], high[1])
     nz, fz = tg.where(z == 1, high[2], low[2]), tg.where(z == 1, low[2], high[2])
     return tg._hits(query, nx, ny, nz, fx, fy, fz, limit)
+
+
+@whole()
+def _hits_item(query, box: VEC8, limit: float32):
+    """Whether the region intersects the box of an item, whose corners are the first six components."""
+    low, high = tg.vec3(box[0], box[1], box[2]), tg.vec3(box[3], box[4], box[5])
+    return tg._hits_box(query, low, high, limit)
+
+
+@whole()
+def _hits_item(query: AABB_QUERY, box: VEC8, limit: float32):
+    """Whether a box intersects the box of an item: its lower corner is not above, and its upper one not below."""
+    low, high = query.first, query.second
+    other = VEC8(high[0], high[1], high[2], low[0], low[1], low[2], 0.0, 0.0)
+    fits = (tg._bits(tg._each_within(box, other)) & 0b000111) | (
+        tg._bits(tg._each_within(other, box)) & 0b111000
+    )
+    return fits == tg.uint32(0b111111)

@@ -129,10 +129,11 @@ def _hits_of_leaf(
     found = before
     place = begin
     while place < end:
+        at = mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES
         first, second, third = tg._triangle(mesh, place)
         hit = tg._crossing(shear, first, second, third)
         if hit.hit and hit.t >= 0.0 and hit.t <= limit:
-            face = tg._element_at(mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES + 36, int32)
+            face = tg._element_at(at + 36, int32)
             found.count += 1
             if hit.t < found.t or (hit.t == found.t and (found.face < 0 or face < found.face)):
                 found.t, found.face, found.at = hit.t, face, place

@@ -181,8 +181,7 @@ def _advance(query: InOut[Any], limit: float32):
         if query.item < query.end:
             box = tg._element_at(query.items + tg.uint64(query.item) * ITEM_BYTES, VEC8)
             query.item = query.item + 1
-            low, high = tg.vec3(box[0], box[1], box[2]), tg.vec3(box[3], box[4], box[5])
-            if tg._hits_box(query, low, high, limit):
+            if tg._hits_item(query, box, limit):
                 found = tg.bitcast(box[6], int32)
         else:
             node = query.nodes + tg.uint64(query.node) * NODE_BYTES

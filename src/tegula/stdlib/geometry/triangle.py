@@ -67,23 +67,26 @@ def _side(value: float64, x: float64, y: float64):
 
 
 @whole()
+def _is_sure(x: float32):
+    """Whether the sign of a difference of products is that of the exact one."""
+    return (tg.abs(x) > SMALL) & (tg.abs(x) < LARGE)
+
+
+@whole()
 def _crossing(s: SHEAR, first: VEC3, second: VEC3, third: VEC3):
     """Where a ray hits a triangle."""
     a, b, c = tg._sheared(s, first), tg._sheared(s, second), tg._sheared(s, third)
     u = tg.diff_of_products(c[0], b[1], c[1], b[0])
     v = tg.diff_of_products(a[0], c[1], a[1], c[0])
     w = tg.diff_of_products(b[0], a[1], b[1], a[0])
-    least, most = (
-        tg.min(tg.min(tg.abs(u), tg.abs(v)), tg.abs(w)),
-        tg.max(tg.max(tg.abs(u), tg.abs(v)), tg.abs(w)),
-    )
     found = CROSSING()
-    if least > SMALL and most < LARGE:
-        total = u + v + w
-        found.hit = ((u > 0.0) == (v > 0.0)) & ((v > 0.0) == (w > 0.0))
-        found.front = u > 0.0
-        found.t = (u * a[2] + v * b[2] + w * c[2]) * s.by[2] / total
-        found.u, found.v = u / total, v / total
+    if tg._is_sure(u) & tg._is_sure(v) & tg._is_sure(w):
+        if ((u > 0.0) == (v > 0.0)) & ((v > 0.0) == (w > 0.0)):
+            total = u + v + w
+            found.hit = True
+            found.front = u > 0.0
+            found.t = (u * a[2] + v * b[2] + w * c[2]) * s.by[2] / total
+            found.u, found.v = u / total, v / total
     else:
         found = tg._crossing_in_double(s, a, b, c)
     return found
