@@ -176,6 +176,7 @@ def ran(tmp_path: Path, *arguments: str, given: str = "") -> str:
 def test_the_command_line(tmp_path: Path) -> None:
     assert ran(tmp_path, "-c", PROGRAM) == "7.0\n"
     assert ran(tmp_path, "-c", MAPPED) == "10.0 20.0 15.0\n"
+    assert "the source of k is not available" in ran(tmp_path, "-c", f"exec({PROGRAM!r})")
 
 
 @pytest.mark.cpu

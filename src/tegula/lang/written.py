@@ -75,7 +75,7 @@ def parsed(function: FunctionType, text: Text | None) -> FunctionSource:
     code = function.__code__
     tried: list[Text] = []
     for candidate in _candidates(function, text):
-        if candidate is None or candidate in tried:
+        if candidate is None or candidate in tried or _is_of_another(candidate, code):
             continue
         tried.append(candidate)
         for found in _at_its_place(candidate, code):
@@ -103,10 +103,12 @@ def _candidates(function: FunctionType, text: Text | None) -> Iterator[Text | No
     yield text_of(function)
     yield from versions(file)
     if file == "<string>" and "-c" in sys.orig_argv[:-1]:
-        command = Text(file, sys.orig_argv[sys.orig_argv.index("-c") + 1].splitlines(keepends=True))
-        # Text passed to exec has the same file name.
-        if any(_everywhere(command, function.__code__)):
-            yield command
+        yield Text(file, sys.orig_argv[sys.orig_argv.index("-c") + 1].splitlines(keepends=True))
+
+
+def _is_of_another(text: Text, code: CodeType) -> bool:
+    """Whether text is that of `python -c`, which Python 3.13 keeps, and code that of exec: both have one file name."""
+    return text.file == "<string>" and not any(_everywhere(text, code))
 
 
 def _at_its_place(text: Text, code: CodeType) -> Iterator[FunctionSource]:
