@@ -14,7 +14,7 @@ NAMES = [t.name for t in TARGETS]
 # Block i spins `work` iterations, adds 1 to out[i], and uses its scratch memory: i is written at both ends of this
 # memory and must still be there after the work, else out[i] becomes very negative.
 COUNTING = """
-define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
+define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) prefix i64 1 {
 entry:
   %out = load ptr, ptr %args
   %work.p = getelementptr i8, ptr %args, i64 8

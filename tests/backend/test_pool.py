@@ -77,7 +77,7 @@ def test_scratch_memory_grows_and_stays_apart():
 
 def test_scratch_memory_is_aligned():
     text = """
-define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
+define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) prefix i64 1 {
   %out = load ptr, ptr %args
   %at = ptrtoint ptr %scratch to i64
   %bits = and i64 %at, 63
@@ -93,7 +93,7 @@ define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
 def test_several_threads_work_on_a_launch():
     """Each block spins until another block runs at the same time, and records it."""
     text = """
-define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
+define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) prefix i64 1 {
 entry:
   %running = load ptr, ptr %args
   %joined = getelementptr i8, ptr %running, i64 8

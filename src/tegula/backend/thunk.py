@@ -82,7 +82,8 @@ define internal ptr @cost_of(ptr %kernel) alwaysinline {
 }
 
 ; Run ranges of blocks until none is left (true) or the time is over (false). Ranges grow until one takes long enough,
-; and shrink towards the end, so that all threads end together.
+; and shrink towards the end, so that all threads end together. The word before a kernel's code is the number of blocks,
+; a power of two, that it runs side by side: ranges are multiples, unless there are fewer than a fourth for each thread.
 define internal i1 @take(ptr %job, ptr %scratch, i64 %time) noinline {
 entry:
   %next.p = getelementptr inbounds i8, ptr %job, i64 <next>
@@ -104,6 +105,9 @@ entry:
   %careful = lshr i64 %goal, 2
   %fit = udiv i64 %careful, %cost
   %size.0 = call i64 @llvm.umax.i64(i64 %fit, i64 1)
+  %lanes.p = getelementptr i8, ptr %kernel, i64 -8
+  %lanes = load i64, ptr %lanes.p, align 8
+  %few = lshr i64 %lanes, 2
   %begin = call i64 @clock()
   %job.p = getelementptr i8, ptr %scratch, i64 <WATCH_JOB>
   store ptr %job, ptr %job.p
@@ -123,7 +127,12 @@ again:
 claim:
   %fair = udiv i64 %left, %parts
   %most = call i64 @llvm.umax.i64(i64 %fair, i64 1)
-  %n = call i64 @llvm.umin.i64(i64 %size, i64 %most)
+  %n.0 = call i64 @llvm.umin.i64(i64 %size, i64 %most)
+  %n.1 = sub i64 0, %lanes
+  %n.2 = and i64 %n.0, %n.1
+  %n.3 = call i64 @llvm.umax.i64(i64 %n.2, i64 %lanes)
+  %together = icmp uge i64 %most, %few
+  %n = select i1 %together, i64 %n.3, i64 %n.0
   %first = atomicrmw add ptr %next.p, i64 %n monotonic
   %got = icmp slt i64 %first, %blocks
   br i1 %got, label %work, label %finish
@@ -140,7 +149,7 @@ complete:
   %took = sub i64 %after, %before
   %twofold = shl i64 %took, 1
   %short = icmp ult i64 %twofold, %goal
-  %whole = icmp eq i64 %n, %size
+  %whole = icmp uge i64 %n, %size
   %grow = and i1 %short, %whole
   %double = shl i64 %size, 1
   %half.0 = lshr i64 %size, 1

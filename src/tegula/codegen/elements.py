@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from typing import TypeGuard
 
 from tegula.codegen.scalar import Components, elementwise, goes_together, lower_all
 from tegula.codegen.state import State
@@ -142,6 +143,13 @@ def _zero(dtype: DType) -> str:
 
 
 def _map(s: State, op: TileMap, index: list[str], width: int, masked: bool) -> Components:
+    taken = taken_side(s, op)
+    if taken is not None:
+        return (
+            element(s, taken, index, width, masked)
+            if isinstance(taken.type, TileType)
+            else splat(s, taken, width)
+        )
     args = [
         element(s, v, index, width, masked) if isinstance(v.type, TileType) else splat(s, v, width)
         for v in op.operands
@@ -149,6 +157,33 @@ def _map(s: State, op: TileMap, index: list[str], width: int, masked: bool) -> C
     if at_once(s, op):
         return run_region(s, op.function, args, width)[0]
     return s.run_branching(op.function, args)[0]
+
+
+def is_choice(op: Op) -> TypeGuard[TileMap]:
+    """Whether a map does nothing but choose between two of its inputs, by a third one."""
+    if (
+        not isinstance(op, TileMap)
+        or len(op.function.ops) != 2
+        or not isinstance(op.function.ops[0], S.Select)
+    ):
+        return False
+    select = op.function.ops[0]
+    return op.function.yielded == [select.result] and all(v in op.elements for v in select.operands)
+
+
+def sides(op: TileMap) -> tuple[Value, Value, Value]:
+    """The condition of a choice, and the inputs that are taken where it holds and where it does not."""
+    a, b, c = (op.inputs[op.elements.index(v)] for v in op.function.ops[0].operands)
+    return a, b, c
+
+
+def taken_side(s: State, op: Op) -> Value | None:
+    """The input that a choice takes, where its condition is known (`State.assumed`); else None."""
+    if not s.assumed or not is_choice(op):
+        return None
+    condition, yes, no = sides(op)
+    known = s.assumed.get(condition)
+    return None if known is None else yes if known else no
 
 
 def run_region(s: State, region: Region, args: list[Components], width: int) -> list[Components]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tegula.codegen import barriers, exchange, roles, tile_matmul, tiles
 from tegula.codegen.arrays import array_view, lower_access, thread_component
+from tegula.codegen.blocks_in_lanes import SideBySide, blocks_in_lanes
 from tegula.codegen.carried import CarriedTiles, join, offer
 from tegula.codegen.checks import check_access, check_division, check_uniform
 from tegula.codegen.control import trips
@@ -27,7 +28,7 @@ from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.sweep import sweep
 from tegula.codegen.text import memory_type, register_type
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ir.rewrite import uses
@@ -36,7 +37,7 @@ from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import PrintTile
-from tegula.ops.lane import Lanes, LaneUniform, Tid, TileFromLanes, TileFromThread, TileToLanes
+from tegula.ops.lane import Lanes, LaneUniform, LogicalBlocks, Tid, TileFromLanes, TileFromThread, TileToLanes
 from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
 from tegula.ops.schedule import (
@@ -59,6 +60,7 @@ from tegula.ops.stack import StackClear, StackNew, StackPop, StackPush
 from tegula.ops.tile import (
     TileAtomic,
     TileConcat,
+    TileEmpty,
     TileFull,
     TileGather,
     TileLoad,
@@ -87,12 +89,14 @@ SYMBOL = "kernel"
 
 @dataclass(frozen=True, slots=True)
 class CpuCode:
-    """LLVM IR of a kernel, and the other data that its launch needs."""
+    """LLVM IR of a kernel, and the other data that its launch needs. `together`: how many blocks run side by side, or
+    why they run one by one."""
 
     text: str
     sites: list[Site]
     scratch: MemoryMap
     copies: list[Location]
+    together: SideBySide = field(default_factory=SideBySide)
 
 
 def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bool = False) -> CpuCode:
@@ -100,12 +104,14 @@ def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bo
     time."""
     s = State(kernel, known, target, debug)
     s.users = uses(kernel.body)
+    if not debug:
+        s.side_by_side = blocks_in_lanes(kernel, known, target.vector_bytes)
     s.code.fences_extremes = target.is_x86
     s.code.packs = True
     s.when_late = lambda go: ask(s, go)
     _Walk(s).function()
     entry, plan = s.scratch.planned(s.code.lines)
-    return CpuCode(_module(s, entry), s.sites, plan, s.copies)
+    return CpuCode(_module(s, entry), s.sites, plan, s.copies, s.side_by_side)
 
 
 def _module(s: State, entry: list[str]) -> str:
@@ -113,7 +119,8 @@ def _module(s: State, entry: list[str]) -> str:
     attributes = f'nounwind "no-builtins" "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
     lines = "\n".join(s.code.lines)
     function = (
-        f"define i32 @{SYMBOL}(ptr noalias %args, ptr noalias %scratch, i64 %first, i64 %end) #0 {{\n"
+        f"define i32 @{SYMBOL}(ptr noalias %args, ptr noalias %scratch, i64 %first, i64 %end) #0 "
+        + f"prefix i64 {s.side_by_side.lanes} {{\n"
         + "entry:\n"
         + "\n".join([*beginning(s), *entry])
         + f"\n{lines}\n  ret i32 0\n}}\n"
@@ -146,10 +153,31 @@ class _Walk:
         """Lower the kernel: its parameters once, then the loop over blocks."""
         s, code = self.s, self.code
         self._parameters()
-        with code.loop("%first", "%end") as loop:
+        start = "%first"
+        if s.side_by_side.kernel is not None:
+            start = self._side_by_side(s.side_by_side.kernel, s.side_by_side.lanes)
+        with code.loop(start, "%end") as loop:
             s.block = loop.index
             s.present = self._present()
             self.region(s.kernel.body)
+
+    def _side_by_side(self, kernel: Kernel, lanes: int) -> str:
+        """Lower the body for several blocks at once, in a loop over as many as there are; the number of the first block
+        that is left."""
+        s, code, alone = self.s, self.code, self.s.kernel
+        for value, same in zip(kernel.params, alone.params, strict=True):
+            if same in s.arrays:
+                s.arrays[value] = s.arrays[same]
+            else:
+                s.scalars[value] = s.scalars[same]
+        s.kernel, users, s.users = kernel, s.users, uses(kernel.body)
+        count = code.emit("sub i64 %end, %first")
+        stop = code.emit(f"add i64 %first, {code.emit(f'and i64 {count}, {-lanes}')}")
+        with code.loop("%first", stop, str(lanes)) as loop:
+            s.block, s.present = loop.index, str(s.block_dim)
+            self.region(kernel.body)
+        s.kernel, s.users = alone, users
+        return stop
 
     def _parameters(self) -> None:
         """Read the argument block: 8-byte slots for scalars, components for vectors, {pointer, lengths, strides} for
@@ -247,12 +275,13 @@ class _Walk:
         else:
             tiles.tile_permute(self.s, op)
 
-    def tid(self, op: Op) -> None:
+    def tid(self, op: Tid) -> None:
         """Uniform components now; varying ones in each lane loop that uses them, and in memory for cooperative uses."""
         s = self.s
+        block = s.scalar(op.block) if op.block is not None else None
         for k, value in enumerate(op.results):
             if not s.known.varying(value):
-                s.scalars[value] = (thread_component(s, k, uniform=True),)
+                s.scalars[value] = (thread_component(s, k, uniform=True, block=block),)
             elif any(not _in_lanes(user) for user, _ in s.users.get(value, [])):
                 view = s.lane_array(value.name or "tid", value.type)  # type: ignore[arg-type]
                 with self.code.loop("0", s.present) as loop:
@@ -260,6 +289,12 @@ class _Walk:
                     s.memory.store_view(view, [loop.index], (thread_component(s, k, uniform=False),), 1)
                     s.lane = ""
                 s.lanes[value] = view
+
+    def logical_blocks(self, op: LogicalBlocks) -> None:
+        """Lower `logical_blocks`: those that run side by side."""
+        s = self.s
+        end = self.code.emit(f"add i64 {s.block}, {s.side_by_side.lanes}")
+        s.scalars.update(zip(op.results, [(s.block,), (end,), ("1",)], strict=True))
 
     def lane_uniform(self, op: LaneUniform) -> None:
         if self.s.debug and not op.implicit:
@@ -272,7 +307,8 @@ class _Walk:
         s = self.s
         t = op.result.type
         view = s.allocate(op.result.name or "tile", t.dtype, t.shape)  # type: ignore[union-attr]
-        tiles.materialise(s, op.tile, view)
+        if not isinstance(op.tile.owner, TileEmpty):
+            tiles.materialise(s, op.tile, view)
         s.buffers[op.result] = view
 
     def buf_read(self, op: BufRead) -> None:
@@ -646,6 +682,7 @@ _RULES: dict[type[Op], Any] = {
     Tid: _Walk.tid,
     Lanes: _Walk.lanes,
     LaneUniform: _Walk.lane_uniform,
+    LogicalBlocks: _Walk.logical_blocks,
     If: _Walk.control,
     For: _Walk.control,
     While: _Walk.control,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tegula.codegen.blocks_in_lanes import SideBySide
 from tegula.codegen.matmul import MatmulSpec
 from tegula.codegen.memory import MemoryEmitter
 from tegula.codegen.scalar import Components
@@ -45,7 +46,8 @@ class State:
     `width` lanes that run at once; `mask` (a vector of i1; "" for all) selects the active lanes, `wide_masks` maps a
     mask to the vector of -1 and 0 that it was made of.
 
-    `launched`: the number of threads of the launch. `role`: the role that is being lowered, if any.
+    `launched`: the number of threads of the launch. `side_by_side`: the body for several blocks at once. `assumed`: the
+    conditions, tiles, that are known where elements are computed. `role`: the role that is being lowered, if any.
 
     `named_barriers`: barriers that roles arrive at. `destinations`: memory offered for tiles about to be computed.
     `own`: tiles whose memory belongs to them alone. `origins`: for a register with an address, the addresses that it
@@ -92,6 +94,8 @@ class State:
     wide_masks: dict[str, str] = field(default_factory=dict)
     present: str = ""
     launched: str = ""
+    assumed: dict[Value, bool] = field(default_factory=dict)
+    side_by_side: SideBySide = field(default_factory=SideBySide)
     role: RoleAt | None = None
     dims: list[str] = field(default_factory=list)
     loc: Location = UNKNOWN

@@ -21,8 +21,10 @@ from tegula.codegen.elements import (
 from tegula.codegen.scalar import Components, elementwise
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
-from tegula.codegen.sweep import guarded, sweep, width_for
+from tegula.codegen.sweep import Body, guarded, sweep, width_for
 from tegula.codegen.text import constant, register_type, vector_of
+from tegula.codegen.transposes import transposed_copy, transposes
+from tegula.codegen.unswitch import unswitched
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic
@@ -62,6 +64,9 @@ def materialise(s: State, value: Value, into: View | None = None) -> View:
     if value in s.tiles and s.tiles[value] == view:
         return view
     width = width_for(s, [value], t.shape, (t.dtype,))
+    if value in s.tiles and width > 1 and transposes(s.tiles[value], view):
+        transposed_copy(s, s.tiles[value], view, width)
+        return view
 
     def emit(masked: bool) -> None:
         def body(index: list[str], w: int) -> None:
@@ -70,12 +75,23 @@ def materialise(s: State, value: Value, into: View | None = None) -> View:
                 parts = without_absent(s, value, parts, index, w)
             s.memory.store_view(view, index, parts, w)
 
-        sweep(s, t.shape, width, body, rare=masked)
+        unswitched(s, value, view, lambda dim, at: _swept(s, t.shape, width, body, masked, dim, at))
 
     guarded(s, [value], [], emit)
     if into is None:
         s.tiles[value] = view
     return view
+
+
+def _swept(
+    s: State, shape: tuple[int, ...], width: int, body: Body, masked: bool, dim: int = -1, at: str = ""
+) -> None:
+    """A sweep over a tile, or over the elements with coordinate `at` in dimension `dim`."""
+    if dim < 0:
+        sweep(s, shape, width, body, rare=masked)
+        return
+    rest = tuple(1 if d == dim else n for d, n in enumerate(shape))
+    sweep(s, rest, width, lambda i, w: body([*i[:dim], at, *i[dim + 1 :]], w), rare=masked)
 
 
 # Arrays --------------------------------------------------------------------------------------------------------------
@@ -303,6 +319,9 @@ def _accumulate(s: State, kind: type[Op], value: Value, t: TileType, fixed: list
     """The combination of all elements whose first coordinates are `fixed`, as a scalar."""
     dtype = scalar_of(t.dtype)
     width = width_for(s, [value], t.shape, (t.dtype,))
+    if width > 1 and dtype.bits >= 32:
+        # The order of a sum does not depend on what the elements are computed from.
+        width = width_for(s, [], t.shape, (t.dtype,))
     outer, n = t.shape[len(fixed) : -1], t.shape[-1]
     full = n // width
     lanes = 4 if full % 4 == 0 and full >= 4 else 2 if full % 2 == 0 and full >= 2 else 1
@@ -485,12 +504,14 @@ def tile_reshape(s: State, op: TileReshape) -> None:
 
 
 def gather(s: State, op: Op) -> None:
-    """Lower `tile.gather`: a negative index counts from the end; an index out of bounds gives 0."""
+    """Lower `tile.gather`: a negative index counts from the end; an index out of bounds gives 0. Parts that are longer
+    than one element in the last dimension are copied a vector at a time."""
     assert isinstance(op, TileGather)
     source, picks, axis = materialise(s, op.tile), materialise(s, op.index), op.axis
     made: TileType = op.result.type  # type: ignore[assignment]
     view, n = s.room(op.result, "gathered"), source.shape[axis]
-    zero = tuple(constant(scalar_of(made.dtype), 0) for _ in range(components(made.dtype)))
+    scalar = scalar_of(made.dtype)
+    width = 1 if axis == len(made.shape) - 1 else width_for(s, [], made.shape, (made.dtype,))
     code = s.code
     from tegula.codegen.convert import convert
 
@@ -499,15 +520,15 @@ def gather(s: State, op: Op) -> None:
         wide = convert(code, raw, scalar_of(picks.dtype), int64, 1)
         negative = code.emit(f"icmp slt i64 {wide}, 0")
         at = code.emit(f"select i1 {negative}, i64 {code.emit(f'add i64 {wide}, {n}')}, i64 {wide}")
-        s.memory.store_view(view, index, zero, 1)
+        s.memory.store_view(view, index, (constant(scalar, 0, w),) * components(made.dtype), w)
 
         def copy() -> None:
             where = [*index[:axis], at, *index[axis + 1 :]]
-            s.memory.store_view(view, index, s.memory.load_view(source, where, 1), 1)
+            s.memory.store_view(view, index, s.memory.load_view(source, where, w), w)
 
         _when(s, code.emit(f"icmp ult i64 {at}, {n}"), copy)
 
-    sweep(s, made.shape, 1, body)
+    sweep(s, made.shape, width, body)
     s.tiles[op.result] = view
 
 

@@ -60,6 +60,11 @@ class Inspection:
         places = sorted({loc.chain()[-1].line for loc in self.code.copies})
         where = f" (loops in lines {', '.join(map(str, places))})" if places else ""
         lines.append(f"tiles copied for the next iteration of a loop: {len(self.code.copies)}{where}")
+        together = self.code.together
+        if together.kernel is not None:
+            lines.append(f"blocks side by side in vector registers: {together.lanes}")
+        elif together.reason:
+            lines.append(f"blocks run one by one: {together.reason}")
         return "\n".join(lines)
 
 

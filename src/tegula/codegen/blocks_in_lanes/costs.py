@@ -1,0 +1,134 @@
+"""Whether blocks are faster side by side than one by one: counts of vector instructions for one block, with the caches
+and the ways to the arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, prod
+
+from tegula.codegen.blocks_in_lanes.differences import Differences
+from tegula.ir import Kernel, LoopLike, Op, Region
+from tegula.ops.control import For
+from tegula.ops.linear import TileMatmul
+from tegula.ops.scalar import Select
+from tegula.ops.tile import (
+    TileExtract,
+    TileGather,
+    TileLoad,
+    TileMap,
+    TileReduce,
+    TileSlice,
+    TileStore,
+    tile_type,
+)
+from tegula.types import TileType, Type, components, scalar_of
+
+TRIPS = 8
+"""The iterations of a loop whose number is not known."""
+OVERHEAD = 6
+"""What an op costs besides its vectors."""
+TRANSPOSED = 0.6
+"""What the way of an element from an array to the lanes costs, or back."""
+CHOICE = 0.6
+"""The part of a choice's elements that are computed where a branch takes its place."""
+FIRST_CACHE, SECOND_CACHE = 40_000, 900_000
+"""The bytes of tiles that the caches of one core hold with room for others."""
+FAR = 1.6
+"""How much more an op on tiles in the second cache costs."""
+MOST_SHARED = 0.6
+"""The largest part of the work that may be the same in all blocks: they run side by side for what differs."""
+FROM_MEMORY = 4.0
+"""How much more a multiply-add of a matmul costs whose sums are not kept in registers."""
+GAIN = 0.66
+"""Blocks run side by side where they take at most this part of the time."""
+
+
+def pays(kernel: Kernel, found: Differences, lanes: int, vector_bytes: int) -> bool:
+    """Whether blocks are estimated to be faster side by side."""
+    largest = max(
+        (_bytes(v.type) * lanes for op in kernel.walk() for v in op.results if found.differs(v)), default=0
+    )
+    if largest > SECOND_CACHE:
+        return False
+    far = FAR if largest > FIRST_CACHE else 1.0
+    alone = _total(kernel.body, lambda op: _alone(op, vector_bytes))
+    shared = _total(kernel.body, lambda op: 0.0 if _differs(op, found) else _alone(op, vector_bytes))
+    if shared > MOST_SHARED * alone:
+        return False
+    together = _total(kernel.body, lambda op: _together(op, found, lanes, vector_bytes, far))
+    return together < GAIN * alone
+
+
+def _differs(op: Op, found: Differences) -> bool:
+    return any(map(found.differs, (*op.results, *op.operands)))
+
+
+def _bytes(t: Type) -> int:
+    return t.size * components(t.dtype) * scalar_of(t.dtype).bits // 8 if isinstance(t, TileType) else 0
+
+
+def _total(region: Region, cost: Callable[[Op], float]) -> float:
+    total = 0.0
+    for op in region.ops:
+        total += cost(op)
+        if not isinstance(op, TileMap | TileReduce):
+            known = op.positions if isinstance(op, For) else None
+            trips = 1 if not isinstance(op, LoopLike) else TRIPS if known is None else len(known)
+            total += trips * sum(_total(nested, cost) for nested in op.regions)
+    return total
+
+
+def _shape(op: Op) -> tuple[int, ...]:
+    """The shape of the elements that an op visits; empty for ops on numbers, and for those that only name elements."""
+    if isinstance(op, TileReduce | TileStore):
+        return tile_type(op.tile.type, partial=True).shape
+    shapes = [v.type.shape for v in op.results if isinstance(v.type, TileType)]
+    return () if not shapes or isinstance(op, TileSlice) else shapes[-1]
+
+
+def _work(op: Op) -> float:
+    """The instructions for each vector of elements."""
+    if isinstance(op, TileMap):
+        return max(1, len(op.function.ops) - 1)
+    return tile_type(op.a.type).shape[1] if isinstance(op, TileMatmul) else 1
+
+
+def _width(op: Op, vector_bytes: int) -> int:
+    values = [*op.results, *(v for v in op.operands if isinstance(v.type, TileType))]
+    sizes = [scalar_of(v.type.dtype).bits // 8 for v in values if isinstance(v.type, TileType)]
+    return vector_bytes // max([4, *sizes])
+
+
+def _alone(op: Op, vector_bytes: int) -> float:
+    shape, width = _shape(op), _width(op, vector_bytes)
+    if not shape:
+        return 1
+    if isinstance(op, TileGather):
+        return OVERHEAD + 3 * prod(shape)
+    rows, n = prod(shape[:-1]), shape[-1]
+    vectors = rows * (n // width + (n % width).bit_count())
+    if isinstance(op, TileReduce) and (op.axis is None or op.axis == len(shape) - 1):
+        sums = 1 if op.axis is None else rows
+        return OVERHEAD + vectors + sums * 2 * min(width, n).bit_length()
+    return OVERHEAD + vectors * _work(op)
+
+
+def _together(op: Op, found: Differences, lanes: int, vector_bytes: int, far: float) -> float:
+    shape = _shape(op)
+    if not _differs(op, found):
+        return _alone(op, vector_bytes) / lanes
+    if isinstance(op, TileLoad | TileStore):
+        return _alone(op, vector_bytes) + TRANSPOSED * prod(shape)
+    if isinstance(op, TileSlice) and any(map(found.differs, op.starts)):
+        return OVERHEAD + prod(tile_type(op.result.type).shape)
+    if isinstance(op, TileExtract) and any(map(found.differs, op.indices)):
+        return OVERHEAD
+    if isinstance(op, TileGather) and found.differs(op.index):
+        return OVERHEAD + 3 * prod(shape)
+    if isinstance(op, TileMatmul):
+        far *= FROM_MEMORY
+    registers = ceil(lanes / _width(op, vector_bytes))
+    chosen = (
+        CHOICE if isinstance(op, TileMap) and any(isinstance(x, Select) for x in op.function.ops) else 1.0
+    )
+    return (OVERHEAD + prod(shape) * registers * _work(op) * chosen * (far if shape else 1.0)) / lanes

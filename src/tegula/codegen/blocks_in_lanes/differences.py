@@ -1,0 +1,204 @@
+"""Which values differ between the blocks of a launch, and which kernels can run blocks side by side."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from tegula.dataclass import dataclass, field
+from tegula.ir import AtomicUpdate, CallLike, Carrier, Kernel, Op, Region, Value
+from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayView
+from tegula.ops.base import Elementwise
+from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufView, BufWrite
+from tegula.ops.control import For, If, While, Yield
+from tegula.ops.convert import Bitcast, Cast
+from tegula.ops.lane import BlockCount, BlockIndex, LaneUniform, Tid
+from tegula.ops.linear import TileMatmul
+from tegula.ops.scalar import Const, Div, FloorDiv, Mod, Select
+from tegula.ops.table import TableGet
+from tegula.ops.tile import (
+    TileArange,
+    TileBroadcast,
+    TileConcat,
+    TileEmpty,
+    TileExtract,
+    TileFull,
+    TileGather,
+    TileLoad,
+    TileMap,
+    TilePermute,
+    TileReduce,
+    TileReshape,
+    TileSlice,
+    TileStore,
+)
+from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecPart, VecSplat
+from tegula.passes.overlap import array_root
+from tegula.passes.uniformity import Uniformity
+from tegula.types import ArrayType, BufType, TileType, scalar_of
+
+SCALARS = (
+    Elementwise,
+    Cast,
+    Bitcast,
+    Select,
+    Const,
+    VecMake,
+    VecSplat,
+    VecExtract,
+    VecInsert,
+    VecPart,
+    TableGet,
+)
+"""Ops on the elements of one lane."""
+
+PLACES = (Elementwise, Cast, Select, Const, ArrayShape, ArrayView, Tid, BlockIndex, BlockCount, LaneUniform)
+"""Ops that compute where a block's elements lie: cheap enough to be done again for each access."""
+
+MEMORY = (ArrayLoad, ArrayStore, TileLoad, TileStore)
+KNOWN = (
+    *SCALARS, *PLACES, *MEMORY, Yield, For, While, If, TileFull, TileEmpty, TileArange, TileMap, TileBroadcast,
+    TileReshape, TilePermute, TileSlice, TileExtract, TileGather, TileConcat, TileReduce, TileMatmul, BufNew, BufRead,
+    BufWrite, BufView, BufReshape, BufGet, BufSet,
+)  # fmt: skip
+
+
+class OneByOne(Exception):
+    """Raised where the blocks of a kernel cannot run side by side; the message is the reason."""
+
+
+def refuse(reason: str) -> NoReturn:
+    """Raise OneByOne with the reason."""
+    raise OneByOne(reason)
+
+
+@dataclass(slots=True)
+class Differences:
+    """The values that may differ between blocks. `places`: those of them that are computed from the number of the block
+    alone, and are computed again where they are needed; `changed`: the arrays that the kernel may write."""
+
+    kernel: Kernel
+    values: set[Value] = field(default_factory=set[Value])
+    places: set[Value] = field(default_factory=set[Value])
+    changed: set[Value] = field(default_factory=set[Value])
+
+    def __post_init__(self) -> None:
+        for op in self.kernel.walk():
+            for effect in op.effects():
+                if (
+                    effect.kind != "read"
+                    and effect.value is not None
+                    and isinstance(effect.value.type, ArrayType)
+                ):
+                    self.changed.add(array_root(effect.value))
+        access = zip(self.kernel.params, self.kernel.access, strict=True)
+        self.changed |= {v for v, known in access if known is not None and known.aliases}
+        while self._visit(self.kernel.body):
+            pass
+
+    def differs(self, value: Value) -> bool:
+        """Whether a value may differ between blocks."""
+        return value in self.values
+
+    def divergent(self, op: Carrier) -> bool:
+        """Whether blocks may take other paths through a loop or branch."""
+        return any(map(self.differs, op.decisive))
+
+    def _visit(self, region: Region) -> bool:
+        changed = False
+        for op in region.ops:
+            for nested in op.regions:
+                changed |= not isinstance(op, TileMap | TileReduce) and self._visit(nested)
+            if isinstance(op, Carrier):
+                changed |= self._carrier(op)
+            elif any(v not in self.values for v in op.results):
+                changed |= self._op(op)
+        return changed
+
+    def _carrier(self, op: Carrier) -> bool:
+        apart = self.divergent(op)
+        found = [v for one in op.carried if apart or any(map(self.differs, one.sources)) for v in one.own]
+        return self._mark(found)
+
+    def _op(self, op: Op) -> bool:
+        if isinstance(op, Tid):
+            launch = self.kernel.launch
+            last = launch.ndim - 1 if launch.last_is_block else launch.ndim
+            return self._mark([v for k, v in enumerate(op.results) if k < last], place=True)
+        if isinstance(op, BlockIndex):
+            return self._mark(op.results, place=True)
+        if isinstance(op, BufNew | BufView | BufReshape | BufRead | BufGet):
+            return self._mark(op.results)
+        reads = any(isinstance(v.type, ArrayType) and array_root(v) in self.changed for v in op.operands)
+        given = [v for v in op.operands if self.differs(v)]
+        if not given and not (reads and isinstance(op, MEMORY)):
+            return False
+        return self._mark(op.results, place=isinstance(op, PLACES) and all(v in self.places for v in given))
+
+    def _mark(self, values: list[Value], place: bool = False) -> bool:
+        fresh = [v for v in values if v not in self.values]
+        self.values.update(fresh)
+        if place:
+            self.places.update(fresh)
+        return bool(fresh)
+
+
+def check(kernel: Kernel, known: Uniformity, found: Differences) -> None:
+    """Raise OneByOne for a kernel whose blocks cannot run side by side."""
+    if kernel.launch.partial:
+        refuse("the last block may lack threads")
+    _region(kernel.body, known, found, masked=False)
+
+
+def _region(region: Region, known: Uniformity, found: Differences, masked: bool) -> None:
+    for op in region.ops:
+        _op(op, known, found, masked)
+
+
+def _op(op: Op, known: Uniformity, found: Differences, masked: bool) -> None:
+    if (
+        any(map(known.varying, op.operands))
+        or any(map(known.varying, op.results))
+        and not isinstance(op, Tid)
+    ):
+        refuse("values differ between the threads of a block")
+    if isinstance(op, CallLike | AtomicUpdate) or not isinstance(op, KNOWN):
+        refuse(f"{op.NAME} is done by one block at a time")
+    for t in (v.type for v in (*op.results, *op.operands)):
+        if isinstance(t, TileType | BufType) and len(t.shape) > MOST_DIMENSIONS:
+            refuse(f"a tile of {len(t.shape)} dimensions leaves none for the blocks")
+    if masked:
+        _masked(op, found)
+    if isinstance(op, For) and found.divergent(op):
+        refuse("the number of iterations of a loop differs between blocks")
+    if isinstance(op, Carrier):
+        for nested in op.regions:
+            _region(nested, known, found, masked or found.divergent(op))
+
+
+MOST_DIMENSIONS = 3
+
+
+def _masked(op: Op, found: Differences) -> None:
+    """Refuse what must not happen in a block that does not take part."""
+    if isinstance(op, MEMORY):
+        refuse("arrays are accessed where only some blocks are")
+    if isinstance(op, BufNew | BufWrite | BufSet | BufView | BufRead | BufGet):
+        refuse("a tile is changed where only some blocks are")
+    if isinstance(op, TileSlice | TileExtract):
+        where = op.starts if isinstance(op, TileSlice) else op.indices
+        if any(map(found.differs, where)):
+            refuse("a tile is indexed where only some blocks are")
+    for inner in op.walk() if not isinstance(op, Carrier) else ():
+        if isinstance(inner, Div | FloorDiv | Mod) and scalar_of(inner.a.type).is_int:  # type: ignore[arg-type]
+            _division(op, inner, found)
+
+
+def _division(op: Op, division: Div | FloorDiv | Mod, found: Differences) -> None:
+    """Refuse a division of integers by what differs between blocks: it may be 0 in one that does not take part."""
+    by = division.b
+    if isinstance(op, TileMap) and by in op.elements:
+        by = op.inputs[op.elements.index(by)]
+    if found.differs(by) or (
+        division is not op and not isinstance(by.owner, Const) and by not in op.operands
+    ):
+        refuse("integers are divided where only some blocks are")

@@ -1,0 +1,642 @@
+"""The body of a kernel for several blocks at once.
+
+A value that differs between blocks becomes a tile with one dimension more, the last, which runs along the blocks: a
+number becomes a tile of one dimension. Ops on such values are the same ops on these tiles, in the same order, so that
+each block gets the bits that it gets alone. Loops and branches stay as they are where all blocks take the same way;
+where a loop does not end in all blocks at once, it goes on until the last block's has ended, and the values of the
+others stay. What has no such form, above all an access to an array, is done in a loop over the blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+
+from tegula.codegen.blocks_in_lanes.costs import pays
+from tegula.codegen.blocks_in_lanes.differences import SCALARS, Differences, OneByOne, check
+from tegula.codegen.blocks_in_lanes.reductions import reduce
+from tegula.dataclass import dataclass
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir.rewrite import clone_op, clone_region, erase_dead
+from tegula.ir.verify import verify
+from tegula.ops.array import ArrayStore
+from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufView, BufWrite
+from tegula.ops.control import For, If, While, Yield
+from tegula.ops.convert import Cast
+from tegula.ops.lane import BlockIndex, LaneUniform, LogicalBlocks, Tid
+from tegula.ops.linear import TileMatmul
+from tegula.ops.scalar import Add, Const, Fma, Mul, Or, Select
+from tegula.ops.tile import (
+    TileBroadcast,
+    TileConcat,
+    TileEmpty,
+    TileExtract,
+    TileFull,
+    TileGather,
+    TileLoad,
+    TileMap,
+    TilePermute,
+    TileReduce,
+    TileReshape,
+    TileSlice,
+    TileStore,
+)
+from tegula.passes.uniformity import Uniformity
+from tegula.types import BufType, TileType, Type, bool_, int32, int64, is_element, scalar_of
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """The body of a kernel for `lanes` blocks at once: a kernel with the same parameters, None where blocks run one by
+    one. `reason`: why they do."""
+
+    lanes: int = 1
+    kernel: Kernel | None = None
+    reason: str = ""
+
+
+def blocks_in_lanes(kernel: Kernel, known: Uniformity, vector_bytes: int) -> SideBySide:
+    """The body of a kernel, which has run through all passes for CPUs, for several blocks at once."""
+    try:
+        found = Differences(kernel)
+        check(kernel, known, found)
+        lanes = vector_bytes // _hot_bytes(kernel)
+        if not pays(kernel, found, lanes, vector_bytes):
+            return SideBySide(reason="one by one is faster")
+        made = Widening(kernel, found, lanes, vector_bytes).kernel()
+    except OneByOne as refused:
+        return SideBySide(reason=str(refused))
+    erase_dead(made)
+    verify(made)
+    return SideBySide(lanes, made)
+
+
+def _hot_bytes(kernel: Kernel) -> int:
+    """The size in bytes that most floats have."""
+    types = [
+        scalar_of(v.type.dtype) for op in kernel.walk() for v in op.results if isinstance(v.type, TileType)
+    ]
+    floats = [t for t in types if t.is_float]
+    return 8 if sum(t.bits == 64 for t in floats) * 2 > len(floats) else 4
+
+
+class Widening:
+    """The rewriting of one kernel. `made`: for each value of the kernel that differs between blocks its tile, for each
+    other its copy. `spread`: the tiles of values that are places; they are made where they are needed first.
+    `repeated`: makes a tile that is made again for each use, which computes it in its own loop."""
+
+    def __init__(self, kernel: Kernel, found: Differences, lanes: int, vector_bytes: int) -> None:
+        self.source = kernel
+        self.found = found
+        self.lanes = lanes
+        self.vector_bytes = vector_bytes
+        self.made: dict[Value, Value] = {}
+        self.spread: dict[Value, Value] = {}
+        self.repeated: dict[Value, Callable[[], Value]] = {}
+        self.b = Builder(Region([v.type for v in kernel.params]), kernel.loc)
+
+    def kernel(self) -> Kernel:
+        """The kernel for several blocks."""
+        source, body = self.source, self.b.region
+        self.made.update(zip(source.params, body.args, strict=True))
+        self.first = self.b.insert(LogicalBlocks([], [int64] * 3)).first
+        self.region(source.body)
+        self.b.insert(Yield([], []))
+        return Kernel(source.name, source.param_names, body, source.launch, source.access, source.loc)
+
+    # Values ----------------------------------------------------------------------------------------------------------
+
+    def put(
+        self, kind: type[Op], operands: Sequence[Value], regions: Sequence[Region] = (), **attrs: Any
+    ) -> Value:
+        """Append an op, whose types follow from its operands; its result."""
+        return self.b.insert(kind.typed(operands, attrs, regions, self.b.loc)).result
+
+    def number(self, n: int) -> Value:
+        """A constant of int32."""
+        return self.put(Const, [], value=n, type=int32)
+
+    def type(self, t: Type) -> TileType:
+        """The type of a value of all blocks."""
+        if isinstance(t, TileType | BufType):
+            return TileType(t.dtype, (*t.shape, self.lanes))
+        assert is_element(t)
+        return TileType(t, (self.lanes,))
+
+    def wide(self, value: Value) -> Value:
+        """The tile of a value of all blocks."""
+        if value in self.found.places:
+            if value not in self.spread:
+                self.spread[value] = self._in_turn([value.type], lambda lane: [lane.own(value)])[0]
+            return self.spread[value]
+        if value in self.repeated:
+            return self.repeated[value]()
+        if self.found.differs(value):
+            return self.made[value]
+        if is_element(value.type):
+            return self.put(TileFull, [self.made[value]], shape=(self.lanes,))
+        return self.along(value)
+
+    def along(self, tile: Value, shape: Sequence[int] = ()) -> Value:
+        """A tile that is the same in all blocks, for all of them, broadcast to a shape. Short elementwise arithmetic, a
+        comparison with the number of a column above all, is done again where it is used."""
+        op, shape = tile.owner, shape or _tile(tile).shape
+        if isinstance(op, TileBroadcast):
+            return self.along(op.tile, shape)
+        if isinstance(op, TileMap) and _is_short(op):
+            inputs = [
+                self.along(v, shape) if isinstance(v.type, TileType) else self.made[v] for v in op.inputs
+            ]
+            return self.put(TileMap, inputs, [clone_region(op.function, {})])
+        column = self.put(TileReshape, [self.made[tile]], shape=(*_tile(tile).shape, 1))
+        return self.put(TileBroadcast, [column], shape=(*shape, self.lanes))
+
+    def across(self, numbers: Value, shape: Sequence[int]) -> Value:
+        """The number of each block in all elements of a tile of a shape."""
+        line = self.put(TileReshape, [numbers], shape=(*[1] * len(shape), self.lanes))
+        return self.put(TileBroadcast, [line], shape=(*shape, self.lanes))
+
+    def map(
+        self, build: Callable[[Callable[..., Value], list[Value]], Value], inputs: Sequence[Value]
+    ) -> Value:
+        """A map of tiles of one shape, and of scalars. `build`: makes the element of the result from those of the
+        inputs, by a function that appends an op."""
+        body = Region([v.type.dtype if isinstance(v.type, TileType) else v.type for v in inputs])
+        inner = Builder(body, self.b.loc)
+
+        def put(kind: type[Op], operands: Sequence[Value], **attrs: Any) -> Value:
+            return inner.insert(kind.typed(operands, attrs, (), self.b.loc)).result
+
+        inner.insert(Yield([build(put, body.args)], []))
+        return self.put(TileMap, inputs, [body])
+
+    def like(self, op: Op, *inputs: Value) -> Value:
+        """A map by an op of one element of each input."""
+        return self.map(lambda put, xs: put(type(op), xs, **op.attrs), inputs)
+
+    def chosen(self, condition: Value, a: Value, b: Value) -> Value:
+        """For each block a where its condition holds, else b."""
+        shape = _tile(a).shape[:-1]
+        spread = self.across(condition, shape) if shape else condition
+        return self.map(lambda put, xs: put(Select, xs), [spread, a, b])
+
+    def any(self, conditions: Value) -> Value:
+        """Whether a condition holds in some block."""
+        body = Region([bool_, bool_])
+        inner = Builder(body, self.b.loc)
+        inner.insert(Yield([inner.insert(Or.typed(body.args)).result], []))
+        some = self.put(TileReduce, [conditions], [body], axis=None, keepdims=False)
+        return self.put(TileExtract, [some, self.number(0)])
+
+    def part(
+        self,
+        tile: Value,
+        starts: Sequence[Value],
+        shape: Sequence[int],
+        dims: Sequence[int],
+        steps: Sequence[int],
+    ) -> Value:
+        """A slice of a tile of all blocks."""
+        rank = len(_tile(tile).shape) - 1
+        return self.put(
+            TileSlice, [tile, *starts, self.number(0)],
+            shape=(*shape, self.lanes), dims=(*dims, rank), steps=(*steps, 1),
+        )  # fmt: skip
+
+    # Ops -------------------------------------------------------------------------------------------------------------
+
+    def region(self, region: Region) -> None:
+        """Append the ops of a region without its terminator."""
+        for op in region.ops:
+            if not isinstance(op, Yield):
+                self.b.loc = op.loc
+                self.op(op)
+
+    def _differs(self, op: Op) -> bool:
+        """Whether blocks do an op each for itself; to an array each writes, even the same value."""
+        values = (*op.operands, *op.results)
+        return isinstance(op, ArrayStore | TileStore) or any(map(self.found.differs, values))
+
+    def op(self, op: Op) -> None:
+        """Append the form of an op for all blocks."""
+        if isinstance(op, For):
+            self._for(op)
+        elif isinstance(op, While):
+            self._while(op)
+        elif isinstance(op, If):
+            self._if(op)
+        elif not self._differs(op):
+            self.b.insert(clone_op(op, self.made))
+        elif isinstance(op, Tid):
+            self._bind(op.results, self.b.insert(clone_op(op, {})).results)
+        elif not op.results or not all(v in self.found.places for v in op.results):
+            rule = _RULES.get(type(op)) or (_scalar if isinstance(op, SCALARS) else None)
+            made = rule(self, op) if rule is not None else None
+            if made is None:
+                made = self.in_turn(op)
+            for old, new in zip(op.results, made, strict=True):
+                new.name = old.name
+                self.made[old] = new
+
+    # One block at a time ---------------------------------------------------------------------------------------------
+
+    def in_turn(self, op: Op) -> list[Value]:
+        """The results of an op that is done for one block after the other."""
+        return self._in_turn([v.type for v in op.results], lambda lane: lane.again(op))
+
+    def _in_turn(self, types: Sequence[Type], of_block: Callable[[Lane], Sequence[Value]]) -> list[Value]:
+        """Tiles of the values that `of_block` makes for each block."""
+        homes = [self.buffer(self.put(TileEmpty, [], type=self.type(t))) for t in types]
+
+        def body(lane: Lane) -> None:
+            for home, value in zip(homes, of_block(lane), strict=True):
+                lane.keep(home, value)
+
+        self.for_each(body)
+        return [self.put(BufRead, [home]) for home in homes]
+
+    def for_each(self, body: Callable[[Lane], object]) -> None:
+        """A loop over the blocks."""
+        bounds = [self.number(n) for n in (0, self.lanes, 1)]
+        with self.inside([int32]) as region:
+            (number,) = region.args
+            body(Lane(self, number))
+            self.b.insert(Yield([], []))
+        self.b.insert(For(bounds, [], None, [region], self.b.loc))
+
+    def buffer(self, tile: Value) -> Value:
+        """A buffer that holds a tile."""
+        return self.put(BufNew, [tile], storage="register")
+
+    def transposed(self, tile: Value) -> Value:
+        """The transpose of a tile, in memory of its own."""
+        return self.put(BufRead, [self.buffer(self.put(TilePermute, [tile], perm=(1, 0)))])
+
+    # Control flow ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def inside(self, types: Sequence[Type]) -> Generator[Region]:
+        """A region under construction. Places that are spread inside it are spread again after it."""
+        region, spread = Region(types), dict(self.spread)
+        outer, self.b.region = self.b.region, region
+        yield region
+        self.b.region, self.spread = outer, spread
+
+    def carried(self, value: Value, differs: bool) -> Value:
+        """A value as a loop carries it: a tile of all blocks, or its copy."""
+        return self.wide(value) if differs else self.made[value]
+
+    def _types(self, values: Sequence[Value]) -> list[Type]:
+        return [self.type(v.type) if self.found.differs(v) else v.type for v in values]
+
+    def _bind(self, values: Sequence[Value], made: Sequence[Value]) -> None:
+        for old, new in zip(values, made, strict=True):
+            new.name = old.name
+            self.made[old] = new
+
+    def _for(self, op: For) -> None:
+        apart = [self.found.differs(v) for v in op.results]
+        bounds = [self.made[v] for v in op.bounds]
+        initial = [self.carried(v, d) for v, d in zip(op.initial, apart, strict=True)]
+        with self.inside([op.index.type, *self._types(op.results)]) as body:
+            self._bind(op.body.args, body.args)
+            self.region(op.body)
+            self.b.insert(
+                Yield([self.carried(v, d) for v, d in zip(op.body.yielded, apart, strict=True)], [])
+            )
+        made = self.b.insert(For([*bounds, *initial], self._types(op.results), op.attrs, [body], op.loc))
+        self._bind(op.results, made.results)
+
+    def _while(self, op: While) -> None:
+        apart = [self.found.differs(v) for v in op.results]
+        divergent = self.found.divergent(op)
+        initial = [self.carried(v, d) for v, d in zip(op.initial, apart, strict=True)]
+        types = self._types(op.results)
+        with self.inside(types) as condition:
+            goes_on = self._goes_on(op, condition)
+            self.b.insert(Yield([self.any(goes_on) if divergent else goes_on], []))
+        with self.inside(types) as body:
+            goes_on = self._goes_on(op, body) if divergent else None
+            self._bind(op.body.args, body.args)
+            self.region(op.body)
+            after = [self.carried(v, d) for v, d in zip(op.body.yielded, apart, strict=True)]
+            if goes_on is not None:
+                after = [self.chosen(goes_on, a, b) for a, b in zip(after, body.args, strict=True)]
+            self.b.insert(Yield(after, []))
+        made = self.b.insert(While(initial, types, op.attrs, [condition, body], op.loc))
+        self._bind(op.results, made.results)
+
+    def _goes_on(self, op: While, region: Region) -> Value:
+        """The condition of a loop, computed from the arguments of a region."""
+        self._bind(op.condition.args, region.args)
+        self.region(op.condition)
+        (condition,) = op.condition.yielded
+        return self.carried(condition, self.found.divergent(op))
+
+    def _if(self, op: If) -> None:
+        if self.found.divergent(op):
+            condition, spread = self.wide(op.condition), self.spread
+            sides: list[list[Value]] = []
+            for region in op.regions:
+                self.region(region)
+                sides.append([self.wide(v) for v in region.yielded])
+            self.spread = spread
+            self._bind(op.results, [self.chosen(condition, a, b) for a, b in zip(*sides, strict=True)])
+            return
+        regions: list[Region] = []
+        for region in op.regions:
+            with self.inside([]) as made:
+                self.region(region)
+                ends = zip(region.yielded, op.results, strict=True)
+                self.b.insert(Yield([self.carried(v, self.found.differs(r)) for v, r in ends], []))
+            regions.append(made)
+        branch = If([self.made[op.condition]], self._types(op.results), op.attrs, regions, op.loc)
+        self._bind(op.results, self.b.insert(branch).results)
+
+
+class Lane:
+    """The values of one block, in a loop over the blocks. `lane`: its number among them."""
+
+    def __init__(self, to: Widening, lane: Value) -> None:
+        self.to = to
+        self.lane = lane
+        self.known: dict[Value, Value] = {}
+
+    def own(self, value: Value) -> Value:
+        """The block's own value."""
+        to = self.to
+        if not to.found.differs(value):
+            return to.made[value]
+        if value not in self.known:
+            self.known[value] = self._place(value) if value in to.found.places else self._element(value)
+        return self.known[value]
+
+    def _place(self, value: Value) -> Value:
+        op = value.owner
+        assert isinstance(op, Op)
+        if isinstance(op, Tid | BlockIndex):
+            number = self.to.put(Add, [self.to.first, self.to.put(Cast, [self.lane], to=int64)])
+            if isinstance(op, BlockIndex):
+                return self.to.put(Cast, [number], to=int32)
+            made = self.to.b.insert(Tid.typed([number], op.attrs))
+        else:
+            made = self.to.b.insert(clone_op(op, {v: self.own(v) for v in op.operands}))
+        self.known.update(zip(op.results, made.results, strict=True))
+        return self.known[value]
+
+    def _element(self, value: Value) -> Value:
+        """The block's part of a tile of all blocks."""
+        to, made = self.to, self.to.made[value]
+        if is_element(value.type):
+            return to.put(TileExtract, [made, self.lane])
+        kind = BufView if isinstance(made.type, BufType) else TileSlice
+        return to.put(kind, [made, *self._starts(value.type)], **_of_block(value.type))
+
+    def again(self, op: Op, given: Mapping[Value, Value] | None = None) -> list[Value]:
+        """The results of an op, done for the block. `given`: operands in the place of the block's own."""
+        mapping = {v: self.own(v) for v in op.operands if v not in (given or {})}
+        return self.to.b.insert(clone_op(op, {**mapping, **(given or {})})).results
+
+    def part(self, tiles: Value) -> Value:
+        """The block's own of tiles, or of a buffer of tiles, whose first dimension runs along the blocks."""
+        t, to = tiles.type, self.to
+        assert isinstance(t, TileType | BufType)
+        shape = t.shape[1:]
+        starts = [self.lane, *(to.number(0) for _ in shape)]
+        kind = BufView if isinstance(t, BufType) else TileSlice
+        return to.put(
+            kind, [tiles, *starts], shape=shape, dims=tuple(range(1, len(t.shape))), steps=(1,) * len(shape)
+        )
+
+    def keep(self, home: Value, value: Value) -> None:
+        """Write the block's value to a buffer for all blocks."""
+        to = self.to
+        if is_element(value.type):
+            to.b.insert(BufSet([home, value, self.lane], []))
+        else:
+            view = to.put(BufView, [home, *self._starts(value.type)], **_of_block(value.type))
+            to.b.insert(BufWrite([view, value], []))
+
+    def _starts(self, t: Type) -> list[Value]:
+        assert isinstance(t, TileType | BufType)
+        return [*(self.to.number(0) for _ in t.shape), self.lane]
+
+
+SHORT = 4
+"""The most ops that are done again rather than kept."""
+
+
+def _is_short(op: TileMap) -> bool:
+    return len(op.function.ops) <= SHORT + 1 and all(
+        isinstance(x, (*SCALARS, Yield)) for x in op.function.ops
+    )
+
+
+def _of_block(t: Type) -> Mapping[str, Any]:
+    """The attributes of a view of one block's elements."""
+    assert isinstance(t, TileType | BufType)
+    rank = len(t.shape)
+    return {"shape": t.shape, "dims": tuple(range(rank)), "steps": (1,) * rank}
+
+
+def _tile(value: Value) -> TileType:
+    assert isinstance(value.type, TileType)
+    return value.type
+
+
+# Rules: the results of an op for all blocks; None where it is done for one after the other ---------------------------
+
+
+Made = list[Value] | None
+
+
+def _scalar(w: Widening, op: Op) -> Made:
+    inputs = [w.wide(v) if w.found.differs(v) else w.made[v] for v in op.operands]
+    return [w.like(op, *inputs)]
+
+
+def _uniform(w: Widening, op: LaneUniform) -> Made:
+    return [w.wide(op.value)]
+
+
+def _full(w: Widening, op: TileFull) -> Made:
+    number = w.wide(op.value)
+    w.repeated[op.result] = lambda: w.across(number, op.shape)
+    return [number]
+
+
+def _map(w: Widening, op: TileMap) -> Made:
+    shape = _tile(op.result).shape
+    inputs: list[Value] = []
+    for v in op.inputs:
+        if isinstance(v.type, TileType):
+            inputs.append(w.wide(v))
+        else:
+            inputs.append(w.across(w.wide(v), shape) if w.found.differs(v) else w.made[v])
+    return [w.put(TileMap, inputs, [clone_region(op.function, {})])]
+
+
+def _broadcast(w: Widening, op: TileBroadcast) -> Made:
+    tile = w.wide(op.tile)
+    w.repeated[op.result] = lambda: w.put(TileBroadcast, [tile], shape=(*op.shape, w.lanes))
+    return [tile]
+
+
+def _reshape(w: Widening, op: TileReshape) -> Made:
+    return [w.put(TileReshape, [w.wide(op.tile)], shape=(*op.shape, w.lanes))]
+
+
+def _permute(w: Widening, op: TilePermute) -> Made:
+    return [w.put(TilePermute, [w.wide(op.tile)], perm=(*op.perm, len(op.perm)))]
+
+
+def _slice(w: Widening, op: TileSlice) -> Made:
+    if any(map(w.found.differs, op.starts)):
+        return None
+    return [w.part(w.wide(op.tile), [w.made[v] for v in op.starts], op.shape, op.dims, op.steps)]
+
+
+def _extract(w: Widening, op: TileExtract) -> Made:
+    indices, rank = op.indices, len(_tile(op.tile).shape)
+    if any(map(w.found.differs, indices)) or len(indices) != rank:
+        return None
+    return [w.part(w.wide(op.tile), [w.made[v] for v in indices], (), (), ())]
+
+
+def _gather(w: Widening, op: TileGather) -> Made:
+    if w.found.differs(op.index):
+        return None
+    return [w.put(TileGather, [w.wide(op.tile), w.made[op.index]], axis=op.axis)]
+
+
+def _concat(w: Widening, op: TileConcat) -> Made:
+    return [w.put(TileConcat, [w.wide(v) for v in op.tiles], axis=op.axis)]
+
+
+def _matmul(w: Widening, op: TileMatmul) -> Made:
+    """A chain of multiply-adds for each element, in order of increasing k, as the matmul of one block."""
+    a, b, c = _tile(op.a), _tile(op.b), _tile(op.c)
+    scalar = scalar_of(c.dtype)
+    plain = all(isinstance(v.owner, Const) and v.owner.value == 1 for v in (op.alpha, op.beta))
+    if not plain or {a.dtype, b.dtype} != {c.dtype} or scalar.bits < 32:
+        return None
+    (m, k), n = a.shape, b.shape[1]
+    left, right = w.wide(op.a), w.wide(op.b)
+    bounds = [w.number(x) for x in (0, k, 1)]
+    start, zero = w.wide(op.c), w.number(0)
+    with w.inside([int32, start.type]) as body:
+        at, total = body.args
+        column = w.part(left, [zero, at], (m, 1), (0, 1), (1, 1))
+        row = w.part(right, [at, zero], (1, n), (0, 1), (1, 1))
+        terms = [w.put(TileBroadcast, [v], shape=(m, n, w.lanes)) for v in (column, row)]
+
+        def add(put: Callable[..., Value], xs: list[Value]) -> Value:
+            x, y, z = xs
+            return put(Fma, xs) if scalar.is_float else put(Add, [z, put(Mul, [x, y])])
+
+        w.b.insert(Yield([w.map(add, [*terms, total])], []))
+    return w.b.insert(For([*bounds, start], [start.type], None, [body], op.loc)).results
+
+
+# Arrays --------------------------------------------------------------------------------------------------------------
+
+
+def _load(w: Widening, op: TileLoad) -> Made:
+    """The tiles of the blocks one after the other in memory, as they lie in arrays; then all at once with the blocks
+    last."""
+    t = _tile(op.result)
+    size = prod(t.shape)
+    home = w.buffer(w.put(TileEmpty, [], type=TileType(t.dtype, (w.lanes, *t.shape))))
+    w.for_each(lambda lane: w.b.insert(BufWrite([lane.part(home), *lane.again(op)], [])))
+    rows = w.put(TileReshape, [w.put(BufRead, [home])], shape=(w.lanes, size))
+    return [w.put(TileReshape, [w.transposed(rows)], shape=(*t.shape, w.lanes))]
+
+
+def _store(w: Widening, op: TileStore) -> Made:
+    t = _tile(op.tile)
+    columns = w.put(TileReshape, [w.wide(op.tile)], shape=(prod(t.shape), w.lanes))
+    rows = w.put(TileReshape, [w.transposed(columns)], shape=(w.lanes, *t.shape))
+    w.for_each(lambda lane: lane.again(op, {op.tile: lane.part(rows)}))
+    return []
+
+
+# Buffers -------------------------------------------------------------------------------------------------------------
+
+
+def _buf_new(w: Widening, op: BufNew) -> Made:
+    return [w.put(BufNew, [w.wide(op.tile)], **op.attrs)]
+
+
+def _buf_read(w: Widening, op: BufRead) -> Made:
+    return [w.put(BufRead, [w.made[op.buffer]])]
+
+
+def _buf_write(w: Widening, op: BufWrite) -> Made:
+    w.b.insert(BufWrite([w.made[op.buffer], w.wide(op.tile)], [], op.attrs))
+    return []
+
+
+def _view(w: Widening, buffer: Value, starts: Sequence[Value], attrs: Mapping[str, Any]) -> Value:
+    assert isinstance(buffer.type, BufType)
+    rank = len(buffer.type.shape) - 1
+    return w.put(
+        BufView, [buffer, *(w.made[v] for v in starts), w.number(0)],
+        shape=(*attrs["shape"], w.lanes), dims=(*attrs["dims"], rank), steps=(*attrs["steps"], 1),
+    )  # fmt: skip
+
+
+def _buf_view(w: Widening, op: BufView) -> Made:
+    if any(map(w.found.differs, op.starts)):
+        raise OneByOne("a part of a tile is changed whose place differs between blocks")
+    return [_view(w, w.made[op.buffer], op.starts, op.attrs)]
+
+
+def _buf_reshape(w: Widening, op: BufReshape) -> Made:
+    return [w.put(BufReshape, [w.made[op.buffer]], shape=(*op.shape, w.lanes))]
+
+
+def _element_view(w: Widening, op: BufGet | BufSet) -> Value | None:
+    """A view of one element in all blocks; None where its place differs, or for a component of an element."""
+    rank = len(op.target.type.shape)  # type: ignore[union-attr]
+    if any(map(w.found.differs, op.indices)) or len(op.indices) != rank:
+        return None
+    return _view(w, w.made[op.buffer], op.indices, {"shape": (), "dims": (), "steps": ()})
+
+
+def _buf_get(w: Widening, op: BufGet) -> Made:
+    view = _element_view(w, op)
+    return None if view is None else [w.put(BufRead, [view])]
+
+
+def _buf_set(w: Widening, op: BufSet) -> Made:
+    view = _element_view(w, op)
+    if view is None:
+        return None
+    w.b.insert(BufWrite([view, w.wide(op.value)], []))
+    return []
+
+
+_RULES: dict[type[Op], Callable[[Widening, Any], Made]] = {
+    LaneUniform: _uniform,
+    TileFull: _full,
+    TileMap: _map,
+    TileBroadcast: _broadcast,
+    TileReshape: _reshape,
+    TilePermute: _permute,
+    TileSlice: _slice,
+    TileExtract: _extract,
+    TileGather: _gather,
+    TileConcat: _concat,
+    TileReduce: reduce,
+    TileMatmul: _matmul,
+    TileLoad: _load,
+    TileStore: _store,
+    BufNew: _buf_new,
+    BufRead: _buf_read,
+    BufWrite: _buf_write,
+    BufView: _buf_view,
+    BufReshape: _buf_reshape,
+    BufGet: _buf_get,
+    BufSet: _buf_set,
+}

@@ -1,0 +1,101 @@
+"""Copies of tiles whose rows lie along columns of memory: squares are transposed in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tegula.codegen.state import State
+from tegula.codegen.storage import View
+from tegula.codegen.text import register_type
+from tegula.types import components, scalar_of
+
+
+def transposes(source: View, target: View) -> bool:
+    """Whether rows of the target are columns of the source: elements that are next to each other in the target's last
+    dimension are apart in the source, and next to each other along another dimension."""
+    return (
+        components(source.dtype) == 1 and not source.contiguous and target.contiguous and _along(source) >= 0
+    )
+
+
+def _along(source: View) -> int:
+    """The dimension along which the elements of a view are next to each other; -1 if there is none."""
+    found = [d for d, n in enumerate(source.shape[:-1]) if n > 1 and source.strides[d] == 1]
+    return found[-1] if found else -1
+
+
+def transposed_copy(s: State, source: View, target: View, width: int) -> None:
+    """Copy a tile, `width` elements of each of as many rows of the target as there are in a square at a time. The last
+    squares overlap those before where the lengths are no multiples."""
+    along, last = _along(source), len(source.shape) - 1
+    rows, depth = source.shape[along], width
+    while depth > rows:
+        depth //= 2
+    others = [n for d, n in enumerate(source.shape) if d not in (along, last)]
+
+    def square(index: list[str], row: str, column: str) -> None:
+        def at(k: int, n: int) -> list[str]:
+            rest = iter(index)
+            moved = {along: s.memory.add(row, str(k)), last: s.memory.add(column, str(n))}
+            return [moved[d] if d in moved else next(rest) for d in range(last + 1)]
+
+        def piece(n: int) -> str:
+            return s.memory.load(s.memory.at(source, at(0, n)), scalar_of(source.dtype), depth)
+
+        vectors = [
+            _joined(s, source, [piece(n) for n in range(k, width, depth)], depth) for k in range(depth)
+        ]
+        for k, vector in enumerate(_transposed(s, source, vectors, width)):
+            s.memory.store(s.memory.at(target, at(k, 0)), vector, scalar_of(target.dtype), width)
+
+    def walk(index: list[str]) -> None:
+        if len(index) < len(others):
+            for i in _each(s, others[len(index)], 1):
+                walk([*index, i])
+            return
+        for row in _each(s, rows, depth):
+            for column in _each(s, source.shape[last], width):
+                square(index, row, column)
+
+    walk([])
+
+
+def _each(s: State, length: int, step: int) -> Iterator[str]:
+    """The starts of pieces of `step` that cover a length; the last piece may overlap the one before."""
+    if length == step:
+        yield "0"
+        return
+    with s.code.loop("0", str(length), str(step)) as loop:
+        whole = length % step == 0
+        yield (
+            loop.index
+            if whole
+            else s.code.call("smin", "i64", "i64", f"i64 {loop.index}, i64 {length - step}")
+        )
+
+
+def _joined(s: State, view: View, vectors: list[str], width: int) -> str:
+    """Vectors one after the other in one."""
+    t = register_type(scalar_of(view.dtype), 1)
+    while len(vectors) > 1:
+        vectors = [
+            s.memory.shuffled(a, b, t, width, [*range(2 * width)])
+            for a, b in zip(vectors[::2], vectors[1::2], strict=True)
+        ]
+        width *= 2
+    return vectors[0]
+
+
+def _transposed(s: State, view: View, vectors: list[str], width: int) -> list[str]:
+    """Transpose the squares that lie next to each other in vectors, each as wide as there are vectors. Each step merges
+    vectors i and i + half lane by lane, which rotates the bits of (vector, lane in its square) by one."""
+    t, size = register_type(scalar_of(view.dtype), 1), len(vectors)
+    low = [at + i // 2 + i % 2 * width for at in range(0, width, size) for i in range(size)]
+    high = [i + size // 2 for i in low]
+    for _ in range(size.bit_length() - 1):
+        vectors = [
+            s.memory.shuffled(vectors[i], vectors[i + size // 2], t, width, order)
+            for i in range(size // 2)
+            for order in (low, high)
+        ]
+    return vectors

@@ -1,0 +1,142 @@
+"""Choices that are the same along all dimensions of a tile but one: a branch for each index of that dimension takes
+their place. Only the side that is taken is computed, and nothing where a tile keeps the elements that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tegula.codegen.elements import element, is_choice, sides, taken_side
+from tegula.codegen.state import State
+from tegula.codegen.storage import View
+from tegula.codegen.sweep import fused
+from tegula.ir import Value
+from tegula.ops.tile import TileBroadcast, TileMap, TileReshape
+from tegula.types import TileType
+
+MOST_CONDITIONS = 3
+
+Sweep = Callable[[int, str], None]
+
+
+def unswitched(s: State, value: Value, view: View, sweep: Sweep) -> None:
+    """Compute a tile into a view. `sweep`: emits the loops over all elements (-1 for the dimension), or over those with
+    one coordinate."""
+    conditions = _conditions(s, value)
+    rank = len(view.shape)
+    dims = {d for _, d in conditions}
+    if s.kernel is not s.side_by_side.kernel or len(dims) != 1 or len(conditions) > MOST_CONDITIONS:
+        sweep(-1, "")
+        return
+    (dim,) = dims
+    with s.code.loop("0", str(view.shape[dim])) as loop:
+        index = [loop.index if d == dim else "0" for d in range(rank)]
+        done = s.code.label("chosen")
+        _branch(s, value, view, index, lambda: sweep(dim, loop.index))
+        s.code.jump(done)
+        s.code.place(done)
+
+
+def _branch(s: State, value: Value, view: View, index: list[str], emit: Callable[[], None]) -> None:
+    """Branch on the first condition that is not known yet, until all are."""
+    found = next(iter(_conditions(s, value)), None)
+    if found is None:
+        kept = _resolved(s, value)
+        if not (kept in s.tiles and s.tiles[kept] == view):
+            emit()
+        return
+    condition, _ = found
+    code = s.code
+    (holds,) = element(s, condition, index, 1, False)
+    yes, no, done = code.label("yes"), code.label("no"), code.label("either")
+    code.branch(holds, yes, no)
+    same = [c for c, _ in _conditions(s, value) if _alike(s, c, condition)]
+    before = dict(s.assumed)
+    for label, known in ((yes, True), (no, False)):
+        code.place(label)
+        s.assumed = {**before, **dict.fromkeys(same, known)}
+        _branch(s, value, view, index, emit)
+        code.jump(done)
+    s.assumed = before
+    code.place(done)
+
+
+def _resolved(s: State, value: Value) -> Value:
+    """The tile that a value is where the conditions known hold."""
+    op = fused(s, value)
+    taken = taken_side(s, op) if op is not None else None
+    return value if taken is None or not isinstance(taken.type, TileType) else _resolved(s, taken)
+
+
+def _conditions(s: State, value: Value) -> list[tuple[Value, int]]:
+    """The conditions of choices in the computation of a tile that are the same along all dimensions but one, with that
+    dimension, outer choices first; without those that are known."""
+    return list(dict.fromkeys(_walk(s, value)))
+
+
+def _walk(s: State, value: Value) -> Iterator[tuple[Value, int]]:
+    op = fused(s, value)
+    if not isinstance(op, TileMap):
+        return
+    taken = taken_side(s, op)
+    if taken is not None:
+        if isinstance(taken.type, TileType):
+            yield from _walk(s, taken)
+        return
+    inputs = [v for v in op.inputs if isinstance(v.type, TileType)]
+    if is_choice(op):
+        condition, yes, no = sides(op)
+        dim = _line(s, condition) if isinstance(condition.type, TileType) else None
+        if dim is not None:
+            yield condition, dim
+            inputs = [v for v in (yes, no) if isinstance(v.type, TileType)]
+    for v in inputs:
+        yield from _walk(s, v)
+
+
+def _line(s: State, value: Value) -> int | None:
+    """The only dimension along which a tile that is computed inside its consumer differs; None for others."""
+    op, shape = fused(s, value), value.type.shape  # type: ignore[union-attr]
+    if isinstance(op, TileBroadcast):
+        source = op.tile.type.shape  # type: ignore[union-attr]
+        long = [d + len(shape) - len(source) for d, n in enumerate(source) if n > 1]
+        return long[0] if len(long) == 1 and long[0] < len(shape) - 1 else None
+    if isinstance(op, TileMap):
+        dims = {_line(s, v) for v in op.inputs if isinstance(v.type, TileType)}
+        return dims.pop() if len(dims) == 1 else None
+    return None
+
+
+def _alike(s: State, a: Value, b: Value) -> bool:
+    """Whether two conditions are computed alike from the same values."""
+    if a is b:
+        return True
+    one, other = fused(s, a), fused(s, b)
+    if isinstance(one, TileBroadcast) and isinstance(other, TileBroadcast):
+        return one.shape == other.shape and _same_source(one.tile, other.tile)
+    if not (isinstance(one, TileMap) and isinstance(other, TileMap)) or len(one.inputs) != len(other.inputs):
+        return False
+    pairs = zip(one.function.walk(), other.function.walk(), strict=False)
+    if len(list(one.function.walk())) != len(list(other.function.walk())):
+        return False
+    places = {v: k for k, v in enumerate(one.elements)}, {v: k for k, v in enumerate(other.elements)}
+    for x, y in pairs:
+        if not x.is_like(y) or [places[0].get(v) for v in x.operands] != [
+            places[1].get(v) for v in y.operands
+        ]:
+            return False
+        for k, (p, q) in enumerate(zip(x.results, y.results, strict=True)):
+            places[0][p] = places[1][q] = -1 - k - 8 * len(places[0])
+    return all(
+        p is q or (isinstance(p.type, TileType) and isinstance(q.type, TileType) and _alike(s, p, q))
+        for p, q in zip(one.inputs, other.inputs, strict=True)
+    )
+
+
+def _same_source(a: Value, b: Value) -> bool:
+    """Whether two tiles are the same, or the same one with dimensions of length 1 added."""
+    if a is b:
+        return True
+    one, other = a.owner, b.owner
+    if not isinstance(one, TileReshape) or not isinstance(other, TileReshape) or one.shape != other.shape:
+        return False
+    return _same_source(one.tile, other.tile)

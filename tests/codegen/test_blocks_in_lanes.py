@@ -1,0 +1,161 @@
+"""Blocks side by side in SIMD lanes: the bits that each block has alone, whatever it does; and why some run alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula import kernels
+
+pytestmark = [pytest.mark.usefixtures("unoptimised"), pytest.mark.machine_code]
+Kernel = Any
+N, BLOCKS = 6, 37
+
+
+@tg.kernel
+def factor(a: tg.array3d[float], out: tg.array3d[float]):
+    """Arithmetic, choices by rows and columns, sums along both axes, a matmul."""
+    i = tg.tid()
+    t = tg.tile_load(a[i], shape=(N, N))
+    for k in range(N):
+        t = t - tg.tile_reshape(t[:, k], (N, 1)) * 0.125 + tg.tile_sum(t)[0] * 0.01
+    t = (
+        t @ t
+        + tg.tile_reshape(tg.tile_sum(t, axis=1), (N, 1))
+        - tg.tile_reshape(tg.tile_max(t, axis=0), (1, N))
+    )
+    tg.tile_store(out[i], tg.where(t > 0.0, tg.exp(-t), tg.tile_transpose(t)))
+
+
+@tg.kernel
+def sorted_rows(a: tg.array3d[float], out: tg.array3d[float]):
+    """Rows exchanged at places that differ between blocks, and elements written one by one."""
+    i = tg.tid()
+    t = tg.tile_load(a[i], shape=(N, N))
+    made = tg.tile_zeros(shape=(N, N), dtype=float)
+    for k in range(N):
+        p = tg.tile_argmin(t[:, 0])[0]
+        made[k, 0] = t[p, 0]
+        made[k, 1] = float(i) + float(p)
+        rows = tg.tile_reshape(tg.tile_arange(N, dtype=int), (N, 1))
+        t = tg.where(rows == p, 100.0, t)
+    tg.tile_store(out[i], made)
+
+
+@tg.kernel
+def roots(a: tg.array3d[float], out: tg.array3d[float]):
+    """Iterations whose number differs between blocks, and a branch that only some take."""
+    i = tg.tid()
+    t = tg.abs(tg.tile_load(a[i], shape=(N, N))) + 0.5
+    x, steps = t, 0
+    while tg.tile_max(tg.abs(x * x - t))[0] > 1e-3 and steps < 30:
+        x = 0.5 * (x + t / x)
+        steps += 1
+    if tg.tile_sum(t)[0] > 40.0:
+        x = -x
+    tg.tile_store(out[i], x + float(steps))
+
+
+def run(kernel: Kernel, a: np.ndarray, step: int) -> np.ndarray:
+    """The results of all blocks, launched `step` at a time."""
+    out = np.zeros_like(a)
+    for at in range(0, len(a), step):
+        part = tg.array(a[at : at + step])
+        made = tg.zeros(part.shape, dtype=tg.float32)
+        tg.launch_tiled(kernel, dim=[part.shape[0]], inputs=[part, made], block_dim=1)
+        out[at : at + step] = made.numpy()
+    return out
+
+
+def matrices(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((BLOCKS, N, N)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kernel", (factor, roots))
+def test_blocks_have_the_bits_that_they_have_alone(kernel: Kernel) -> None:
+    a = matrices()
+    together = run(kernel, a, BLOCKS)
+    assert "blocks side by side" in kernel.explain()
+    np.testing.assert_array_equal(together, run(kernel, a, 1))
+
+
+def test_places_that_differ_between_blocks() -> None:
+    a = matrices()
+    made = run(sorted_rows, a, BLOCKS)
+    order = np.argsort(a[:, :, 0], axis=1)
+    np.testing.assert_array_equal(made[:, :, 0], np.sort(a[:, :, 0], axis=1))
+    np.testing.assert_array_equal(made[:, :, 1], np.arange(BLOCKS)[:, None] + order)
+    assert not made[:, :, 2:].any()
+
+
+def test_iterations_end_for_each_block() -> None:
+    a = matrices()
+    a[3] *= 1000
+    t = np.abs(a) + np.float32(0.5)
+    made = run(roots, a, BLOCKS)
+    steps = np.round(np.abs(made) - np.sqrt(t)).astype(int)
+    assert len(np.unique(steps[:, 0, 0])) > 2
+    sign = np.where(t.sum((1, 2), keepdims=True) > 40.0, -1, 1)
+    np.testing.assert_allclose(sign * np.sqrt(t), made - np.round(made - sign * np.sqrt(t)), rtol=1e-3)
+
+
+@pytest.mark.parametrize("n", (3, pytest.param(8, marks=pytest.mark.slow)))
+@pytest.mark.parametrize("dtype", (np.float32, pytest.param(np.float64, marks=pytest.mark.slow)))
+def test_decompositions(n: int, dtype: Any) -> None:
+    rng = np.random.default_rng(n)
+    a = rng.standard_normal((35, n, n)).astype(dtype)
+    definite = a @ np.swapaxes(a, 1, 2) + np.eye(n, dtype=dtype)
+    definite[5, 1, 1] = np.nan
+    calls: list[tuple[Any, tuple[np.ndarray, ...]]] = [
+        (kernels.cholesky, (definite,)),
+        (kernels.lu, (a,)),
+        (kernels.solve, (a, rng.standard_normal((35, n)).astype(dtype))),
+    ]
+    calls += [(kernels.qr, (a,)), (kernels.eigh, (a,)), (kernels.svd, (a,))] if n > 3 else []
+    for call, given in calls:
+        together = call(*given)
+        parts = [call(*(x[k : k + 3] for x in given)) for k in range(0, 35, 3)]
+        for k, made in enumerate(together if isinstance(together, tuple) else (together,)):
+            alone = [(p if isinstance(p, tuple) else (p,))[k].numpy() for p in parts]
+            np.testing.assert_array_equal(made.numpy(), np.concatenate(alone))
+
+
+def test_reasons_to_run_one_by_one() -> None:
+    @tg.kernel
+    def counts(a: tg.array3d[float], out: tg.array3d[float]):
+        i = tg.tid()
+        t = tg.tile_load(a[i], shape=(N, N))
+        for _ in range(i):
+            t = t + 1.0
+        tg.tile_store(out[i], t)
+
+    @tg.kernel
+    def reads(a: tg.array3d[float], out: tg.array3d[float]):
+        i = tg.tid()
+        t = tg.tile_load(a[i], shape=(N, N))
+        if t[0, 0] > 0.0:
+            t = tg.tile_load(a[0], shape=(N, N))
+        tg.tile_store(out[i], t)
+
+    @tg.kernel
+    def adds(a: tg.array3d[float], out: tg.array3d[float]):
+        i = tg.tid()
+        tg.tile_atomic_add(out[0], tg.tile_load(a[i], shape=(N, N)))
+
+    @tg.kernel
+    def copies(a: tg.array3d[float], out: tg.array3d[float]):
+        i = tg.tid()
+        tg.tile_store(out[i], tg.tile_load(a[i], shape=(N, N)))
+
+    said = (
+        (counts, "the number of iterations of a loop differs between blocks"),
+        (reads, "arrays are accessed where only some blocks are"),
+        (adds, "tile.atomic is done by one block at a time"),
+        (copies, "one by one is faster"),
+    )
+    for kernel, reason in said:
+        run(kernel, matrices(), BLOCKS)
+        assert f"blocks run one by one: {reason}" in kernel.explain()
