@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import tegula as tg
+from benchmarks import small_matrices
 from benchmarks.measure import Row, compare, interleaved
 from benchmarks.peak import Peak
 
@@ -274,3 +275,4 @@ def rows() -> Iterator[Row]:
         yield fft_row(n, 1.5)
     yield fft_row(1000, 1.2)
     yield fft_row(1009, 1.0)
+    yield from small_matrices.rows()

@@ -1,0 +1,101 @@
+"""Batches of small matrices and of keys on CPUs against NumPy's calls for the batch, in CPU time: those have one
+thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+from benchmarks.measure import Row, compare
+
+kernels = tg.kernels
+Call = Callable[..., Any]
+SIZES = (8, 16, 32, 64)
+GATES = {
+    "Cholesky": (8, 10, 8, 4),
+    "solve": (4, 4, 4, 2),
+    "QR": (3, 3, 3, 3),
+    "eigenvectors": (4, 4, 3, 2),
+    "singular vectors": (3, 3, 3, 3),
+}
+"""How many times faster than NumPy each size is to be, with AVX-512."""
+
+
+def matrices(n: int, many: int) -> np.ndarray:
+    return np.random.default_rng(n).standard_normal((many, n, n)).astype(np.float32)
+
+
+def definite(n: int, many: int) -> np.ndarray:
+    a = matrices(n, many)
+    return (a @ np.swapaxes(a, 1, 2) / n + np.eye(n)).astype(np.float32)
+
+
+def row(name: str, n: int, ours: Call, peer: Call, given: list[np.ndarray], parts: Call, gate: float) -> Row:
+    """`parts`: of the results of either side, what is compared with float64."""
+    arrays, many = [tg.array(x) for x in given], len(given[0])
+    wanted = parts(peer(*(x.astype(np.float64) for x in given)), given)
+
+    def result() -> np.ndarray:
+        made = ours(*arrays)
+        return parts(tuple(x.numpy() for x in made) if isinstance(made, tuple) else made.numpy(), given)
+
+    return compare(
+        f"{name} of {n} x {n} float32", lambda: ours(*arrays), lambda: peer(*given), result, wanted, many / 1e6, "M/s",
+        f"np.linalg.{peer.__name__}, CPU time", gate, clock=time.process_time,
+    )  # fmt: skip
+
+
+def solve(a: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.linalg.solve(a, y[..., None])[..., 0]
+
+
+def matrix_rows() -> Iterator[Row]:
+    for k, n in enumerate(SIZES):
+        many, few = (1 << 19) // (n * n), max(64, (1 << 16) // (n * n))
+        y = np.random.default_rng(1).standard_normal((many, n)).astype(np.float32)
+        spd, symmetric = definite(n, many), matrices(n, few) + np.swapaxes(matrices(n, few), 1, 2)
+        gates = {name: factors[k] for name, factors in GATES.items()}
+        cases: tuple[tuple[str, Call, Call, list[np.ndarray], Call], ...] = (
+            ("Cholesky", kernels.cholesky, np.linalg.cholesky, [spd], lambda made, given: made),
+            ("solve", kernels.solve, solve, [spd, y], lambda made, given: made),
+            ("QR", kernels.qr, np.linalg.qr, [matrices(n, many)], lambda made, given: made[0] @ made[1]),
+            ("eigenvectors", kernels.eigh, np.linalg.eigh, [symmetric], lambda made, given: made[0]),
+            ("singular vectors", kernels.svd, np.linalg.svd, [matrices(n, few)], lambda made, given: made[1]),
+        )
+        for name, ours, peer, given, parts in cases:
+            yield row(name, n, ours, peer, given, parts, gates[name])
+    for n in (128, 256):
+        yield row(
+            "Cholesky",
+            n,
+            kernels.cholesky,
+            np.linalg.cholesky,
+            [definite(n, 16)],
+            lambda made, given: made,
+            1.2,
+        )
+
+
+def sort_row(n: int, gate: float, kind: str) -> Row:
+    """Sorted indices of rows of random keys."""
+    keys = np.random.default_rng(n).standard_normal(((1 << 19) // n, n)).astype(np.float32)
+    array, wanted = tg.array(keys), np.sort(keys, axis=-1)
+    return compare(
+        f"indices that sort {n} float32", lambda: kernels.argsort(array),
+        lambda: np.argsort(keys, axis=-1, kind=kind),  # type: ignore[call-overload]
+        lambda: np.take_along_axis(keys, kernels.argsort(array).numpy(), -1), wanted, keys.size / 1e6, "M/s",
+        f"np.argsort, {kind}, CPU time", gate, clock=time.process_time,
+    )  # fmt: skip
+
+
+def rows() -> Iterator[Row]:
+    """All rows, with the thresholds of processors with AVX-512."""
+    yield from matrix_rows()
+    for n in (256, 1024, 4096):
+        yield sort_row(n, 5.0, "stable")
+    for n in (1024, 4096):
+        yield sort_row(n, 1.0, "quicksort")
