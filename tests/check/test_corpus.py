@@ -19,7 +19,6 @@ WITHOUT_BARRIER = {"fence", "race", "unfinished", "unwritten", "in-flight"}
 UNPROVED = {
     "items_filled_in_two_ways",
     ("input_released_before_its_copy_has_read", "a loop peeled"),
-    ("release_before_the_wait_of_the_matmul", "a loop peeled"),
 }
 """Right twins without a proof: all disguises of one, or one disguise."""
 

@@ -32,8 +32,9 @@ from tegula.ir import Region, Value
 from tegula.ops import events as E
 from tegula.ops.control import For, While
 
-MOST_STEPS, MOST_LABELS, MOST_TRIES, MOST_WORK = 6_000, 100, 12, 40_000
-"""Limits of the search: steps of roles, labels, attempts at one label, and inequalities."""
+MOST_STEPS, MOST_LABELS, MOST_TRIES, MOST_WORK, FIRST_WORK = 6_000, 100, 12, 40_000, 10_000
+"""Limits of the search: steps of roles, labels that are tried, attempts at one label, inequalities, and inequalities
+before loops that the launch may leave out are told apart at the start."""
 MOST_LIMITS, ENOUGH_WORK = 2, 400
 """The number of conditions by which a loop is split; the number of inequalities after which guards are requested."""
 UNROLLED = 8
@@ -98,6 +99,7 @@ class Search(Forms):
         self.decided: list[tuple[Condition, Label]] = []
         self.inner: list[Label] = []
         self.work = [0]
+        self.hoists, self.most = False, FIRST_WORK
         self.dry = False
         self.dried = set[tuple[Region, ...]]()
         self.shapes: dict[Any, State] = {}
@@ -142,7 +144,8 @@ class Search(Forms):
         ]
 
     def _sides(self, state: State) -> Tree:
-        """The proof tree from the start, split there by the conditions of inner loops that the launch decides."""
+        """The proof tree from the start, split there by the conditions of inner loops that the launch decides; first
+        those alone without which nothing goes on."""
         kept = self._kept()
         try:
             return self.drive(state.copy(), None, self._end)
@@ -155,6 +158,14 @@ class Search(Forms):
                 here.outer.clear()
                 sides.append([["absurd"]] if here.known.absurd else self._sides(here))
             return [["split", encoded(e.condition, {}), *sides]]
+        except Stuck:
+            if self.hoists or self._asks():
+                raise
+            self._back(kept)
+            self.hoists, self.steps, self.tried, self.most = True, 0, 0, self.work[0] + MOST_WORK
+            self.dried.clear()
+            self.shapes.clear()
+            return self._sides(state)
 
     def _kept(self) -> Kept:
         """The part of the search's state that a failed attempt has to restore."""
@@ -302,7 +313,7 @@ class Search(Forms):
                 break
             n += 1
             self.steps += 1
-            if self.steps > MOST_STEPS or state.known.work[0] > MOST_WORK:
+            if self.steps > MOST_STEPS or state.known.work[0] > self.most:
                 raise Long("the search has reached its step limit", self.machine.op(state, r), r)
         return n
 
@@ -433,7 +444,14 @@ class Search(Forms):
         if state.known.holds(c) is True:
             return self._induct(state, group, over)
         first = not state.roles[lead].spots[-1].turn
-        if first and not self.dry and not symbols(c) and len(state.roles[lead].spots) > 2 and _of_launch(c):
+        if (
+            self.hoists
+            and first
+            and not self.dry
+            and not symbols(c)
+            and len(state.roles[lead].spots) > 2
+            and _of_launch(c)
+        ):
             raise Hoisted(c)
         return [self._split(state, lead, c, lambda s: self._induct(s, group, over), over)]
 
@@ -617,7 +635,7 @@ class Search(Forms):
         for _ in range(MOST_TRIES):
             kept = self._kept()
             self.tried += 1
-            if self.tried > MOST_LABELS or state.known.work[0] > MOST_WORK:
+            if self.tried > MOST_LABELS or state.known.work[0] > self.most:
                 raise Long(
                     "the search has reached its step limit", self.machine.op(state, group[0]), group[0]
                 )
@@ -708,6 +726,9 @@ class Search(Forms):
                 here.assume(c)
                 sides.append([["absurd"]] if here.known.absurd else self._arrive(here, label, entry))
             return [["split", _written(limit, state), *sides]]
+        for r, (a, b) in enumerate(zip(state.roles, label.state.roles, strict=True)):
+            if [(s.region, s.at) for s in a.spots] != [(s.region, s.at) for s in b.spots]:
+                raise Stuck("the loops do not iterate together", self.machine.op(state, r), r)
         if any(not covered(a, b) for a, b in zip(state.roles, label.state.roles, strict=True)):
             raise Mismatch(label, [], (), rows, state)
         wrong = [
