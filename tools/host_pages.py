@@ -61,7 +61,7 @@ TOPICS: dict[str, tuple[str, str, str]] = {
         "Spatial structures",
         "How do I find what is near in kernels?",
         "Bvh BvhQuery BvhQueryTiled HashGrid HashGridQuery Mesh MeshQuery MeshQueryAABB MeshQueryAABBTiled "
-        "MeshQueryPoint MeshQueryRay is_cubql_available",
+        "MeshQueryPoint MeshQueryRay bvh_overlaps is_cubql_available",
     ),
     "algorithms": (
         "Algorithms, kernels of the library and testing",

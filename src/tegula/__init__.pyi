@@ -127,6 +127,7 @@ from tegula.spatial import MeshQueryAABB as MeshQueryAABB
 from tegula.spatial import MeshQueryAABBTiled as MeshQueryAABBTiled
 from tegula.spatial import MeshQueryPoint as MeshQueryPoint
 from tegula.spatial import MeshQueryRay as MeshQueryRay
+from tegula.spatial import bvh_overlaps as bvh_overlaps
 from tegula.spatial import is_cubql_available as is_cubql_available
 from tegula.torch import dtype_from_torch as dtype_from_torch
 from tegula.torch import dtype_to_torch as dtype_to_torch
@@ -1043,6 +1044,24 @@ def bvh_query_capsule(id: Any, start: Any, dir: Any, radius: Any, root: Any = -1
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a BVH that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
+def bvh_query_nearest(id: Any, point: Any, max_dist: Any = inf) -> Any:
+    """The item of a BVH whose box is nearest to a point, of several the one of the lowest number.
+
+    Parameters:
+        id: the BVH, or its id.
+        point: a vec3; one with a NaN is near nothing.
+        max_dist: a float32; only boxes that are closer count.
+    Returns:
+        an int32, -1 if there is none.
+    Raises:
+        type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+        assertion: the id is not that of a structure that exists.
     Gradient:
         none: what is found has no derivative.
     """
@@ -4999,6 +5018,24 @@ def tile_bvh_query_ray(id: Any, start: Any, dir: Any) -> Any:
         none: what is found has no derivative.
     """
 
+def tile_bvh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
+    """A query of a block for the items of a BVH whose box has a point in a ball; thread 0's arguments count.
+
+    Parameters:
+        id: the BVH, or its id.
+        center: a vec3.
+        radius: a float32; a negative one counts as 0.
+    Returns:
+        a BvhQueryTiled, for `tile_bvh_query_next`.
+    Raises:
+        type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+        assertion: the id is not that of a structure of this kind that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
 def tile_cholesky(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
     """The Cholesky factor of symmetric matrices: L with L @ L.T = a, or U with U.T @ U = a.
 
@@ -5901,6 +5938,64 @@ def tile_mesh_query_aabb_next(query: Any) -> Any:
         none: what is found has no derivative.
     """
 
+def tile_mesh_query_point(id: Any, point: Any, max_dist: Any) -> Any:
+    """The point of a mesh that is closest to a point of the block, as `mesh_query_point` finds it; thread 0's arguments
+    count, and all threads have the same result.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        max_dist: a float32; only points that are closer count.
+    Returns:
+        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
+        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+    Raises:
+        type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+        assertion: the id is not that of a mesh that exists.
+    Gradient:
+        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
+        are constant.
+    """
+
+def tile_mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any) -> Any:
+    """The first face of a mesh that a ray of the block hits, as `mesh_query_ray` finds it; thread 0's arguments count.
+
+    Parameters:
+        id: the mesh, or its id.
+        start: a vec3.
+        dir: a vec3, of any length.
+        max_t: a float32, the farthest hit that counts, in lengths of `dir`.
+    Returns:
+        a MeshQueryRay, the same in all threads.
+    Raises:
+        type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+        assertion: the id is not that of a structure of this kind that exists.
+    Gradient:
+        that of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh.
+    """
+
+def tile_mesh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
+    """A query of a block for the faces of a mesh that have a point in a ball; thread 0's arguments count.
+
+    Parameters:
+        id: the mesh, or its id.
+        center: a vec3.
+        radius: a float32; a negative one counts as 0.
+    Returns:
+        a MeshQueryAABBTiled, for `tile_mesh_query_aabb_next`.
+    Raises:
+        type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+        assertion: the id is not that of a structure of this kind that exists.
+    Gradient:
+        none: what is found has no derivative.
+    """
+
 def tile_min(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """The smallest element of a tile.
 
@@ -5919,6 +6014,26 @@ def tile_min(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
         out-of-range: there is no such dimension.
     Gradient:
         equal parts of the adjoint to all elements that are the extreme.
+    """
+
+def tile_nearest(id: Any, point: Any, k: Any, max_dist: Any = inf) -> Any:
+    """The nearest items of a BVH, by their boxes, or faces of a mesh; thread 0's arguments count.
+
+    Parameters:
+        id: the BVH or mesh, or its id.
+        point: a vec3; one with a NaN is near nothing.
+        k: how many, a constant.
+        max_dist: a float32; only what is closer counts.
+    Returns:
+        a tile (k,) of int32: the numbers in the order of distances, of equal ones in their own order; -1 where
+        there are no more.
+    Raises:
+        type-mismatch: an argument is of another type.
+        shape-mismatch: arguments are tiles whose shapes do not broadcast.
+        out-of-range: a literal does not fit its dtype.
+        assertion: the id is not that of a structure that exists.
+    Gradient:
+        none: what is found has no derivative.
     """
 
 def tile_ones(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:

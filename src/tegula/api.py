@@ -139,7 +139,9 @@ LAZY = {
         "tegula.runtime.modules",
     ),
     "ScopedTimer": "tegula.runtime.scoped_timer",
-    **dict.fromkeys(("Bvh", "BvhQuery", "BvhQueryTiled", "Mesh", "is_cubql_available"), "tegula.spatial"),
+    **dict.fromkeys(
+        ("Bvh", "BvhQuery", "BvhQueryTiled", "Mesh", "bvh_overlaps", "is_cubql_available"), "tegula.spatial"
+    ),
     **dict.fromkeys(("MeshQuery", "MeshQueryAABB", "MeshQueryAABBTiled"), "tegula.spatial"),
     **dict.fromkeys(("MeshQueryPoint", "MeshQueryRay"), "tegula.spatial"),
     **dict.fromkeys(("HashGrid", "HashGridQuery"), "tegula.spatial"),

@@ -3,6 +3,7 @@
 from tegula.spatial.bvh import CONSTRUCTORS, Bvh
 from tegula.spatial.hash_grid import HashGrid, HashGridQuery
 from tegula.spatial.mesh import Mesh
+from tegula.spatial.overlaps import bvh_overlaps
 from tegula.stdlib.geometry.layout import AABB_QUERY, BVH_QUERY, TILED_QUERY
 from tegula.stdlib.geometry.points import MESH_QUERY_POINT
 from tegula.stdlib.geometry.rays import MESH_QUERY_RAY
@@ -38,5 +39,6 @@ __all__ = [
     "MeshQueryAABBTiled",
     "MeshQueryPoint",
     "MeshQueryRay",
+    "bvh_overlaps",
     "is_cubql_available",
 ]

@@ -7,7 +7,9 @@ from __future__ import annotations
 from tegula.ops.documented import Family
 from tegula.signature import InOut
 from tegula.stdlib.geometry.layout import BVH_QUERY, TILED_QUERY, VEC3
+from tegula.stdlib.geometry.points import POINT
 from tegula.stdlib.registry import tg, whole
+from tegula.types import float32
 
 SHARED = Family(
     {"Gradient": "none: what is found has no derivative."},
@@ -17,6 +19,10 @@ SHARED = Family(
         "out-of-range": "a literal does not fit its dtype",
         "assertion": "the id is not that of a structure of this kind that exists",
     },
+)
+HIT = Family(
+    {"Gradient": "that of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh."},
+    SHARED.raises,
 )
 
 
@@ -65,6 +71,64 @@ def tile_bvh_query_ray(id, start: VEC3, dir: VEC3):
 
 
 @whole(SHARED)
+def tile_bvh_query_sphere(id, center: VEC3, radius: float32):
+    """A query of a block for the items of a BVH whose box has a point in a ball; thread 0's arguments count.
+
+    Parameters:
+        id: the BVH, or its id.
+        center: a vec3.
+        radius: a float32; a negative one counts as 0.
+    Returns:
+        a BvhQueryTiled, for `tile_bvh_query_next`.
+    """
+    tree = tg._tree(id)
+    return tg._tiled(tg.bvh_query_sphere(tree, tg.uniform(center), tg.uniform(radius), -1))
+
+
+@whole(SHARED)
+def tile_mesh_query_sphere(id, center: VEC3, radius: float32):
+    """A query of a block for the faces of a mesh that have a point in a ball; thread 0's arguments count.
+
+    Parameters:
+        id: the mesh, or its id.
+        center: a vec3.
+        radius: a float32; a negative one counts as 0.
+    Returns:
+        a MeshQueryAABBTiled, for `tile_mesh_query_aabb_next`.
+    """
+    mesh = tg._mesh(id)
+    return tg._tiled(tg.mesh_query_sphere(mesh, tg.uniform(center), tg.uniform(radius)))
+
+
+@whole(HIT)
+def tile_mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32):
+    """The first face of a mesh that a ray of the block hits, as `mesh_query_ray` finds it; thread 0's arguments count.
+
+    Parameters:
+        id: the mesh, or its id.
+        start: a vec3.
+        dir: a vec3, of any length.
+        max_t: a float32, the farthest hit that counts, in lengths of `dir`.
+    Returns:
+        a MeshQueryRay, the same in all threads.
+    """
+    return tg.mesh_query_ray(tg._mesh(id), tg.uniform(start), tg.uniform(dir), tg.uniform(max_t), -1)
+
+
+@whole(POINT)
+def tile_mesh_query_point(id, point: VEC3, max_dist: float32):
+    """The point of a mesh that is closest to a point of the block, as `mesh_query_point` finds it; thread 0's arguments
+    count, and all threads have the same result.
+
+    Parameters:
+        id: the mesh, or its id.
+        point: a vec3.
+        max_dist: a float32; only points that are closer count.
+    """
+    return tg.mesh_query_point(tg._mesh(id), tg.uniform(point), tg.uniform(max_dist))
+
+
+@whole(SHARED)
 def tile_mesh_query_aabb(id, low: VEC3, high: VEC3):
     """A query of a block for the faces of a mesh whose bounds overlap a box; thread 0's arguments count.
 
@@ -107,6 +171,8 @@ def tile_bvh_query_next(query: InOut[TILED_QUERY]):
     k = 0
     while k < size:
         item = tg._advance(walk, tg.inf)
+        while item >= 0 and not tg._is_wanted(walk):
+            item = tg._advance(walk, tg.inf)
         found[k] = item
         k = tg.where(item < 0, size, k + 1)
     query.node, query.item, query.end = walk.node, walk.item, walk.end

@@ -1,0 +1,92 @@
+"""All overlaps of boxes with those of a hierarchy."""
+
+from __future__ import annotations
+
+import tegula as tg
+from tegula.algorithms.scan import array_scan
+from tegula.errors import LaunchError
+from tegula.runtime.array import array
+from tegula.spatial.bvh import VEC3, Bvh, require
+from tegula.types import int32
+
+MOST = (1 << 31) - 1
+
+
+@tg.kernel
+def count_overlaps(
+    bvh: tg.Bvh, lowers: tg.array1d[tg.vec3], uppers: tg.array1d[tg.vec3], counts: tg.array1d[int]
+):
+    """Write for each box the number of items that it overlaps, after a place that is 0."""
+    i = tg.tid()
+    count = 0
+    for _ in tg.bvh_query_aabb(bvh, lowers[i], uppers[i]):
+        count += 1
+    counts[i + 1] = count
+
+
+@tg.kernel
+def list_overlaps(
+    bvh: tg.Bvh,
+    lowers: tg.array1d[tg.vec3],
+    uppers: tg.array1d[tg.vec3],
+    starts: tg.array1d[int],
+    items: tg.array1d[int],
+):
+    """Write the items that each box overlaps, and sort them by a heap."""
+    i = tg.tid()
+    first = starts[i]
+    count = 0
+    for item in tg.bvh_query_aabb(bvh, lowers[i], uppers[i]):
+        # The new leaf rises above smaller ones.
+        at = count
+        while at > 0 and items[first + (at - 1) // 2] < item:
+            items[first + at] = items[first + (at - 1) // 2]
+            at = (at - 1) // 2
+        items[first + at] = item
+        count += 1
+    while count > 1:
+        count -= 1
+        last = items[first + count]
+        items[first + count] = items[first]
+        at, below = 0, 1
+        while below < count:
+            if below + 1 < count and items[first + below + 1] > items[first + below]:
+                below += 1
+            if items[first + below] > last:
+                items[first + at] = items[first + below]
+                at = below
+                below = 2 * at + 1
+            else:
+                below = count
+        items[first + at] = last
+
+
+def bvh_overlaps(bvh: Bvh, lowers: array, uppers: array) -> tuple[array, array]:
+    """The items of a hierarchy whose boxes overlap each of some boxes, be it by a point of their faces.
+
+    Parameters:
+        bvh: the hierarchy.
+        lowers, uppers: arrays (N,) of vec3 on its device, the corners of the boxes.
+    Returns:
+        two arrays of int32: (N + 1,) starts, and the items of all boxes, one after the other; those of box i begin at
+        starts[i], end before starts[i + 1], and ascend.
+    Raises:
+        launch: an array is of another type, shape or device, or there are 2**31 overlaps or more.
+    """
+    count, device = len(lowers), bvh.device
+    for name, a in (("lowers", lowers), ("uppers", uppers)):
+        require(a, name, VEC3, count, device)
+    starts = tg.zeros(count + 1, dtype=int32, device=device)
+    if count:
+        inputs = [bvh, lowers, uppers]
+        tg.launch(count_overlaps, count, [*inputs, starts], device=device, record_tape=False)
+        found = int(starts.numpy().sum(dtype="int64"))
+        if found > MOST:
+            raise LaunchError(
+                f"there are {found} overlaps, and {MOST} are possible", "take fewer boxes at a time"
+            )
+        array_scan(starts, starts, True)
+        items = tg.empty(found, dtype=int32, device=device)
+        tg.launch(list_overlaps, count, [*inputs, starts, items], device=device, record_tape=False)
+        return starts, items
+    return starts, tg.empty(0, dtype=int32, device=device)

@@ -1,0 +1,160 @@
+"""The nearest items of a hierarchy, or faces of a mesh, in the order of distance: for a thread, and for a block."""
+
+from __future__ import annotations
+
+from tegula.ops.documented import Family
+from tegula.stdlib.geometry.layout import (
+    CHILDREN,
+    COUNTS,
+    ITEM_BYTES,
+    MESH,
+    NODE_BYTES,
+    PARENT,
+    SPHERE_QUERY,
+    TREE,
+    VEC3,
+    VEC8,
+)
+from tegula.stdlib.geometry.points import NEAREST
+from tegula.stdlib.registry import tg, whole
+from tegula.types import float32, int32, uint8, uint64
+
+MESH_KIND = 2
+INFINITY = float("inf")
+NEAR = Family(
+    {"Gradient": "none: what is found has no derivative."},
+    {
+        "type-mismatch": "an argument is of another type",
+        "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
+        "out-of-range": "a literal does not fit its dtype",
+        "assertion": "the id is not that of a structure that exists",
+    },
+)
+
+
+@whole()
+def _faces_of(tree: TREE):
+    """A hierarchy as a mesh without triangles."""
+    made = MESH()
+    made.nodes, made.items, made.id = tree.nodes, tree.items, tree.id
+    return made
+
+
+@whole()
+def _structure(id: uint64):
+    """The mesh of an id, or its hierarchy as a mesh without triangles."""
+    made = MESH()
+    if tg.int32((id >> 16) & 15) == MESH_KIND:
+        made = tg._mesh(id)
+    else:
+        made = tg._faces_of(tg._tree(id))
+    return made
+
+
+@whole()
+def _structure(id: MESH):
+    """The mesh of a typed argument."""
+    return id
+
+
+@whole()
+def _structure(id: TREE):
+    """The hierarchy of a typed argument."""
+    return tg._faces_of(id)
+
+
+@whole()
+def _square_at(of: MESH, point: VEC3, place: int32):
+    """The square of the distance of a point from a triangle, or from the box of an item; a NaN for an empty box."""
+    square = 0.0
+    if of.triangles != tg.uint64(0):
+        square = tg._square(of, point, place)
+    else:
+        box = tg._element_at(of.items + tg.uint64(place) * ITEM_BYTES, VEC8)
+        x, y = tg._beyond(box[0], box[3], point[0]), tg._beyond(box[1], box[4], point[1])
+        z = tg._beyond(box[2], box[5], point[2])
+        square = x * x + y * y + z * z
+    return square
+
+
+@whole()
+def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
+    """The nearest item or face of those that come after one in the order of distances and, where these are equal, of
+    numbers."""
+    found = NEAREST(-1, max_dist * max_dist, 0)
+    known = point[0] + point[1] + point[2]
+    if of.nodes != tg.uint64(0) and max_dist > 0.0 and known == known:
+        slack = tg._apart(of.nodes, point)
+        query = SPHERE_QUERY()
+        query.nodes, query.first, query.node = of.nodes, point, 1
+        query.radius = tg._reach(found.square, slack)
+        root = of.nodes + NODE_BYTES
+        query.path0 = tg.uint64(tg._ordered(tg._hit_children(query, root, 0.0), tg._octant_at(root, point)))
+        while query.node > 0:
+            node = of.nodes + tg.uint64(query.node) * NODE_BYTES
+            left = tg.uint32(query.path0) & 255
+            if left != tg.uint32(0):
+                query.path0 = query.path0 & (query.path0 - 1)
+                slot = tg.uint64(tg.ctz(left) ^ tg.uint32(tg._octant_at(node, point)))
+                child = tg._element_at(node + CHILDREN + slot * 4, int32)
+                if child < 0:
+                    place = -1 - child
+                    end = place + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
+                    while place < end:
+                        square = tg._square_at(of, point, place)
+                        number = tg._element_at(of.items + tg.uint64(place) * ITEM_BYTES + 24, int32)
+                        follows = square > last.square or (square == last.square and number > last.face)
+                        ahead = square == found.square and found.face >= 0 and number < found.face
+                        if follows and (square < found.square or ahead):
+                            found = NEAREST(number, square, place)
+                            query.radius = tg._reach(square, slack)
+                        place += 1
+                else:
+                    at = of.nodes + tg.uint64(child) * NODE_BYTES
+                    hits = tg._ordered(tg._hit_children(query, at, 0.0), tg._octant_at(at, point))
+                    tg._down_to(query, child, hits)
+            elif query.node == 1:
+                query.node = 0
+            else:
+                query.node = tg._element_at(node + PARENT, int32)
+                tg._go_up(query)
+    return found
+
+
+@whole(NEAR)
+def bvh_query_nearest(id, point: VEC3, max_dist: float32 = INFINITY):
+    """The item of a BVH whose box is nearest to a point, of several the one of the lowest number.
+
+    Parameters:
+        id: the BVH, or its id.
+        point: a vec3; one with a NaN is near nothing.
+        max_dist: a float32; only boxes that are closer count.
+    Returns:
+        an int32, -1 if there is none.
+    """
+    found = tg._next_nearest(tg._faces_of(tg._tree(id)), point, max_dist, NEAREST(-1, -1.0, 0))
+    return found.face
+
+
+@whole(NEAR)
+def tile_nearest(id, point: VEC3, k: int32, max_dist: float32 = INFINITY):
+    """The nearest items of a BVH, by their boxes, or faces of a mesh; thread 0's arguments count.
+
+    Parameters:
+        id: the BVH or mesh, or its id.
+        point: a vec3; one with a NaN is near nothing.
+        k: how many, a constant.
+        max_dist: a float32; only what is closer counts.
+    Returns:
+        a tile (k,) of int32: the numbers in the order of distances, of equal ones in their own order; -1 where there
+        are no more.
+    """
+    of, at, limit = tg._structure(id), tg.uniform(point), tg.uniform(max_dist)
+    made = tg.tile_full(k, -1, dtype=tg.int32)
+    last = NEAREST(-1, -1.0, 0)
+    n = 0
+    while n < k:
+        last = tg._next_nearest(of, at, limit, last)
+        made[n] = last.face
+        n = tg.where(last.face < 0, k, n + 1)
+    return made
