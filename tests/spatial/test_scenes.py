@@ -1,0 +1,143 @@
+"""Generated scenes, most of them degenerate, against float64; and ten million rays through edges and vertices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tegula as tg
+from spatial.meshes import distances, mesh_of, sphere, vectors
+
+pytestmark = pytest.mark.machine_code
+KINDS = ("lattice", "plane", "needles", "points", "equal", "apart", "holes", "plain")
+QUERIES = 8
+
+
+@tg.kernel
+def of_boxes(
+    bvh: tg.Bvh,
+    low: tg.array1d[tg.vec3],
+    high: tg.array1d[tg.vec3],
+    found: tg.array2d[int],
+    near: tg.array1d[int],
+):
+    i = tg.tid()
+    for item in tg.bvh_query_aabb(bvh, low[i], high[i]):
+        found[i, item] += 1
+    near[i] = tg.bvh_query_nearest(bvh, low[i])
+
+
+@tg.kernel
+def of_faces(mesh: tg.Mesh, at: tg.array1d[tg.vec3], face: tg.array1d[int], away: tg.array1d[float]):
+    i = tg.tid()
+    near = tg.mesh_query_point_no_sign(mesh, at[i], tg.inf)
+    face[i], away[i] = -1, tg.inf
+    if near.result:
+        face[i] = near.face
+        away[i] = tg.length(tg.mesh_eval_position(mesh, near.face, near.u, near.v) - at[i])
+
+
+def corners_of(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Two or three corners for each of so many items, [item, corner, axis]."""
+    x = rng.integers(0, 4, (count, 3, 3)).astype(np.float32)
+    if kind == "plane":
+        x[:, :, 2] = 1
+    elif kind == "needles":
+        x = rng.random((count, 1, 3)) + rng.random((count, 3, 1)) * rng.standard_normal((count, 1, 3))
+    elif kind == "points":
+        x[:] = x[:, :1]
+    elif kind == "equal":
+        x[:] = x[:1]
+    elif kind == "apart":
+        x = x * 1.5 ** rng.integers(-40, 40, (count, 1, 1))
+    elif kind == "holes":
+        x[rng.random(count) < 0.3, 1] = np.nan
+    elif kind == "plain":
+        x = rng.standard_normal((count, 3, 3))
+    return np.asarray(x, np.float32)
+
+
+def queries(scene: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes around corners of the scene and elsewhere; the last one has a NaN."""
+    chosen = np.nan_to_num(scene.reshape(-1, 3))
+    low = chosen[rng.integers(0, len(chosen), QUERIES)] if len(chosen) else np.zeros((QUERIES, 3), np.float32)
+    low[::3] += rng.standard_normal(low[::3].shape).astype(np.float32)
+    high = low + rng.integers(0, 2, (QUERIES, 3)).astype(np.float32)
+    low[-1, 1] = np.nan
+    return low, high
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    st.sampled_from(KINDS),
+    st.integers(0, 40) | st.just(700),
+    st.sampled_from([("sah", 1), ("median", 3), ("lbvh", 9)]),
+    st.integers(0, 2**16),
+)
+def test_boxes_and_faces_of_generated_scenes(kind: str, count: int, tree: tuple[str, int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scene = corners_of(kind, count, rng)
+    low, high = scene[:, :2].min(axis=1), scene[:, :2].max(axis=1)
+    if kind == "holes" and count:
+        low[0], high[0] = 2.0, 1.0
+    first, last = queries(scene, rng)
+    bvh = tg.Bvh(vectors(low), vectors(high), constructor=tree[0], leaf_size=tree[1])
+    found, near = tg.zeros((QUERIES, count), dtype=int), tg.zeros(QUERIES, dtype=int)
+    tg.launch(of_boxes, QUERIES, inputs=[bvh, vectors(first), vectors(last)], outputs=[found, near])
+    a, b, p = (x.astype(np.float64) for x in (low[None], high[None], first[:, None]))
+    whole = (a <= b).all(axis=2)
+    want = (a <= last[:, None]).all(axis=2) & (b >= p).all(axis=2) & whole
+    np.testing.assert_array_equal(found.numpy(), want)
+    gap = np.where(whole, np.linalg.norm(np.maximum(np.maximum(a - p, p - b), 0), axis=2), np.inf)
+    is_nearest(near.numpy(), gap, np.abs(first).max(axis=1))
+
+    mesh = mesh_of(scene.reshape(-1, 3), np.arange(3 * count, dtype=np.int32), bvh_leaf_size=tree[1])
+    face, away = tg.zeros(QUERIES, dtype=int), tg.zeros(QUERIES)
+    tg.launch(of_faces, QUERIES, inputs=[mesh, vectors(first)], outputs=[face, away])
+    known = ~np.isnan(scene).any(axis=(1, 2))
+    faces = np.arange(3 * count).reshape(-1, 3)
+    gap = np.where(known, distances(np.nan_to_num(scene.reshape(-1, 3)), faces, np.nan_to_num(first)), np.inf)
+    gap[np.isnan(first).any(axis=1)] = np.inf
+    is_nearest(face.numpy(), gap, np.abs(first).max(axis=1) + np.nan_to_num(np.abs(scene)).max(initial=0))
+
+
+def is_nearest(found: np.ndarray, gap: np.ndarray, size: np.ndarray) -> None:
+    """Whether items of the smallest distance were found, up to rounding errors of coordinates of a size; -1 where all
+    distances are infinite or NaN."""
+    gap = np.where(np.isnan(gap), np.inf, gap)
+    for k, row in enumerate(gap):
+        least = row.min(initial=np.inf)
+        assert (found[k] >= 0) == np.isfinite(least)
+        if found[k] >= 0:
+            assert row[found[k]] <= least * (1 + 1e-5) + 1e-6 * size[k]
+
+
+@tg.kernel
+def count_hits(mesh: tg.Mesh, start: tg.array1d[tg.vec3], to: tg.array1d[tg.vec3], wrong: tg.array1d[int]):
+    i = tg.tid()
+    hits = tg.mesh_query_ray_count_intersections(mesh, start[i], to[i] - start[i])
+    if hits == 0:
+        tg.atomic_add(wrong, 0, 1)
+    if hits > 1:
+        tg.atomic_add(wrong, 1, 1)
+
+
+@pytest.mark.parametrize("millions", [pytest.param(10, marks=pytest.mark.campaign)])
+def test_rays_from_inside_hit_a_closed_mesh_once(millions: int) -> None:
+    """Rays from inside of a closed mesh to vertices, and to points of edges as float32 has them."""
+    points, faces = sphere(5)
+    rng = np.random.default_rng(0)
+    mesh, wrong, each = mesh_of(points, faces), tg.zeros(2, dtype=int), 500_000
+    for _ in range(2 * millions):
+        face, k = rng.integers(0, len(faces), each), rng.integers(0, 3, each)
+        a, b = points[faces[face, k]], points[faces[face, (k + 1) % 3]]
+        along = rng.choice([0.0, 0.25, 0.5, 1.0, -1.0], each)[:, None]
+        along = np.where(along < 0, rng.random((each, 1)), along).astype(np.float32)
+        start = rng.uniform(-0.4, 0.4, (each, 3)) * rng.integers(0, 2, (each, 1))
+        tg.launch(
+            count_hits, each, inputs=[mesh, vectors(start), vectors(a + along * (b - a))], outputs=[wrong]
+        )
+    assert wrong.numpy().tolist() == [0, 0]
