@@ -342,3 +342,19 @@ def test_blocks_share_queries(block_dim: int) -> None:
     tg.launch_tiled(by_block, dim=5, inputs=inputs, block_dim=block_dim)
     tg.launch(by_ray, dim=5, inputs=[bvh.id, vectors(first), vectors(last - first), 0.0, tg.inf, ray])
     np.testing.assert_array_equal(out.numpy(), overlapping(low, high, first, last) + 100 * ray.numpy())
+
+
+def test_a_rebuild_takes_more_groups_than_before() -> None:
+    """The memory of nodes grows: a hierarchy of one group has fewer nodes than one of a group for each box."""
+    low, high = boxes(200)
+    of = tg.zeros(200, dtype=int)
+    bvh = built(low, high, groups=of)
+    of.assign(np.arange(200))
+    bvh.rebuild()
+    out = tg.zeros(200, dtype=int)
+    tg.launch(roots, dim=200, inputs=[bvh.id, of, out])
+    assert len(set(out.numpy().tolist())) == 200
+    for key, root in ((0, int(out.numpy()[0])), (199, int(out.numpy()[199]))):
+        np.testing.assert_array_equal(
+            found_by_box(bvh, low, high, root)[:, key], overlapping(low, high, low, high)[:, key]
+        )

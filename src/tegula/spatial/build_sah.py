@@ -166,7 +166,8 @@ def by_bins(r: Ranges, b: int, e: int, thread: int, first: tg.vec3, last: tg.vec
             start, along = first[1], scale[1]
         if best_axis == 2:
             start, along = first[2], scale[2]
-        cut = parted(r, b, e, best_axis, start, along, best_bin)
+        i = parted(r, b, e, best_axis, start, along, best_bin)
+        cut = tg.where(i > b and i < e, i, half)
     return cut
 
 

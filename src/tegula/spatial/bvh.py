@@ -11,6 +11,7 @@ import tegula as tg
 from tegula.errors import LaunchError
 from tegula.handles import BVH_KIND
 from tegula.runtime.array import array
+from tegula.runtime.recording import recording
 from tegula.runtime.structures import Structure
 from tegula.spatial.build_sah import AXES, BINS, DEEPEST, MEDIAN, ORDERED, SAH, Ranges, build
 from tegula.spatial.widen import place_boxes, place_ranges, renew, widen, write_header
@@ -118,42 +119,52 @@ class Bvh(Structure):
         if not count:
             self.publish()
             return
-        order, starts, keys = self._order()
+        with recording.paused():
+            order = self._build_on_host(count)
+        self._place(order)
+        self._renew()
+        self.publish()
+
+    def _build_on_host(self, count: int) -> array:
+        """Build the tree on the CPU, and copy it to the device. Returns the order of the items, for their bounds."""
+        lowers, uppers = self.lowers.to("cpu"), self.uppers.to("cpu")
+        order, starts, keys = self._order(lowers, uppers)
         made = _Build(count, len(starts))
         place = made.ranges
-        self._launch(place_ranges, count, [self.lowers, self.uppers, order, place.lower, place.upper])
         place.order = order
+        on_host(place_ranges, count, [lowers, uppers, order, place.lower, place.upper])
         roots = made.top(starts)
         made.run(roots, self.leaf_size, CONSTRUCTORS[self._constructor])
-        source = tg.empty(made.most_nodes, dtype=int, device=self.device)
-        fixed = (
-            tg.array(made.fixed(roots), dtype=int, device=self.device) if self.groups is not None else None
-        )
-        if self.nodes is None:
+        source = tg.empty(made.most_nodes, dtype=int, device="cpu")
+        fixed = tg.array(made.fixed(roots), dtype=int, device="cpu") if self.groups is not None else None
+        if self.nodes is None or self.node_limit < made.most_nodes:
             self._allocate(made.most_nodes, count)
-        levels = tg.zeros(LEVELS + 3, dtype=int, device=self.device)
-        self._launch(widen, 1, [place, fixed, source, self.node_words, levels])
+        words = self.node_words
+        if not self.device.is_cpu:
+            words = tg.zeros(made.most_nodes * NODE_BYTES // 4, dtype=tg.int32, device="cpu")
+        levels = tg.zeros(LEVELS + 3, dtype=int, device="cpu")
+        on_host(widen, 1, [place, fixed, source, words, levels])
         self._levels = levels.numpy()
         if self._levels[LEVELS + 2] > LEVELS:
             raise LaunchError(
                 f"the hierarchy has more than {LEVELS} levels", "build it with constructor='lbvh'"
             )
-        self._place(place.order)
-        self._renew()
+        if words is not self.node_words:
+            tg.copy(self.node_words, words, count=words.size)
         self._group_nodes = self._groups_of(source, roots, keys)
-        self.publish()
+        return order.to(self.device)
 
-    def _order(self) -> tuple[array, np.ndarray, np.ndarray]:
+    def _order(self, lowers: array, uppers: array) -> tuple[array, np.ndarray, np.ndarray]:
         """The items in the order to begin with, by group; the first item of each group, and the groups."""
-        order = np.arange(len(self.lowers), dtype=np.int32)
+        order = np.arange(len(lowers), dtype=np.int32)
         if CONSTRUCTORS[self._constructor] == ORDERED:
-            order = order[np.argsort(morton(self.lowers.numpy(), self.uppers.numpy()), kind="stable")]
+            order = order[np.argsort(morton(lowers.numpy(), uppers.numpy()), kind="stable")]
         starts, keys = np.zeros(1, np.int32), np.zeros(1, np.int32)
         if self.groups is not None:
             groups = self.groups.numpy()
             order = order[np.argsort(groups[order], kind="stable")]
             keys, starts = np.unique(groups[order], return_index=True)
-        return tg.array(order, dtype=int, device=self.device), starts, keys
+        return tg.array(order, dtype=int, device="cpu"), starts, keys
 
     def _allocate(self, nodes: int, items: int) -> None:
         self.node_limit = nodes
@@ -196,6 +207,11 @@ class Bvh(Structure):
 
     def _launch(self, kernel: Any, dim: int, inputs: list[Any]) -> None:
         tg.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_tape=False)
+
+
+def on_host(kernel: Any, dim: int, inputs: list[Any], block_dim: int | None = None) -> None:
+    """Launch a kernel on the CPU."""
+    tg.launch(kernel, dim=dim, inputs=inputs, device="cpu", record_tape=False, block_dim=block_dim)
 
 
 class _Build:
@@ -245,7 +261,9 @@ class _Build:
         """Part the large ranges one after the other, then the others in parallel."""
         most = max(self.count // PARTS, 4096)
         if len(roots) == 1:
-            listed = tg.zeros(self.count // leaf + 2, dtype=int, device="cpu")
+            # Nodes of a level share no boxes, so that few of each level are large.
+            large = (DEEPEST + 2) * (self.count // most + 1)
+            listed = tg.zeros(large + 2, dtype=int, device="cpu")
             self._launch(roots, listed, most, leaf, by)
             roots = listed.numpy()[1 : 1 + int(listed.numpy()[0])]
         if len(roots):
@@ -254,8 +272,7 @@ class _Build:
 
     def _launch(self, roots: np.ndarray, listed: array | None, most: int, leaf: int, by: int) -> None:
         given = tg.array(roots, dtype=int, device="cpu")
-        inputs = [self.ranges, given, listed, most, leaf, by]
-        tg.launch(build, dim=len(roots), inputs=inputs, device="cpu", record_tape=False, block_dim=1)
+        on_host(build, len(roots), [self.ranges, given, listed, most, leaf, by], 1)
 
 
 def morton(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

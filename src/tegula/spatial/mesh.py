@@ -107,12 +107,12 @@ class Mesh(Structure):
         lower, upper = (tg.empty(faces, dtype=VEC3, device=self.device) for _ in range(2))
         self._bound(lower, upper)
         leaf = LEAF if bvh_leaf_size is None else bvh_leaf_size
-        self.bvh = Bvh(lower, upper, bvh_constructor, groups, leaf)
+        self._bvh = Bvh(lower, upper, bvh_constructor, groups, leaf)
         self._words = tg.zeros(faces * TRIANGLE, dtype=tg.int32, device=self.device)
         self._triangles = self._words.view(tg.float32)
         self._winding: array | None = None
         if support_winding_number and faces:
-            self._winding = tg.zeros(self.bvh.node_limit * DATA, dtype=tg.float32, device=self.device)
+            self._winding = tg.zeros(self._bvh.node_limit * DATA, dtype=tg.float32, device=self.device)
         self._place()
         self.publish()
 
@@ -147,8 +147,8 @@ class Mesh(Structure):
             nothing.
         """
         self.version += 1
-        self._bound(self.bvh.lowers, self.bvh.uppers)
-        self.bvh.refit()
+        self._bound(self._bvh.lowers, self._bvh.uppers)
+        self._bvh.refit()
         self._place()
 
     def in_kernels(self) -> Struct:
@@ -190,18 +190,18 @@ class Mesh(Structure):
         """The values of the fields of MESH but for the id."""
         velocities = 0 if self._velocities is None else self._velocities.ptr
         winding = 0 if self._winding is None else self._winding.ptr
-        found = [self._triangles.ptr, self._points.ptr, self.indices.ptr, velocities, winding, self.bvh.id]
-        return [*self.bvh.words(), *found, len(self._points), len(self.indices) // 3]
+        found = [self._triangles.ptr, self._points.ptr, self.indices.ptr, velocities, winding, self._bvh.id]
+        return [*self._bvh.words(), *found, len(self._points), len(self.indices) // 3]
 
     def _bound(self, lower: array, upper: array) -> None:
         self._launch(bounds_of_faces, [self._points, self.indices, lower, upper])
 
     def _place(self) -> None:
         if len(self.indices):
-            args = [self._points, self.indices, self.bvh.item_words, self._triangles, self._words]
+            args = [self._points, self.indices, self._bvh.item_words, self._triangles, self._words]
             self._launch(place_triangles, args)
         if self._winding is not None:
-            bvh = self.bvh
+            bvh = self._bvh
             for first, count in reversed(bvh.levels()):
                 inputs = [bvh.nodes, bvh.node_words, self._triangles, self._winding, first]
                 tg.launch(sum_faces, dim=count, inputs=inputs, device=self.device, record_tape=False)
