@@ -11,6 +11,7 @@ import tegula as tg
 from spatial.meshes import distances, mesh_of, sphere, vectors
 
 pytestmark = pytest.mark.machine_code
+SCALES = (1.0, 1e-30, 1e-15, 1e-8, 1e8, 1e15, 1e30)
 KINDS = ("lattice", "plane", "needles", "points", "equal", "apart", "holes", "plain")
 QUERIES = 8
 
@@ -59,31 +60,34 @@ def corners_of(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(x, np.float32)
 
 
-def queries(scene: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def queries(scene: np.ndarray, scale: np.float32, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Boxes around corners of the scene and elsewhere; the last one has a NaN."""
     chosen = np.nan_to_num(scene.reshape(-1, 3))
     low = chosen[rng.integers(0, len(chosen), QUERIES)] if len(chosen) else np.zeros((QUERIES, 3), np.float32)
-    low[::3] += rng.standard_normal(low[::3].shape).astype(np.float32)
-    high = low + rng.integers(0, 2, (QUERIES, 3)).astype(np.float32)
+    low[::3] += rng.standard_normal(low[::3].shape).astype(np.float32) * scale
+    high = low + rng.integers(0, 2, (QUERIES, 3)).astype(np.float32) * scale
     low[-1, 1] = np.nan
     return low, high
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     st.sampled_from(KINDS),
     st.integers(0, 40) | st.just(700),
     st.sampled_from([("sah", 1), ("median", 3), ("lbvh", 9)]),
+    st.sampled_from(SCALES),
     st.integers(0, 2**16),
 )
-def test_boxes_and_faces_of_generated_scenes(kind: str, count: int, tree: tuple[str, int], seed: int) -> None:
+def test_boxes_and_faces_of_generated_scenes(
+    kind: str, count: int, tree: tuple[str, int], scale: float, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
-    scene = corners_of(kind, count, rng)
+    scene = corners_of(kind, count, rng) * np.float32(scale)
     low, high = scene[:, :2].min(axis=1), scene[:, :2].max(axis=1)
     if kind == "holes" and count:
-        low[0], high[0] = 2.0, 1.0
-    first, last = queries(scene, rng)
+        low[0], high[0] = 2.0 * scale, 1.0 * scale
+    first, last = queries(scene, np.float32(scale), rng)
     bvh = tg.Bvh(vectors(low), vectors(high), constructor=tree[0], leaf_size=tree[1])
     found, near = tg.zeros((QUERIES, count), dtype=int), tg.zeros(QUERIES, dtype=int)
     tg.launch(of_boxes, QUERIES, inputs=[bvh, vectors(first), vectors(last)], outputs=[found, near])

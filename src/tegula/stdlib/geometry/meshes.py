@@ -296,7 +296,9 @@ def _is_wanted(query):
     if query.kind == SPHERE and query.triangles != tg.uint64(0):
         mesh = MESH()
         mesh.triangles = query.triangles
-        wanted = tg._square(mesh, query.first, query.item - 1) <= query.radius * query.radius
+        unit = tg._unit(tg._apart(query.nodes, query.first))
+        radius = query.radius * unit
+        wanted = tg._square(mesh, query.first, query.item - 1, unit) <= radius * radius
     return wanted
 
 

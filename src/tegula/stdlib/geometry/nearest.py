@@ -64,15 +64,17 @@ def _structure(id: TREE):
 
 
 @whole()
-def _square_at(of: MESH, point: VEC3, place: int32):
-    """The square of the distance of a point from a triangle, or from the box of an item; a NaN for an empty box."""
+def _square_at(of: MESH, point: VEC3, place: int32, unit: float32):
+    """The square of the distance of a point from a triangle, or from the box of an item, in a unit; a NaN for an
+    empty box."""
     square = 0.0
     if of.triangles != tg.uint64(0):
-        square = tg._square(of, point, place)
+        square = tg._square(of, point, place, unit)
     else:
         box = tg._element_at(of.items + tg.uint64(place) * ITEM_BYTES, VEC8)
         x, y = tg._beyond(box[0], box[3], point[0]), tg._beyond(box[1], box[4], point[1])
         z = tg._beyond(box[2], box[5], point[2])
+        x, y, z = x * unit, y * unit, z * unit
         square = x * x + y * y + z * z
     return square
 
@@ -81,13 +83,15 @@ def _square_at(of: MESH, point: VEC3, place: int32):
 def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
     """The nearest item or face of those that come after one in the order of distances and, where these are equal, of
     numbers."""
-    found = NEAREST(-1, max_dist * max_dist, 0)
+    found = NEAREST(-1, 0.0, 0)
     known = point[0] + point[1] + point[2]
     if of.nodes != tg.uint64(0) and max_dist > 0.0 and known == known:
         slack = tg._apart(of.nodes, point)
+        unit = tg._unit(slack)
+        found.square = tg._limit(max_dist, unit)
         query = SPHERE_QUERY()
         query.nodes, query.first, query.node = of.nodes, point, 1
-        query.radius = tg._reach(found.square, slack)
+        query.radius = tg._reach(found.square, slack, unit)
         root = of.nodes + NODE_BYTES
         query.path0 = tg.uint64(tg._ordered(tg._hit_children(query, root, 0.0), tg._octant_at(root, point)))
         while query.node > 0:
@@ -101,13 +105,13 @@ def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
                     place = -1 - child
                     end = place + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
                     while place < end:
-                        square = tg._square_at(of, point, place)
+                        square = tg._square_at(of, point, place, unit)
                         number = tg._element_at(of.items + tg.uint64(place) * ITEM_BYTES + 24, int32)
                         follows = square > last.square or (square == last.square and number > last.face)
                         ahead = square == found.square and found.face >= 0 and number < found.face
                         if follows and (square < found.square or ahead):
                             found = NEAREST(number, square, place)
-                            query.radius = tg._reach(square, slack)
+                            query.radius = tg._reach(square, slack, unit)
                         place += 1
                 else:
                     at = of.nodes + tg.uint64(child) * NODE_BYTES

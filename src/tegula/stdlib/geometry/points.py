@@ -116,10 +116,34 @@ def _along(a: VEC3, b: VEC3):
 
 
 @whole()
-def _square(mesh: MESH, point: VEC3, place: int32):
-    """The square of the distance of a point from a triangle."""
+def _unit(slack: float32):
+    """A power of two by which distances are multiplied, so that the fourth powers of them fit float32; 1 for those of
+    most scenes. `slack`: of the largest distance, as `_apart` gives it."""
+    unit = 1.0
+    for _ in tg.static(range(5)):
+        if slack * unit > LARGE:
+            unit = unit * 2.0**-24
+    for _ in tg.static(range(6)):
+        if slack * unit < SMALL:
+            unit = unit * 2.0**24
+    return unit
+
+
+LARGE, SMALL = BOUND * 2.0**24, BOUND * 2.0**-6
+"""Scenes with larger distances, or with smaller ones only, are computed in another unit."""
+
+
+@whole()
+def _limit(distance: float32, unit: float32):
+    """The square of a positive distance in a unit, not 0."""
+    return tg.max(distance * unit * (distance * unit), 2.0**-126)
+
+
+@whole()
+def _square(mesh: MESH, point: VEC3, place: int32, unit: float32):
+    """The square of the distance of a point from a triangle, in a unit."""
     first, second, third = tg._triangle(mesh, place)
-    a, b, c = first - point, second - point, third - point
+    a, b, c = (first - point) * unit, (second - point) * unit, (third - point) * unit
     w = tg._weights(a, b, c)
     d = a * w[0] + b * w[1] + c * w[2]
     return tg.dot(d, d)
@@ -138,22 +162,24 @@ def _octant_at(node: uint64, point: VEC3):
 
 
 @whole()
-def _reach(square: float32, slack: float32):
-    """The distance up to which boxes may hold a point that is as close."""
-    return tg.sqrt(square) * (1.0 + BOUND) + slack
+def _reach(square: float32, slack: float32, unit: float32):
+    """The distance up to which boxes may hold a point that is as close, by a square in a unit."""
+    return tg.sqrt(square) * (1.0 / unit) * (1.0 + BOUND) + slack
 
 
 @whole()
 def _closest(mesh: MESH, point: VEC3, max_dist: float32):
     """The closest face of a mesh."""
-    found = NEAREST(-1, max_dist * max_dist, 0)
+    found = NEAREST(-1, 0.0, 0)
     known = point[0] + point[1] + point[2]
     if mesh.nodes != tg.uint64(0) and max_dist > 0.0 and known == known:
         slack = tg._apart(mesh.nodes, point)
+        unit = tg._unit(slack)
+        found.square = tg._limit(max_dist, unit)
         query = SPHERE_QUERY()
         query.nodes, query.first = mesh.nodes, point
         query.node = 1
-        query.radius = tg._reach(found.square, slack)
+        query.radius = tg._reach(found.square, slack, unit)
         root = mesh.nodes + NODE_BYTES
         query.path0 = tg.uint64(tg._ordered(tg._hit_children(query, root, 0.0), tg._octant_at(root, point)))
         while query.node > 0:
@@ -167,14 +193,14 @@ def _closest(mesh: MESH, point: VEC3, max_dist: float32):
                     place = -1 - child
                     end = place + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
                     while place < end:
-                        square = tg._square(mesh, point, place)
+                        square = tg._square(mesh, point, place, unit)
                         if square <= found.square:
                             face = tg._element_at(
                                 mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES + 36, int32
                             )
                             if square < found.square or (found.face >= 0 and face < found.face):
                                 found = NEAREST(face, square, place)
-                                query.radius = tg._reach(square, slack)
+                                query.radius = tg._reach(square, slack, unit)
                         place += 1
                 else:
                     at = mesh.nodes + tg.uint64(child) * NODE_BYTES
@@ -192,13 +218,15 @@ def _closest(mesh: MESH, point: VEC3, max_dist: float32):
 @whole()
 def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
     """The face with the point that is furthest, which is a vertex."""
-    found = NEAREST(-1, tg.where(min_dist > 0.0, min_dist * min_dist, -1.0), 0)
+    found = NEAREST(-1, -1.0, 0)
     known = point[0] + point[1] + point[2]
     if mesh.nodes != tg.uint64(0) and known == known:
         slack = tg._apart(mesh.nodes, point)
+        unit = tg._unit(slack)
+        found.square = tg.where(min_dist > 0.0, tg._limit(min_dist, unit), -1.0)
         path = SPHERE_QUERY()
         path.node = 1
-        path.path0 = tg.uint64(tg._farther(mesh.nodes + NODE_BYTES, point, found.square, slack))
+        path.path0 = tg.uint64(tg._farther(mesh.nodes + NODE_BYTES, point, found.square, slack, unit))
         while path.node > 0:
             node = mesh.nodes + tg.uint64(path.node) * NODE_BYTES
             left = tg.uint32(path.path0) & 255
@@ -211,8 +239,9 @@ def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
                     end = place + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
                     while place < end:
                         first, second, third = tg._triangle(mesh, place)
-                        square = tg.max(tg.length_sq(first - point), tg.length_sq(second - point))
-                        square = tg.max(square, tg.length_sq(third - point))
+                        a, b = (first - point) * unit, (second - point) * unit
+                        square = tg.max(tg.length_sq(a), tg.length_sq(b))
+                        square = tg.max(square, tg.length_sq((third - point) * unit))
                         if square >= found.square:
                             face = tg._element_at(
                                 mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES + 36, int32
@@ -222,7 +251,7 @@ def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
                         place += 1
                 else:
                     at = mesh.nodes + tg.uint64(child) * NODE_BYTES
-                    tg._down_to(path, child, tg._farther(at, point, found.square, slack))
+                    tg._down_to(path, child, tg._farther(at, point, found.square, slack, unit))
             elif path.node == 1:
                 path.node = 0
             else:
@@ -232,16 +261,16 @@ def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
 
 
 @whole()
-def _farther(node: uint64, point: VEC3, square: float32, slack: float32):
+def _farther(node: uint64, point: VEC3, square: float32, slack: float32, unit: float32):
     """The children with a point that is as far, a bit each in the order in which they are visited."""
     lx, hx = tg._planes(node, 0, 0), tg._planes(node, 0, 1)
     ly, hy = tg._planes(node, 1, 0), tg._planes(node, 1, 1)
     lz, hz = tg._planes(node, 2, 0), tg._planes(node, 2, 1)
     hits = tg.uint32(0)
     for k in tg.static(range(8)):
-        x = tg.max(tg.abs(lx[k] - point[0]), tg.abs(hx[k] - point[0])) + slack
-        y = tg.max(tg.abs(ly[k] - point[1]), tg.abs(hy[k] - point[1])) + slack
-        z = tg.max(tg.abs(lz[k] - point[2]), tg.abs(hz[k] - point[2])) + slack
+        x = (tg.max(tg.abs(lx[k] - point[0]), tg.abs(hx[k] - point[0])) + slack) * unit
+        y = (tg.max(tg.abs(ly[k] - point[1]), tg.abs(hy[k] - point[1])) + slack) * unit
+        z = (tg.max(tg.abs(lz[k] - point[2]), tg.abs(hz[k] - point[2])) + slack) * unit
         far = (x * x + y * y + z * z) * (1.0 + BOUND) >= square
         hits = hits | tg.where(far & (lx[k] == lx[k]), tg.uint32(1 << k), tg.uint32(0))
     return tg._ordered(hits, 7 - tg._octant_at(node, point))
@@ -253,7 +282,8 @@ def _described(mesh: MESH, point: VEC3, found: NEAREST, sign: float32):
     made = MESH_QUERY_POINT()
     if found.face >= 0:
         first, second, third = tg._corners(mesh, found.at, found.face)
-        w = tg._weights(first - point, second - point, third - point)
+        unit = tg._unit(tg._apart(mesh.nodes, point))
+        w = tg._weights((first - point) * unit, (second - point) * unit, (third - point) * unit)
         made.result, made.face, made.sign = True, found.face, sign
         made.u, made.v = w[0], w[1]
     return made
@@ -303,7 +333,9 @@ def mesh_query_furthest_point_no_sign(id, point: VEC3, min_dist: float32):
     made = MESH_QUERY_POINT()
     if found.face >= 0:
         first, second, third = tg._triangle(mesh, found.at)
-        a, b, c = tg.length_sq(first - point), tg.length_sq(second - point), tg.length_sq(third - point)
+        unit = tg._unit(tg._apart(mesh.nodes, point))
+        a, b = tg.length_sq((first - point) * unit), tg.length_sq((second - point) * unit)
+        c = tg.length_sq((third - point) * unit)
         made.result, made.face = True, found.face
         made.u = tg.where((a >= b) & (a >= c), 1.0, 0.0)
         made.v = tg.where((made.u == 0.0) & (b >= c), 1.0, 0.0)
