@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, ClassVar
@@ -16,6 +17,8 @@ class TegulaError(Exception):
         return _restored, (type(self), self.__dict__, self.args)
 
 
+LIBRARY = os.path.join(os.path.dirname(__file__), "stdlib", "")
+"""The directory of the functions that are written in the language itself."""
 CALLS_SHOWN = 4
 """The number of calls shown at either end of a long call chain."""
 
@@ -36,10 +39,12 @@ class CompileError(TegulaError, RuntimeError):
         help: str = "",
         **fields: Any,
     ) -> None:
-        self.loc = loc
+        self.loc = users_place(loc)
+        self.within = loc if loc is not self.loc else None
+        """The location of an error in the standard library, which users see at their call."""
         self.message = self.MESSAGE.format(**fields)
         self.help = help or self.HELP.format(**fields)
-        self.notes = [*_callers(loc), *notes]
+        self.notes = [*_callers(self.loc), *((at, text) for at, text in notes if not _in_library(at))]
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -110,10 +115,21 @@ def _restored(cls: type[Exception], state: dict[str, Any], args: tuple[Any, ...]
     return made
 
 
+def users_place(loc: Location | None) -> Location | None:
+    """The location, or for one in the standard library the user's call of a function of it."""
+    if loc is None or not _in_library(loc):
+        return loc
+    return next((at for at in loc.chain() if not _in_library(at)), loc)
+
+
+def _in_library(loc: Location) -> bool:
+    return loc.file.startswith(LIBRARY)
+
+
 def _callers(loc: Location | None) -> list[tuple[Location, str]]:
     """A note for each call site of inlined code; the first and last few for a long chain."""
     chain = loc.chain()[1:] if loc is not None else []
-    notes = [(at, "called from here") for at in chain]
+    notes = [(at, "called from here") for at in chain if not _in_library(at)]
     if len(notes) <= 2 * CALLS_SHOWN:
         return notes
     left_out = len(notes) - 2 * CALLS_SHOWN

@@ -88,7 +88,11 @@ def traced(body: str) -> Kernel:
         ("t = tg.tile_ones(4, dtype=Body)", TypeError, "tile_ones does not take values of the struct Body"),
         ("t = tg.tile_arange(4, dtype=Body)", TypeError, "tile_arange() requires a numeric scalar dtype, got Body"),
         ("t = tg.tile_min(tg.tile_load(a, 4))", TypeError, "tile_min does not take values of the struct Body"),
-        ("t = tg.tile_argmin(tg.tile_load(a, 4))", TypeError, "tile_argmin does not take tiles of the struct Body"),
+        (
+            "t = tg.tile_argmin(tg.tile_load(a, 4))",
+            TypeError,
+            "tile_argmin: 'a' must not be a tile of structs, got one of the struct Body",
+        ),
         ("t = tg.sin(tg.tile_load(a, 4))", TypeError, "no overload fits sin(tile[Body, 4])"),
         ("t = tg.tile_load(a, 4) * 2.0", TypeError, "'*' is not defined for tiles of structs ... are + and -"),
         ("t = tg.tile_load(a, 4)\nt |= t", TypeError, "bitwise inplace operators are not defined for tiles"),

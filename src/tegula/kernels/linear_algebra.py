@@ -15,7 +15,7 @@ def over_batches(name: str, function: str, arrays: dict[str, Any], **constants: 
     device, like, graded = found[0].device, next(iter(arrays.values())), grows(*arrays.values())
     if any(x.device != device for x in found):
         raise tg.LaunchError(f"{name}: the arrays are on several devices", "copy them to one: x.to(device)")
-    made = tg.over_batches(function, found, constants)
+    made = tg.over_batches(function, found, constants, name)
     results = [maker(shape, dtype, like, device)() for shape, dtype in made.results]
     for x in results:
         if graded and isinstance(x, tg.array) and x.dtype.is_float:
@@ -91,8 +91,7 @@ def qr(a: Any) -> tuple[Any, Any]:
     Returns:
         q (..., M, N) and r (..., N, N), tensors if `a` is one of PyTorch, else tg.arrays.
     Raises:
-        launch: `a` is no array of matrices of floats.
-        type-mismatch: `a` is wider than high.
+        launch: `a` is no array of matrices of floats, or `a` is wider than high.
     Gradient:
         recorded by tapes.
     Source:

@@ -20,7 +20,7 @@ from tegula.lang.captures import Captures
 from tegula.lang.constants import apply_constants, bound_names, is_fixed, require_constant, takes_constant
 from tegula.lang.cooperative import CooperativeDef, Inplace
 from tegula.lang.cooperative_calls import call_cooperative, call_inplace
-from tegula.lang.definition import FuncDef, PublicFunction, signature_text
+from tegula.lang.definition import FuncDef, PublicFunction, named_signatures, signature_text, signatures
 from tegula.lang.derivatives import TracedCall, call_with_derivative, derivative
 from tegula.lang.flow import Flow
 from tegula.lang.in_out import announce, hand_back
@@ -58,6 +58,7 @@ from tegula.ops.literals import as_float
 from tegula.ops.structs import Fields, as_general, call_by_field, has_struct, rebuilt
 from tegula.ops.vector import VecMake
 from tegula.signature import ElementPattern, scalar_bound
+from tegula.source import Location
 from tegula.structs import StructType
 from tegula.types import (
     BufType,
@@ -474,6 +475,12 @@ class Calls(TracerState):
         help = E.likeness(stray, names) if stray else f"defined: {signatures(f)}"
         raise E.WrongArguments(self.location(node), what=str(problem), help=help) from None
 
+    def signature_of_call(self, within: Location) -> str:
+        outside = E.users_place(within)
+        name = next((at.function for at in within.chain() if at.caller == outside), "")
+        f = self.library.get(name)
+        return f"its signature: {named_signatures(f)}" if f is not None else ""
+
     def inlined(self, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None) -> Any:
         """The result of a function whose body is traced here with the given arguments."""
         d = chosen.definition
@@ -786,8 +793,3 @@ def given(x: Any) -> Any:
     if isinstance(x, np.generic | np.ndarray):
         return constant_type(x)
     return CALLEE if isinstance(x, (*FUNCTIONS, DType, VecType, MatType, StructType)) else x
-
-
-def signatures(f: FuncDef) -> str:
-    """The signatures of a function's overloads, as text."""
-    return "; ".join(signature_text(c.name, [p.wanted for p in c.definition.parameters]) for c in f.overloads)

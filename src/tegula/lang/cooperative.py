@@ -114,6 +114,32 @@ class CooperativeDef(FuncDef, Parts):
         """The programs in the order in which they are tried: the function's own body is the last."""
         return (*self.variants, *self._own)
 
+    def fitting_program(self, facts: Mapping[str, Any]) -> Variant | None:
+        """The first program whose condition holds for the facts of a call.
+
+        Raises:
+            KeyError: a condition takes a fact that is not known; the error has the program and the name.
+        """
+        for variant in self.all_programs:
+            if variant.when is None:
+                return variant
+            names = [*inspect.signature(variant.when).parameters]
+            for name in names:
+                if name not in facts:
+                    raise KeyError(variant, name)
+            if variant.when(**{name: facts[name] for name in names}):
+                return variant
+        return None
+
+    @property
+    def conditions(self) -> str:
+        """A help text with the conditions of the programs, as they are written."""
+        kept = (v.function.definition.source.tree.decorator_list for v in self.all_programs)
+        calls = (d for each in kept for d in each if isinstance(d, ast.Call))
+        found = [k.value for d in calls for k in d.keywords if k.arg == "when"]
+        texts = [ast.unparse(x.body if isinstance(x, ast.Lambda) else x) for x in found]
+        return f"there are programs for {'; '.join(texts)}" if texts else ""
+
     @cached_property
     def _own(self) -> tuple[Variant, ...]:
         """The function's own body, if it has one."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tegula import errors as E
 from tegula.dataclass import dataclass
-from tegula.declaration import Rule, Variant
+from tegula.declaration import Rule
 from tegula.ir import Region, Value
 from tegula.lang.cooperative import CooperativeDef, Inplace
 from tegula.lang.definition import FuncDef
@@ -150,7 +149,7 @@ class _Call:
                 isinstance(tile, TilePattern) and isinstance(tile.dtype, Dtypes) and not tile.dtype.members
             )
             if not takes:
-                self._wrong(name, f"{self.name} does not take tiles of the struct {x.struct} for '{name}'")
+                self._wrong(name, f"'{name}' must not be a tile of structs, got one of the struct {x.struct}")
             names = [f"{name}.{leaf.name}" for leaf in x.struct.leaves]
             self.structs[name] = x.struct, names
             self._replace(name, names)
@@ -265,23 +264,19 @@ class _Call:
         partial = any(isinstance(v.type, TileType) and v.type.partial for v in given.values.values())
         of_group = {"group": self.builder.lanes, "partial": partial}
         facts = {**given.unified.facts, **given.constants, **of_group}
-        for variant in self.f.all_programs:
-            if variant.when is None or variant.when(**self._named(variant, facts)):
-                return variant.function
-        sizes = ", ".join(f"{key}={value}" for key, value in facts.items())
-        shapes = ", ".join(f"'{name}' of shape {_shape(v)}" for name, v in given.values.items())
-        self._wrong("", f"there is no program for {shapes}: {sizes}")
-
-    def _named(self, variant: Variant, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """The facts that the condition of a program takes, by parameter."""
-        assert variant.when is not None
-        names = [*inspect.signature(variant.when).parameters]
-        unknown = [name for name in names if name not in facts]
-        if unknown:
-            what = f"'{unknown[0]}', which the condition of a program of {self.f.name} takes, is not known"
+        try:
+            variant = self.f.fitting_program(facts)
+        except KeyError as unknown:
+            variant, name = unknown.args
+            what = f"'{name}', which the condition of a program of {self.f.name} takes, is not known"
             help = f"choose from: {', '.join(facts)}"
-            raise E.TypeMismatch(variant.function.definition.location, what=what, help=help)
-        return {name: facts[name] for name in names}
+            raise E.TypeMismatch(variant.function.definition.location, what=what, help=help) from None
+        if variant is not None:
+            return variant.function
+        shapes = ", ".join(f"'{name}' of shape {_shape(v)}" for name, v in given.values.items())
+        help = f"{self.f.conditions}; its signature: {self.signature}"
+        what = f"{self.name}: there is no program for {no_program(shapes, facts)}"
+        raise E.TypeMismatch(self._place(), what=what, help=help)
 
     def _body(self, program: FuncDef, given: Given) -> Region:
         region = Region([v.type for v in given.values.values()])
@@ -502,6 +497,11 @@ class _Call:
             raise E.ShapeMismatch(place, what=what, left=left, right=right, help=misfit.help)
         help = misfit.help or f"its signature: {self.signature}"
         raise E.TypeMismatch(place, what=f"{self.name}: {misfit.what}", help=help)
+
+
+def no_program(shapes: str, facts: Mapping[str, Any]) -> str:
+    """What a call has that fits no program of a cooperative function: shapes, letters and constants."""
+    return f"{shapes}: {', '.join(f'{key}={value}' for key, value in facts.items())}"
 
 
 def _dtype(x: Value) -> Any:

@@ -384,3 +384,17 @@ def _compiled(annotation: str) -> CodeType:
 def signature_text(name: str, types: Sequence[object]) -> str:
     """The text of a call with argument types, for messages."""
     return f"{name}({', '.join(map(str, types))})"
+
+
+def signatures(f: FuncDef) -> str:
+    """The signatures of a function's overloads, as text."""
+    return "; ".join(signature_text(c.name, [p.wanted for p in c.definition.parameters]) for c in f.overloads)
+
+
+def named_signatures(f: FuncDef) -> str:
+    """The signatures with the names of the parameters, and with types where others are refused."""
+    each = [
+        [p.name if p.annotation is ANY else f"{p.name}: {p.wanted}" for p in c.definition.parameters]
+        for c in f.overloads
+    ]
+    return "; ".join(signature_text(f.name, names) for names in each)

@@ -243,7 +243,12 @@ class TracerState:
         return [(name, self.frame.names[name]) for name in names if name in self.frame.names]
 
     def record(self, error: CompileError) -> None:
-        """Record an error, once per location even if the function that contains it is inlined several times."""
+        """Record an error, once per location even if the function that contains it is inlined several times; of the
+        errors in a function of the library the first one, with the function's signature."""
+        if error.within is not None:
+            if any(known.within is not None and known.loc == error.loc for known in self.errors):
+                return
+            error.help = self.signature_of_call(error.within) or error.help
         if not any(_same_error(error, known) for known in self.errors):
             self.errors.append(error)
 
@@ -319,6 +324,11 @@ class TracerState:
 
     def second_name_if(self, named: Value, x: Value) -> Value:
         """The object for a new name of a tile: a copy if `named` is true, that is if the tile has a name already."""
+        raise NotImplementedError
+
+    def signature_of_call(self, within: Location) -> str:
+        """A help text with the signature of the function of the library in which the user's call ends, "" if there is
+        none. `within`: a location in that function."""
         raise NotImplementedError
 
     def expr(self, node: ast.expr) -> Any:

@@ -117,7 +117,7 @@ def split(data: np.ndarray, dtype: ElementType) -> np.ndarray:
             f"{whole}" + ("" if len(inner) == 1 else f", or the last two {inner}"),
             "reshape the data, or give another dtype",
         )
-    return _split_last(data, (data.shape[-1] // whole, *inner))
+    return _split_last(data, inner if data.shape[-1] == whole else (data.shape[-1] // whole, *inner))
 
 
 def _split_last(data: np.ndarray, lengths: tuple[int, ...]) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from tegula.errors import LaunchError
 from tegula.lang.annotations import ArrayAnnotation
 from tegula.lang.cooperative import CooperativeDef
+from tegula.lang.cooperative_calls import no_program
 from tegula.runtime.kernel import kernel
 from tegula.runtime.library import library
 from tegula.signature import GivenTile, Misfit, TilePattern, Unified, Unifier
@@ -77,7 +78,7 @@ class BatchedKernel(NamedTuple):
 
 
 def over_batches(
-    function: Any, arrays: Sequence[Any], constants: Mapping[str, Any] | None = None
+    function: Any, arrays: Sequence[Any], constants: Mapping[str, Any] | None = None, name: str = ""
 ) -> BatchedKernel:
     """A kernel that calls a cooperative function for each element of a batch, whose dimensions come first.
 
@@ -85,12 +86,13 @@ def over_batches(
         function: a cooperative function that changes none of its parameters, or the name of one of the library.
         arrays: its tiles, as tg.arrays of which shapes and dtypes count, in the order of the parameters.
         constants: the arguments that are constants by name; the defaults by default.
+        name: that of the function that users call, for messages; that of `function` by default.
     Returns:
         a named tuple: `kernel`, which takes the arrays and then the results, `dim` and `block_dim` for
         `tg.launch_tiled`, and `results`, a shape and a dtype for each result.
     Raises:
         TypeError: `function` is no cooperative function that changes none of its parameters.
-        launch: the arrays do not fit the signature.
+        launch: the arrays do not fit the signature, or the function has no program for their shapes.
     """
     f = library().get(function) if isinstance(function, str) else function
     if not isinstance(f, CooperativeDef) or f.changed:
@@ -101,17 +103,28 @@ def over_batches(
     known = {**defaults, **(constants or {})}
     tiles = [key for key, p in f.patterns.items() if isinstance(p, TilePattern)]
     found = dict(zip(tiles, arrays, strict=True))
-    unified = _unified(f, found, known)
+    name = name or f.name
+    unified = _unified(f, name, found, known)
     batch = tuple(unified.batch or ())
     patterns = f.given(known, f.results)
     outputs = tuple(_result(p, unified) for p in (patterns if isinstance(patterns, tuple) else (patterns,)))
     inputs = tuple((x.dtype, _core(f, key, x, batch), _is_batched(f, key)) for key, x in found.items())
     of_block = Tiles(f, inputs, outputs, len(batch), tuple(known.items()))
+    _check_program(f, name, of_block, {**unified.facts, **known})
     results = tuple(((*batch, *shape), dtype) for dtype, shape in outputs)
     return BatchedKernel(_kernel(of_block), batch or (1,), of_block.block_dim, results)
 
 
-def _unified(f: CooperativeDef, found: Mapping[str, Any], constants: Mapping[str, Any]) -> Unified:
+def _check_program(f: CooperativeDef, name: str, tiles: Tiles, facts: Mapping[str, Any]) -> None:
+    """LaunchError if the function has no program for the tiles of a block."""
+    if f.fitting_program({**facts, "group": tiles.block_dim, "partial": False}) is None:
+        keys = (key for key, p in f.patterns.items() if isinstance(p, TilePattern))
+        pairs = zip(keys, tiles.inputs, strict=True)
+        shapes = ", ".join(f"'{key}' of shape {shape}" for key, (_, shape, _) in pairs)
+        raise LaunchError(f"{name}: there is no program for {no_program(shapes, facts)}", f.conditions)
+
+
+def _unified(f: CooperativeDef, name: str, found: Mapping[str, Any], constants: Mapping[str, Any]) -> Unified:
     """The extents and dtypes of a call; LaunchError for arrays that do not fit the signature."""
     unifier = Unifier()
     for key, x in constants.items():
@@ -119,9 +132,9 @@ def _unified(f: CooperativeDef, found: Mapping[str, Any], constants: Mapping[str
     try:
         return unifier.tiles([(k, _tile(f, k), GivenTile(x.dtype, tuple(x.shape))) for k, x in found.items()])
     except Misfit as misfit:
-        shapes = ", ".join(f"'{key}' of shape {x.shape}" for key, x in found.items())
-        what = f"{f.name.lstrip('_')}: {misfit.what} ({shapes})"
-        raise LaunchError(what, misfit.help or "check the shapes") from None
+        given = ", ".join(f"'{key}' of shape {x.shape} and dtype {x.dtype}" for key, x in found.items())
+        help = "pass arrays of the shapes and dtypes that the signature takes"
+        raise LaunchError(f"{name}: {misfit.what} ({given})", misfit.help or help) from None
 
 
 def _tile(f: CooperativeDef, key: str) -> TilePattern:
