@@ -193,7 +193,10 @@ def lookup(name: str) -> Any:
         inside = [f for f in PUBLIC if f.startswith(name + ".")]
         if inside:
             return PublicNamespace(name, {f.partition(".")[2]: lookup(f) for f in inside})
-    raise AttributeError(f"tegula has no name {name!r}")
+    import sys
+
+    # Python adds the most similar name when it prints the error.
+    raise AttributeError(f"tegula has no name {name!r}", name=name, obj=sys.modules["tegula"])
 
 
 def public_names() -> list[str]:

@@ -52,6 +52,14 @@ def test_it_has_every_name_and_no_other(tool: dict[str, Any]) -> None:
     assert ast.unparse(cholesky.args) == "a: Any, fill_mode: str='lower', info: bool=False"
 
 
+def test_a_misspelt_name_is_told_the_most_similar_one() -> None:
+    """Python looks for it in the object that the error names."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import tegula as tg; tg.tile_laod"], capture_output=True, text=True
+    )
+    assert "tegula has no name 'tile_laod'. Did you mean: 'tile_load'?" in done.stderr
+
+
 def test_dir_has_no_internal_name() -> None:
     """All functions of the library, only public modules, no tables, and a docstring and a signature for each
     callable."""

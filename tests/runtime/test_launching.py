@@ -286,6 +286,13 @@ def test_a_refused_kernel_shows_no_functions_of_the_compiler():
     assert refused.value.__cause__ is None
 
 
+@pytest.mark.parametrize("args", [(), (3.0,), (np.zeros(4, np.int32),)])
+def test_refused_arguments_show_no_functions_of_the_launch(args):
+    with pytest.raises(tg.LaunchError) as refused:
+        tg.launch_tiled(misspelt, 1, inputs=args, block_dim=4)
+    assert [entry.name for entry in refused.traceback[1:]] == ["launch_tiled", "_run"]
+
+
 @tg.kernel
 def misspelt_in_a_role(a: tg.array[float]):
     with tg.role("store", warps=1):

@@ -476,8 +476,9 @@ def _run(
                 kernel, args = settled(kernel, args)
             found = resolve(kernel, made, args)
         compiled, packed, other = found
-    except CompileError as error:
-        # The message has the location in the kernel; the compiler's own traceback is not useful to the user.
+    except (CompileError, LaunchError) as error:
+        # The message has the location in the kernel, or names the argument; the traceback of the compiler and of the
+        # launch itself is not useful to the user.
         raise error.with_traceback(None) from error.__cause__
     if device is not None:
         _check_device(kernel, device, compiled.device)
