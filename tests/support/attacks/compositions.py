@@ -98,15 +98,15 @@ class Places:
 
     def sometimes(self, line: str, *others: str) -> str:
         """A line; or nothing, or the line in some iterations only, or others instead."""
-        t = self.late()
+        t, inner = self.late(), "\n".join(shifted([line]))
         return self(
             line,
             "pass",
-            f"if k != {t}:\n    {line}",
-            f"if k % {t} != c:\n    {line}",
-            f"if m < 3:\n    {line}",
-            f"for r in range(m):\n    {line}",
-            f"if g[k] != 3:\n    {line}",
+            f"if k != {t}:\n{inner}",
+            f"if k % {t} != c:\n{inner}",
+            f"if m < 3:\n{inner}",
+            f"for r in range(m):\n{inner}",
+            f"if g[k] != 3:\n{inner}",
             f"{line}\n{line}",
             *others,
         )
