@@ -219,6 +219,14 @@ def test_import_loads_nothing_heavy() -> None:
     assert loaded.isdisjoint(CONFINED)
 
 
+def test_launches_of_compiled_kernels_load_no_passes() -> None:
+    """Only the tracer, and layouts that generated code shares with launches."""
+    code = "import tegula; tegula.launch; import sys; print(*sys.modules)"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {m for m in made.stdout.split() if m.startswith(("tegula.codegen.", "tegula.passes"))}
+    assert loaded == {"tegula.codegen.sites", "tegula.codegen.watched"}
+
+
 def test_command_line_help_loads_no_compiler() -> None:
     loaded = loaded_by("import tegula.cli")
     assert loaded.isdisjoint({"llvmlite", "cuda", "rich"})

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from tegula.codegen.poll import DUE, LOOK, SELF, WATCH_BYTES
+from tegula.codegen.watched import DUE, LOOK, SELF, WATCH_BYTES
 
 JOB, OWNER = LOOK - 8, LOOK + 8
 """Byte offsets in front of the scratch memory, like those that kernels know: the launch (0 for a block run alone), and

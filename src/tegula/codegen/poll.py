@@ -11,16 +11,12 @@ import re
 from collections.abc import Callable
 
 from tegula.codegen.state import State
+from tegula.codegen.watched import DUE, LOOK, SELF
 from tegula.ir import Op, Region
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.lane import Lanes
 from tegula.types import TileType
-
-WATCH_BYTES = 64
-DUE, LOOK, SELF = -64, -48, -8
-"""Byte offsets of the watch, which lies in front of the scratch memory: when to poll next (0: at once), the function to
-call then, and the address of the scratch memory."""
 
 PACE = 1 << 13
 """About how many operations lie between two polls."""

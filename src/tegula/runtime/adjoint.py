@@ -17,7 +17,6 @@ from tegula.lang.annotations import ANY, Annotation, array_annotation
 from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.definition import FuncDef, Parameter
 from tegula.lang.kernel import trace
-from tegula.passes.pipeline import check
 from tegula.runtime.array import array, laid_out_as
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
@@ -98,6 +97,7 @@ class Adjoint(Kernel):
     ) -> tuple[KernelIR, frozenset[int]]:
         """The adjoint's IR, and the positions of the kernel's own arrays whose elements the adjoint reads."""
         from tegula.passes.gradient import differentiate, longest, reads, sequentialise
+        from tegula.passes.pipeline import check
 
         n = len(self.forward.parameters)
         own = access[:n]
