@@ -58,7 +58,7 @@ def test_a_mesh_that_only_the_launch_holds_lives_until_the_kernel_has_run(
 
     def made() -> tg.Mesh:
         mesh = mesh_of(*sphere(1))
-        weakref.finalize(mesh.bvh, ended.append, "gone")
+        weakref.finalize(mesh, ended.append, "gone")
         return mesh
 
     v, mesh = vectors(np.ones((8, 3))), made()
