@@ -4882,6 +4882,54 @@ def tile_atomic_add_indexed(a: Any, indices: Any, t: Any, offset: Any = None, ax
         the gradient of these elements, for `t`; refused (no-gradient) for what is returned.
     """
 
+def tile_atomic_cas(a: Any, compare: Any, t: Any, offset: Any = None, mask: Any = None) -> Any:
+    """Replaces the elements of an array that equal expected ones by those of a tile, each atomically, once for the
+    block; of vectors and matrices each component by itself.
+
+    Bits are compared: a NaN equals itself, and -0.0 is not 0.0. Elements outside of the array, those of absent
+    threads, and those that a mask does not select are dropped.
+
+    Parameters:
+        a: an array of as many dimensions as `t`.
+        compare: the expected elements, a tile that broadcasts to the shape of `t`, or one value for all.
+        t: a tile of the dtype of `a`, the new elements.
+        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
+            elements; 0 by default. That of thread 0 counts.
+        mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
+    Returns:
+        a tile of the elements before; zeros for those that were dropped.
+    Raises:
+        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; an offset
+            is no integer; `mask` is no tile of bool.
+        shape-mismatch: `compare` does not broadcast to the shape of `t`; `mask` does not broadcast to the shape of
+            the tile.
+        out-of-range: a literal does not fit the dtype; a literal is no offset that an array can have.
+    Gradient:
+        refused (no-gradient).
+    """
+
+def tile_atomic_exch(a: Any, t: Any, offset: Any = None, mask: Any = None) -> Any:
+    """Stores the elements of a tile in an array and gives those that were there, each atomically, once for the block.
+
+    Elements outside of the array, those of absent threads, and those that a mask does not select are dropped.
+
+    Parameters:
+        a: an array of as many dimensions as `t`.
+        t: a tile of the dtype of `a`.
+        offset: the index of the first element of the tile in the array, an int or one for each dimension, in
+            elements; 0 by default. That of thread 0 counts.
+        mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
+    Returns:
+        a tile of the elements before; zeros for those that were dropped.
+    Raises:
+        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; an offset
+            is no integer; `mask` is no tile of bool.
+        out-of-range: a literal is no offset that an array can have.
+        shape-mismatch: `mask` does not broadcast to the shape of the tile.
+    Gradient:
+        refused (no-gradient).
+    """
+
 def tile_atomic_max(a: Any, t: Any, offset: Any = None, bounds_check: Any = True, mask: Any = None) -> Any:
     """Stores the larger ones of elements of an array and those of a tile, each atomically, once for the block.
 

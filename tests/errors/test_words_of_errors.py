@@ -190,11 +190,6 @@ TILE = "t = tg.tile_zeros(4)\n"
             "its signature",
         ),
         (
-            TILE + "a[0] = tg.tile_sum(t)",
-            "a tile of one element cannot be stored as float32",
-            "tg.tile_sum(t)[0]",
-        ),
-        (
             TILE + "x = a[t]",
             "an index must be an integer index tile, got tile[float32, 4]",
             "",

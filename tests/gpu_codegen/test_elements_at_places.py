@@ -47,3 +47,29 @@ def test_accesses_are_single() -> None:
     text, _ = assembled(lowered(move, args, (1,), 64))
     assert "bar.sync" not in text
     assert text.count("red.") + text.count("atom.") == 4  # 2 components of 80 elements in 64 threads
+
+
+@tg.kernel
+def exchange(x: tg.array1d[float], seats: tg.array1d[int], old: tg.array1d[float], seen: tg.array1d[int]):
+    at = tg.tile_arange(N, dtype=int)
+    tg.tile_store(old, tg.tile_atomic_exch(x, at.astype(float), offset=5, mask=at % 3 == 0))
+    tg.tile_store(seen, tg.tile_atomic_cas(seats, -1, at))
+
+
+@pytest.mark.machine_code
+def test_elements_are_exchanged() -> None:
+    data, free = np.arange(60, dtype=np.float32) + 0.5, np.arange(N, dtype=np.int32) % 2 * -1
+    args = [tg.array(data), tg.array(free), tg.zeros(N), tg.zeros(N, dtype=int)]
+    code = lowered(exchange, args, (1,), 64)
+    run_serially(code, exchange, args, (1, 64), 1)
+    x, seats, old, seen = (a.numpy() for a in args)
+    at = np.arange(N)
+    chosen = (at % 3 == 0) & (at + 5 < 60)
+    np.testing.assert_array_equal(old, np.where(chosen, data[np.minimum(at + 5, 59)], 0))
+    want = data.copy()
+    want[at[chosen] + 5] = at[chosen]
+    np.testing.assert_array_equal(x, want)
+    np.testing.assert_array_equal(seats, np.where(free == -1, at, free))
+    np.testing.assert_array_equal(seen, free)
+    text, _ = assembled(code)
+    assert text.count("atom.") == 4 and "cas" in text  # an exchange and a swap of 80 elements in 64 threads

@@ -156,3 +156,33 @@ def test_random_tiles_of_the_normal_distribution() -> None:
     want = [tg.randn(tg.rand_init(int(s) - 2**32 * (s >= 2**31))) for s in states[:5]]
     np.testing.assert_array_equal(out.ravel()[:5], np.array(want, np.float32))
     assert abs(out.mean()) < 0.1 and abs(out.std() - 1) < 0.1
+
+
+@tg.kernel
+def only_elements(a: tg.array2d[float], out: tg.array[float]):
+    t = tg.tile_load(a, (2, 4))
+    total = t.sum()
+    out[0] = total
+    if total > 4.0 and not (t < 0.0).any():
+        out[1] = tg.tile_sum(t * t, axis=(0, 1), keepdims=True)
+    steps = 0
+    while t.max() > 1.0:
+        t -= 1.0
+        steps += 1
+    out[2] = float(steps) if t.sum() < 0.0 else 100.0
+    part = tg.tile_zeros(2)
+    part[1] = total * 2.0
+    out[3] = part[1] + tg.matrix(pos=tg.vec3(1.0), rot=tg.quat_identity(), scale=tg.vec3(2.0))[2, 3]
+
+
+@pytest.mark.machine_code
+def test_a_tile_of_one_element_is_a_number() -> None:
+    a = np.array([[0, 1, 2, 3], [0, 2, 0, 1]], np.float32)
+    _, out = agree(only_elements, [tg.array(a), tg.zeros(4)], 1, 32, tiled=True)
+    np.testing.assert_array_equal(out, [9, 19, 2, 19])
+    given, made = tg.array(a, requires_grad=True), tg.zeros(4, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch_tiled(only_elements, 1, inputs=[given, made], block_dim=32)
+    tape.backward(grads={made: tg.array([0.0, 1.0, 0.0, 1.0])})
+    assert given.grad is not None
+    np.testing.assert_array_equal(given.grad.numpy(), 2 * a + 2)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tegula.codegen.state import State
 from tegula.codegen.tile_matmul import loaded_operand, read_in_place
 from tegula.ir import Op, Region, Value, root
-from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic
+from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import If
 from tegula.ops.linear import TileMatmul
@@ -44,6 +44,7 @@ CONSUMERS = (
         ArrayGather,
         ArrayScatter,
         ArrayScatterAtomic,
+        ArrayScatterCas,
         TileReduce,
         BufNew,
         BufWrite,

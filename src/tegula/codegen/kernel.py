@@ -33,7 +33,7 @@ from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ir.rewrite import uses
 from tegula.ops.array import ArrayView
-from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic
+from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import PrintTile
@@ -700,6 +700,7 @@ _RULES: dict[type[Op], Any] = {
     TileAtomic: _on_state(tiles.tile_atomic),
     ArrayScatter: _on_state(tiles.scatter),
     ArrayScatterAtomic: _on_state(tiles.scatter_atomic),
+    ArrayScatterCas: _on_state(tiles.scatter_atomic),
     TileReduce: _on_state(tiles.reduce),
     TileSlice: _on_state(tiles.tile_slice),
     TilePermute: _Walk.permute,

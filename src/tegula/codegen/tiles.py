@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tegula.codegen.arrays import reshaped, sliced
-from tegula.codegen.atomics import atomic_element
+from tegula.codegen.atomics import atomic_element, compare_and_swap_element
 from tegula.codegen.elements import (
     array_pointer,
     column_mask,
@@ -27,7 +27,7 @@ from tegula.codegen.transposes import transposed_copy, transposes
 from tegula.codegen.unswitch import unswitched
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
-from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic
+from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
 from tegula.ops.control import Yield
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes, slots
 from tegula.ops.stack import StackNew, StackPop, StackPush
@@ -218,8 +218,9 @@ def scatter(s: State, op: ArrayScatter) -> None:
     guarded(s, [op.tile, op.where, *op.at], [], emit)
 
 
-def scatter_atomic(s: State, op: ArrayScatterAtomic) -> None:
-    """Lower `array.scatter_atomic`, element by element; the previous elements are kept only if they are used."""
+def scatter_atomic(s: State, op: ArrayScatterAtomic | ArrayScatterCas) -> None:
+    """Lower `array.scatter_atomic` or `array.scatter_cas`, element by element; the previous elements are kept only if
+    they are used."""
     array, t = s.arrays[op.array], tile_type(op.tile.type, partial=True)
     absent = t.partial and s.kernel.launch.partial
     previous = s.room(op.result, "previous") if s.users.get(op.result) else None
@@ -228,11 +229,15 @@ def scatter_atomic(s: State, op: ArrayScatterAtomic) -> None:
     def body(index: list[str], w: int) -> None:
         ((pointer, ok),) = placed(s, op, index, 1, True)
         parts = element(s, op.tile, index, 1, True)
+        expected = element(s, op.expected, index, 1, True) if isinstance(op, ArrayScatterCas) else None
         if previous is not None:
             s.memory.store_view(previous, index, zero, 1)
 
         def act() -> None:
-            old = atomic_element(s.code, op.op, pointer, array.dtype, parts)
+            if expected is not None:
+                old = compare_and_swap_element(s.code, pointer, array.dtype, expected, parts)
+            else:
+                old = atomic_element(s.code, op.op, pointer, array.dtype, parts)
             if previous is not None:
                 s.memory.store_view(previous, index, old, 1)
 

@@ -13,7 +13,7 @@ from tegula.interp.holders import Held, held
 from tegula.interp.tiles import tile_of
 from tegula.ir import Op, ScatteredAccess, Value
 from tegula.layout import Layout, blocked
-from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic
+from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
 from tegula.ops.buffer import BufNew, BufRead, BufWrite, buffer_type
 from tegula.ops.group import (
     AsyncCopy,
@@ -152,7 +152,7 @@ def access_store(m: GroupMachine, op: TileAtomic | TileStore) -> Iterator[Thread
     yield ThreadAccess(kind, array, *_window(m, array, op.offset, pairs, tile_of(tile).partial))
 
 
-@accesses(ArrayGather, ArrayScatter, ArrayScatterAtomic)
+@accesses(ArrayGather, ArrayScatter, ArrayScatterAtomic, ArrayScatterCas)
 def access_places(m: GroupMachine, op: ScatteredAccess) -> Iterator[ThreadAccess]:
     """The accesses at coordinates of elements that are selected, present and inside of the array."""
     array, layout = m.group(op.array), held(m.layouts[op.where])
@@ -161,7 +161,7 @@ def access_places(m: GroupMachine, op: ScatteredAccess) -> Iterator[ThreadAccess
     at = np.array([m.env[v][tuple(pairs.at)] for v in op.at])
     keep = m.env[op.where][tuple(pairs.at)] & (at >= 0).all(axis=0)
     keep &= (at < np.array(array.shape[: len(at)])[:, None]).all(axis=0)
-    if isinstance(op, ArrayScatter | ArrayScatterAtomic) and tile_of(op.tile).partial:
+    if isinstance(op, ArrayScatter | ArrayScatterAtomic | ArrayScatterCas) and tile_of(op.tile).partial:
         keep &= pairs.at[-1] < m.count
     kind = "read" if reads else "write" if isinstance(op, ArrayScatter) else "atomic"
     yield ThreadAccess(kind, array, pairs.threads[keep], at[:, keep])

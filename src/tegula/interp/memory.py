@@ -140,15 +140,15 @@ def run_exchange(m: Machine, op: BufExchange, mask: Mask) -> Any:
     return _atomic(m, op, mask, [op.value], op.indices, UPDATES["exch"])
 
 
+def swapped(old: np.ndarray, value: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """A compare-and-swap. Bits are compared, as the hardware does: a NaN equals itself, and -0 is not +0."""
+    bits = f"u{old.dtype.itemsize}"
+    return np.where(old.view(bits) == expected.view(bits), value, old)
+
+
 @handles(ArrayCas)
 def run_cas(m: Machine, op: ArrayCas, mask: Mask) -> Any:
-    # Bits are compared, as the hardware does: a NaN equals itself, and -0 is not +0.
-    def swap(old: np.ndarray, value: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        bits = f"u{old.dtype.itemsize}"
-        return np.where(old.view(bits) == expected.view(bits), value, old)
-
-    values = [op.value, op.expected]
-    return _atomic(m, op, mask, values, op.indices, swap)
+    return _atomic(m, op, mask, [op.value, op.expected], op.indices, swapped)
 
 
 # Views of arrays --------------------------------------------------------------------------------------------

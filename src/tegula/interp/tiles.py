@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tegula.interp.machine import Machine, Mask, handles
-from tegula.interp.memory import UPDATES, inside_tile, update
+from tegula.interp.memory import UPDATES, inside_tile, swapped, update
 from tegula.ir import Op, Region, ScatteredAccess, TileAccess, Value
-from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic
+from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
 from tegula.ops.linear import TileMatmulWait
 from tegula.ops.tile import (
     TileAtomic,
@@ -160,6 +160,15 @@ def run_scatter_atomic(m: Machine, op: ArrayScatterAtomic, mask: Mask) -> Any:
     inside, at = places(m, op, array, tile_of(op.tile))
     out = np.zeros_like(tile)
     out[inside] = update(array, at, [tile[inside]], UPDATES[op.op])
+    return out
+
+
+@handles(ArrayScatterCas)
+def run_scatter_cas(m: Machine, op: ArrayScatterCas, mask: Mask) -> Any:
+    array, tile = m.group(op.array), m.env[op.tile]
+    inside, at = places(m, op, array, tile_of(op.tile))
+    out = np.zeros_like(tile)
+    out[inside] = update(array, at, [tile[inside], m.env[op.expected][inside]], swapped)
     return out
 
 

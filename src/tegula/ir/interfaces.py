@@ -297,9 +297,10 @@ class ScatteredAccess(Op):
         at = variadic()
 
     @property
-    def moved(self) -> Value:
-        """The tile that is written, or the value of elements that are not read."""
-        return self.operands[1]
+    def moved(self) -> Sequence[Value]:
+        """The tile that is written, or the value of elements that are not read; an op with more such operands overrides
+        this property."""
+        return self.operands[1:2]
 
 
 class AtomicUpdate(Op):

@@ -93,8 +93,8 @@ class ArrayScatter(ScatteredAccess):
 
 class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
     """Updates the elements at coordinates of an array, each atomically. Operands: array, tile, selection (a tile of
-    bool), one tile of int64 coordinates per dimension. Attribute `op`: add, min or max. The result holds the previous
-    elements, 0 for those that are dropped."""
+    bool), one tile of int64 coordinates per dimension. Attribute `op`: add, min, max or exch. The result holds the
+    previous elements, 0 for those that are dropped."""
 
     __slots__ = ()
     NAME = "array.scatter_atomic"
@@ -108,12 +108,13 @@ class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
 
     def infer(self) -> Sequence[Type]:
         t = _require_stored(self, self.tile)
-        require(self.op in ("add", "min", "max"), f"no tile atomic '{self.op}'")
+        require(self.op in ("add", "min", "max", "exch"), f"no tile atomic '{self.op}'")
         return [TileType(t.dtype, t.shape)]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (previous,) = grads
-        if b.wanted(self.tile) and self.op != "add":
+        replaced = self.op == "exch" and b.wanted(self.array)
+        if (b.wanted(self.tile) and self.op != "add") or replaced:
             b.refuse(self, f"an atomic {self.op} has no derivative")
         if previous is not None:
             b.refuse(self, "the value that an atomic operation returns has no derivative")
@@ -123,6 +124,36 @@ class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
             _gradients(b, b.shadow(self.array), adjoint_of(self.tile), places),
             *[None] * len(places),
         )
+
+
+class ArrayScatterCas(ScatteredAccess, AtomicUpdate):
+    """Replaces the elements at coordinates of an array that have the bits of those of a tile, each atomically.
+    Operands: array, new elements, expected elements, selection (a tile of bool), one tile of int64 coordinates per
+    dimension. The result holds the previous elements, 0 for those that are dropped."""
+
+    __slots__ = ()
+    NAME = "array.scatter_cas"
+    NONDIFFERENTIABLE = "a compare-and-swap has no derivative"
+    COOPERATIVE = True
+    PURE = False
+    array = operand(ATOMIC)
+    tile = operand()
+    expected = operand()
+    where = operand(place=True)
+    at = variadic(place=True)
+
+    @property
+    def combination(self) -> str:
+        return "cas"
+
+    @property
+    def moved(self) -> Sequence[Value]:
+        return [self.tile, self.expected]
+
+    def infer(self) -> Sequence[Type]:
+        t = _require_stored(self, self.tile)
+        _require_stored(self, self.expected)
+        return [TileType(t.dtype, t.shape)]
 
 
 def _places(op: ScatteredAccess, b: GradientBuilder) -> list[Value]:

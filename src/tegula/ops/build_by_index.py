@@ -95,4 +95,4 @@ def _tile(b: OpBuilder, op: TileLoad | TileStore | TileAtomic, a: IndexedArray) 
 
 def _scattered(b: OpBuilder, op: ScatteredAccess, a: IndexedArray) -> list[Value]:
     """An access of elements at coordinates of an indexed array."""
-    return b.emit(type(op), [a.data, op.moved, op.where, *a.found(b, op.where, op.at)], op.attrs)
+    return b.emit(type(op), [a.data, *op.moved, op.where, *a.found(b, op.where, op.at)], op.attrs)

@@ -194,7 +194,7 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
     return composite(b, VecType(length or count, scalar or scalar_of(types[0])), values)
 
 
-@public("matrix")
+@public("matrix", rest=("pos", "rot", "scale"))
 def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand = float) -> Value | MatType:
     """A matrix of given entries, of row vectors, of a tile's elements, of one value, of a motion, or of zeros; or a
     type of matrices.

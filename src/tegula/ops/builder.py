@@ -4,6 +4,7 @@ All functions raise `TypeRule` for operands that do not fit; the frontend adds t
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeGuard, cast
@@ -20,7 +21,7 @@ from tegula.ops.buffer import BufRead, BufSet, BufUpdate, BufWrite
 from tegula.ops.control import If, Yield
 from tegula.ops.convert import Cast
 from tegula.ops.literals import BITWISE, BITWISE_HELP, SYMBOLS, fold_literals
-from tegula.ops.tile import TileBroadcast, TileFillAbsent, TileFull, TileMap, TileMarkPartial
+from tegula.ops.tile import TileBroadcast, TileExtract, TileFillAbsent, TileFull, TileMap, TileMarkPartial
 from tegula.ops.vector import VecExtract, VecMake, VecSplat
 from tegula.source import UNKNOWN, Location
 from tegula.types import (
@@ -366,9 +367,17 @@ class OpBuilder(Builder):
             return not a
         return self.one(REGISTRY["not"], [self.truth(a)])
 
+    def only_element(self, x: Value) -> Value:
+        """The element of a tile that has one; any other value as it is."""
+        t = x.type
+        if not isinstance(t, TileType | BufType) or math.prod(t.shape) != 1:
+            return x
+        return self.one(TileExtract, [self.tile(x, partial=True), *[self.const(0, int32)] * len(t.shape)])
+
     def truth(self, a: Operand) -> Value:
-        """An operand as a bool scalar: numbers are compared with 0; TypeRule for other operands."""
-        made = self.value(a)
+        """An operand as a bool scalar: numbers are compared with 0, and a tile of one element is that element;
+        TypeRule for other operands."""
+        made = self.only_element(self.value(a))
         if made.type == bool_:
             return made
         if isinstance(made.type, DType):

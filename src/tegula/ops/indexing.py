@@ -375,13 +375,10 @@ class KernelBuilder(OpBuilder):
         raise TypeRule(f"{describe(x)} cannot be assigned to by index")
 
     def stored(self, value: Operand, t: ElementType) -> Value:
-        """The value to be stored as a `t`: literals take that type."""
-        made = self.value(value, t)
+        """The value to be stored as a `t`: literals take that type, and a tile of one element is that element."""
+        made = self.only_element(self.value(value, t))
         if made.type != t and isinstance(value, LITERALS):
             made = self.full_element(made, t)
-        if made.type != t and isinstance(made.type, TileType) and made.type.size == 1:
-            what = f"a tile of one element cannot be stored as {t}"
-            raise TypeRule(what, "take its element with [0], as in a[0] = tg.tile_sum(t)[0]")
         return made
 
     def full_element(self, scalar: Value, t: ElementType) -> Value:

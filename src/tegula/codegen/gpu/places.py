@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tegula.codegen.atomics import atomic_element
+from tegula.codegen.atomics import atomic_element, compare_and_swap_element
 from tegula.codegen.elements import array_pointer, selected
 from tegula.codegen.gpu.control import chosen, when
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.text import register_type
 from tegula.ir import Op, ScatteredAccess, Value
-from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic
+from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
 from tegula.ops.tile import tile_type
 from tegula.types import scalar_of
 
@@ -46,9 +46,9 @@ def scatter(s: GpuState, op: ArrayScatter) -> None:
     when(s, s.owner(layout), act)
 
 
-def scatter_atomic(s: GpuState, op: ArrayScatterAtomic) -> None:
-    """Lower `array.scatter_atomic`, once for each element. The result holds the previous elements, 0 where an element
-    is dropped."""
+def scatter_atomic(s: GpuState, op: ArrayScatterAtomic | ArrayScatterCas) -> None:
+    """Lower `array.scatter_atomic` or `array.scatter_cas`, once for each element. The result holds the previous
+    elements, 0 where an element is dropped."""
     layout, array = s.layouts[op.tile], s.arrays[op.array]
     none = list(zeros(array.dtype))
     types = [register_type(scalar_of(array.dtype), 1)] * len(none)
@@ -58,7 +58,11 @@ def scatter_atomic(s: GpuState, op: ArrayScatterAtomic) -> None:
         ok = _and(s, _and(s, ok, s.holds(layout, r, _partial(op.tile))), s.owner(layout))
 
         def act(pointer: str = pointer, r: int = r) -> list[str]:
-            return list(atomic_element(s.code, op.op, pointer, array.dtype, s.held[op.tile][r]))
+            new = s.held[op.tile][r]
+            if isinstance(op, ArrayScatterCas):
+                expected = s.held[op.expected][r]
+                return list(compare_and_swap_element(s.code, pointer, array.dtype, expected, new))
+            return list(atomic_element(s.code, op.op, pointer, array.dtype, new))
 
         made += chosen(s, ok, types, act, none)
     s.bind(op.result, made)
@@ -84,4 +88,5 @@ RULES: dict[type[Op], Callable[[GpuState, Any], None]] = {
     ArrayGather: gather,
     ArrayScatter: scatter,
     ArrayScatterAtomic: scatter_atomic,
+    ArrayScatterCas: scatter_atomic,
 }

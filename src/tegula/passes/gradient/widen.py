@@ -125,8 +125,8 @@ def _redirect(step: AdjointStep, k: int) -> None:
         elif isinstance(op, ArrayAtomic | ArrayStore):
             b.emit(type(op), [target, _unrounded(b, op.value), *op.indices], op.attrs)
         elif isinstance(op, ScatteredAccess):
-            moved = _unrounded(b, op.moved) if is_element(op.moved.type) else _wide_tile(b, op.moved)
-            b.emit(type(op), [target, moved, op.where, *op.at], op.attrs)
+            moved = [_unrounded(b, v) if is_element(v.type) else _wide_tile(b, v) for v in op.moved]
+            b.emit(type(op), [target, *moved, op.where, *op.at], op.attrs)
         elif isinstance(op, TileLoad):
             b.emit(TileLoad, [target, b.as_scalar(op.fill, float32), *op.offset], op.attrs)
         else:

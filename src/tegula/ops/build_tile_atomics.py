@@ -1,0 +1,75 @@
+"""Exchanges of the elements of tiles with those of arrays."""
+
+from __future__ import annotations
+
+from tegula.ir import Value
+from tegula.ops.array_gather import ArrayScatterAtomic, ArrayScatterCas
+from tegula.ops.base import public
+from tegula.ops.build_places import coordinates, selection
+from tegula.ops.build_tile import array_operand, offsets, tile_shape
+from tegula.ops.builder import OpBuilder, Operand
+from tegula.ops.kinds import Mask, Offset
+from tegula.ops.tile import access_types
+
+
+def _places(
+    b: OpBuilder, a: Operand, shape: tuple[int, ...], offset: Operand, mask: Operand, asked_by: str
+) -> list[Value]:
+    """The selection and the coordinates of the elements that a tile is exchanged with."""
+    at = offsets(b, offset, len(shape))
+    access_types(array_operand(a)[1], shape, [v.type for v in at])
+    return [selection(b, mask, shape, asked_by), *coordinates(b, shape, at)]
+
+
+@public("tile_atomic_exch")
+def tile_atomic_exch(b: OpBuilder, a: Operand, t: Operand, offset: Offset = None, mask: Mask = None) -> Value:
+    """Stores the elements of a tile in an array and gives those that were there, each atomically, once for the block.
+
+    Elements outside of the array, those of absent threads, and those that a mask does not select are dropped.
+
+    Parameters:
+        a: an array of as many dimensions as `t`.
+        t: a tile of the dtype of `a`.
+    Returns:
+        a tile of the elements before; zeros for those that were dropped.
+    Raises:
+        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ.
+    Gradient:
+        refused (no-gradient).
+    """
+    (array, _), value = array_operand(a), b.tile(t, partial=True)
+    places = _places(b, a, tile_shape(value), offset, mask, "tile_atomic_exch")
+    return b.one(ArrayScatterAtomic, [array, value, *places], {"op": "exch"})
+
+
+@public("tile_atomic_cas")
+def tile_atomic_cas(
+    b: OpBuilder, a: Operand, compare: Operand, t: Operand, offset: Offset = None, mask: Mask = None
+) -> Value:
+    """Replaces the elements of an array that equal expected ones by those of a tile, each atomically, once for the
+    block; of vectors and matrices each component by itself.
+
+    Bits are compared: a NaN equals itself, and -0.0 is not 0.0. Elements outside of the array, those of absent
+    threads, and those that a mask does not select are dropped.
+
+    Parameters:
+        a: an array of as many dimensions as `t`.
+        compare: the expected elements, a tile that broadcasts to the shape of `t`, or one value for all.
+        t: a tile of the dtype of `a`, the new elements.
+    Returns:
+        a tile of the elements before; zeros for those that were dropped.
+    Raises:
+        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ.
+        shape-mismatch: `compare` does not broadcast to the shape of `t`.
+        out-of-range: a literal does not fit the dtype.
+    Gradient:
+        refused (no-gradient).
+    """
+    (array, array_type), value = array_operand(a), b.tile(t, partial=True)
+    shape = tile_shape(value)
+    places = _places(b, a, shape, offset, mask, "tile_atomic_cas")
+    if b.is_tile(compare):
+        expected = b.broadcast(b.tile(compare), shape)
+    else:
+        expected = b.full(shape, compare, array_type.dtype)
+    return b.one(ArrayScatterCas, [array, value, expected, *places])
