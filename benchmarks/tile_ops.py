@@ -84,6 +84,22 @@ REASONS = {
     "tile_sort": "log2(n)**2 / 2 exchanges for each element",
     "tile_stack_pop": "a place in shared memory that all threads of the block share",
     "tile_stack_push": "a place in shared memory that all threads of the block share",
+    "tile_atomic_add_indexed": "an atomic addition for each element, on CPUs one at a time",
+    "tile_atomic_cas": "a compare-and-swap for each element, on CPUs one at a time",
+    "tile_atomic_exch": "an atomic exchange for each element, on CPUs one at a time",
+    **dict.fromkeys(
+        ("tile_fft", "tile_ifft", "tile_fft2", "tile_ifft2", "tile_rfft", "tile_irfft"),
+        "about 5 * log2(n) operations for each number, between which threads exchange all of them",
+    ),
+    **dict.fromkeys(
+        ("tile_dct", "tile_dct_inplace", "tile_idct", "tile_idct_inplace"),
+        "a Fourier transform of as many numbers, and a rotation of each before or after",
+    ),
+    **dict.fromkeys(
+        ("tile_all", "tile_any"),
+        "on CPUs each element becomes a bool by itself, and bools are combined one by one",
+    ),
+    "tile_randn": "two draws, a logarithm, a square root and a cosine for each element, which is not loaded",
     "tile_upper_solve": "one row after another, each needs those after",
     "tile_upper_solve_inplace": "one row after another, each needs those after",
 }
@@ -96,6 +112,13 @@ NO_DATA = {
         "of pipes between roles: docs/roles.md",
     ),
     **dict.fromkeys(("tile_stack", "tile_stack_clear", "tile_stack_count"), "moves no elements"),
+    **dict.fromkeys(
+        (
+            *("tile_bvh_query_aabb", "tile_bvh_query_next", "tile_bvh_query_ray", "tile_query_valid"),
+            *("tile_mesh_query_aabb", "tile_mesh_query_aabb_next"),
+        ),
+        "searches a hierarchy: docs/spatial.md",
+    ),
 }
 """Functions that are not measured, and why."""
 
@@ -133,6 +156,15 @@ def definite(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 def scan(name: str) -> Case:
     return Case(f"tg.{name}(a); r = a" if name.endswith("inplace") else f"r = tg.{name}(a)")
 
+
+def transform(name: str, loads: tuple[tuple[str, tuple[int, ...]], ...], *shape: int) -> Case:
+    """A transform of complex numbers with real and imaginary parts `a` and `b`, of which the real parts are stored."""
+    body = f"z = tg.tile_map(lambda x, y: tg.vec2(x, y), a, b); tg.tile_{name}(z); r = tg.tile_map(lambda v: v.x, z)"
+    return Case(body, loads, (F, shape))
+
+
+MIXED = "1023 - tg.tile_arange(1024, dtype=int)"
+"""Indices in descending order."""
 
 CASES = {
     "tile_argsort": Case("r = tg.tile_argsort(a)", result=INTS),
@@ -225,6 +257,30 @@ CASES = {
     ),
     "tile_view": Case("r = tg.tile_view(a, offset=(1, 2), shape=(16, 16)) * 1.0", MATRIX, (F, (16, 16))),
     "tile_zeros": Case("r = tg.tile_zeros(1024)", ()),
+    "tile_all": Case("r = tg.tile_all(a).astype(float)", result=ONE),
+    "tile_any": Case("r = tg.tile_any(a).astype(float)", result=ONE),
+    "tile_atomic_add_indexed": Case(f"p = {MIXED}; tg.tile_atomic_add_indexed(out[i], p, a)"),
+    "tile_atomic_cas": Case("t = tg.tile_atomic_cas(out[i], 0.0, a)"),
+    "tile_atomic_exch": Case("t = tg.tile_atomic_exch(out[i], a)"),
+    "tile_empty_like": Case("r = tg.tile_empty_like(a); r[0:512] = a[512:]; r[512:] = a[0:512]"),
+    "tile_full_like": Case("r = tg.tile_full_like(a, 2.0)"),
+    "tile_load_indexed": Case(f"p = {MIXED}; r = tg.tile_load_indexed(a_[i], p, 1024)"),
+    "tile_ones_like": Case("r = tg.tile_ones_like(a)"),
+    "tile_randn": Case("r = tg.tile_randn(1024, tg.rand_init(42, i))", ()),
+    "tile_store_indexed": Case(f"p = {MIXED}; tg.tile_store_indexed(out[i], p, a)"),
+    "tile_where": Case("r = tg.tile_where(a > 0.5, a, b)", PAIR),
+    "tile_zeros_like": Case("r = tg.tile_zeros_like(a)"),
+    "tile_cumsum": scan("tile_cumsum"),
+    "tile_cumsum_inplace": scan("tile_cumsum_inplace"),
+    **{f"tile_{name}": transform(name, PAIR, 1024) for name in ("fft", "ifft")},
+    **{f"tile_{name}": transform(name, (SQUARE, SQUARE), 32, 32) for name in ("fft2", "ifft2")},
+    **{f"tile_{name}": Case(f"r = tg.tile_{name}(a)") for name in ("dct", "idct")},
+    **{f"tile_{name}_inplace": Case(f"tg.tile_{name}_inplace(a); r = a") for name in ("dct", "idct")},
+    "tile_rfft": Case("r = tg.tile_map(lambda v: v.x, tg.tile_rfft(a))", result=(F, (513,))),
+    "tile_irfft": Case(
+        "z = tg.tile_map(lambda x, y: tg.vec2(x, y), a, b); r = tg.tile_irfft(z, 1024)",
+        ((F, (513,)), (F, (513,))),
+    ),
     **{
         name: scan(name)
         for kind in ("exclusive", "inclusive", "max_inclusive", "min_inclusive")
