@@ -104,7 +104,7 @@ DECLINED = [
         Launch(small, lambda: [floats(16, 16), floats(16, 8), floats(16, 8)], (2, 2), 64),
         "8x8 times float32 8x4",
     ),
-    (Launch(places_in_tiles, with_places, (1, 1)), "the offset of a loaded tile depends on this"),
+    (Launch(places_in_tiles, with_places, (1, 1)), "the offset of a loaded tile depends on this op"),
     (Launch(not_zero_outside, PLAIN, (1, 1)), "are not 0"),
     (Launch(one_role, PLAIN, (1, 1)), "specialize=False"),
     (Launch(tile_gemm, strided, (1, 1)), "no tensor map"),

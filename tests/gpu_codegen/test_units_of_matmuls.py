@@ -65,8 +65,8 @@ PIPED = [
      f"{WARPS}64 rows and 20 columns are not made of 64 by 8 for each of 1 warp group"),
     ((64, 32, 64), HALF, tg.float16, STRAIGHT, 1, f"{WARPS}wgmma does not multiply bfloat16 by float16 into float32"),
     ((256, 256, 64), tg.float32, tg.float32, TRANSPOSED, 2,
-     f"{WARPS}the left operand of 32 bits does not have K along its rows, and it would need a stage of its own, "
-     "for which there is no room in shared memory"),
+     f"{WARPS}the left operand of 32 bits does not have K along its rows, and it would need its own stage, "
+     "which exceeds shared memory"),
 ]  # fmt: skip
 
 
@@ -113,8 +113,8 @@ def test_a_ring_that_is_filled_in_parts() -> None:
     args = [numbers(64, 64, dtype=HALF), numbers(64, 32, dtype=HALF), tg.zeros((64, 32), dtype=tg.float32), 1]
     (found,) = said(halves, args)
     line = halves.definition.location.line + 11
-    why = f"the left operand lies in a ring with an access other than to a whole stage (line {line}), and it is in a"
-    assert found == f"{WARPS}{why} ring that is used by hand, from which nothing is copied"
+    why = f"the left operand lies in a ring with an access other than to a whole stage (line {line}), and it is in a hand-written"
+    assert found == f"{WARPS}{why} ring, which is never copied to a swizzled stage"
     assert f"  line {line + 8}: {found}" in explained(halves, args)
 
 

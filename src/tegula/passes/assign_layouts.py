@@ -2,8 +2,8 @@
 
 Values that are combined element by element, or carried by one loop, share a layout: they form a class. A class with a
 matmul takes the matmul's layout; one whose tiles come from lanes takes the lanes' layout. The result of a reduction and
-the source of a broadcast take the larger tile's layout restricted to their dimensions, so that neither op needs an
-exchange. All other classes get a blocked layout for wide memory accesses."""
+the source of a broadcast take the larger tile's layout restricted to their dimensions, so that neither op moves
+elements between threads. All other classes get a blocked layout for wide memory accesses."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def assign_layouts(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _order(group: _Class) -> tuple[int, int, int]:
-    """The order in which classes choose: larger classes first; among equal ones classes whose layout an op dictates,
-    then loaded or stored classes."""
+    """The order in which classes are assigned a layout: larger classes first; among equal ones classes with a layout
+    that an op requires, then loaded or stored classes."""
     given = any(_wanted(op, group) is not None for op in group.makers)
     return -group.size, 0 if given else 1 if group.access or group.swizzled else 2, group.number
 
@@ -79,7 +79,7 @@ class _Class:
 
     @property
     def of_lanes(self) -> bool:
-        """Whether the program itself determines which elements each lane holds."""
+        """Whether the program determines the elements that each lane holds."""
         return any(isinstance(op, TileFromLanes | TileToLanes) for op in self.makers)
 
 
@@ -118,7 +118,7 @@ def _classes(kernel: Kernel, threads: int) -> dict[Value, _Class]:
 
 
 def _agreeing(op: Op) -> Iterator[list[Value]]:
-    """Groups of tile values that an op needs under one layout."""
+    """Groups of tile values for which an op requires equal layouts."""
     if isinstance(op, Carrier):
         yield from ([*one.values] for one in op.carried if isinstance(one.result.type, TileType))
     elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic | ScatteredAccess):
@@ -151,8 +151,9 @@ Edges = dict[_Class, list[tuple[_Class, Callable[[Layout], Layout | None]]]]
 
 def _edges(kernel: Kernel, classes: dict[Value, _Class]) -> Edges:
     """For each class, the classes whose layout it could follow and the function that derives its own: larger tiles, and
-    tiles with the same elements under other indices. Loaded or stored classes do not follow a permutation, which would
-    separate neighbours in memory, unless the program determines the other class's layout."""
+    tiles with the same elements under other indices. Loaded or stored classes do not take a layout through a
+    permutation, which would break the contiguity of accesses, unless the program determines the other class's
+    layout."""
     edges: Edges = {}
     for op in kernel.walk():
         if isinstance(op, TileReduce):
@@ -199,14 +200,15 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout
 
 
 def _wanted(op: Op, group: _Class) -> Layout | None:
-    """The layout that an op of `makers` dictates for a class; None if it accepts any."""
+    """The layout that an op of `makers` requires for a class; None if the ops accept any layout."""
     if isinstance(op, RegisterMma) and tile_type(op.result.type).shape != group.shape:
         return held_layout(op, group.group)
     return natural_layout(op, group.group)
 
 
 def natural_layout(op: Op, group: Group) -> Layout | None:
-    """The layout that an op dictates for its tile; None if it accepts any. `group`: the threads that execute the op."""
+    """The layout that an op requires for its tile; None if the op accepts any layout. `group`: the threads that execute
+    the op."""
     threads = group.threads
     if isinstance(op, GroupMma):
         t = op.result.type
@@ -238,7 +240,8 @@ def held_layout(op: RegisterMma, group: Group) -> Layout:
 
 
 def operand_layouts(op: Op, group: Group) -> list[Layout | None]:
-    """The layout that an op requires for each of its operands; None if it accepts any, or the operand is no tile."""
+    """The layout that an op requires for each of its operands; None if the op accepts any layout, or the operand is no
+    tile."""
     wanted = natural_layout(op, group)
     shapes = (v.type.shape if isinstance(v.type, TileType) else None for v in op.operands)
     taken = [wanted if wanted is not None and shape == wanted.shape else None for shape in shapes]

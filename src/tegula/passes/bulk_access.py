@@ -1,4 +1,4 @@
-"""Analysis of array accesses: whether bulk copies can do them, and the boxes that they copy."""
+"""Analysis of array accesses: whether bulk copies can implement them, and the boxes of these copies."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _all_of(array: Value, dim: int, start: Value, count: Value) -> bool:
 
 
 def _only(kernel: Kernel, array: Value, kind: str) -> bool:
-    """Whether all accesses of an array in the kernel are of one kind; others would need fences between proxies."""
+    """Whether all accesses of an array in the kernel are of one kind, so that no fence between proxies is needed."""
     for op in kernel.walk():
         for effect in op.effects():
             value = effect.value

@@ -1,5 +1,5 @@
 """Runs several logical blocks in one CTA if blocks are short and only read arrays and add to a few array elements: the
-addends are summed in registers and added to the array once for each CTA."""
+addends are accumulated in registers and added to the array once per CTA."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ separate additions to the array."""
 
 
 def combine_blocks(kernel: Kernel, context: GpuCompilation) -> None:
-    """Put the body into a loop over the logical blocks that one CTA runs.
+    """Wrap the body in a loop over the logical blocks that one CTA runs.
 
     The kernel stays unchanged unless every effect in it is a read, or a `tile.atomic` that adds to the same elements
     in every block and whose result is unused. A block counts as short if it has no loops. If the addend is a sum of a

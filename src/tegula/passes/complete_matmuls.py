@@ -9,7 +9,7 @@ from tegula.passes.runner import Compilation
 
 
 def complete_matmuls(kernel: Kernel, context: Compilation) -> None:
-    """Rewrite the kernel in place: no matmul is left in flight, and no wait for one is left."""
+    """Rewrite the kernel in place: the result has neither asynchronous matmuls nor waits for matmuls."""
     known: dict[Value, Value] = {}
     for region in walk_regions(kernel.body):
         for op in region.ops:

@@ -25,8 +25,8 @@ def contract_fma(kernel: Kernel, context: Compilation) -> None:
 
 
 def keep_rounded(kernel: Kernel, context: Compilation) -> None:
-    """Mark in place the products that were not fused, so that they are not fused later either, even if their other uses
-    disappear. Products in the adjoints of calls, which have not run yet, stay unmarked."""
+    """Mark in place the products that were not fused, so that later runs do not fuse them either, even if their other
+    uses disappear. Products in adjoints of calls, which are built later, stay unmarked."""
     for op in _run(kernel.body):
         if isinstance(op, Mul) and _is_wide_float(op.result):
             op.rounded = True

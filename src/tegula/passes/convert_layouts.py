@@ -1,5 +1,5 @@
 """Converts tiles between layouts through shared memory where an op requires another layout, and splits reductions into
-a part inside warps and an exchange between warps."""
+a partial reduction within warps and an exchange between warps."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class _Converter:
                 self.natural(build, op)
 
     def atomic(self, build: Builder, op: Op) -> None:
-        """Only the thread that acts for all holders of an element gets the atomic's result; broadcast it to the
-        others through a buffer."""
+        """Only the owner of an element, one of the threads that hold copies of it, gets the atomic's result; broadcast
+        the result to the others through a buffer."""
         build.region.append(op)
         layout = self.layouts[op.result]
         if not layout.owns_once:
@@ -80,7 +80,7 @@ class _Converter:
                 self._later(result, self.converted(build, result, final))
 
     def _later(self, old: Value, new: Value) -> None:
-        """Replace all later uses of a value by its converted form, except in the conversion itself."""
+        """Replace all later uses of a value by its conversion, except in the conversion itself."""
         conversion = new.owner
         assert isinstance(conversion, BufRead)
         source = conversion.buffer.owner

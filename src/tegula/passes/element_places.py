@@ -1,5 +1,5 @@
 """The element indices at which two lanes access a tile, resolved through views to the object: linear forms over the
-lanes, the iterations of loops, and values that both lanes have in common.
+lanes, the iterations of loops, and values that are equal in both lanes.
 
 Forms are exact. Arithmetic that may wrap gets a variable for the number of wraps; quotients, remainders, minima and
 maxima are variables with the inequalities that define them."""
@@ -147,7 +147,7 @@ class LaneSide:
 
     def place(self, buffer: Value, index: Sequence[Form]) -> tuple[list[Form], list[Form]]:
         """The index in the object, one form for each dimension, of an element of a view; and the forms that are 0 or
-        more because the index is in the bounds of each view on the way (out of bounds nothing is promised)."""
+        more because the index is in the bounds of each view on the way (out-of-bounds accesses are undefined)."""
         at, inside = list(index), list[Form]()
         while True:
             inside += _inside(at, buffer_type(buffer.type).shape)
@@ -182,8 +182,8 @@ class LaneSide:
         return made
 
     def at_layout(self, layout: Layout, owners: bool) -> tuple[list[Form], Form]:
-        """The coordinates of an element that a thread holds, and the thread. `owners`: only the thread that acts for
-        all that hold copies of the element."""
+        """The coordinates of an element that a thread holds, and the thread. `owners`: only the owner among the threads
+        that hold copies of the element."""
         key = (layout, owners)
         at, thread = [constant(0) for _ in layout.shape], constant(0)
         for k, (modes, of_threads) in enumerate(((layout.threads, True), (layout.registers, False))):

@@ -1,9 +1,8 @@
-"""Loops over the blocks of another launch, as gradients make them: hoists loads of tiles that are the same in all
-iterations, and fetches other tiles some iterations ahead by asynchronous copies.
+"""Loops over the blocks of another launch, as gradient kernels have: hoists loop-invariant loads of tiles, and
+prefetches other tiles some iterations ahead by asynchronous copies.
 
-Concurrent blocks hide the latency of memory, because some compute while others wait. Such a loop runs the blocks one
-after another, and its sums take the registers of other resident blocks, so that each iteration would wait for
-memory."""
+Concurrent blocks hide memory latency. Such a loop runs the blocks one after another, and its accumulators take the
+registers of other resident blocks, so that each iteration would wait for memory."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ def fetch_iterations(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _keep(kernel: Kernel, loop: For, room: int) -> int:
-    """Hoist loads that are the same in all iterations before the loop, to shared memory. Returns the bytes they
-    take."""
+    """Hoist loop-invariant loads out of the loop, to shared memory. Returns the bytes they take."""
     body, region = loop.body, loop.parent
     assert region is not None
     taken = 0
@@ -67,7 +65,7 @@ def _keep(kernel: Kernel, loop: For, room: int) -> int:
 
 
 def _fetch(loop: For, room: int) -> None:
-    """Set the number of stages of the loop, and make the other loads fill buffers that can have stages."""
+    """Set the number of stages of the loop, and redirect the other loads to buffers that can have stages."""
     body = loop.body
     found = [op for op in _loads(body) if is_copyable(op) and index_slice(op, body) is not None]
     while found and 2 * sum(map(_bytes, found)) > room:

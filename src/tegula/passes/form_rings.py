@@ -1,5 +1,5 @@
-"""Turns shared tiles that roles fill and read by hand into rings like those of pipes: consecutive stages, one of which
-each access selects. A tile that is not indexed by stage becomes a ring of one stage."""
+"""Converts shared tiles of hand-written schedules to rings like those of pipes: consecutive stages, one of which each
+access selects. A tile that is not indexed by stage becomes a ring of one stage."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _of_one_stage(old: BufNew, wrapped: dict[Value, Value]) -> BufNew:
 
 
 def is_stage(buffer: Value) -> bool:
-    """Whether a buffer is a whole stage of a ring that is used by hand."""
+    """Whether a buffer is a whole stage of a ring of a hand-written schedule."""
     view = buffer.owner
     if not isinstance(view, BufView) or not is_by_hand(view.buffer):
         return False
@@ -74,12 +74,12 @@ def is_stage(buffer: Value) -> bool:
 
 
 def is_by_hand(ring: Value) -> bool:
-    """Whether a ring of stages is a shared tile of a schedule that is written by hand."""
+    """Whether a ring of stages is a shared tile of a hand-written schedule."""
     return isinstance(ring.owner, BufNew) and bool(ring.owner.by_hand)
 
 
 def check_copies(kernel: Kernel, context: GpuCompilation) -> None:
-    """Raise BulkAccess for a copy written by hand that cannot be a bulk copy."""
+    """Raise BulkAccess for a copy of a hand-written schedule that cannot be a bulk copy."""
     for op in kernel.walk():
         if isinstance(op, BulkLoad | BulkPut) and is_by_hand(root(op.buffer)):
             _check_copy(kernel, context.target, op)

@@ -1,8 +1,8 @@
-"""Whether linear equations and inequalities of integers can hold together.
+"""Satisfiability of systems of linear equations and inequalities over the integers.
 
 Variables are eliminated one by one (Fourier-Motzkin elimination). Every inequality is divided by the gcd of its
 coefficients and its constant is rounded down, which is exact for integers, so that strides also distinguish elements.
-The answer "impossible" is a proof; where the elimination grows too large, the answer is "perhaps possible"."""
+The answer "impossible" is a proof; where the elimination exceeds its limit, the answer is "perhaps possible"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Atom = Hashable
 Form = tuple[Mapping[Atom, int], int]
 """A sum of coefficients times variables, and a constant."""
 MOST = 160
-"""Number of inequalities above which elimination stops and nothing is proved."""
+"""Number of inequalities above which elimination stops without a proof."""
 
 ZERO: Form = ({}, 0)
 

@@ -1,8 +1,8 @@
 """Inserts barriers only where a thread may access memory that another thread has accessed.
 
-The pass walks the kernel in order and keeps the accesses since the last barrier. An op whose accesses conflict with one
-of them gets a barrier before it. A loop is walked repeatedly, with the accesses left by its body added to those before
-it, until a fixed point.
+A forward dataflow analysis: the state is the set of accesses since the last barrier. A barrier is inserted before an op
+with an access that conflicts with the state. The state at a loop's head is the union of the states before the loop and
+at the end of its body, iterated to a fixed point.
 
 Bulk copies that store a tile continue after a barrier. Before an op that must follow them, the warp groups that issued
 them first wait for them; later copies of the same warp group wait without a barrier."""
@@ -60,8 +60,8 @@ class BarrierAccess:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Two accesses that need a barrier between them. `copies`: whether earlier copies must be waited for as well;
-    `of_warps`: whether it suffices that the threads of each warp synchronise."""
+    """Two accesses that need a barrier between them. `copies`: whether a wait for earlier copies is needed as well;
+    `of_warps`: whether a synchronisation of each warp suffices."""
 
     before: BarrierAccess
     after: BarrierAccess
@@ -165,7 +165,7 @@ class _Walk:
                 needed.update(found)
                 return self._after(op, pending, entry, end)
             entry = wanted
-        raise InternalError(f"the barriers of the loop at {op.loc} do not settle")
+        raise InternalError(f"the barriers of the loop at {op.loc} have no fixed point")
 
     def _after(
         self, op: LoopLike, before: list[BarrierAccess], entry: list[BarrierAccess], end: list[BarrierAccess]
@@ -347,7 +347,7 @@ def _of_one_warp(value: Value) -> bool:
 
 
 def _of_pipe(value: Value) -> bool:
-    """Whether mbarriers order all accesses of a buffer. For rings that are used by hand they order those of different
+    """Whether mbarriers order all accesses of a buffer. For hand-written rings they order those of different
     roles."""
     owner = root(value).owner if isinstance(value.type, BufType) else None
     return isinstance(owner, BufNew) and bool(owner.pipe) and not owner.by_hand

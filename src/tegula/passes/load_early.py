@@ -1,4 +1,4 @@
-"""Moves tile loads before the points where the threads of a block synchronise, so that a block waits for memory once.
+"""Hoists tile loads above the points where the threads of a block synchronise, so that their latencies overlap.
 
 A load moves up to the definition of its operands, past reductions and writes of other arrays, as long as the tiles that
 are loaded at once fit in registers."""
@@ -38,7 +38,8 @@ def _region(kernel: Kernel, region: Region, room: int) -> None:
 
 
 def _move(kernel: Kernel, region: Region, load: TileLoad) -> None:
-    """Move a load up, together with the ops that compute its array and offset, if that brings it past a reduction."""
+    """Hoist a load, together with the ops that compute its array and offset, if that moves the load above a
+    reduction."""
     moved: list[Op] = [load]
     last, wanted = region.ops.index(load), set(load.operands)
     waits, at = False, last

@@ -1,4 +1,4 @@
-"""Pipes become rings of stages in shared memory, with two memory barriers for each stage: full and empty.
+"""Lowers pipes to rings of stages in shared memory, with two mbarriers for each stage: full and empty.
 
 A role counts the items that it fills, pops and releases: item n lies in stage n mod stages, and belongs to the phase
 of parity n / stages mod 2. A producer waits until the stage is empty, a consumer until it is full. A load becomes a
@@ -8,7 +8,7 @@ push, or asynchronous copies by the threads if registers are too few or the targ
 Where threads read a stage that bulk copies fill, a proxy fence precedes the release: an arrival orders accesses of
 threads among each other, but not against bulk copies, whose writes could overtake the reads.
 
-Pipes that are filled, popped and released together have two barriers in common, which count the bytes of all."""
+Pipes that are filled, popped and released together share two barriers, which count the bytes of all these pipes."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def _loaded(tile: Value, users: Mapping[Value, list[tuple[Op, int]]]) -> bool:
 
 
 def _share_barriers(pipes: dict[Value, _Pipe], users: dict[Value, list[Op]]) -> tuple[set[Op], set[Op]]:
-    """Let pipes use the same barriers where possible. Returns the first and the last op of each run of ops on pipes
-    with the same barriers: these wait and arrive for the whole run."""
+    """Share barriers between pipes where possible. Returns the first and the last op of each run of ops on pipes with
+    the same barriers: these wait and arrive for the whole run."""
     groups: list[list[Value]] = []
     for pipe in pipes:
         group = next((g for g in groups if _together(pipes, users, g, pipe)), None)
@@ -246,8 +246,8 @@ class _Lowering:
         _publish(self.kernel)
         self.region(region)
         if not only_starts_copies(region):
-            # Only the warp that starts the copies waits for a stage: the next phase does not depend on the others,
-            # so it could end before they test the parity, which would then be the old one again.
+            # Only the warp that starts the copies waits for a stage: the next phase does not depend on other warps, so
+            # it could complete before they test the parity, which would then alias the old phase.
             for wait in self.waits:
                 wait.elected = True
         for op in start.ops:
@@ -273,7 +273,7 @@ class _Lowering:
             region.append(op)
 
     def control(self, op: Carrier) -> None:
-        """Make a loop or branch carry the counts of the ops inside it, and lower these ops."""
+        """Add the counts of the nested ops to the carried values of a loop or branch, and lower these ops."""
         keys = self._keys([op], nested=True)
         if not keys:
             return

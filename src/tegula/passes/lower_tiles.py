@@ -1,8 +1,8 @@
-"""Tile ops whose threads need elements of other threads go through buffers in shared memory.
+"""Lowers tile ops that need elements of other threads to reads of buffers in shared memory.
 
 After this pass tile values are only created, combined element by element, reduced, stored, and passed to and from lanes
-and buffers; ops that pick, move or multiply elements work on buffers. Each value that needs a buffer gets one, at its
-definition."""
+and buffers; ops that select, permute or multiply elements work on buffers. Each value that needs a buffer gets one, at
+its definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the `tile.matmul_wait` after which a matmul in flight is complete."""
+"""Finds the `tile.matmul_wait` that completes a matmul in flight."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Two neighbouring CTAs that need the same tile fetch it once: each multicasts one half of it to both.
+"""Multicasts tiles that two neighbouring CTAs both need: each CTA fetches one half and multicasts it to both.
 
 Where the rows of an array start inside a cache sector, each row of a tile needs one sector more than its bytes fill,
-and fetching tiles takes longer than multiplying them. CTAs that walk over numbered tiles in the same order often have
-one operand in common; fetching it once reduces the traffic from the cache.
+and fetching tiles takes longer than multiplying them. Persistent CTAs that process numbered tiles in the same order
+often share one operand; fetching it once reduces the traffic from the L2 cache.
 
 CTAs 2 k and 2 k + 1 form a 2-CTA cluster. Both run the same number of iterations. If the number of tiles is odd, the
 last tile is computed twice, and the stores of the second computation are placed outside of the array. A stage is
@@ -68,11 +68,11 @@ def multicast_copies(kernel: Kernel, context: GpuCompilation) -> None:
                 group.empty.cluster = True
 
 
-# Agreement of both blocks --------------------------------------------------------------------------------------------
+# Uniformity over both CTAs --------------------------------------------------------------------------------------------
 
 
 def _is_walk(op: For) -> bool:
-    """Whether a loop starts at the block's own number and steps by the number of blocks in the grid."""
+    """Whether a loop is persistent: it starts at the block's index and steps by the number of blocks in the grid."""
     if not _alike(op.stop):
         return False
     start, step = op.start.owner, op.step.owner
@@ -161,7 +161,7 @@ def _groups(kernel: Kernel, loop: For) -> Iterator[_Group]:
 
 
 def _can_be_halved(load: BulkLoad) -> bool:
-    """Whether a copy fills boxes that two CTAs can receive: those of swizzled stages, which tensor cores read."""
+    """Whether a copy fills boxes that can be multicast: those of swizzled stages, which tensor cores read."""
     return is_swizzled(load.buffer) and halved(buffer_type(load.buffer.type)) is not None
 
 

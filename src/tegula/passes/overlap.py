@@ -1,5 +1,5 @@
-"""Alias analysis: whether ops may write memory that others read, arrays through views and overlaps, buffers through
-views."""
+"""Alias analysis: whether an op may write memory that another op reads, with aliases of arrays and buffers through
+views, and overlapping arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def array_root(value: Value) -> Value:
 def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
     """Whether an op, or one nested in it, may write one of the arrays and buffers."""
     for inner in op.walk() if sources else ():
-        # While a role waits, others may write arrays and the tiles that roles share.
+        # While a role waits, other roles may write arrays and shared tiles.
         if isinstance(inner, WAITING) and any(isinstance(v.type, ArrayType) for v in sources):
             return True
         if isinstance(inner, HANDOVERS) and any(between_roles(v) for v in sources):

@@ -29,9 +29,9 @@ PREPARE = (
     Pass(contract_fma),
     Pass(inline_calls),
 )
-"""The passes for all targets: loops that start at the lane run in step, cooperation is checked, objects become values,
-popped tiles are released, arithmetic is simplified, specialised to the known ranges of its operands, and fused; calls
-are inlined."""
+"""The passes for all targets: loops that start at the lane index get uniform trip counts, cooperative ops are checked
+for divergence, objects are promoted to values, popped tiles are released, arithmetic is simplified, specialised to the
+known ranges of its operands, and contracted; calls are inlined."""
 
 SETTLE = (
     Pass(promote_buffers),
@@ -41,8 +41,8 @@ SETTLE = (
     Pass(keep_rounded),
 )
 """The passes before differentiation, which fix the rounding as `PREPARE` does: ops that the adjoint recomputes then
-give the same bits and take the same paths. Ops that `contract_fma` has not fused here are marked and not fused
-later."""
+give bitwise equal results and take the same branches. Ops that `contract_fma` has not fused here are marked and not
+fused later."""
 
 FOR_CPU = (
     Pass(complete_matmuls),
@@ -55,7 +55,7 @@ FOR_CPU = (
 
 
 def check(kernel: Kernel) -> None:
-    """Raise an error for a cooperative op that only some threads of a block reach."""
+    """Raise an error for a cooperative op in divergent control flow."""
     run(CHECK, kernel, Compilation())
 
 

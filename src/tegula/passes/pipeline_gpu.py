@@ -74,8 +74,8 @@ FOR_GPU = (
     Pass(insert_barriers),
     Pass(unroll_late),
 )
-"""The passes for GPUs: roles for matmuls of loaded tiles, combination of short blocks, splitting of lane-varying code,
-distribution of tiles over threads, allocation of shared memory and barriers."""
+"""The passes for GPUs: warp specialisation, merging of short blocks, splitting of lane-varying code, layouts of tiles,
+allocation of shared memory, and barriers."""
 
 
 def for_gpu(
@@ -85,6 +85,6 @@ def for_gpu(
     debug: bool = False,
     schedule: Schedule | None = None,
 ) -> GpuCompilation:
-    """Run the passes for a GPU and return their context. `schedule`: the schedule that was chosen for the kernel
-    before; no other one is chosen."""
+    """Run the passes for a GPU and return their context. `schedule`: the schedule to use, if one has been selected for
+    the kernel already."""
     return run(FOR_GPU, kernel, GpuCompilation(target, debug, schedule), observe)

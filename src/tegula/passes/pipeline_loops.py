@@ -1,11 +1,11 @@
-"""Software pipelining of loops over `tg.pipelined`: tiles that are loaded into buffers are fetched some iterations
+"""Software pipelining of loops over `tg.pipelined`: tiles that are loaded into buffers are prefetched some iterations
 ahead, by asynchronous copies into a ring of stages.
 
-A load is fetched ahead if its only use is to fill one buffer, its offsets are computed from the loop's index and values
+A load is prefetched if its only use is to fill one buffer, its offsets are computed from the loop's index and values
 from outside, no access in the loop may write its array, and elements outside the array are 0. Iteration k waits for its
 own copies, starts the copies of iteration k + stages - 1 into the stage that iteration k - 1 has read, and works on
-stage k mod stages. Copies are started at the end of an iteration, so that they do not delay it; in memory-bound loops,
-whose loads are marked as `unwritten`, they are started at the beginning."""
+stage k mod stages. Copies are started at the end of an iteration, so that they do not delay its computation; in
+memory-bound loops, whose loads are marked as `unwritten`, they are started at the beginning."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Fetch:
 
 
 def _fetches(kernel: Kernel, loop: For) -> list[_Fetch]:
-    """The loads that can be fetched ahead; none if the loop does not run from 0 in steps of 1."""
+    """The loads that can be prefetched; none if the loop does not run from 0 in steps of 1."""
     body = loop.body
     users = uses(body)
     found: list[_Fetch] = []
@@ -77,7 +77,7 @@ def _only_read(users: dict[Value, list[tuple[Op, int]]], buffer: BufNew) -> bool
 
 
 def is_copyable(load: TileLoad) -> bool:
-    """Whether an asynchronous copy can do a load: elements outside are 0, elements are scalars, and rows have a
+    """Whether an asynchronous copy can implement a load: elements outside are 0, elements are scalars, and rows have a
     multiple of LEAST_BYTES."""
     t = load.result.type
     assert isinstance(t, TileType)

@@ -1,7 +1,7 @@
-"""Places each buffer and stack in the shared memory of a block.
+"""Allocates each buffer and stack in the shared memory of a block.
 
-If little memory is needed, buffers share no bytes. Otherwise buffers that are never live together share bytes; the
-barriers that this requires are derived like all others."""
+If little memory is needed, buffers share no bytes. Otherwise buffers that are never live together share bytes;
+`insert_barriers` derives the barriers that the reuse requires."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def place_shared(kernel: Kernel, context: GpuCompilation) -> None:
 
 def _apart(kernel: Kernel, intervals: list[Interval]) -> list[Interval]:
     """The intervals, with small ones extended over the whole kernel so that they share no bytes: the exchange of one
-    reduction then need not wait until all warps have read that of the previous one. Kernels with roles stay unchanged,
-    since their stages may leave no room."""
+    reduction then needs no barrier after the reads of the previous exchange. Kernels with roles stay unchanged, since
+    their stages may take all memory."""
     if any(isinstance(op, Roles) for op in kernel.body.ops):
         return intervals
     end = max(i.end for i in intervals)
@@ -150,8 +150,8 @@ def _strides(op: SharedOp, users: Users) -> tuple[int, ...]:
     """Row-major strides, in scalars. Rows of matmul operands are padded so that rows that threads read together fall on
     different banks, and stages that bulk copies fill are padded to the alignment of copies.
 
-    Nothing else is padded: where an asynchronous copy writes half a sector into another one, the L2 cache sends that
-    sector twice."""
+    Other buffers are not padded: where an asynchronous copy writes half a sector into another sector, the L2 cache
+    sends the sector twice."""
     t = op.result.type
     if isinstance(t, StackType):
         return (components(t.dtype),)

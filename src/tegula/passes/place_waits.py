@@ -1,13 +1,14 @@
-"""Places the waits for wgmma matmuls that add to sums of a loop: one iteration late, so that the tensor cores always
-have matmuls to do.
+"""Places the waits for wgmma matmuls that add to sums of a loop: one iteration late, so that the tensor cores never
+idle.
 
-An iteration may have any number of such matmuls, on sums of their own or on one sum in turn. All are started before
+An iteration may have any number of such matmuls, each with its own accumulator or all with one. All are started before
 their wait, which leaves this iteration's matmuls in flight and covers those of the iteration before. The stages that
 matmuls read are released after the wait that covers them; the last wait is after the loop.
 
-Matmuls are delayed if nothing in the loop but another of them uses their sums, and if no operand is made in registers.
-Whatever else the iteration does may happen while they are in flight: the stages that they read are written only after
-their release. Pipes of one stage are released in their iteration, since the next iteration waits for that stage."""
+The wait for a matmul is delayed if the loop uses its accumulator in such matmuls only, and if no operand is computed in
+registers. All other ops of the iteration may overlap with these matmuls: the stages that they read are written only
+after their release. Pipes of one stage are released in their iteration, since the next iteration waits for that
+stage."""
 
 from __future__ import annotations
 
@@ -70,14 +71,14 @@ def _may_stay_in_flight(op: GroupMma, body: Region) -> bool:
 
 
 def _is_popped(operand: Value) -> bool:
-    """Whether an operand is a stage of a pipe, which nothing writes before its release. The kernel itself says when
-    stages of a ring that is used by hand are released, and threads write other operands without a release."""
+    """Whether an operand is a stage of a pipe, which is not written before its release. Stages of a ring of a
+    hand-written schedule are released by the kernel itself, and threads write other operands without a release."""
     pipe = pipe_of(operand)
     return pipe is not None and isinstance(pipe.type, PipeType)
 
 
 def _sums(loop: For, matmuls: Sequence[GroupMma]) -> list[Carried] | None:
-    """The carried values to which matmuls add and which nothing else in the loop uses; None if a matmul adds to
+    """The carried values that are accumulators of matmuls and have no other use in the loop; None if a matmul adds to
     another value."""
     users = uses(loop.body)
     made = {op.c: op for op in matmuls}

@@ -1,8 +1,8 @@
 """Promotes tile objects that are only read and overwritten as a whole to values, carried through control flow.
 
 An object stays a buffer if lanes write its elements, if a view of it is written, or if lanes make their own views, with
-starts that differ between lanes or in divergent code. A part of a value is another value, which all lanes of a block
-make together."""
+starts that differ between lanes or in divergent code. A part of a value is a value too, which all lanes of a block
+compute together."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Promotion:
             elif isinstance(op, VIEWS):
                 viewed.add(root(op.buffer))
             elif isinstance(op, While):
-                # A value written in a condition could not be passed to the body: a condition yields a bool only.
+                # A condition region yields a bool only, so a value written there could not be passed to the body.
                 fixed.update(root(o.buffer) for o in op.condition.walk() if isinstance(o, BufWrite))
             elif not isinstance(op, BufRead | BufGet):
                 fixed.update(root(v) for v in op.operands if isinstance(v.type, BufType))

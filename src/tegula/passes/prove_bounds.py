@@ -1,4 +1,4 @@
-"""Decides the library's `NeverAbove` questions: whether a number never exceeds a limit.
+"""Decides the library's `NeverAbove` queries: whether a number never exceeds a limit.
 
 Bounds are constants of the kernel and zero. A difference a - b is never above zero if b covers a: b is a maximum over a
 and other numbers, or over a row that contains a. This recognises softmaxes, which subtract the maximum first. The
@@ -23,7 +23,7 @@ ANY: Bounds = (-math.inf, math.inf)
 
 
 def prove_bounds(kernel: Kernel, context: Compilation) -> None:
-    """Replace the questions by their answers, and selections on them by the chosen operand, in place."""
+    """Replace the queries by constants, and selections on them by the selected operand, in place."""
     prover = Prover()
     answers = {op.result: prover.never_above(op) for op in kernel.walk() if isinstance(op, NeverAbove)}
     if not answers:
@@ -40,7 +40,7 @@ def prove_bounds(kernel: Kernel, context: Compilation) -> None:
 
 
 def _said(op: NeverAbove, answer: bool) -> Op:
-    """The constant result of a question; a question about vectors remains and is answered at run time."""
+    """The constant result of a query; a query about vectors remains and is evaluated at run time."""
     if not isinstance(op.result.type, DType):
         return op
     made = Const([], [], {"type": op.result.type, "value": answer}, [], op.loc)

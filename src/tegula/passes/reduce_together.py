@@ -1,4 +1,4 @@
-"""Makes independent reductions adjacent, so that the threads of a block synchronise once for all of them.
+"""Moves independent reductions next to each other, so that the threads of a block synchronise once for all of them.
 
 A later reduction moves up to an earlier one, with the ops that it depends on, as long as the tiles that are then live
 at the same time fit in registers."""

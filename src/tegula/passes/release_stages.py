@@ -1,8 +1,8 @@
 """Releases the stage of each popped tile right after its last use, once on every path.
 
 A use is a read or element access of the tile or of a view of it. A matmul whose operand is the tile's value reads the
-stage in place, so its use ends at the wait for it. A pipe is emptied in order, so a tile is held at least as long as
-the tiles popped from the same pipe before it. Releases that the user wrote stay, and no other is added for their tiles.
+stage in place, so its use ends at the wait for it. A pipe is a FIFO, so a tile is held at least as long as the tiles
+popped from the same pipe before it. Releases written by the user stay, and none is added for their tiles.
 
 If a matmul is waited for in the next iteration of its loop, its tiles are released there, except in the first
 iteration, and once more after the loop, if the loop had an iteration."""
@@ -128,16 +128,14 @@ class _Releases:
                 if waiting:
                     found[waiting.pop(0)] = op
                 else:
-                    what = f"{self._called()}: there is no popped tile to release"
+                    what = f"{self._called()}: no popped tile is left to release"
                     help = "release after the pop, in the same branch or loop"
                     self.errors.append(PipeBalance(op.loc, what=what, help=help))
         return found
 
     def _check_room(self, op: PipePop, held: list[_Held]) -> None:
         if len(held) >= self.stages:
-            what = (
-                f"{self._called()} has {_stages(self.stages)}, and tiles that are still used hold all of them"
-            )
+            what = f"{self._called()} has {_stages(self.stages)}, and all of them hold tiles that are still in use"
             help = "give the pipe more stages, or use the tiles earlier"
             notes = [(h.loc, "held from here on") for h in held]
             self.errors.append(PipeBalance(op.loc, what=what, notes=notes, help=help))
@@ -169,7 +167,7 @@ class _Releases:
         if end is not None:
             return order[end]
         what = f"a matmul in flight reads a tile of {self._called()} that no wait in this iteration or the next covers"
-        help = "put tg.tile_matmul_wait into the loop that pops the tile, and one after the loop"
+        help = "call tg.tile_matmul_wait in the loop that pops the tile, and once after the loop"
         self.errors.append(PipeBalance(user.loc, what=what, help=help))
         return order[top]
 
@@ -236,7 +234,7 @@ class _Releases:
         """Handle a branch or loop that pops. Returns its number of pops; -1 if it depends on a loop."""
         for h in held:
             what = f"{self._called()}: a tile is held across this loop or branch, which pops more tiles"
-            help = "a pipe is emptied in order: use the tile before, or pop it inside"
+            help = "a pipe is a FIFO: use the tile before the loop or branch, or pop the tile inside"
             self.errors.append(PipeBalance(op.loc, what=what, notes=[(h.loc, "popped here")], help=help))
             break
         counts = [self.region(region) for region in op.regions]

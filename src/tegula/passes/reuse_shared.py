@@ -1,4 +1,4 @@
-"""Lets buffers in shared memory share bytes where this needs no additional barrier.
+"""Aliases buffers in shared memory where this needs no additional barrier.
 
 Buffers at disjoint addresses need the fewest barriers. The live range of each buffer is extended to the next barrier
 after its last use; buffers with disjoint live ranges then share bytes, because threads that write one have synchronised

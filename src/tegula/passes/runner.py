@@ -1,6 +1,6 @@
 """Passes, their contexts, and the function that runs a pipeline.
 
-A pass takes valid IR and leaves valid IR. A pipeline is a tuple of passes, one for each target (`pipeline.py`,
+A pass maps valid IR to valid IR. A pipeline is a tuple of passes, one for each target (`pipeline.py`,
 `pipeline_gpu.py`). All passes have the signature `run(kernel, context)`: they change the kernel in place, and raise an
 error for a wrong program of the user."""
 

@@ -1,6 +1,6 @@
-"""Selects the matmuls that run on the tensor cores of warp groups (wgmma), and where they read their operands.
+"""Selects the matmuls to be lowered to wgmma, and the memory or registers of their operands.
 
-Stages of pipes and of rings that are used by hand, and their transposes, are read in place. Left operands that the
+Stages of pipes and of hand-written rings, and their transposes, are read in place. Left operands that the
 kernel has computed are read from registers if the instructions allow it. Other operands are copied to stages of their
 own, in roles."""
 
@@ -32,7 +32,7 @@ from tegula.passes.stage_operands import (
 )
 from tegula.types import BufType, PipeType, TileType, element_bytes, float32, scalar_of
 
-NO_ROOM = "would need a stage of its own, for which there is no room in shared memory"
+NO_ROOM = "would need its own stage, which exceeds shared memory"
 SIDES = ("left", "right")
 
 
@@ -65,7 +65,7 @@ def _keeps(op: TileMatmul, k: int, threads: int) -> bool:
 
 
 def _popped(tile: Value) -> bool:
-    """Whether a tile is the value of a popped tile or of a ring that is used by hand, or the transpose of one."""
+    """Whether a tile is the value of a popped tile or of a hand-written ring, or the transpose of one."""
     if isinstance(tile.owner, TilePermute):
         tile = tile.owner.tile
     if not isinstance(tile.owner, BufRead):
@@ -75,10 +75,10 @@ def _popped(tile: Value) -> bool:
 
 
 def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
-    """Set the attribute `unit` of the selected matmuls, and `swizzled` of the pipes whose stages they read; only
-    selected matmuls may multiply from these. If a matmul with an operand in registers is not selected, the operand goes
-    to shared memory after all. float32 pipes that only tf32 matmuls read hold rounded numbers, attribute `rounds`.
-    Matmuls that cannot be left in flight get `at_once`; matmuls that are not selected get the reason, `declined`."""
+    """Set the attribute `unit` of the selected matmuls, and `swizzled` of the pipes from which they read; only selected
+    matmuls may read these pipes. If a matmul with an operand in registers is not selected, the operand is stored to
+    shared memory. float32 pipes that only tf32 matmuls read hold rounded numbers, attribute `rounds`. Matmuls that
+    cannot be left in flight get `at_once`; matmuls that are not selected get the reason, `declined`."""
     target, threads = context.target, context.threads
     matmuls = [op for op in kernel.walk() if isinstance(op, GroupMma)]
     found: list[GroupMma] = []
@@ -170,15 +170,15 @@ def _unreadable(op: GroupMma, k: int, others: set[Value | None]) -> str:
     if not may_swizzle(stage):
         return f"has stages with rows of {stage.shape[-1] * element_bytes(stage.dtype)} bytes"
     if terms.left == "tf32" and pipe in others:
-        return "is rounded to tf32, and its tiles are read otherwise too"
+        return "is rounded to tf32, but its tiles are read by ops other than tf32 matmuls"
     if terms.bits != ANY_ORDER and is_transpose(side) != (k == 1):
         return f"of {8 * element_bytes(stage.dtype)} bits does not have K along its rows"
     return ""
 
 
 def _complete(kernel: Kernel, matmuls: Sequence[GroupMma]) -> None:
-    """Make all matmuls complete at once and remove the waits: waits count matmuls in flight, and some of these matmuls
-    cannot be left in flight."""
+    """Make all matmuls synchronous and remove the waits: a wait counts matmuls in flight, and some of these matmuls
+    cannot be asynchronous."""
     for op in matmuls:
         op.wait = True
     known: dict[Value, Value] = {}
@@ -211,7 +211,7 @@ def _through_memory(op: GroupMma) -> None:
 
 
 def _used_in_parts(kernel: Kernel) -> dict[Value | None, Op]:
-    """The rings used by hand with an access to a view other than a whole stage or its transpose, each with the first
+    """The hand-written rings with an access to a view other than a whole stage or its transpose, each with the first
     such access. Copies could not reach such a part of a swizzled stage."""
     found: dict[Value | None, Op] = {}
     for op in kernel.walk():
@@ -235,7 +235,7 @@ def pipe_of(operand: Value) -> Value | None:
 
 
 def _read_otherwise(kernel: Kernel) -> set[Value | None]:
-    """The pipes whose popped tiles are also read by ops other than matmuls, and the rings that are used by hand, since
+    """The pipes whose popped tiles are also read by ops other than matmuls, and hand-written rings, since
     copies into them do no rounding."""
     found: set[Value | None] = {v for op in kernel.body.ops for v in op.results if is_by_hand(v)}
     used = uses(kernel.body)
@@ -262,16 +262,16 @@ def _misfit(op: MatmulLike, threads: int, transposed: bool | None = None) -> str
     )
     groups = group_of(op, threads).warp_groups
     if not groups:
-        return "its threads are no whole warp groups"
+        return "its threads are not whole warp groups"
     if terms is None:
         tf32 = ' (precision="tf32" would allow it)' if a.dtype == b.dtype == out.dtype == float32 else ""
         return f"wgmma does not multiply {a.dtype} by {b.dtype} into {out.dtype}{tf32}"
     rows, columns = out.shape[::-1] if transposed else out.shape
     down, across, high, wide = wgmma_group_tile((rows, columns), groups)
     if (64 * high * down, 8 * wide * across) != (rows, columns):
-        return f"{rows} rows and {columns} columns are not made of 64 by 8 for each of {counted(groups)}"
+        return f"{rows} rows and {columns} columns are no multiple of 64 by 8 for each of {counted(groups)}"
     if a.shape[1] % terms.depth:
-        return f"K is {a.shape[1]}, and not a multiple of {terms.depth}"
+        return f"K is {a.shape[1]}, which is no multiple of {terms.depth}"
     return ""
 
 

@@ -1,8 +1,8 @@
 """Waits for matmuls with an operand in registers before the next iteration of the loop that makes the operand.
 
-Tensor cores read the registers until the matmul has been waited for. The assembler preserves the registers until then
-within an iteration of a loop, but reuses them in the next iteration (docs/design/024). So an iteration at whose end
-such a matmul may be in flight waits for it there."""
+Tensor cores read the registers until the wait for the matmul. ptxas preserves the registers until the wait within an
+iteration of a loop, but reuses them in the next iteration (docs/design/024). So a wait is inserted at the end of an
+iteration that may leave such a matmul in flight."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Folds constants and removes common subexpressions, neutral integer arithmetic, wrap-arounds of indices that cannot be
-negative, unused operands of maps, and loop-carried values that do not change."""
+"""Folds constants and identities of integer arithmetic, and removes common subexpressions, wrap-arounds of non-negative
+indices, unused operands of maps, and loop-invariant carried values."""
 
 from __future__ import annotations
 

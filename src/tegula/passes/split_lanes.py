@@ -73,9 +73,9 @@ class _Splitter:
             group.add(op)
 
     def _stays_whole(self, op: Op) -> bool:
-        """Whether each lane can run a uniform loop or branch from start to end, so that values that lanes carry around
-        a loop stay in registers: no op in it runs once for the block, the lanes need not synchronise, no op in it
-        prints in an order that would change, and all used results vary between lanes."""
+        """Whether each lane can run a uniform loop or branch from start to end, so that the carried values of lanes
+        stay in registers: no nested op runs once for the block, no synchronisation is needed, no print would change its
+        order, and all used results vary between lanes."""
         inside = [inner for inner in op.walk() if inner is not op and not isinstance(inner, Yield)]
         values = [*op.results, *(arg for region in op.regions for arg in region.args)]
         if any(isinstance(v.type, TileType) for v in values) or not any(self._varies(o) for o in inside):
@@ -230,7 +230,7 @@ class _Group:
         return root(a) is root(b) if isinstance(a.type, BufType) else isinstance(a.type, ArrayType)
 
     def flush(self, out: list[Op]) -> None:
-        """Place the group as one `lanes` op, whose results are the values used outside."""
+        """Insert the group as one `lanes` op that returns the values used outside."""
         if not self.ops:
             return
         inside = set(self.ops)

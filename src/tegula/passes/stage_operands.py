@@ -1,5 +1,5 @@
-"""Operands whose layout in shared memory wgmma cannot read are copied to a swizzled stage: the threads write it and
-fence it for the async proxy.
+"""Copies operands with a layout in shared memory that wgmma cannot read to a swizzled stage: the threads write the
+stage and execute a fence for the async proxy.
 
 A tile that is never written after its definition is copied once; any other is copied before each matmul."""
 
@@ -48,15 +48,15 @@ class StageSlot:
 
 def possible_stage(matmul: GroupMma, position: int) -> StageSlot | str:
     """A stage for an operand in shared memory, or the reason why there is none: its rows cannot be swizzled, it is
-    outside of roles, or it is part of a ring that is used by hand, whose copies would not wait for the threads that
+    outside of roles, or it is part of a hand-written ring, whose copies would not wait for the threads that
     read it."""
     terms = stored_terms(matmul)
     if terms is None:
-        return "tensor cores have no such types"
+        return "wgmma does not support its element types"
     if role_of(matmul) is None:
-        return "is not in a role, where it could be copied to a swizzled stage"
+        return "is outside of roles, so that it cannot be copied to a swizzled stage"
     if is_by_hand(root(matmul.sides[position])):
-        return "is in a ring that is used by hand, from which nothing is copied"
+        return "is in a hand-written ring, which is never copied to a swizzled stage"
     t = _type(matmul, position)
     for transposed in _orders(matmul, position, terms):
         shape = (t.shape[1], t.shape[0]) if transposed else (t.shape[0], t.shape[1])

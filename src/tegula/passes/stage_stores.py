@@ -1,7 +1,7 @@
-"""Turns stores of matmul results into bulk copies through staging buffers in shared memory, piece by piece, if a tensor
-map can describe the array: a thread holds scattered pairs of elements, whereas a copy writes whole rows. Additions to
-an array whose results are unused become bulk reductions; other additions to elements that no other block adds to become
-loads and stores.
+"""Lowers stores of matmul results to bulk stores through staging buffers in shared memory, piece by piece, if a tensor
+map can describe the array: a thread holds scattered pairs of elements, whereas a bulk store writes whole rows.
+Additions to an array whose results are unused become bulk reductions; other additions to elements that no other block
+adds to become loads and stores.
 
 Either all stores of an array become bulk copies or none: accesses of threads and of bulk copies belong to different
 proxies, and no fence orders them here."""

@@ -1,5 +1,5 @@
-"""Rewrites loops from the lane, in steps of the number of lanes, to a multiple of it: they start at 0 and add the lane.
-All lanes of a block then run equally many iterations, and may reach cooperative ops in the loop together.
+"""Normalises loops that start at the lane index with the number of lanes as step: they start at 0, and their body adds
+the lane index. The trip count is then uniform over the block, and the loop may contain cooperative ops.
 
 `range(lane, stop, n)` with 0 <= lane < n has ceil((stop - lane) / n) iterations: stop / n for each lane, if n divides
 stop, and none for a stop at or below 0. n must be a power of two: then multiples stay multiples where integers
@@ -28,8 +28,8 @@ def start_together(kernel: Kernel, context: Compilation) -> None:
 
 
 def _is_in_step(loop: For, kernel: Kernel) -> bool:
-    """Whether a loop from the lane has the number of lanes, or a larger power of two, as step, and a multiple of the
-    step as end."""
+    """Whether a loop that starts at the lane index has the number of lanes, or a larger power of two, as step, and a
+    multiple of the step as end."""
     step = loop.step.owner
     if not isinstance(step, ConstantLike):
         return False

@@ -30,8 +30,8 @@ class Uniformity:
 
 
 def analyse(kernel: Kernel) -> Uniformity:
-    """The uniformity of a kernel's values, the least fixed point: values only become varying, so the walk is repeated
-    until nothing changes."""
+    """The uniformity of a kernel's values, the least fixed point: values only move up the lattice from uniform to
+    varying, so the walk is repeated to a fixed point."""
     known = Uniformity(kernel.launch)
     while _visit(kernel.body, known):
         pass

@@ -1,8 +1,9 @@
 """Unroll-and-jam of loops over small tiles whose iterations do not depend on each other.
 
-A thread with one element of a tile waits for its load, and then for one instruction after another. If iterations only
-load, compute and store, and load nothing that others store, one iteration of the new loop does the first op of several
-old iterations, then the second op of all of them, and so on. The old loop remains for the iterations left over."""
+A thread with one element of a tile has no instruction-level parallelism: it waits for its load, and then for each
+instruction. If iterations only load, compute and store, without dependences between them, one iteration of the new loop
+executes the first op of several old iterations, then the second op of all of them, and so on. The old loop remains as
+the remainder loop."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ MOST = 8
 MOST_BYTES = 256
 """Maximum bytes of tiles that a thread holds over all interleaved iterations."""
 LEAST = 5 / 8
-"""Fraction of the maximum number of interleaved iterations down to which a smaller number is chosen if it leaves fewer
-iterations over."""
+"""Fraction of the maximum number of interleaved iterations down to which a smaller number is chosen if its remainder is
+smaller."""
 OF_THREADS = (TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore)
 """Ops on tiles that each thread applies to its own elements, without other threads."""
 
@@ -88,7 +89,7 @@ def _is_of_threads(op: Op) -> bool:
 
 def _apart(kernel: Kernel, loop: For, ops: Sequence[Op]) -> bool:
     """Whether no store writes elements that another op of the loop loads or stores, or that the store itself writes in
-    another iteration, so that threads need not wait for each other."""
+    another iteration, so that no synchronisation is needed."""
     stores = [op for op in ops if isinstance(op, TileStore)]
     return all(_moves_on(store, loop) for store in stores) and not any(
         writes(kernel, store, {array_root(other.array)})
@@ -168,7 +169,7 @@ class _Jam:
         return self.build.insert(S.Const([], [index], {"type": index, "value": value})).result
 
     def _middle(self) -> Value:
-        """The index at which the left-over iterations begin."""
+        """The index at which the remainder loop begins."""
         start, stop, _ = self.loop.bounds
         length = self._made(S.Sub, self._made(S.Max, stop, start), start)
         by = self._step() * self.iterations

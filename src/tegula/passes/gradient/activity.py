@@ -20,8 +20,8 @@ def memory_root(value: Value) -> Value:
 
 class Activity:
     """The values of a kernel that affect its gradients. `active`: the values through which a gradient flows. Bools
-    carry none: where a condition changes, a kernel's derivative is not defined. Integers count where floats were
-    rounded to them, so that they can be refused."""
+    carry no gradient: a kernel is not differentiable where a condition changes. Integers that were converted from
+    floats are active, so that they can be rejected."""
 
     def __init__(self, body: Region, varied: Iterable[Value], useful: Iterable[Value]) -> None:
         """`varied`: the inputs, with respect to which the kernel is differentiated; `useful`: its outputs."""

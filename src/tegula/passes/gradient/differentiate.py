@@ -111,7 +111,7 @@ def _name_carried(kernel: Kernel) -> None:
 
 def split(adjoint: Kernel, count: int, ordered: bool = False) -> list[AdjointStep]:
     """Split an adjoint kernel, which is changed, into launches in which blocks own the gradients that they add to.
-    `count`: the number of parameters of the forward kernel, which come first; `ordered`: make as many additions as
+    `count`: the number of parameters of the forward kernel, which come first; `ordered`: perform as many additions as
     possible in a fixed order."""
     return gather(adjoint, adjoint.params[count:], _unshared(adjoint, count), ordered)
 

@@ -54,7 +54,7 @@ MOST_DIMS = 3
 
 
 class _NoOwner(Exception):
-    """Raised if no grid owns the tiles of an atomic; the message is the reason."""
+    """No grid owns the tiles of an atomic; the message is the reason."""
 
 
 def gather(
@@ -223,8 +223,8 @@ class _Owner:
         return sorted(ops, key=self.order.__getitem__)
 
     def _check_reads(self, op: Op) -> None:
-        """Raise _NoOwner unless the op reads the same elements' values in the new kernel, which runs before the old
-        one writes anything."""
+        """Raise _NoOwner unless the op reads the same values in the new kernel, which runs before all writes of the old
+        one."""
         for effect in op.effects():
             if effect.kind != "read" or effect.value is None:
                 raise _NoOwner("an array that its value is computed from is overwritten")
@@ -245,8 +245,8 @@ class _Owner:
                 yield op
 
     def _check_cleared(self, load: Op, array: Value, writers: Sequence[Op]) -> None:
-        """Raise _NoOwner unless the writers only clear gradients that were taken: each element is read and then
-        cleared by one block."""
+        """Raise _NoOwner unless the writers only clear consumed gradients: each element is read and then cleared by one
+        block."""
         found_accesses = accesses_of(self.adjoint, array)
         if not apart_in_blocks(self.adjoint, found_accesses):
             raise _NoOwner("an array that its value is computed from is overwritten")

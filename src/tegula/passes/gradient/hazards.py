@@ -37,8 +37,7 @@ from tegula.passes.prove_bounds import Prover, is_attained
 
 
 class Hazard(IntEnum):
-    """How a number may become infinite or NaN: not at all, only if array elements are, or through the op that computes
-    it."""
+    """The sources of infinities and NaNs in a value: none, array elements, or the op that computes the value."""
 
     NONE = 0
     DATA = 1

@@ -1,8 +1,8 @@
 """Shortens the loops by which adjoints recompute loop-carried values.
 
 Before each iteration of the backward sweep, the carried values at its start are recomputed from the loop's start. If
-they depend on a bounded number of iterations only, just these are rerun: a value loaded anew in each iteration needs
-one. Otherwise the carried values are checkpointed every few iterations, on two levels, in at most KEPT_BYTES of a
+they depend on a bounded number of iterations only, just these are rerun: one for a value that is reloaded in each
+iteration. Otherwise the carried values are checkpointed every few iterations, on two levels, in at most KEPT_BYTES of a
 block's memory, and recomputation starts from a checkpoint."""
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def _is_pure(loop: Op) -> bool:
     return True
 
 
-# Loops that forget ---------------------------------------------------------------------------------------------------
+# Loops with bounded dependence ---------------------------------------------------------------------------------------------------
 
 
 def _forget(loop: For) -> None:
-    """Raise a loop's start as far as its results stay the same, if they depend on a bounded number of iterations."""
+    """Raise a loop's start to the first iteration on which its results depend, if their number is bounded."""
     step = loop.step.owner
     iterations = _memory(loop)
     if iterations is None or not isinstance(step, S.Const) or step.value <= 0:
@@ -169,8 +169,8 @@ def _written(buffer: Value, body: Region) -> list[Value]:
 
 def _keep(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
     """Checkpoint the carried values: every few iterations before the backward loop, and, when the backward loop enters
-    a stretch between two of these checkpoints, every few iterations of the stretch. Recomputation then starts from the
-    nearest checkpoint."""
+    an interval between two of these checkpoints, every few iterations of the interval. Recomputation then starts from
+    the nearest checkpoint."""
     loop, count = replay.again, replay.count
     if _memory(loop) is not None or not all(_can_keep(r.type) for r in loop.results):
         return

@@ -1,4 +1,4 @@
-"""Replaces atomics on gradient arrays by plain accesses where each element belongs to one block or one thread."""
+"""Replaces atomics on gradient arrays by plain accesses where each element is accessed by a single block or thread."""
 
 from __future__ import annotations
 

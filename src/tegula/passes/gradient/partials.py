@@ -39,8 +39,8 @@ OWN_REGISTERS, REGISTERS_PER_ELEMENT = 32, 5
 def split_blocks(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) -> list[AdjointStep] | None:
     """The steps that replace an adjoint kernel: one in which a block runs a chunk of the forward blocks and sums their
     additions to common tiles of the given gradient arrays, and one for each type of tile, which sums the rows.
-    `always`: whether to split whatever the size of the sums. None if no such tile exists; otherwise the kernel must not
-    be used any more."""
+    `always`: whether to split regardless of the size of the sums. None if no such tile exists; otherwise the kernel has
+    been consumed."""
     found = _sums(adjoint, arrays, always)
     if not found:
         return None

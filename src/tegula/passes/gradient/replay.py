@@ -65,7 +65,7 @@ class ForwardReplay(GradientBuilder):
     # Forward sweep ---------------------------------------------------------------------------------------------------
 
     def sweep(self, ops: Sequence[Op]) -> None:
-        """Run the ops of a region again and keep what the backward sweep over the same ops needs."""
+        """Rerun the ops of a region and record the values that the backward sweep over these ops needs."""
         for op in ops:
             with self.at(op.loc):
                 if isinstance(op, If) and self.flows(op):
@@ -128,13 +128,13 @@ class ForwardReplay(GradientBuilder):
         raise NotImplementedError
 
     def _check_written_only(self, loop: Op) -> None:
-        """Refuse a divergent loop that reads objects: their contents cannot be restored for some lanes only."""
+        """Reject a divergent loop that reads objects: their contents cannot be restored for some lanes only."""
         for op in loop.walk():
             if any(
                 e.kind == "read" and e.value is not None and isinstance(e.value.type, BufType)
                 for e in op.effects()
             ):
-                why = "a tile that changes is read in a loop that some threads run more often than others"
+                why = "a tile that changes is read in a loop whose trip count differs between threads"
                 self.refuse(op, why)
 
     def accessed(self, loop: Op) -> list[Value]:

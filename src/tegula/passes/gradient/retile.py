@@ -79,8 +79,8 @@ class _Side:
 
 
 def retile(kernel: Kernel) -> Wide | None:
-    """A kernel of gradient matmuls with larger tiles: for GPUs if operands have 16 bits, else for CPUs. None if it is
-    not known to compute the same, or is no faster."""
+    """A kernel of gradient matmuls with larger tiles: for GPUs if operands have 16 bits, else for CPUs. None if its
+    equivalence is not proved, or it is no faster."""
     body = kernel.body
     loops = [op for op in body.ops if isinstance(op, For)]
     stores = [op for op in body.ops if isinstance(op, TileStore)]

@@ -1,9 +1,9 @@
-"""Rewrites kernels with roles as sequential kernels: the roles run in turn, and a pop returns the tile that was put
-into the pipe.
+"""Rewrites kernels with roles as sequential kernels: the roles run one after the other, and a pop returns the tile that
+was pushed into the pipe.
 
-Roles synchronise through pipes only, each pipe is filled by one role, and every consumer takes every tile; so the
-result does not depend on the order in which the roles run. Loops in which roles synchronise are fused into one loop, if
-they run equally often and leave the pipes empty after each iteration."""
+Roles synchronise through pipes only, each pipe has one producer, and every consumer pops every tile; so the result does
+not depend on the interleaving of roles. Loops in which roles synchronise are fused into one loop, if their trip counts
+are equal and the pipes are empty after each iteration."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ HELP = "write the kernel without roles for launches that need gradients"
 
 def sequentialise(kernel: Kernel) -> tuple[Value, Value] | None:
     """Rewrite a kernel with roles in place; other kernels stay as they are. Returns the rows and columns of the new
-    grid, one block for each tile, if the kernel's blocks took tiles in turn; else None. NoGradient if the roles cannot
-    be merged."""
+    grid, one block for each tile, if the kernel was persistent; else None. NoGradient if the roles cannot be merged."""
     if not any(isinstance(op, Roles) for op in kernel.body.ops):
         return None
     return run(SEQUENTIALISE, kernel, Sequentialisation()).grid
@@ -45,7 +44,7 @@ def sequentialise(kernel: Kernel) -> tuple[Value, Value] | None:
 
 @dataclass(slots=True)
 class Sequentialisation(Compilation):
-    """The result of the rewrite. `grid`: the rows and columns of tiles of a kernel whose blocks took tiles in turn."""
+    """The result of the rewrite. `grid`: the rows and columns of tiles of a persistent kernel."""
 
     grid: tuple[Value, Value] | None = None
 
@@ -65,15 +64,15 @@ def merge_roles(kernel: Kernel, context: Sequentialisation) -> None:
 
 
 def spread_tiles(kernel: Kernel, context: Sequentialisation) -> None:
-    """Give each tile of a grid a block of its own, where the kernel is a loop over tiles that blocks take in turn."""
+    """Assign each tile of a grid to its own block, where the kernel is a persistent loop over tiles."""
     context.grid = _spread(kernel)
 
 
 def check_blocks(kernel: Kernel, context: Sequentialisation) -> None:
-    """Raise NoGradient if blocks still take tiles in turn."""
+    """Raise NoGradient if the kernel is still persistent."""
     for op in kernel.walk():
         if isinstance(op, BlockIndex):
-            why = "its blocks process several tiles in turn, and carry values from one tile to the next"
+            why = "its blocks are persistent: they process several tiles, and carry values from one tile to the next"
             raise NoGradient(op.loc, op="persistent_tiles", why=why, help=HELP)
 
 
@@ -103,7 +102,7 @@ class _Merged:
                 self._join()
 
     def _run(self, role: int) -> bool:
-        """Emit a role's ops until it has to wait. Returns whether there were any."""
+        """Emit a role's ops until it blocks. Returns whether there were any."""
         ops, before = self.roles[role], len(self.roles[role])
         while ops and not (ops[0].regions and _pipes(ops[0])):
             op = ops[0]
@@ -226,7 +225,7 @@ class _Merged:
         self.b.emit(Yield, self._made(v for r in inner for v in r.yielded))
 
     def _takes(self, ops: Sequence[Op], members: Sequence[int], pipe: Value, role: int) -> bool:
-        """Whether a role pops from a pipe in its op among these."""
+        """Whether a role pops from a pipe in its op of `ops`."""
         if role not in members:
             return False
         op = ops[members.index(role)]
@@ -273,18 +272,20 @@ def _check(op: Op) -> None:
     """Raise NoGradient for ops that refer to the lanes of a role, or synchronise roles other than by pipes."""
     for o in op.walk():
         if isinstance(o, OF_LANES) or o.signature.lanes or "lanes" in o.attrs:
-            why = "it depends on the threads of a role, and gradients run the roles in turn, without role threads"
+            why = (
+                "it depends on the threads of a role, which gradient kernels, with merged roles, do not have"
+            )
             raise NoGradient(o.loc, op=o.NAME.replace(".", "_"), why=why, help=HELP)
         if isinstance(o, ScheduleOp):
             why = "barriers and asynchronous copies have no derivative"
             raise NoGradient(o.loc, op=o.NAME.replace(".", "_"), why=why, help=HELP)
 
 
-# Blocks that take tiles in turn --------------------------------------------------------------------------------------
+# Persistent blocks ---------------------------------------------------------------------------------------------------
 
 
 def _spread(kernel: Kernel) -> tuple[Value, Value] | None:
-    """Give each tile a block of its own. Returns the grid's rows and columns; None if the kernel stays unchanged."""
+    """Assign each tile to its own block. Returns the grid's rows and columns; None if the kernel stays unchanged."""
     loops = [op for op in kernel.body.ops if isinstance(op, For)]
     if len(loops) != 1 or loops[0].results or any(_acts(op) for op in kernel.body.ops if op is not loops[0]):
         return None

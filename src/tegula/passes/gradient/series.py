@@ -60,8 +60,8 @@ def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
 
 
 def _runs_at_once(step: AdjointStep) -> bool:
-    """Whether nearly all blocks of a launch are resident from start to end: blocks of a launch that started early would
-    pile up on the multiprocessors where the first of them finish."""
+    """Whether nearly all blocks of a launch are resident from start to end: blocks of an early launch would crowd the
+    multiprocessors where the first blocks finish."""
     return any(isinstance(extent, Chunk) and extent.resident for extent in step.grid or ())
 
 

@@ -225,7 +225,7 @@ class ForwardLaunch:
         return (step.wide.step,) if step.wide is not None and fits else (step,)
 
     def _idles(self, grid: Sequence[Extent], shared: Sequence[AdjointStep]) -> bool:
-        """Whether a grid leaves half of the device idle or more, and the division into chunks has more blocks."""
+        """Whether a grid leaves at least half of the device idle, and the division into chunks has more blocks."""
         blocks, divided = math.prod(self.numbers(grid)), self.numbers(shared[0].grid or ())
         large = any(math.prod(self.numbers(p.shape)) >= 2**31 for s in shared for p in s.partials)
         return 2 * blocks <= self.busy and blocks < math.prod(divided) and not large

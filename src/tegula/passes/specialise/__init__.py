@@ -1,4 +1,5 @@
-"""Automatic schedules: loops over loaded tiles and their matmuls become the roles and pipes that users could write."""
+"""Automatic schedules: warp specialisation of loops over loaded tiles and their matmuls, to roles and pipes as users
+write them."""
 
 from tegula.passes.specialise.plan import Choice, RolePlan
 from tegula.passes.specialise.search import Failure, next_schedule

@@ -1,8 +1,8 @@
 """Moves branches around loops with matmuls into the trip counts of these loops.
 
-Roles then run the same loops on both paths: where a branch is not taken, a loop has no iteration, so that no tile is
-fetched and none is waited for. Ops without effects and bounds-checked loads move out of the branch; all others stay in
-branches of their own, with the same condition."""
+Roles then run the same loops on both paths: where a branch is not taken, a loop has trip count 0, so that no tile is
+fetched or popped. Ops without effects and bounds-checked loads move out of the branch; all other ops stay in branches
+with the same condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Builds the two roles that replace a kernel's body: one fetches tiles, the other executes all other ops.
+"""Builds the two roles that replace a kernel's body: a producer that loads tiles, and a consumer that executes all
+other ops.
 
 The fetching role is the kernel reduced to its loads: the loops around them, and the ops that compute their offsets. It
 must not depend on a tile. The multiplying role is the kernel with pops in place of loads; right operands that it
@@ -48,7 +49,7 @@ def fetch_role(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) ->
     erase_dead(Kernel(kernel.name, (), region, kernel.launch))
     for op in region.walk():
         if not isinstance(op, PLACES) and (op.COOPERATIVE or not op.PURE):
-            raise Declined("the offset of a loaded tile depends on this", op.loc)
+            raise Declined("the offset of a loaded tile depends on this op", op.loc)
     return region
 
 
@@ -156,7 +157,9 @@ def _one_ahead(region: Region, pipe: RolePipe, load: TileLoad) -> None:
         raise Declined("a tile is used in this iteration and in the next", load.loc)
     start = loop.initial[k].owner
     if start not in pipe.items or len(uses(region)[loop.initial[k]]) > 1:
-        raise Declined("the initial value of a loop-carried tile is not a matching load", load.loc)
+        raise Declined(
+            "the initial value of a loop-carried tile is no load of the same array and type", load.loc
+        )
     assert isinstance(start, Op) and start.parent is not None and loop.parent is not None
     body, argument, result = loop.body, loop.arguments[k], loop.results[k]
     _popped(region, pipe.value, body, argument, load)
@@ -172,7 +175,7 @@ def _popped(role: Region, pipe: Value, region: Region, value: Value, load: Op) -
     users = uses(role).get(value, [])
     tops = {_top(op, region) for op, _ in users}
     if not users or None in tops:
-        raise Declined("a tile is loaded and not used there", load.loc)
+        raise Declined("a tile is loaded, but not used in the same region", load.loc)
     at = min(region.ops.index(op) for op in tops if op is not None)
     made, read = _pop(pipe, value.name, load)
     for op in made.ops:

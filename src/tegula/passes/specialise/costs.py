@@ -1,7 +1,7 @@
-"""What an iteration of a kernel's main loop costs, in cycles of a multiprocessor: enough to rank a few schedules.
+"""The cost of an iteration of a kernel's mainloop, in cycles of a multiprocessor: a model that ranks a few schedules.
 
-Instructions outside of the tensor cores hardly run while wgmma runs, so that times add up: a matmul's cycles, and the
-issue cycles of every other instruction."""
+Other instructions hardly overlap with wgmma, so that the cost is a sum: the cycles of matmuls, and the issue cycles of
+all other instructions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SPILL_BYTES = 4
 """The bytes of a thread that one instruction spills or loads."""
 WARPS_PER_CYCLE = 4
 OVERLAP = 0.15
-"""The part of an iteration that overlapping a chain of matmuls saves."""
+"""The fraction of an iteration that overlapping a chain of matmuls saves."""
 ONE_ROLE = 2.0
 """The time of matmuls by the tensor cores of warps (mma.sync), relative to that of wgmma."""
 
 
 def iteration_cycles(matmuls: Sequence[LoadedMatmul]) -> int:
-    """The cycles of the tensor cores for one iteration of the loop that multiplies most."""
+    """The tensor core cycles of one iteration of the loop with the most matmul work."""
     loops: dict[object, int] = {}
     for p in matmuls:
         if looped(p.op):

@@ -15,4 +15,4 @@ class Declined(Exception):
 
 
 class NoRegisters(Declined):
-    """The tiles that are alive at a matmul do not fit in registers."""
+    """The tiles that are live at a matmul do not fit in registers."""

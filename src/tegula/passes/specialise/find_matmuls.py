@@ -39,7 +39,7 @@ def find_matmuls(kernel: Kernel) -> list[LoadedMatmul]:
     ops = [op for op in kernel.walk() if isinstance(op, TileMatmul)]
     found = [LoadedMatmul(op, _makers(op.a, False), _makers(op.b, True)) for op in ops]
     if not any(looped(p.op) for p in found):
-        raise Declined("there is no loop with a matmul")
+        raise Declined("no loop has a matmul")
     for p in found:
         if not p.right:
             raise Declined(
@@ -51,7 +51,7 @@ def find_matmuls(kernel: Kernel) -> list[LoadedMatmul]:
 
 
 def other_loads(kernel: Kernel, matmuls: Sequence[LoadedMatmul]) -> list[TileLoad]:
-    """The loads next to matmuls in loops that feed no matmul directly, but can be issued ahead by a fetching role."""
+    """The loads next to matmuls in loops that feed no matmul directly, but can be issued ahead by a producer role."""
     taken = {load for p in matmuls for op in (*p.left, *p.right) for load in loads_of(op)}
     homes = dict.fromkeys(p.op.parent for p in matmuls if looped(p.op))
     found = [op for r in homes if r for op in r.ops if isinstance(op, TileLoad) and op not in taken]
@@ -170,7 +170,7 @@ def _carried(v: Value) -> list[Value]:
 
 
 def _check_load(kernel: Kernel, load: TileLoad) -> None:
-    """Raise Declined for a load that a fetching role cannot issue ahead."""
+    """Raise Declined for a load that a producer role cannot issue ahead."""
     fill, t = load.fill.owner, load.result.type
     assert isinstance(t, TileType)
     if not (isinstance(fill, Const) and fill.value == 0):
@@ -182,7 +182,7 @@ def _check_load(kernel: Kernel, load: TileLoad) -> None:
             if effect.kind in ("read", "io") or v is None or not isinstance(v.type, ArrayType):
                 continue
             if array_root(v) is array or overlap(kernel, array, array_root(v)):
-                raise Declined("the array that this loads from may be written in the kernel", load.loc)
+                raise Declined("the array of this load may be written in the kernel", load.loc)
 
 
 def pipe_load(pipe: Value, load: TileLoad) -> PipeLoad:

@@ -1,4 +1,5 @@
-"""The check that no op of a kernel acts per lane: the meaning of such a kernel depends on the number of threads."""
+"""The check that no op of a kernel is executed per lane: the meaning of such a kernel would depend on the number of
+threads."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def check_lane_code(kernel: Kernel) -> None:
     known = analyse(kernel)
     for op in kernel.walk():
         if isinstance(op, Roles):
-            raise Declined("the kernel has roles of its own", op.loc)
+            raise Declined("the kernel has hand-written roles", op.loc)
         if isinstance(op, BlockIndex | BlockCount):
             raise Declined("the kernel reads the index or the number of its blocks", op.loc)
         if isinstance(op, Assert):
@@ -32,7 +33,7 @@ def check_lane_code(kernel: Kernel) -> None:
         if isinstance(op, REPORTS):
             raise Declined("this op reports its lane and block", op.loc)
         if isinstance(op, OF_LANES) or op.EACH_LANE or op.signature.lanes:
-            raise Declined("this op acts per lane", op.loc)
+            raise Declined("this op is executed per lane", op.loc)
         varies = not isinstance(op, Tid) and any(known.varying(v) for v in (*op.operands, *op.results))
         if varies:
             raise Declined("this value differs between the lanes of a block", op.loc)

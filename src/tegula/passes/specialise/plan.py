@@ -30,7 +30,7 @@ STAGING_BYTES = 64 * 128 * 2
 """Bytes of the staging buffers through which one warp group stores its results."""
 BARRIER_BYTES = 1024
 RASTER = 8
-"""Rows of output tiles that are walked together: their left operands stay in the cache."""
+"""Rows of output tiles in one group of the raster order: their left operands stay in the L2 cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ def _fixed_stages(items: Items) -> int:
 
 
 def _asked(load: Maker) -> int:
-    """The number of stages that the loop around a load requests; 0 for none."""
+    """The number of stages that the loop around a load requests; 0 without a request."""
     at = load.parent
     while at is not None and at.parent is not None:
         if isinstance(at.parent, For) and at.parent.asked:

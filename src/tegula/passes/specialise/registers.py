@@ -1,8 +1,8 @@
-"""The registers that the multiplying threads of a plan need: an estimate from the tiles that are alive at its matmuls.
+"""The register pressure of the consumer threads of a plan, estimated from the tiles that are live at its matmuls.
 
 Registers of matmuls are pinned while these are in flight; the ops between two matmuls work on a few elements at a time
-and reuse the registers of the tiles that they read. The peak is therefore reached at a matmul: its sum, an operand that
-it takes from registers, and every other tile that is computed before it and used after it."""
+and reuse the registers of the tiles that they read. The peak is therefore at a matmul: its accumulator, an operand in
+registers, and every other live tile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tegula.types import TileType, bool_, element_bytes
 SPARE = 24
 """Registers of a multiplying thread besides its tiles: addresses, descriptors, loop indices."""
 RESERVE = 8
-"""Registers of the budget that the assembler needs free to order instructions."""
+"""Registers of the budget that ptxas needs to schedule instructions."""
 MOST_REGISTERS = 240
 FETCH_REGISTERS = 24
 REGISTER_BYTES = 4
@@ -31,20 +31,20 @@ def needed_registers(region: Region, matmuls: Sequence[LoadedMatmul], groups: in
 
 
 def available_registers(target: CudaTarget, groups: int) -> int:
-    """The registers that a multiplying thread can have besides one fetching warp group."""
+    """The registers of a consumer thread next to one producer warp group."""
     start = min(target.registers_per_thread, target.registers_per_sm // (WARP_GROUP * (groups + 1))) // 8 * 8
     return min(MOST_REGISTERS, (start * (groups + 1) - FETCH_REGISTERS) // groups // 8 * 8) - RESERVE
 
 
 class _Liveness:
-    """The most bytes of tiles, over all threads, that are alive at a matmul: `peak`."""
+    """Liveness of tiles; `peak`: the largest number of bytes live at a matmul, over all threads."""
 
     def __init__(self, matmuls: Sequence[LoadedMatmul]) -> None:
         self.staged = {v for p in matmuls for v in staged_values(p)}
         self.peak = 0
 
     def before(self, region: Region, after: set[Value]) -> set[Value]:
-        """The values alive before the region's ops if those of `after` are alive after them."""
+        """The live-in values of a region with the live-out values `after`."""
         live = set(after)
         for op in reversed(region.ops):
             live -= {*op.results}
@@ -55,14 +55,14 @@ class _Liveness:
         return live
 
     def _nested(self, op: Op, region: Region, after: set[Value]) -> set[Value]:
-        """The values alive before a region of an op. Values from outside that a loop's body uses are alive after the
-        body too, for the next iteration."""
+        """The live-in values of a region of an op. Values from outside that a loop's body uses are live-out of the body
+        too, for the next iteration."""
         outside = self.before(region, after) - {*region.args}
         return self.before(region, after | outside) - {*region.args} if isinstance(op, LoopLike) else outside
 
     def _measure(self, op: MatmulLike, after: set[Value]) -> None:
-        """Count what is alive at a matmul, whose result takes over the registers of its sum unless the sum is a
-        constant or used again."""
+        """Update the peak at a matmul: its result reuses the registers of its accumulator unless the accumulator is a
+        constant or has another use."""
         own = op.result if _is_made_of_scalars(op.c) or op.c in after else op.c
         self.peak = max(self.peak, sum(map(_bytes, (after | {op.a, op.b, own}) - self.staged)))
 

@@ -1,4 +1,4 @@
-"""The search for a schedule: which plan to try after one that failed."""
+"""The search for a schedule: the plan to try after a failed one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tegula.target import CudaTarget
 
 
 class Failure(Enum):
-    """Why a plan failed: its roles have no proof; they need too many registers; too much shared memory."""
+    """The reason why a plan failed: its roles have no proof, need too many registers, or too much shared memory."""
 
     UNPROVED = "unproved"
     REGISTERS = "registers"
@@ -39,7 +39,7 @@ def next_schedule(
 
 
 def _simpler(asked: Choice, choice: Choice, plan: RolePlan, failure: Failure) -> Iterator[Choice]:
-    """Decisions that may help, the least loss first. `asked`: those that the user has made."""
+    """Simpler decisions that may succeed, in order of estimated loss. `asked`: the user's decisions."""
     if failure is Failure.SHARED_MEMORY and asked.stages is None and max(plan.stages) > 1:
         yield replace(choice, stages=max(plan.stages) - 1)
     if plan.overlaps:

@@ -1,5 +1,5 @@
-"""Warp specialisation: kernels that multiply loaded tiles get two roles, one that fetches tiles into pipes and one that
-multiplies.
+"""Warp specialisation: kernels that multiply loaded tiles get a producer role, which loads tiles into pipes, and a
+consumer role, which multiplies.
 
 The pass generates the ops that users write in hand-made schedules, so that all later passes (barriers, bulk copies,
 tensor cores) and the checker treat both alike."""
@@ -44,14 +44,14 @@ from tegula.types import PipeType, TileType
 WARPS = 4
 """Warps of a warp group."""
 ENOUGH_STAGES = 3
-"""The stages of a pipe with which a fetching role stays ahead; iterations are split for more of them."""
+"""The number of stages with which a producer stays ahead; iterations are split to get as many."""
 SPLITS = (2, 4)
 RELEASE = (Pass(release_stages),)
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A plan that was not used, and the reason."""
+    """A rejected plan, and the reason."""
 
     plan: RolePlan
     reason: str
@@ -94,7 +94,7 @@ def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None)
     schedule. Chains of matmuls are not overlapped where registers do not allow it; iterations are split where whole
     ones leave too few stages."""
     if not any(isinstance(op, TileMatmul) for op in kernel.walk()):
-        return Schedule(reason="there is no matmul")
+        return Schedule(reason="the kernel has no matmul")
     before, choice = kernel.body.ops, choice or Choice(**kernel.schedule)
     made = _made(kernel, target, choice)
     if choice.split > 1 or (
@@ -157,7 +157,7 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
 
 
 def _roles(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) -> list[Region]:
-    """The fetching and the multiplying role."""
+    """The producer and the consumer role."""
     fetched = [p for p in pipes if isinstance(p.items[0], TileLoad)]
     return [fetch_role(kernel, target, fetched), multiply_role(kernel, pipes)]
 

@@ -1,4 +1,4 @@
-"""Splits the depth of matmuls in loops: an iteration over K in steps of 256 becomes four in steps of 64.
+"""Splits the K steps of matmuls in loops: an iteration with a K step of 256 becomes four with K steps of 64.
 
 Stages then hold shorter tiles, so that more of them fit in shared memory, and operands that are computed take fewer
 registers. A loop can be split if its matmuls only add to what it carries, and if every tile along whose dimension they
@@ -23,7 +23,7 @@ ROW_BYTES = 128
 
 
 class _Whole(Exception):
-    """Raised if a loop cannot be split."""
+    """The loop cannot be split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
     if not isinstance(op, Divisible):
         raise _Whole()
     if op.parent is not loop.body:
-        # A tile from before the loop can be made anew in pieces if nothing that it is made from lies along them.
+        # A tile computed before the loop can be recomputed in pieces if none of its operands has the split dimension.
         if isinstance(op, TileAccess) or op.divided(dim) != []:
             raise _Whole()
         op = clone_op(op, {})
@@ -121,12 +121,12 @@ def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
 
 
 def _is_stored(op: Op | Region | None) -> bool:
-    """Whether a tile has a stage of its own, and is not another order of one."""
+    """Whether a tile has its own stage, and is no permutation of another stage."""
     return not isinstance(op, Relabelling)
 
 
 def _check_sums(loop: For, matmuls: Sequence[MatmulLike], users: dict[Value, list[tuple[Op, int]]]) -> None:
-    """Raise _Whole unless every variable that the loop carries is one to which matmuls add, and nothing else reads."""
+    """Raise _Whole unless every carried value of the loop is an accumulator of matmuls without another use."""
     adding = set(matmuls)
     for one in loop.carried:
         value, end = one.arguments[-1], one.yielded[0]
@@ -138,7 +138,7 @@ def _check_sums(loop: For, matmuls: Sequence[MatmulLike], users: dict[Value, lis
             adding.discard(m)
             value = m.results[0]
         if value is one.arguments[-1] and users.get(value, []):
-            # An unchanged variable is read as it is; a sum is read by the loop's end alone.
+            # A loop-invariant value may be read; an accumulator is read after the loop only.
             continue
         if len(users.get(end, [])) != 1:
             raise _Whole()

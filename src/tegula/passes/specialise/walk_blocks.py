@@ -1,5 +1,4 @@
-"""Persistent CTAs: the number that is resident on the GPU, each of which loops over its chunk of the launch's
-blocks."""
+"""Persistent CTAs: as many as are resident on the GPU, each of which loops over its part of the launch's blocks."""
 
 from __future__ import annotations
 
@@ -15,8 +14,8 @@ from tegula.types import bool_, int32, int64
 
 
 def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
-    """A role that loops over the blocks of its CTA and does for each what `region` does for one block. The results of
-    `tid` that are used are block indices; none is a lane index."""
+    """A role that loops over the blocks of its CTA and executes `region` for each. All used results of `tid` are block
+    indices; none is a lane index."""
     role = Region()
     build = Builder(role, kernel.loc)
     blocks = build.insert(LogicalBlocks([], [int64] * 3)).results
@@ -27,8 +26,8 @@ def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
         if isinstance(op, Tid):
             places |= _places(kernel, inside, op, number, raster)
         elif isinstance(op, BulkPrefetch | LaunchNext):
-            # In earlier iterations the elements that copies add to can arrive from memory during the next block,
-            # and later blocks still have arrays to read.
+            # In earlier iterations the elements that reducing copies update can be fetched during the next block, and
+            # later blocks still read arrays.
             inside.append(_in_last_iteration(inside, op, number, blocks))
         else:
             inside.append(op)
