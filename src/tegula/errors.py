@@ -177,7 +177,7 @@ class UnknownName(CompileError, NameError, KeyError):
 
     CODE = "unknown-name"
     MESSAGE = "name '{name}' is not defined"
-    HELP = "bind it before this line, or pass it as an argument"
+    HELP = "bind the name before this line, or pass the value as an argument"
 
 
 class UnboundName(CompileError, NameError):
@@ -236,7 +236,7 @@ class TooDeep(CompileError):
     """Expressions, blocks or functions that are nested too deeply."""
 
     CODE = "too-deep"
-    MESSAGE = "the program is nested too deeply here"
+    MESSAGE = "this code is nested too deeply"
     HELP = "bind parts of the expression to names; nest fewer branches, loops and functions"
 
 
@@ -315,7 +315,7 @@ class OutsideKernel(CompileError):
 
     CODE = "outside-kernel"
     MESSAGE = "{name} works inside kernels only: {what}"
-    HELP = "call it in a @tg.kernel, and start that with tg.launch or tg.launch_tiled"
+    HELP = "call the function in a @tg.kernel, and run the kernel with tg.launch or tg.launch_tiled"
 
 
 class VariableChangesType(CompileError):
@@ -323,7 +323,7 @@ class VariableChangesType(CompileError):
 
     CODE = "variable-changes-type"
     MESSAGE = "'{name}' is {before} on one path to this line and {after} on another"
-    HELP = "give it the same type on both, with a cast where it is bound"
+    HELP = "bind the variable to values of one type on both paths, with a cast"
 
 
 # Groups and order ----------------------------------------------------------------------------------------------------
@@ -341,15 +341,17 @@ class CooperativeAfterReturn(CompileError):
 
     CODE = "cooperative-after-return"
     MESSAGE = "{op} is cooperative: all threads of the block must reach it together, but some have returned"
-    HELP = "let every thread reach it: guard the work before it with an if, instead of returning"
+    HELP = "guard the work before the call with an if instead of returning, so that every thread reaches the call"
 
 
 class UnorderedAccess(CompileError):
     """Element accesses of a tile that no barrier of the block can order."""
 
     CODE = "unordered-access"
-    MESSAGE = "a thread may access an element of a tile here that another thread {other}, in no fixed order"
-    HELP = "split the code so that all threads finish one access before any starts the other, outside the condition"
+    MESSAGE = (
+        "a thread may access a tile element that another thread {other}, without synchronisation in between"
+    )
+    HELP = "split the branch or loop in two, so that the threads of the block synchronise between the two accesses"
 
 
 class MergedSharedTiles(CompileError):
@@ -384,7 +386,7 @@ class RoleGroups(CompileError):
 
     CODE = "role-groups"
     MESSAGE = "{what}"
-    HELP = "a block has up to 8 warp groups of 4 warps, each of one role or several smaller ones"
+    HELP = "a block has up to 8 warp groups of 4 warps, and each warp belongs to one role"
 
 
 class RoleRegisters(CompileError):
@@ -407,9 +409,9 @@ class OuterTileInRole(CompileError):
     """A role that uses a tile from before the roles."""
 
     CODE = "role-outer-tile"
-    MESSAGE = "{role} uses a {kind} that was made before the roles"
+    MESSAGE = "{role} uses a {kind} that was created before the roles"
     HELP = (
-        "make it inside the role; tiles go from one role to another through pipes, or by hand through "
+        "create it inside the role; pass tiles between roles through a pipe, or with barriers through "
         'tg.tile_empty(..., storage="shared")'
     )
 
@@ -435,15 +437,17 @@ class MatmulInFlight(CompileError):
 
     CODE = "matmul-in-flight"
     MESSAGE = "{what} while a matmul that {role} it is in flight"
-    HELP = "call tg.tile_matmul_wait() before"
+    HELP = "call tg.tile_matmul_wait() before this access"
 
 
 class ElectedBody(CompileError):
     """An op in `if tg.elect():` that a single thread cannot execute."""
 
     CODE = "elected-body"
-    MESSAGE = "one thread of a role cannot do this: {what}"
-    HELP = "a thread may wait, arrive, announce bytes and start copies, also in loops and branches; move other code out"
+    MESSAGE = "an elected thread cannot execute this code: {what}"
+    HELP = (
+        "only wait, arrive, announce bytes and start bulk copies in the branch; move all other code out of it"
+    )
 
 
 class BulkAccess(CompileError):
@@ -459,7 +463,7 @@ class PoppedTileChanged(CompileError):
 
     CODE = "popped-tile-changed"
     MESSAGE = "{what} was popped from a pipe and is read-only"
-    HELP = "change a copy of it: tg.copy(...)"
+    HELP = "change a copy of the tile: tg.copy(...)"
 
 
 # Gradients -----------------------------------------------------------------------------------------------------------
@@ -470,7 +474,7 @@ class NoGradient(CompileError):
 
     CODE = "no-gradient"
     MESSAGE = "a gradient would flow through {op}: {why}"
-    HELP = "compute this part in a kernel without gradients, or from values that need none"
+    HELP = "compute this part in a kernel without gradients, or from values without gradients"
 
 
 class OverwrittenArray(CompileError):
@@ -629,9 +633,9 @@ class Deadlock(RunError):
         """`pipes`: whether all roles wait for pipes."""
         self.waits = list(waits)
         loc, first = waits[0]
-        text = f"no role can go on: {first} (in block {block} of kernel {kernel})"
-        of_pipes = "a pipe must be filled as often as each of its consumers pops it"
-        of_barriers = "each phase that is waited for must have its arrivals, and the bytes that are announced"
+        text = f"all roles wait: {first} (in block {block} of kernel {kernel})"
+        of_pipes = "the producer of a pipe must fill as many stages as each consumer pops"
+        of_barriers = "every phase needs all its arrivals, and as many copied bytes as are announced"
         super().__init__(text, loc, of_pipes if pipes else of_barriers)
         self.notes += self.waits[1:]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tegula.errors import UnfitNumber
 
-CAST_HELP = "convert the data yourself where that is meant: NumPy's round, clip and astype say how"
+CAST_HELP = "convert the data explicitly, with round, clip or astype of NumPy"
 
 
 def fitted(data: np.ndarray, wanted: np.dtype, name: str, help: str = "") -> np.ndarray:

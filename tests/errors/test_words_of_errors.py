@@ -204,7 +204,7 @@ TILE = "t = tg.tile_zeros(4)\n"
         (
             "x = tg.mod(a, a)",
             "expected a scalar, vector or matrix, got array1d[float32]",
-            "read an element of it",
+            "read one of its elements",
         ),
     ],
 )

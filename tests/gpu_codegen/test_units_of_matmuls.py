@@ -113,8 +113,8 @@ def test_a_ring_that_is_filled_in_parts() -> None:
     args = [numbers(64, 64, dtype=HALF), numbers(64, 32, dtype=HALF), tg.zeros((64, 32), dtype=tg.float32), 1]
     (found,) = said(halves, args)
     line = halves.definition.location.line + 11
-    why = f"the left operand lies in a ring with an access other than to a whole stage (line {line}), and it is in a hand-written"
-    assert found == f"{WARPS}{why} ring, which is never copied to a swizzled stage"
+    why = f"the left operand lies in a ring with an access other than to a whole stage (line {line}), and it "
+    assert found == f"{WARPS}{why}is in a hand-written ring, which is never copied to a swizzled stage"
     assert f"  line {line + 8}: {found}" in explained(halves, args)
 
 

@@ -243,7 +243,7 @@ def test_a_captured_number_that_changes_before_the_gradient() -> None:
     a = numbers(4)
     y = f(a)
     factor = 3.0
-    with pytest.raises(tg.LaunchError, match="what it captures was changed"):
+    with pytest.raises(tg.LaunchError, match="a captured object has changed"):
         y.sum().backward()
     f(a).sum().backward()
     assert a.grad.tolist() == [3.0] * 4
@@ -324,7 +324,7 @@ def test_kernels_that_change_their_inputs() -> None:
         x[i] = 0.0
 
     x = numbers(3, grad=False)
-    with pytest.raises(tg.LaunchError, match="it writes to 'x', an input of the function"):
+    with pytest.raises(tg.LaunchError, match="writes to 'x', an input of the function"):
         function(change, len, like_first)(x)
     assert x.abs().min() > 0
 

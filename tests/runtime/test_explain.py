@@ -28,5 +28,5 @@ def test_a_kernel_that_was_not_launched_is_an_error():
     def fresh(a: tg.array[float]):
         a[0] = 1.0
 
-    with pytest.raises(tg.LaunchError, match="launch it first"):
+    with pytest.raises(tg.LaunchError, match="launch the kernel first"):
         fresh.explain()

@@ -109,7 +109,7 @@ def test_equal_constants_of_different_types_are_different() -> None:
 def test_what_is_no_constant_is_refused() -> None:
     a = np.ones(4, np.float16)
     cases = [
-        ([1], "a constant must have a hash, and a list has none", "pass a tuple"),
+        ([1], "a constant must be hashable, but a list is not", "pass a tuple"),
         ({}, "a dict has none", "number, string, dtype"),
         (X, "a ndarray has none", "number, string, dtype"),
         (object(), "cannot be a constant of a kernel", "pass it as an argument"),

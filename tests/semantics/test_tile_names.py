@@ -130,7 +130,7 @@ def test_the_notes_of_a_refused_change_name_where_the_tiles_are_made() -> None:
     )
     text = str(error)
     assert "'a' is made here" not in text and "'b' is made here" in text and b in text
-    assert "each iteration of this loop may leave another tile under the name 'a'" in text
+    assert "each iteration of this loop may bind 'a' to another tile" in text
 
 
 @tg.func

@@ -82,7 +82,7 @@ def changed_copies(body: Region, joined: Joined, read_only: Mapping[Value, str])
         for op in filter(_changes, objects.uses[made] if copies else []):
             what, help = (
                 f"the result of {read_only[copies[0]]} is read-only",
-                "copy it before changing it: tg.copy(...)",
+                "change a copy of the tile: tg.copy(...)",
             )
             errors.append(TypeMismatch(op.loc, what=what, help=help))
     return errors
@@ -226,13 +226,17 @@ class _Objects(Uses):
 
     def error(self, change: BufSet | BufWrite | BufUpdate, made: Value, other: Value) -> MergedSharedTiles:
         whole, part = _named(made), _named(other)
-        both = f"{part} may be another name of it or not" if part != whole else "it may go by two names"
+        both = (
+            f"{part} aliases the tile on some paths only"
+            if part != whole
+            else "the tile has a second name on some paths only"
+        )
         if root(change.buffer) is made:
-            both = f"it may be another name of {part} or of another tile" if part != whole else both
-            what = f"{whole} is changed, but {both}: that depends on the path"
+            both = f"it aliases {part} on some paths and another tile on others" if part != whole else both
+            what = f"{whole} is changed, but {both}"
         else:
-            what = f"{part} is changed, while {both.replace(part, whole)}: that depends on the path"
-        notes = [(_place(x), f"{_named(x)} is made here") for x in self._origins(made, other)]
+            what = f"{part} is changed, while {both.replace(part, whole)}"
+        notes = [(_place(x), f"{_named(x)} is created here") for x in self._origins(made, other)]
         notes += [(_place(x), _how_merged(x)) for x in (other, made) if x in self.merged]
         return MergedSharedTiles(change.loc, notes=list(dict.fromkeys(notes)), what=what)
 
@@ -281,8 +285,8 @@ def _named(x: Value) -> str:
 def _how_merged(x: Value) -> str:
     at = _join(x)
     if isinstance(at, Region | For | While):
-        return f"each iteration of this loop may leave another tile under the name {_named(x)}"
-    return f"{_named(x)} comes from paths that join here"
+        return f"each iteration of this loop may bind {_named(x)} to another tile"
+    return f"{_named(x)} is bound to different tiles on the paths that join here"
 
 
 def _join(x: Value) -> Op | Region | None:

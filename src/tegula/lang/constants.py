@@ -75,7 +75,7 @@ def checked(p: Parameter, x: Any) -> Any:
             if isinstance(x, list)
             else "pass a number, string, dtype, function or tuple of these"
         )
-        raise Unfit(f"a constant must have a hash, and a {type(x).__name__} has none", help) from None
+        raise Unfit(f"a constant must be hashable, but a {type(x).__name__} is not", help) from None
     try:
         capture(p.name, x, _NOWHERE)
     except UnsupportedCapture as error:

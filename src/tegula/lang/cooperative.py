@@ -166,7 +166,7 @@ class CooperativeDef(FuncDef, Parts):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the NumPy reference: outside kernels the function is its reference."""
         if self.numpy is None:
-            raise OutsideKernel(None, name=self.name, what="tiles are of a block of threads")
+            raise OutsideKernel(None, name=self.name, what="tiles need a block of threads")
         made = self.numpy(*args, **kwargs)
         if not any(isinstance(x, AskedPattern) for x in self.all_results):
             return made

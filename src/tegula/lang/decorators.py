@@ -90,7 +90,7 @@ class KernelOptions:
     def bounded(self, name: str) -> bool:
         """Whether an unproved schedule is accepted; LaunchError for an invalid value of `check`."""
         if self.check not in (PROOF, BOUNDED):
-            help = f"'{BOUNDED}' accepts schedules that the checker cannot decide, of which some launches are explored"
+            help = f"'{BOUNDED}' accepts a schedule without a proof if no simulated launch has a fault"
             raise LaunchError(
                 f"kernel {name}: check= must be '{PROOF}' or '{BOUNDED}', got {self.check!r}", help
             )

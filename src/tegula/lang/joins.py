@@ -378,7 +378,7 @@ def conflict(name: str, a: Binding, b: Binding) -> Callable[[Location], E.Compil
     if before == after:
         kind = "arrays" if is_handle(a) else "objects"
         what = f"'{name}' is bound to different {kind} on the paths that reach this line"
-        return lambda loc: E.TypeMismatch(loc, what=what, help="use each of them inside its own branch")
+        return lambda loc: E.TypeMismatch(loc, what=what, help="use each object inside its own branch")
     notes = [(at, f"{t} here") for at, t in places]
     return lambda loc: E.VariableChangesType(
         loc, name=name, before=before, after=after, notes=[n for n in notes if n[0] != loc]

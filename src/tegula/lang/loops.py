@@ -46,7 +46,7 @@ from tegula.ops.scalar import Select
 from tegula.ops.structs import Columns, StructValue, alike, leaves, rebuilt
 from tegula.types import DTYPES, BufType, DType, TileType, Type, bool_, int32
 
-ELSE = "write it after the loop; where the loop may break, under an if"
+ELSE = "move the 'else' block after the loop, under an if where the loop may break"
 UNROLLED = 16
 """The maximal constant trip count of loops that are unrolled because their index must be a constant."""
 

@@ -103,7 +103,7 @@ class _Walk:
         name = f"'{tile.name}'" if tile.name else "a tile"
         notes = [(matmul.loc, "the matmul")]
         self.errors.setdefault(
-            op.loc, MatmulInFlight(op.loc, what=f"this {verb} {name}", role=role, notes=notes)
+            op.loc, MatmulInFlight(op.loc, what=f"this op {verb} {name}", role=role, notes=notes)
         )
 
 

@@ -87,7 +87,7 @@ def _budgets(groups: dict[int, list[Wanted]]) -> dict[int, int]:
     there = start_registers(threads) * threads
     if any(found.values()) and needed > there:
         what = f"the roles request {needed:,} registers, a block of {threads} threads starts with {there:,}"
-        help = f"budgets times {WARP_GROUP} threads, with {LEAST_BUDGET} for a warp group without a request, must fit"
+        help = f"registers= ({LEAST_BUDGET} if omitted), summed over warp groups, times {WARP_GROUP} must fit"
         asking = next(w for g in sorted(groups) for w in groups[g] if w.registers)
         raise E.RoleRegisters(asking.loc, what=what, help=help)
     return found

@@ -39,10 +39,10 @@ def misused_roles(body: Region) -> list[E.CompileError]:
 
 def _outside(op: Op) -> E.RolePlacement:
     if isinstance(op, ScheduleOp):
-        what = f"{op.loc.subject or op.NAME} works in roles only, and this kernel has no roles"
+        what = f"{op.loc.subject or op.NAME} works in roles only, but this kernel has no roles"
         return E.RolePlacement(op.loc, what=what, help="one role is enough: with tg.ws(0):")
-    help = "put the code that fills it and the code that pops it into roles: with tg.ws(0):"
-    return E.RolePlacement(op.loc, what="a pipe connects roles, and this kernel has none", help=help)
+    help = "put the code that fills the pipe and the code that pops from it into roles: with tg.ws(0):"
+    return E.RolePlacement(op.loc, what="a pipe connects roles, but this kernel has no roles", help=help)
 
 
 def _before(body: Region, roles: Op, tiles: bool) -> Iterator[E.CompileError]:
@@ -52,7 +52,7 @@ def _before(body: Region, roles: Op, tiles: bool) -> Iterator[E.CompileError]:
         assert isinstance(op, Op)
         if isinstance(op, MADE_BEFORE):
             if op.parent is not body:
-                what = f"{_called(op)} is made in a branch or loop"
+                what = f"{_called(op)} is created in a branch or loop"
                 yield E.RolePlacement(op.loc, what=what, help=TOP_LEVEL)
         elif is_shared(op) or isinstance(op, TileEmpty):
             continue
@@ -61,8 +61,8 @@ def _before(body: Region, roles: Op, tiles: bool) -> Iterator[E.CompileError]:
                 op.loc, what="a pipe is used before the roles that it connects", help=IN_ROLE
             )
         elif op.COOPERATIVE and tiles or any(_is_change(op, e.kind, e.value) for e in op.effects()):
-            where = "before the roles, where only scalar code that changes no memory may be"
-            yield E.RolePlacement(op.loc, what=f"{op.loc.subject or 'this'} is {where}", help=IN_ROLE)
+            where = "before the roles, where only scalar code without writes to memory is allowed"
+            yield E.RolePlacement(op.loc, what=f"{op.loc.subject or 'this op'} is {where}", help=IN_ROLE)
 
 
 def _is_change(op: Op, kind: str, value: Value | None) -> bool:
@@ -80,7 +80,7 @@ def _called(op: Op) -> str:
 
 
 MADE_BEFORE = (PipeNew, MbarrierNew, NamedNew)
-TOP_LEVEL = "make it before the roles, at the top level of the kernel"
+TOP_LEVEL = "create it before the roles, at the top level of the kernel"
 IN_ROLE = "move it into a role"
 
 
@@ -89,7 +89,7 @@ def _role(roles: Roles, k: int) -> Iterator[E.CompileError]:
     told: set[Location] = set()
     for op in region.walk():
         if isinstance(op, MADE_BEFORE):
-            yield E.RolePlacement(op.loc, what=f"{_called(op)} is made inside a role", help=TOP_LEVEL)
+            yield E.RolePlacement(op.loc, what=f"{_called(op)} is created inside a role", help=TOP_LEVEL)
         for operand in op.operands:
             tile = isinstance(operand.type, TileType | BufType | StackType)
             if isinstance(operand.type, BufType) and is_shared(root(operand).owner):
@@ -133,9 +133,7 @@ def _pipe(roles: Roles, pipe: Op) -> Iterator[E.CompileError]:
         first, other = fills[0]
         if name != first:
             what = f"{called} is filled by {first} and by {name}"
-            yield E.PipeEnds(
-                op.loc, what=what, notes=_there(other.loc), help="give each of them a pipe of its own"
-            )
+            yield E.PipeEnds(op.loc, what=what, notes=_there(other.loc), help="give each role its own pipe")
             break
         if type(op) is not type(other):
             what = f"{called} is filled by {CALLED[type(other)]} and by {CALLED[type(op)]}"

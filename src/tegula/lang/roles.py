@@ -249,7 +249,7 @@ def _groups(loc: Any, groups: Sequence[Any], named: dict[str, Any], registers: i
     if order[-1] - order[0] >= len(order):
         close = ", ".join(str(order[0] + k) for k in range(len(order)))
         what = f"the warp groups of a role must be neighbours, {', '.join(map(str, order))} are not"
-        help = f"number them so that this role has tg.ws({close}): the numbers are only labels"
+        help = f"renumber the roles so that this one has tg.ws({close}): the numbers are only labels"
         raise E.RoleGroups(loc, what=what, help=help)
     name = "ws" + "+".join(map(str, order))
     return Wanted(name, loc, 4 * len(order), registers, 4 * order[0])

@@ -30,7 +30,7 @@ UNSUPPORTED = {
 HINTS = {
     ast.Raise: "use assert", ast.Match: "use if and elif", ast.Delete: "leave it out: names end with the kernel",
     ast.Import: "import it in the module", ast.ImportFrom: "import it in the module",
-    ast.Global: "store it in an array that is passed as an argument", ast.Try: "test for what may go wrong with if",
+    ast.Global: "store the value in an array argument", ast.Try: "test for what may go wrong with if",
 }  # fmt: skip
 
 
@@ -92,7 +92,7 @@ class Statements(RoleTracer):
         try:
             result = None if node.value is None else self.expr(node.value)
             if self.frame.is_kernel and result is not None:
-                help = "store it in an array that is passed as an argument"
+                help = "store the value in an array argument"
                 raise E.TypeMismatch(self.location(node), what="a kernel returns no value", help=help)
             result = self._returned(result)
         except E.CompileError as error:
@@ -147,7 +147,7 @@ class Statements(RoleTracer):
             value = self.expr(node.value)
             self.mark(node)
             if value is None and isinstance(node.value, ast.Call):
-                raise E.TypeMismatch(self.location(node.value), what="the call gives no value")
+                raise E.TypeMismatch(self.location(node.value), what="the call returns no value")
         for target in node.targets:
             self.assign(target, value, node.value)
 
@@ -231,7 +231,7 @@ class Statements(RoleTracer):
             elif isinstance(before, Columns) and not isinstance(before.type, ArrayType):
                 self.update_tile(op, before, value)
             elif isinstance(before, Value | Columns) and isinstance(before.type, ArrayType):
-                raise E.TypeMismatch(self.location(node), what="arrays cannot be changed as a whole")
+                raise E.TypeMismatch(self.location(node), what="an array cannot be assigned as a whole")
             else:
                 with self.written((name, before), (node.value, value)):
                     made = self.binary(op, before, value, node)

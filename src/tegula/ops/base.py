@@ -94,9 +94,9 @@ def require_components(t: VecType | MatType) -> None:
 
 
 USES: dict[type, str] = {
-    ArrayType: "read an element of it, as in a[i], or a tile, as in tg.tile_load(a, shape=32)",
-    TileType: "take an element of it, as in t[0], or use a function of tiles",
-    BufType: "take an element of it, as in t[0], or use a function of tiles",
+    ArrayType: "read one of its elements, as in a[i], or a tile, as in tg.tile_load(a, shape=32)",
+    TileType: "take one of its elements, as in t[0], or use a function of tiles",
+    BufType: "take one of its elements, as in t[0], or use a function of tiles",
     StackType: "take a value from it with tg.tile_stack_pop",
     PipeType: "take a tile from it with tg.tile_pipe_pop",
 }

@@ -115,9 +115,7 @@ class OpBuilder(Builder):
     def _check_writable(self, target: Value) -> None:
         made_by = self.read_only.get(root(target))
         if made_by is not None:
-            raise TypeRule(
-                f"the result of {made_by} is read-only", "copy it before changing it: tg.copy(...)"
-            )
+            raise TypeRule(f"the result of {made_by} is read-only", "change a copy of the tile: tg.copy(...)")
 
     def one(
         self,
@@ -385,7 +383,7 @@ class OpBuilder(Builder):
         what = f"a condition must be a scalar, got {describe(a)}"
         if self.is_tile(a):
             raise TypeRule(what, "reduce the tile, or choose with tg.where", what=what, tile=a)
-        raise TypeRule(what, "compare an element of it")
+        raise TypeRule(what, "compare one of its elements")
 
     def compare(self, pred: str, a: Operand, b: Operand) -> Operand:
         """The value of a comparison, element by element of tiles; vectors and matrices are equal as wholes."""

@@ -18,7 +18,7 @@ SYMBOLS = {
 
 BITWISE = ("and", "or", "xor", "shl", "shr")
 BITWISE_HELP = (
-    "it works on bits: convert with int(...), or use tg.bitcast; conditions are combined with 'and' and 'or'"
+    "operands must be integers: convert with int(...) or tg.bitcast; combine conditions with 'and' and 'or'"
 )
 
 MOST_BITS = 4096

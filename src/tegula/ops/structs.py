@@ -320,7 +320,7 @@ def of_leaves(struct: StructType, made: Sequence[Any]) -> Fields:
 
 
 def inplace(struct: StructType, op: str, change: Callable[[int], None]) -> None:
-    """Change a tile of structs, or an element of it, by an operator: `change(k)` for each leaf that is added."""
+    """Change a tile of structs, or one of its elements, by an operator: `change(k)` for each leaf that is added."""
     if op not in INPLACE:
         kind = "bitwise inplace operators are" if op in ("and", "or", "xor") else "this operator is"
         raise TypeRule(f"{kind} not defined for tiles of the struct {struct}", "the operators are += and -=")

@@ -92,7 +92,7 @@ def _check_copy(kernel: Kernel, target: CudaTarget, op: BulkLoad | BulkPut) -> N
     buffer = op.buffer
     t = buffer_type(buffer.type)
     if not (is_packed(buffer) and _is_aligned(buffer)):
-        what = f"{called} copies a part of a tile that is not contiguous, or not aligned to {ALIGNMENT} bytes"
+        what = f"{called} copies a part of a tile that is not contiguous or not {ALIGNMENT}-byte aligned"
         raise BulkAccess(op.loc, what=what, help="copy whole rows, or use a separate tile")
     place, kind = [op.array, *op.offset], "read" if isinstance(op, BulkLoad) else "write"
     if not bulk_reachable(kernel, target, place, t, is_swizzled(buffer), kind):
@@ -103,7 +103,7 @@ def _check_copy(kernel: Kernel, target: CudaTarget, op: BulkLoad | BulkPut) -> N
             "bytes and start at such multiples in rows of the array, as the way the offset is computed shows, and no "
             "dimension is longer than 256"
         )
-        raise BulkAccess(op.loc, what=f"{called}: bulk copies cannot access '{name}' like this", help=help)
+        raise BulkAccess(op.loc, what=f"{called}: this access of '{name}' cannot be a bulk copy", help=help)
 
 
 def _is_aligned(buffer: Value) -> bool:

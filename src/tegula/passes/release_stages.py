@@ -149,7 +149,7 @@ class _Releases:
             if at > order[early]:
                 what = f"{self._called()}: the tile is used after its stage was released"
                 notes = [(op.loc, "popped here"), (early.loc, "released here")]
-                help = "release after the last use, or leave it to the compiler"
+                help = "release after the last use, or omit the release: the compiler inserts one"
                 self.errors.append(PipeBalance(user.loc, what=what, notes=notes, help=help))
                 break
         return _Held(op.loc, order[early], early)

@@ -164,15 +164,13 @@ def _divergence(ops: list[Op], condition: Carrier, known: Uniformity) -> Compile
 
 def _divergence_help(condition: Op) -> str:
     if isinstance(condition, If):
-        return "call it outside the if and use its result inside; values can be chosen with tg.where"
-    return (
-        "run as many iterations in every thread, up to the largest count, and mask the values with tg.where"
-    )
+        return "move the call out of the if and use its result inside; select values with tg.where"
+    return "run the largest number of iterations in every thread, and mask the values with tg.where"
 
 
 def _after_return(at: Location | None, pairs: list[tuple[Op, Carrier]], known: Uniformity) -> CompileError:
     first, *others = _in_source_order([op for op, _ in pairs], [])
-    notes: Notes = [(at, "some threads leave here")] if at is not None else []
+    notes: Notes = [(at, "some threads return here")] if at is not None else []
     parted = next(condition for op, condition in pairs if op is first)
     notes += _origin(parted.decisive, known)
     return CooperativeAfterReturn(first.loc, op=_called(first), notes=notes + _also(others))

@@ -180,7 +180,7 @@ class Adjoint(Kernel):
 
     def _joined(self, show: Callable[[Kernel], str]) -> str:
         if not self.launched:
-            raise LaunchError(f"{self.name} has no compiled form to show", "launch it first")
+            raise LaunchError(f"{self.name} has not been compiled yet", "launch the kernel first")
         return "\n\n".join(map(show, self.launched))
 
 
@@ -465,8 +465,8 @@ def adjoint_of(kernel: Kernel, positions: tuple[int, ...]) -> Adjoint:
     have no adjoint."""
     if kernel.options.enable_backward is False:
         raise LaunchError(
-            f"kernel {kernel.name} was made with enable_backward=False, so it has no gradient",
-            "leave out enable_backward=False, or launch the kernel outside of the tape",
+            f"kernel {kernel.name} was declared with enable_backward=False, so it has no gradient",
+            "remove enable_backward=False, or launch the kernel outside of the tape",
         )
     found = kernel.adjoints.get(positions)
     if found is None:

@@ -171,7 +171,7 @@ def _paired(part: Any, grads: Any) -> Any:
             "gradients are given by name, the arguments by position", "pass both by name or both by position"
         )
     if len(grads) > len(part):
-        help = "give one for each, or None"
+        help = "give one gradient for each argument, or None"
         raise LaunchError(f"{len(grads)} gradients are given for {len(part)} arguments", help)
     return [Pair(x, grads[k] if k < len(grads) else None) for k, x in enumerate(part)]
 

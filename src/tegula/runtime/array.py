@@ -310,7 +310,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
     @retain_grad.setter
     def retain_grad(self, wanted: bool) -> None:
         if wanted and not self.requires_grad:
-            raise LaunchError("retain_grad needs a gradient", "make the array with requires_grad=True")
+            raise LaunchError("retain_grad needs a gradient", "create the array with requires_grad=True")
         self._retain_grad = bool(wanted)
 
     @property

@@ -78,9 +78,11 @@ class NewLayout:
     ) -> np.ndarray:
         """Foreign memory at an address, on the host or on a GPU."""
         if capacity is not None and capacity < self.high:
-            raise ValueError(f"the array reaches {self.high} bytes from ptr on, capacity says {capacity}")
+            raise ValueError(
+                f"the array extends {self.high} bytes from ptr, beyond the capacity of {capacity} bytes"
+            )
         if not address and self.high:
-            raise ValueError("ptr is 0: give the address of the first element")
+            raise ValueError("ptr is 0, but must be the address of the first element")
         if address % to_numpy(scalar_of(self.dtype)).itemsize:
             raise ValueError(f"ptr={address:#x} is not aligned for {scalar_of(self.dtype)}")
         shape, strides = self._inner

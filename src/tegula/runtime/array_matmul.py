@@ -59,7 +59,9 @@ def matmul(a: Any, b: Any) -> array:
             "take arrays of 1 or 2 dimensions, with as many columns on the left as rows on the right",
         )
     if a.device != b.device:
-        raise LaunchError(f"arrays are on {a.device} and on {b.device}", "copy one there: a.to(device)")
+        raise LaunchError(
+            f"arrays are on {a.device} and on {b.device}", "copy one of the arrays: a.to(device)"
+        )
     rows, columns = left.shape[0], right.shape[1]
     graded = a.dtype.is_float and (a.requires_grad or b.requires_grad)
     made = empty((rows, columns), a.dtype, a.device, graded)

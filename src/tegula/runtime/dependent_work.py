@@ -71,7 +71,7 @@ def _is_true(condition: Any, stream: Stream | None, name: str) -> bool:
     from tegula.runtime.cuda.stream import ScopedStream
 
     if recording.active:
-        help = "record what comes before and after as graphs of their own, and branch between their launches"
+        help = "record the work before and after as separate graphs, and branch between their launches"
         raise LaunchError(f"{name}: launches are being recorded, and a graph has no branches or loops", help)
     if stream is None:
         return bool(condition.numpy().any())

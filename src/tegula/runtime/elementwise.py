@@ -213,13 +213,13 @@ def apply(
         if a.device != device:
             raise LaunchError(
                 f"{expression.name}: arrays are on {device} and on {a.device}",
-                "copy them there: a.to(device)",
+                "copy the arrays: a.to(device)",
             )
     for a in out or ():
         if a.shape != shape:
             raise LaunchError(
-                f"{expression.name}: the result has shape {shape}, it is to be written to one of shape {a.shape}",
-                "give an array of that shape",
+                f"{expression.name}: the result has shape {shape}, but the output array has shape {a.shape}",
+                "pass an output array of the result's shape",
             )
     rank = len(shape)
     forms = tuple(described(v, t, shape) for v, t in zip(inputs, dtypes, strict=True))

@@ -139,8 +139,8 @@ class KernelFunction:
             if k < inputs:
                 name = self.kernel.parameters[k].name
                 raise LaunchError(
-                    f"kernel {self.name}: it writes to '{name}', an input of the function",
-                    "write to an array that is an output; copy the input into it first",
+                    f"kernel {self.name} writes to '{name}', an input of the function",
+                    "write to an output array, after a copy of the input into it",
                 )
         compiled.launch(plan.blocks, packed, tuple(args), None, True)
 
@@ -185,8 +185,8 @@ class KernelFunction:
         LaunchError if the kernel's captures have changed since `needs` was found."""
         if not needs.current:
             raise LaunchError(
-                f"kernel {self.name}: what it captures was changed between a call and its gradient",
-                "pass what changes as an argument",
+                f"kernel {self.name}: a captured object has changed between a call and its gradient",
+                "pass changing values as arguments",
             )
         arrays = [
             _primal(saved.get(k), a) if isinstance(a, Described) else a for k, a in enumerate(described)
@@ -222,6 +222,8 @@ def function_of(kernel: Any, dim: Any, outputs: Any, block_dim: int | None, tile
     """The function of a kernel; LaunchError for an object that is no kernel."""
     check_kernel(kernel)
     if kernel.takes_constants:
-        help = "give it them before: kernel.bind(N=...)"
-        raise LaunchError(f"kernel {kernel.name} takes constants, which a function of arrays does not", help)
+        help = "bind the constants first: kernel.bind(N=...)"
+        raise LaunchError(
+            f"kernel {kernel.name} takes constants, but a function of arrays cannot pass constants", help
+        )
     return KernelFunction(kernel, dim, outputs, block_dim, tiled)

@@ -65,7 +65,7 @@ def gradcheck(
     of_outputs = [part for part in checked if part.position >= len(inputs)]
     sources, targets = [part.array for part in of_inputs], [part.array for part in of_outputs]
     if not sources or not targets:
-        help = "make the arrays to check with requires_grad=True"
+        help = "create the arrays to check with requires_grad=True"
         raise LaunchError("gradcheck needs an input and an output with a gradient", help)
     exact = all(a.numpy().dtype == np.float64 for a in (*sources, *targets))
     eps = (1e-5 if exact else 1e-2) if eps is None else eps

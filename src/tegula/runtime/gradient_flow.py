@@ -96,9 +96,9 @@ def _check_written(records: Iterable[Record]) -> None:
         if found is not None and any(w.has_gradient for w in record.writes):
             use, written = found
             raise LaunchError(
-                f"{use.what}: {use.name} is what {written.what} wrote as {_short(written)}, an array without a "
-                "gradient, so none would flow through it",
-                "make it with requires_grad=True, or launch the first kernel with record_tape=False",
+                f"{use.what}: {use.name} was written by {written.what} as {_short(written)}, an array "
+                "without a gradient, so the gradient would be lost there",
+                "create the array with requires_grad=True, or launch the first kernel with record_tape=False",
             )
         if isinstance(record, Assigned):
             covered = ElementRange.of(record.target)

@@ -263,7 +263,7 @@ def evaluate(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     name = callee if isinstance(callee, str) else callee.name
     is_public = isinstance(callee, PublicFunction)
     if is_public and name.startswith(OF_TILES):
-        raise E.OutsideKernel(_place(name), name=name, what="tiles are of a block of threads")
+        raise E.OutsideKernel(_place(name), name=name, what="tiles need a block of threads")
     target = library().get(name) if is_public and name not in PUBLIC else callee
     if isinstance(target, FuncDef):
         arguments = HostArguments(*typed(target, args, kwargs))

@@ -237,7 +237,7 @@ def _index_array(index: Any, data: array, dim: int) -> array:
     if made.device != data.device:
         raise LaunchError(
             f"the indices of dimension {dim} are on {made.device}, the data is on {data.device}",
-            "copy them there: indices.to(device)",
+            "copy the indices: indices.to(device)",
         )
     if (made.device.is_cpu or made is not index) and made.size:
         numbers, n = np.asarray(index if made is not index else made.numpy()), data.shape[dim]

@@ -367,7 +367,7 @@ class Kernel(KernelDef):
 
     def _latest(self) -> Specialisation:
         if self.latest is None:
-            raise LaunchError(f"{self.name} has no compiled form to show", "launch it first")
+            raise LaunchError(f"{self.name} has not been compiled yet", "launch the kernel first")
         return self.latest
 
 

@@ -217,7 +217,7 @@ def launch(
         made = _plan(dims, block_dim)
         part, args, grads = settled_pairs(kernel, (inputs, adj_inputs), (outputs, adj_outputs))
         if not run_adjoint(part, made, args, grads, stream, device=device):
-            help = "make an array with requires_grad=True, or give adj_inputs= and adj_outputs="
+            help = "create an array with requires_grad=True, or pass adj_inputs= and adj_outputs="
             raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)
         return None
     if adj_inputs or adj_outputs:

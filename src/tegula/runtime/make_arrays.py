@@ -441,7 +441,7 @@ def copy(
 def _part(a: array, name: str, first: int, count: int) -> array:
     """Some of the elements in row-major order, as a view of one dimension."""
     if first < 0 or count < 0 or first + count > a.size:
-        raise ValueError(f"{name} has {a.size} elements, elements {first} to {first + count} are asked for")
+        raise ValueError(f"{name} has {a.size} elements, elements {first} to {first + count} are requested")
     return a.flatten()[first : first + count]
 
 

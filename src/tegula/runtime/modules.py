@@ -216,7 +216,7 @@ def overload(
         scope = sys._getframe(1)
         found = scope.f_locals.get(kernel.__name__, kernel.__globals__.get(kernel.__name__))
         if not isinstance(found, Kernel):
-            help = "define the kernel first, under the same name"
+            help = "define a kernel of this name first"
             raise LaunchError(f"there is no kernel '{kernel.__name__}' to overload", help)
         return found
     if not isinstance(kernel, Kernel):

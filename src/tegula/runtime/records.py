@@ -125,7 +125,7 @@ class Assigned:
         if given is None:
             return
         if self.source is not None and _numbers(self.source) != _numbers(self.target):
-            help = "broadcast it by a launch, or pass a number that is to be constant"
+            help = "broadcast the array by a launch, or pass a number, which is constant"
             raise LaunchError("an array was filled with another one, whose gradient would be a sum", help)
         if self.source is None or not any(graded[1:]):
             if not self.new:

@@ -190,11 +190,11 @@ def _described(site: Site, values: list[int]) -> tuple[type[RunError], str, str]
         return (
             DivisionByZero,
             "integer division by zero",
-            "test the divisor before; without debug mode this gives 0",
+            "test the divisor first; outside of debug mode the quotient is 0",
         )
     if site.kind == "uniform":
-        text = "uniform was given a value that differs between threads of the block"
-        return BrokenPromise, text, "without debug mode every thread uses thread 0's value"
+        text = "the argument of uniform differs between threads of the block"
+        return BrokenPromise, text, "outside of debug mode every thread uses the value of thread 0"
     if site.kind == "misaligned":
         text = f"aligned=True, but offset ({at}) of {array} is not 16-byte aligned"
         return BrokenPromise, text, "leave out aligned=True, or load from offsets at multiples of 16 bytes"
@@ -211,7 +211,7 @@ def _described(site: Site, values: list[int]) -> tuple[type[RunError], str, str]
             "leave out bounds_check=False and aligned=True where a tile may leave its array",
         )
     text = f"index ({at}) is outside {array} of shape ({shape})"
-    return OutOfBounds, text, "guard the access with an if; without debug mode it is undefined"
+    return OutOfBounds, text, "guard the access with an if; outside of debug mode the access is undefined"
 
 
 def _listed(numbers: list[int]) -> str:

@@ -119,7 +119,7 @@ def _seed(target: array, seed: Any) -> array:
         raise LaunchError(f"an array of {target.dtype} has no gradient that could flow: only floats do", help)
     grad = target.grad
     if seed is None and grad is None:
-        raise LaunchError("the array has no gradient", "make it with requires_grad=True")
+        raise LaunchError("the array has no gradient", "create the array with requires_grad=True")
     if grad is None:
         dtype = with_scalar(target.dtype, float32) if scalar_of(target.dtype).bits == 8 else target.dtype
         fits = isinstance(seed, array) and seed.dtype == dtype and seed.shape == target.shape

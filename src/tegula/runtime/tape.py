@@ -144,7 +144,8 @@ class Tape:
         for a in arrays:
             if not isinstance(a, array) or a.grad is None:
                 raise LaunchError(
-                    "record_func: one of the arrays has no gradient", "make it with requires_grad=True"
+                    "record_func: one of the arrays has no gradient",
+                    "create the array with requires_grad=True",
                 )
         self.records.append(Called(backward, arrays))
 
@@ -199,8 +200,8 @@ class Tape:
         name = record.kernel.name
         if not all(map(unchanged, record.form.captured)):
             raise LaunchError(
-                f"kernel {name}: what it captures was changed between the launch and its gradient",
-                "pass what changes as an argument",
+                f"kernel {name}: a captured object has changed between the launch and its gradient",
+                "pass changing values as arguments",
             )
         if adjoint.queries:
             self._check_structures(record)

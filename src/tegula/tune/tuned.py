@@ -261,7 +261,7 @@ class Tuned(KernelChoice):
             kinds = "; ".join(str(report.outcomes[at[g[0]]].candidate) for g in groups[:NAMED])
             many = f"{len(groups)} different results, none of them the most frequent"
             what = f"the candidates of kernel {self.name} give {many}"
-            help = "find the wrong candidates, or allow a larger relative difference: tolerance=..."
+            help = "remove the wrong candidates, or allow a larger relative difference: tolerance=..."
             raise TuningError(f"{what}: {kinds}", help)
         for group in groups[1:]:
             for k in group:

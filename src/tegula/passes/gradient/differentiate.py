@@ -122,7 +122,7 @@ def check_order(steps: Sequence[AdjointStep]) -> None:
     for step in steps:
         found = among_blocks(step.kernel) or among_lanes(step.kernel)
         if found is not None:
-            why = "several threads add to one element of a gradient, in an order that is not fixed"
+            why = "several threads add to one element of a gradient, in an unspecified order"
             help = "leave tg.config.deterministic off, or load tiles at multiples of block and loop indices"
             raise NoGradient(found.loc, op=named(found), why=why, help=help)
 
@@ -146,7 +146,9 @@ def _check_connected(kernel: Kernel, activity: Activity, arrays: list[Value]) ->
             if root in activity:
                 name = kernel.param_names[kernel.params.index(root)]
                 why = f"'{name}' depends on arrays with gradients, but has no gradient itself"
-                raise NoGradient(op.loc, op=named(op), why=why, help="make it with requires_grad=True")
+                raise NoGradient(
+                    op.loc, op=named(op), why=why, help="create the array with requires_grad=True"
+                )
 
 
 def reads(adjoint: Kernel, count: int) -> set[int]:

@@ -78,7 +78,7 @@ def _is_pure(loop: Op) -> bool:
     return True
 
 
-# Loops with bounded dependence ---------------------------------------------------------------------------------------------------
+# Loops with bounded dependence ----------------------------------------------------------------------------------------
 
 
 def _forget(loop: For) -> None:

@@ -130,9 +130,7 @@ class Reverse(ForwardReplay):
         if self.known is None or not self.known.varying(value) or any(self.known.varying(i) for i in indices):
             return
         if not self.parted(op) or not in_one_lane(op):
-            self.refuse(
-                op, "several threads write one element of a tile, and which of them lasts is not fixed"
-            )
+            self.refuse(op, "several threads write one element of a tile, in an unspecified order")
 
     # Adjoints of values ----------------------------------------------------------------------------------------------
 
