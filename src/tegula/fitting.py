@@ -12,7 +12,7 @@ import numpy as np
 
 from tegula.errors import UnfitNumber
 
-CAST_HELP = "convert the data explicitly, with round, clip or astype of NumPy"
+CAST_HELP = "convert the data explicitly, with NumPy's round, clip or astype"
 
 
 def fitted(data: np.ndarray, wanted: np.dtype, name: str, help: str = "") -> np.ndarray:

@@ -129,7 +129,7 @@ def test_the_notes_of_a_refused_change_name_where_the_tiles_are_made() -> None:
         f"{a}\n{b}\nfor k in range(n):\n    c = a\n    a = b\n    b[0] = 9\n    c[0] = 1\n{STORE}"
     )
     text = str(error)
-    assert "'a' is made here" not in text and "'b' is made here" in text and b in text
+    assert "'a' is created here" not in text and "'b' is created here" in text and b in text
     assert "each iteration of this loop may bind 'a' to another tile" in text
 
 
