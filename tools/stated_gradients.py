@@ -20,7 +20,7 @@ from tegula.ir import REGISTRY, Op
 from tegula.ops.indexing import KernelBuilder
 
 REFUSED = "refused (no-gradient)"
-WITHOUT_ROLES = "of the kernel as it is without roles"
+WITHOUT_ROLES = "of the kernel without roles"
 UNTYPED = re.compile(r"\(?(an int\b|an int32|a uint32|a bool|value, slot)")
 """The beginnings of the section Returns for results without a gradient."""
 TAKES = {"tile", "buffer", "value", "elementwise", "unified", "binary", "unary", "map", "stored"}

@@ -435,7 +435,7 @@ def elect() -> Any:
         elected-body: the branch does more than barriers, asynchronous copies, their waits, and loops around
             them.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, elect.sync.
     """
@@ -475,7 +475,7 @@ def role(name: Any, warps: Any = 0, warp_groups: Any = 0, registers: Any = 0) ->
         role-groups: there are no warps for it.
         role-registers: the registers are more than the hardware has.
     Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
+        of the kernel without roles: see docs/gradients.md.
     Source:
         PTX ISA, setmaxnreg.
     """
@@ -494,7 +494,7 @@ def tid() -> Any:
         wrong-arguments: the call has arguments, or there are more names than dimensions of the launch.
         unsupported-python: the call is in a cooperative function, which takes indices as parameters.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     Source:
         CUDA's blockIdx and threadIdx.
     """
@@ -511,7 +511,7 @@ def ws(*groups: Any, registers: Any = 0) -> Any:
         role-groups: the groups are no neighbours, or taken.
         role-registers: the registers are more than the hardware has.
     Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
+        of the kernel without roles: see docs/gradients.md.
     Source:
         PTX ISA, setmaxnreg.
     """
@@ -665,8 +665,8 @@ def atan2(y: Any, x: Any) -> Any:
 def atomic_add(arr: Any, *args: Any) -> Any:
     """Adds a value to the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_add(arr, i, ..., value), or atomic_add(arr, (i, ...), value). In which order
-    threads do it is open. Vectors and matrices change component by component.
+    The call is atomic_add(arr, i, ..., value), or atomic_add(arr, (i, ...), value). The order of
+    threads is unspecified. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of any dtype but bool.
@@ -678,7 +678,7 @@ def atomic_add(arr: Any, *args: Any) -> Any:
             value has another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
-        the gradient of the element, for the value; refused (no-gradient) for what is returned.
+        the gradient of the element, for the value; refused (no-gradient) for the returned elements.
     Source:
         PTX ISA, atom.add.
     """
@@ -686,8 +686,8 @@ def atomic_add(arr: Any, *args: Any) -> Any:
 def atomic_and(arr: Any, *args: Any) -> Any:
     """Stores the bitwise and of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_and(arr, i, ..., value), or atomic_and(arr, (i, ...), value). In which order
-    threads do it is open. Vectors and matrices change component by component.
+    The call is atomic_and(arr, i, ..., value), or atomic_and(arr, (i, ...), value). The order of
+    threads is unspecified. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of integers.
@@ -729,8 +729,8 @@ def atomic_cas(arr: Any, *args: Any) -> Any:
 def atomic_exch(arr: Any, *args: Any) -> Any:
     """Exchanges the element for a value at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_exch(arr, i, ..., value), or atomic_exch(arr, (i, ...), value). In which order
-    threads do it is open. Vectors and matrices change component by component.
+    The call is atomic_exch(arr, i, ..., value), or atomic_exch(arr, (i, ...), value). The order of
+    threads is unspecified. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of any dtype.
@@ -750,8 +750,8 @@ def atomic_exch(arr: Any, *args: Any) -> Any:
 def atomic_max(arr: Any, *args: Any) -> Any:
     """Stores the larger of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_max(arr, i, ..., value), or atomic_max(arr, (i, ...), value). In which order
-    threads do it is open. Vectors and matrices change component by component.
+    The call is atomic_max(arr, i, ..., value), or atomic_max(arr, (i, ...), value). The order of
+    threads is unspecified. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of any dtype but bool.
@@ -771,8 +771,8 @@ def atomic_max(arr: Any, *args: Any) -> Any:
 def atomic_min(arr: Any, *args: Any) -> Any:
     """Stores the smaller of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_min(arr, i, ..., value), or atomic_min(arr, (i, ...), value). In which order
-    threads do it is open. Vectors and matrices change component by component.
+    The call is atomic_min(arr, i, ..., value), or atomic_min(arr, (i, ...), value). The order of
+    threads is unspecified. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of any dtype but bool.
@@ -792,8 +792,8 @@ def atomic_min(arr: Any, *args: Any) -> Any:
 def atomic_or(arr: Any, *args: Any) -> Any:
     """Stores the bitwise or of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_or(arr, i, ..., value), or atomic_or(arr, (i, ...), value). In which order
-    threads do it is open. Vectors and matrices change component by component.
+    The call is atomic_or(arr, i, ..., value), or atomic_or(arr, (i, ...), value). The order of
+    threads is unspecified. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of integers.
@@ -813,8 +813,8 @@ def atomic_or(arr: Any, *args: Any) -> Any:
 def atomic_sub(arr: Any, *args: Any) -> Any:
     """Subtracts a value from the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_sub(arr, i, ..., value), or atomic_sub(arr, (i, ...), value). In which order
-    threads do it is open. Vectors and matrices change component by component.
+    The call is atomic_sub(arr, i, ..., value), or atomic_sub(arr, (i, ...), value). The order of
+    threads is unspecified. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of any dtype but bool.
@@ -826,7 +826,7 @@ def atomic_sub(arr: Any, *args: Any) -> Any:
             value has another dtype.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
-        the gradient of the element, negated, for the value; refused (no-gradient) for what is returned.
+        the gradient of the element, negated, for the value; refused (no-gradient) for the returned elements.
     Source:
         PTX ISA, atom.add of the negative value.
     """
@@ -834,8 +834,8 @@ def atomic_sub(arr: Any, *args: Any) -> Any:
 def atomic_xor(arr: Any, *args: Any) -> Any:
     """Stores the bitwise exclusive or of a value and the element at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_xor(arr, i, ..., value), or atomic_xor(arr, (i, ...), value). In which order
-    threads do it is open. Vectors and matrices change component by component.
+    The call is atomic_xor(arr, i, ..., value), or atomic_xor(arr, (i, ...), value). The order of
+    threads is unspecified. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of integers.
@@ -940,7 +940,7 @@ def block_dim() -> Any:
     Raises:
         nothing.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     Source:
         CUDA's blockDim; PTX ISA, %ntid.
     """
@@ -954,7 +954,7 @@ def breakpoint() -> None:
     Raises:
         nothing.
     Gradient:
-        none: it has no result.
+        none: the function has no result.
     Source:
         CUDA's __brkpt.
     """
@@ -1788,7 +1788,7 @@ def fence_async() -> None:
     Raises:
         role-placement: the call is outside of roles.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, fence.proxy.async.
     """
@@ -1893,7 +1893,7 @@ def group_lane() -> Any:
     Raises:
         nothing.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     """
 
 def group_present() -> Any:
@@ -1906,7 +1906,7 @@ def group_present() -> Any:
     Raises:
         nothing.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     """
 
 def group_size() -> Any:
@@ -1917,7 +1917,7 @@ def group_size() -> Any:
     Raises:
         nothing.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
 
 def hash_grid_point_id(id: Any, index: Any) -> Any:
@@ -2011,7 +2011,7 @@ def identity(n: Any, dtype: Any = ...) -> Any:
         not-constant: `n` is known at run time only.
         type-mismatch: `n` is below 1 or above 32, or `dtype` is no scalar type.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
 
 def intersect_tri_tri(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> Any:
@@ -2149,7 +2149,7 @@ def lane_argmax(x: Any, width: Any = 32) -> Any:
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     """
 
 def lane_argmin(x: Any, width: Any = 32) -> Any:
@@ -2169,7 +2169,7 @@ def lane_argmin(x: Any, width: Any = 32) -> Any:
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     """
 
 def lane_ballot(flag: Any, width: Any = 32) -> Any:
@@ -2186,7 +2186,7 @@ def lane_ballot(flag: Any, width: Any = 32) -> Any:
         out-of-range: `width` is no power of 2 up to 32.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     Source:
         PTX ISA, vote.sync.ballot.
     """
@@ -2506,7 +2506,7 @@ def match_any(x: Any, width: Any = 32) -> Any:
         out-of-range: `width` is no power of 2 up to 32.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     Source:
         PTX ISA, match.any.sync.
     """
@@ -2601,7 +2601,7 @@ def mbarrier(count: Any, stages: Any = 1) -> Any:
         out-of-range: a number is not in its range.
         role-placement: they are made inside a role.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, mbarrier.init.
     """
@@ -2613,13 +2613,13 @@ def mbarrier_arrive(barrier: Any, stage: Any = 0) -> None:
 
     Parameters:
         barrier: barriers of tg.mbarrier.
-        stage: which of the barriers, an integer from 0; 0 by default.
+        stage: the index of the barrier, an integer from 0; 0 by default.
     Raises:
-        type-mismatch: `barrier` comes from no tg.mbarrier; `stage` is no integer.
+        type-mismatch: `barrier` was not created by tg.mbarrier; `stage` is no integer.
         out-of-range: a constant `stage` is not one of the barriers.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, mbarrier.arrive (release, CTA).
     """
@@ -2630,15 +2630,15 @@ def mbarrier_expect_bytes(barrier: Any, stage: Any, bytes: Any) -> None:
 
     Parameters:
         barrier: barriers of tg.mbarrier.
-        stage: which of the barriers, an integer from 0.
+        stage: the index of the barrier, an integer from 0.
         bytes: the number of bytes, a constant from 1 to 2**20 - 1.
     Raises:
         not-constant: `bytes` is known at run time only.
         out-of-range: `bytes` is not in its range; a constant `stage` is not one of the barriers.
-        type-mismatch: `barrier` comes from no tg.mbarrier; `stage` is no integer.
+        type-mismatch: `barrier` was not created by tg.mbarrier; `stage` is no integer.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, mbarrier.arrive.expect_tx.
     """
@@ -2648,16 +2648,16 @@ def mbarrier_wait(barrier: Any, stage: Any, phase: Any) -> None:
 
     Parameters:
         barrier: barriers of tg.mbarrier.
-        stage: which of the barriers, an integer from 0.
+        stage: the index of the barrier, an integer from 0.
         phase: the number of the phase, an integer; only its lowest bit, the parity, is used. For a new barrier a
             phase of parity 1 has ended.
     Raises:
         deadlock: no role of a block can make progress, on a CPU.
-        type-mismatch: `barrier` comes from no tg.mbarrier; `stage` is no integer.
+        type-mismatch: `barrier` was not created by tg.mbarrier; `stage` is no integer.
         out-of-range: a constant `stage` is not one of the barriers.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, mbarrier.try_wait.parity.
     """
@@ -3209,7 +3209,7 @@ def named_barrier(warps: Any) -> Any:
         out-of-range: `warps` is not from 1 to 32.
         role-placement: it is made inside a role.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, barrier.cta.
     """
@@ -3220,10 +3220,10 @@ def named_barrier_arrive(barrier: Any) -> None:
     Parameters:
         barrier: a barrier of tg.named_barrier.
     Raises:
-        type-mismatch: `barrier` comes from no tg.named_barrier.
+        type-mismatch: `barrier` was not created by tg.named_barrier.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, barrier.cta.arrive.
     """
@@ -3235,10 +3235,10 @@ def named_barrier_sync(barrier: Any) -> None:
         barrier: a barrier of tg.named_barrier.
     Raises:
         deadlock: no role of a block can make progress, on a CPU.
-        type-mismatch: `barrier` comes from no tg.named_barrier.
+        type-mismatch: `barrier` was not created by tg.named_barrier.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, barrier.cta.sync.
     """
@@ -3507,7 +3507,7 @@ def printf(fmt: Any, *args: Any) -> None:
         type-mismatch: an argument is no scalar of the specifier's kind, or a specifier is unknown.
         out-of-range: there are more or fewer arguments than specifiers, or more than 32.
     Gradient:
-        none: it has no result.
+        none: the function has no result.
     Source:
         C's printf.
     """
@@ -3612,7 +3612,7 @@ def quat_identity(dtype: Any = ...) -> Any:
     Raises:
         type-mismatch: `dtype` is no type of floats.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
 
 def quat_inverse(quat: Any) -> Any:
@@ -4525,7 +4525,7 @@ def store_commit() -> None:
     Raises:
         role-placement: the call is outside of roles.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, cp.async.bulk.commit_group.
     """
@@ -4541,7 +4541,7 @@ def store_wait(pending: Any = 0, read: Any = False) -> None:
         out-of-range: `pending` is below 0.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, cp.async.bulk.wait_group.
     """
@@ -4631,7 +4631,7 @@ def table(data: Any, dtype: Any = None) -> Any:
         type-mismatch: `data` is no NumPy array, or `dtype` no scalar type.
         out-of-range: an element does not fit `dtype`.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
 
 def tan(x: Any) -> Any:
@@ -4727,10 +4727,10 @@ def tile_arange(*args: Any, dtype: Any = None, storage: Any = 'register') -> Any
             fraction.
         not-constant: a number is known at run time only.
         out-of-range: the range is empty or endless, the step is 0, or a number does not fit `dtype`; `storage` is
-            another word.
+            another string.
         tile-too-large: the tile has more than 2**26 elements.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
 
 def tile_argmax(a: Any, axis: object = None, keepdims: bool = False) -> Any:
@@ -4850,7 +4850,7 @@ def tile_atomic_add(a: Any, t: Any, offset: Any = None, bounds_check: Any = True
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode.
         shape-mismatch: `mask` does not broadcast to the shape of the tile.
     Gradient:
-        the gradient of these elements, for `t`; refused (no-gradient) for what is returned.
+        the gradient of these elements, for `t`; refused (no-gradient) for the returned elements.
     """
 
 def tile_atomic_add_indexed(a: Any, indices: Any, t: Any, offset: Any = None, axis: Any = 0, mask: Any = None) -> Any:
@@ -4879,7 +4879,7 @@ def tile_atomic_add_indexed(a: Any, indices: Any, t: Any, offset: Any = None, ax
         out-of-range: a literal is no offset that an array can have; there is no such dimension.
         not-constant: `axis` is known at run time only.
     Gradient:
-        the gradient of these elements, for `t`; refused (no-gradient) for what is returned.
+        the gradient of these elements, for `t`; refused (no-gradient) for the returned elements.
     """
 
 def tile_atomic_cas(a: Any, compare: Any, t: Any, offset: Any = None, mask: Any = None) -> Any:
@@ -5341,7 +5341,7 @@ def tile_empty(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
         a tile of `shape` and `dtype`.
     Raises:
         not-constant: a length is known at run time only.
-        out-of-range: a length is below 1, or there are more than 4; `storage` is another word.
+        out-of-range: a length is below 1, or there are more than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
         type-mismatch: `dtype` is no element type.
     Gradient:
@@ -5359,7 +5359,7 @@ def tile_empty_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any
         a tile of the shape of `a` and of `dtype`.
     Raises:
         type-mismatch: `a` is no tile; `dtype` is no element type.
-        out-of-range: `storage` is another word.
+        out-of-range: `storage` is another string.
     Gradient:
         none: nothing is computed.
     """
@@ -5431,7 +5431,7 @@ def tile_from_local(x: Any, grid: Any, shape: Any, storage: Any = 'register') ->
         type-mismatch: `x` is no vector or matrix of as many elements as the grid gives a thread of the shape;
             `grid` has another rank or number of threads.
         not-constant: a number of `grid` is known at run time only, or below 1; a length is known at run time only.
-        out-of-range: a length is below 1, or there are more than 4; `storage` is another word.
+        out-of-range: a length is below 1, or there are more than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         that of each element.
@@ -5449,7 +5449,7 @@ def tile_from_thread(shape: Any, value: Any, thread_idx: Any, storage: Any = 're
         a tile of `shape` and the type of `value`; zeros where the thread is absent or outside of the block.
     Raises:
         out-of-range: a constant `thread_idx` is outside of the block; a length is below 1, or there are more than
-            4; a literal does not fit the dtype that it takes; `storage` is another word.
+            4; a literal does not fit the dtype that it takes; `storage` is another string.
         type-mismatch: `thread_idx` is no integer; `value` is no scalar, vector or matrix.
         not-constant: a length is known at run time only.
         tile-too-large: the tile has more than 2**26 elements.
@@ -5470,8 +5470,8 @@ def tile_full(shape: Any, value: Any, dtype: Any = None, storage: Any = 'registe
         a tile of `shape`.
     Raises:
         type-mismatch: `value` has another type than `dtype`.
-        out-of-range: a literal does not fit `dtype`, a length is below 1, there are more than 4, or `storage` is
-            another word; a length is below 1, or there are more than 4.
+        out-of-range: a literal does not fit `dtype`, a length is below 1, or there are more than 4; `storage` is
+            another string.
         not-constant: a length is known at run time only.
         tile-too-large: the tile has more than 2**26 elements.
     Gradient:
@@ -5491,7 +5491,7 @@ def tile_full_like(a: Any, value: Any, dtype: Any = None, storage: Any = 'regist
         a tile of the shape of `a` and of `dtype`.
     Raises:
         type-mismatch: `value` has another type than the elements; `a` is no tile; `dtype` is no element type.
-        out-of-range: a literal does not fit the dtype; `storage` is another word.
+        out-of-range: a literal does not fit the dtype; `storage` is another string.
     Gradient:
         the sum of the adjoint over all elements, for `value`; none for `a`.
     """
@@ -5648,7 +5648,7 @@ def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register',
             offset is no integer; `mask` is no tile of bool.
         not-constant: a length is known at run time only.
         out-of-range: a length is below 1, or there are more than 4; a literal is no offset that an array can have;
-            `storage` is another word.
+            `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode; the
             tile leaves the array though `aligned=True` promised otherwise, in debug mode.
@@ -5673,7 +5673,7 @@ def tile_load_async(array: Any, tile: Any, offset: Any = None, barrier: Any = No
             elements; 0 by default. That of thread 0 counts.
         barrier: barriers of tg.mbarrier; they count the bytes of the whole tile, which must be announced in the
             phase.
-        stage: which of the barriers, an integer from 0; 0 by default.
+        stage: the index of the barrier, an integer from 0; 0 by default.
     Raises:
         type-mismatch: `array` is no array, the dtypes or dimensions differ, or `barrier` is missing; `tile` is no
             shared tile bound to a name; an offset is no integer; `stage` is no integer.
@@ -5682,7 +5682,7 @@ def tile_load_async(array: Any, tile: Any, offset: Any = None, barrier: Any = No
             describes.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, cp.async.bulk.tensor (global to shared).
     """
@@ -5713,7 +5713,7 @@ def tile_load_indexed(a: Any, indices: Any, shape: Any, offset: Any = None, axis
             shape of the tile.
         not-constant: a length is known at run time only; `axis` is known at run time only.
         out-of-range: a length is below 1, or there are more than 4; a literal is no offset that an array can have;
-            there is no such dimension; `storage` is another word.
+            there is no such dimension; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         adds to the gradient of the array, inside of it; refused (no-gradient) for `other`.
@@ -5874,8 +5874,8 @@ def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1
     """The matmul of two tiles, added to a tile in place or as a new tile.
 
     With `out`, out = alpha * a @ b + beta * out; without, the result is alpha * a @ b. Products are summed in the dtype
-    of the result, float32 if that is narrower, in an open order, and rounded once. A term with a factor of 0 has no
-    effect, even if it contains a NaN, and is not read if the factor is a constant.
+    of the result (float32 if it is narrower) in an unspecified order, and rounded once. A term with a factor of 0 has
+    no effect, even if it contains a NaN, and is not read if the factor is a constant.
 
     Parameters:
         a, b: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ. Without
@@ -5896,7 +5896,7 @@ def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1
         type-mismatch: an operand is no tile, or with `out` none of 2 dimensions, `out` has no name, floats are
             combined with integers, a factor has another dtype, `dtype` is no scalar type or is given with `out`, or
             a matmul in flight has no `out` or a factor.
-        out-of-range: `precision` is another word.
+        out-of-range: `precision` is another string.
         matmul-in-flight: a tile is used or changed while a matmul in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
     Gradient:
@@ -5910,12 +5910,12 @@ def tile_matmul_wait(pending: Any = 0) -> None:
     """Waits until all matmuls in flight (`tg.tile_matmul(wait=False)`) but the last `pending` are complete.
 
     Parameters:
-        pending: the number of matmuls that may go on, a constant from 0 to 7; 0 by default.
+        pending: the number of matmuls that may remain in flight, a constant from 0 to 7; 0 by default.
     Raises:
         not-constant: `pending` is known at run time only.
         out-of-range: `pending` is not from 0 to 7.
     Gradient:
-        hands on the adjoints of the sums.
+        the adjoints of the accumulators, unchanged.
     Source:
         PTX ISA, wgmma.wait_group.
     """
@@ -6095,11 +6095,11 @@ def tile_ones(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
         a tile of `shape` and `dtype`.
     Raises:
         not-constant: a length is known at run time only.
-        out-of-range: a length is below 1, or there are more than 4; `storage` is another word.
+        out-of-range: a length is below 1, or there are more than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
         type-mismatch: `dtype` is no element type.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
 
 def tile_ones_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any:
@@ -6113,7 +6113,7 @@ def tile_ones_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any:
         a tile of the shape of `a` and of `dtype`.
     Raises:
         type-mismatch: `a` is no tile; `dtype` is no element type.
-        out-of-range: `storage` is another word.
+        out-of-range: `storage` is another string.
     Gradient:
         none: it is a constant.
     """
@@ -6170,7 +6170,7 @@ def tile_pipe(shape: Any, dtype: Any = ..., stages: Any = 2) -> Any:
         role-placement: it is made inside a role.
         shared-memory-exceeded: the stages do not fit the memory of a block.
     Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
+        of the kernel without roles: see docs/gradients.md.
     """
 
 def tile_pipe_load(pipe: Any, array: Any, offset: Any = None, bounds_check: Any = True, aligned: Any = False) -> None:
@@ -6199,7 +6199,7 @@ def tile_pipe_load(pipe: Any, array: Any, offset: Any = None, bounds_check: Any 
         pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
         deadlock: no role of a block can make progress, on a CPU.
     Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
+        of the kernel without roles: see docs/gradients.md.
     Source:
         on GPUs of compute capability 9.0 PTX ISA, cp.async.bulk.tensor.
     """
@@ -6219,7 +6219,7 @@ def tile_pipe_pop(pipe: Any) -> Any:
         pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
         deadlock: no role of a block can make progress, on a CPU.
     Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
+        of the kernel without roles: see docs/gradients.md.
     """
 
 def tile_pipe_push(pipe: Any, tile: Any) -> None:
@@ -6233,7 +6233,7 @@ def tile_pipe_push(pipe: Any, tile: Any) -> None:
         pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
         deadlock: no role of a block can make progress, on a CPU.
     Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
+        of the kernel without roles: see docs/gradients.md.
     """
 
 def tile_pipe_release(pipe: Any) -> None:
@@ -6245,7 +6245,7 @@ def tile_pipe_release(pipe: Any) -> None:
         pipe-balance: no tile is held, or one is used after its release.
         type-mismatch: `pipe` is no pipe.
     Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
+        of the kernel without roles: see docs/gradients.md.
     """
 
 def tile_qr(a: Any) -> Any:
@@ -6299,7 +6299,7 @@ def tile_randf(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: 
         type-mismatch: `rng` is no uint32, or `min` or `max` no float32.
         not-constant: `min` or `max` is known at run time only; a length is known at run time only.
         out-of-range: `min` is not below `max`, or one of them is no float32; a length is below 1, or there are more
-            than 4; `storage` is another word.
+            than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         none: integers and draws have no gradient.
@@ -6325,7 +6325,7 @@ def tile_randi(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: 
         type-mismatch: `rng` is no uint32, or `min` or `max` no int32.
         not-constant: `min` or `max` is known at run time only; a length is known at run time only.
         out-of-range: `min` is not below `max`, or one of them is no int32; a length is below 1, or there are more
-            than 4; `storage` is another word.
+            than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         none: integers and draws have no gradient.
@@ -6348,7 +6348,7 @@ def tile_randn(shape: Any, rng: Any, storage: Any = 'register') -> Any:
     Raises:
         type-mismatch: `rng` is no uint32.
         not-constant: a length is known at run time only.
-        out-of-range: a length is below 1, or there are more than 4; `storage` is another word.
+        out-of-range: a length is below 1, or there are more than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         none: draws have no gradient.
@@ -6357,7 +6357,7 @@ def tile_randn(shape: Any, rng: Any, storage: Any = 'register') -> Any:
     """
 
 def tile_reduce(op: Any, a: Any, axis: Any = None, keepdims: Any = False) -> Any:
-    """The elements of a tile combined by a function, in an order that is open.
+    """The elements of a tile combined by a function, in an unspecified order.
 
     Elements of absent threads are skipped.
 
@@ -6581,7 +6581,7 @@ def tile_scatter_add(a: Any, *args: Any, atomic: Any = True) -> None:
 def tile_scatter_masked(a: Any, *args: Any) -> None:
     """Writes the values of threads to elements of a tile: tile_scatter_masked(a, i, ..., value, has_value).
 
-    Of several writes to one element any may last.
+    Of several writes to one element, an unspecified one remains.
 
     Parameters:
         a: a tile bound to a name.
@@ -6731,7 +6731,7 @@ def tile_stack_clear(s: Any) -> None:
     Raises:
         type-mismatch: `s` is no stack.
     Gradient:
-        none: it has no result.
+        none: the function has no result.
     """
 
 def tile_stack_count(s: Any) -> Any:
@@ -6744,7 +6744,7 @@ def tile_stack_count(s: Any) -> Any:
     Raises:
         type-mismatch: `s` is no stack.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     """
 
 def tile_stack_pop(s: Any) -> Any:
@@ -6825,7 +6825,7 @@ def tile_store_async(array: Any, tile: Any, offset: Any = None) -> None:
             describes.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, cp.async.bulk.tensor (shared to global).
     """
@@ -6859,7 +6859,7 @@ def tile_store_indexed(a: Any, indices: Any, t: Any, offset: Any = None, axis: A
     """
 
 def tile_sum(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
-    """The sum of the elements of a tile, in an order that is open but fixed for a compiled kernel.
+    """The sum of the elements of a tile, in an unspecified order that is fixed for a compiled kernel.
 
     Floats narrower than 32 bits are summed in float32 and rounded once; integers wrap. Elements of absent
     threads are skipped.
@@ -7023,11 +7023,11 @@ def tile_zeros(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
         a tile of `shape` and `dtype`.
     Raises:
         not-constant: a length is known at run time only.
-        out-of-range: a length is below 1, or there are more than 4; `storage` is another word.
+        out-of-range: a length is below 1, or there are more than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
         type-mismatch: `dtype` is no element type.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
 
 def tile_zeros_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any:
@@ -7041,7 +7041,7 @@ def tile_zeros_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any
         a tile of the shape of `a` and of `dtype`.
     Raises:
         type-mismatch: `a` is no tile; `dtype` is no element type.
-        out-of-range: `storage` is another word.
+        out-of-range: `storage` is another string.
     Gradient:
         none: it is a constant.
     """
@@ -7149,7 +7149,7 @@ def transform_identity(dtype: Any = ...) -> Any:
     Raises:
         type-mismatch: `dtype` is no type of floats.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
 
 def transform_inverse(xform: Any) -> Any:

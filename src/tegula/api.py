@@ -127,7 +127,7 @@ MODULES = {
 """Parts of the package that are public, by public name, loaded on first use."""
 OPTIONAL = ("jax", "torch")
 """Parts that need other libraries, public once they are imported."""
-# Names that few programs use; their modules are loaded on first use.
+# Rarely used names; their modules are loaded on first use.
 LAZY = {
     "autotune": "tegula.tune",
     **dict.fromkeys(("ScopedLogLevel", "get_suggested_block_size"), "tegula.runtime.modules"),

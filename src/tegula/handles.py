@@ -1,8 +1,8 @@
 """Ids of spatial structures, and the tables in which kernels look them up.
 
-An id is no address: it holds a slot of the table, the kind of the structure, its device, and how often the slot was
-used before. An entry of the table begins with the id of the structure that is there now, so that the id of a structure
-that is gone, of another kind or of another device finds nothing."""
+An id is no address: it encodes a slot of the table, the kind of the structure, its device, and a generation count of
+the slot. An entry of the table begins with the id of its current structure, so that ids of deleted structures, of other
+kinds or devices do not match."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _Slots:
             return identity(slot, kind, device, self._used[slot])
 
     def give_back(self, id: int) -> None:
-        """Let the slot of an id be used again."""
+        """Release the slot of an id."""
         with self._lock:
             self._free.append(slot_of(id))
 
@@ -85,7 +85,7 @@ def slot_of(id: int) -> int:
 
 
 def set_entry(table: EntryTable, id: int, words: Sequence[int]) -> None:
-    """Write what kernels know of a structure; the id last, so that no kernel sees half an entry."""
+    """Write the entry of a structure; the id last, so that no kernel sees an incomplete entry."""
     entry = table.entries[slot_of(id)]
     entry[0] = 0
     entry[1 : 1 + len(words)] = np.array(words, np.uint64).view(np.int64)

@@ -57,7 +57,7 @@ REFUSED = {
     "buf.exchange": "adjoint kernels have it only",
 }
 """Ops that declare that they have no derivative, and the tests that check this."""
-BY_HAND = "it is part of a schedule that is written by hand"
+BY_HAND = "it is part of a hand-written schedule"
 """The reason of barriers and copies of schedules written by hand; tests/roles/test_by_hand.py tests it."""
 
 

@@ -245,7 +245,7 @@ def test_other_names_of_memory_with_a_gradient_are_refused(
             tg.launch(double, 2, [other], [loss])
         else:
             tg.zeros(2, dtype=tg.int64).assign(other)
-    with pytest.raises(tg.LaunchError, match="gradient that has none itself|shares memory"):
+    with pytest.raises(tg.LaunchError, match="view without a gradient of an array|shares memory"):
         tape.backward(grads={x: [1.0, 1.0]})
 
 

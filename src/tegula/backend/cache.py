@@ -71,7 +71,7 @@ class Cache:
         return entry
 
     def put(self, name: str, entry: Entry) -> None:
-        """Write an entry whole or not at all. A directory that cannot be written leaves the cache as it is.
+        """Write an entry atomically. If the directory is not writable, the cache stays unchanged.
 
         TypeError if the metadata is not JSON."""
         data = _encode(entry, name)
@@ -83,7 +83,7 @@ class Cache:
         except OSError:
             _remove(temporary)
             return
-        # Reading the whole directory is slow: a pseudo-random put in 256 does it.
+        # Reading the whole directory is slow: one pseudo-random put in 256 trims the cache.
         if name.startswith("00") or len(data) > LIMIT >> 8:
             self.trim()
 
@@ -153,7 +153,7 @@ def _note_use(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file; another process may have been faster, or the directory be read-only."""
+    """Remove a file, unless another process has removed it, or the directory is read-only."""
     try:
         path.unlink(missing_ok=True)
     except OSError:

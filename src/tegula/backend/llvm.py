@@ -19,9 +19,9 @@ from tegula.backend.switch import switch_text
 from tegula.errors import InternalError
 from tegula.target import CpuTarget, CudaTarget, get_cuda_target
 
-# Above this many memory accesses in a loop LLVM does not look for memory that it could keep in a register, which takes
-# it time that grows with their square: a third of the time for a matmul of small tiles. There value numbering finds
-# the same afterwards. LLVM's own bound is 250; the option is of LLVM 9 to 22 and holds for the whole process.
+# The number of memory accesses of a loop above which LLVM skips scalar promotion (LICM), which takes quadratic time: a
+# third of the compile time of a matmul of small tiles. Value numbering finds the same redundancies afterwards. LLVM's
+# default is 250; the option exists in LLVM 9 to 22 and is process-wide.
 if 9 <= llvm.llvm_version_info[0] <= 22:
     llvm.set_option("tegula", "-licm-mssa-max-acc-promotion=64")
 

@@ -1,4 +1,4 @@
-"""Runs the blocks of a launch on all cores.
+"""The thread pool, which runs the blocks of a launch on all cores.
 
 The caller works too, and one block runs on the calling thread alone. Workers are Python threads that stay in native
 code, without the interpreter's lock, and sleep between launches (thunk.py). A signal such as Ctrl-C is seen
@@ -113,7 +113,7 @@ class WorkerPool:
         self.resume = _Resume(self.code.address("resume"))
         self.stop = _Stop(self.code.address("stop"))
         self.serve = _Serve(self.code.address("serve"))
-        # Never unmapped: workers read it until the process ends.
+        # Never unmapped: workers read the job until the process ends.
         self.job = map_memory(JOB_BYTES)
         self.workers = 0
         self.tokens = count(1)

@@ -27,7 +27,7 @@ REGISTERS, THREADS, MOST_BLOCKS = 65536, 2048, 32
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
-# Messages of an assembler that mean the kernel is slower than intended, or wrong.
+# ptxas messages about slow or incorrect kernels.
 _COMPLAINT = re.compile(
     r"\(C75\d\d\)|\bwarning\b|setmaxnreg ignored|serialized|Potential Performance Loss", re.I
 )
@@ -59,7 +59,7 @@ class Cubin:
 
 
 class Complaint(InternalError):
-    """The assembler has compiled the code, with a message that generated code must not cause."""
+    """ptxas has compiled the code with a message that generated code must not cause."""
 
 
 def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
@@ -83,7 +83,7 @@ def fill_multiprocessor(
 ) -> Cubin:
     """The code reassembled for as many blocks of `threads` on a multiprocessor as possible without spilled registers.
 
-    Kernels that wait for memory gain from occupancy. The highest is tried first, then half way there, then one more
+    Memory-bound kernels gain from occupancy. The highest occupancy is tried first, then half of it, then one more
     block."""
     if made.is_ptx or made.spill_bytes:
         return made

@@ -1,4 +1,4 @@
-"""Rewrites of PTX instructions that assemblers miscompile.
+"""Rewrites of PTX instructions that ptxas or the driver's compiler miscompiles.
 
 The compiler in NVIDIA's driver (580) assumes that `neg` and `abs` of signed integers never overflow: the least 16-bit
 integer, negated and widened, and the absolute value of the least 64-bit integer, compared with 0, are wrong. This

@@ -70,7 +70,7 @@ def _contents(root: Path, paths: list[str]) -> bytes:
 
 
 def _write(memo: Path, data: bytes) -> None:
-    """Write a memo whole or not at all; a directory that cannot be written is left as it is."""
+    """Write a memo atomically, unless the directory is read-only."""
     temporary = memo.with_name(f".new-{os.getpid()}-{os.urandom(8).hex()}")
     try:
         memo.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

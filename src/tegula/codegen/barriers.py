@@ -1,5 +1,5 @@
-"""Barriers and asynchronous copies on a CPU, for kernels with a schedule by hand: barriers are counters in the block's
-memory, copies are complete as soon as they are started, and fences do nothing."""
+"""Barriers and asynchronous copies on a CPU, for kernels with a hand-written schedule: barriers are counters in the
+block's memory, copies are synchronous, and fences are no-ops."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ done:
 
 
 def new(s: State, op: Op) -> None:
-    """Lower `mbarrier.new` and named barriers: each stage is in phase 0 and lacks all its arrivals."""
+    """Lower `mbarrier.new` and named barriers: each stage is in phase 0, with all arrivals pending."""
     if FUNCTIONS not in s.functions:
         s.functions.insert(0, FUNCTIONS)
     name, count = op.result.name, arrivals_at(op.result)

@@ -1,8 +1,8 @@
-"""Loop-carried tiles, in slots of memory that trade places from iteration to iteration, so that few tiles are ever
-copied.
+"""Loop-carried tiles, in memory slots whose addresses are exchanged from iteration to iteration, which avoids most
+copies of tiles.
 
-Each carried tile has a slot, whose address is a phi in the loop's head. A yielded tile is written to a slot whose
-contents are dead, or to a spare slot, where the next iteration reads it: only the addresses move."""
+Each carried tile has a slot, whose address is a phi in the loop's head. A yielded tile is written to a slot with dead
+contents, or to a spare slot, where the next iteration reads the tile: only addresses are carried."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class CarriedTiles:
     # Entry -----------------------------------------------------------------------------------------------------------
 
     def _entered(self, loop: Op, initial: Value, result: Value) -> TileSlot:
-        """The slot of a tile before the first iteration: the memory of the tile itself if nothing else reads it, else a
+        """The slot of a tile before the first iteration: the memory of the tile itself if this is its only use, else a
         copy."""
         s = self.s
         if _owns_memory(s, initial, loop):
@@ -104,8 +104,7 @@ class CarriedTiles:
         return slot
 
     def _free(self, arg: Value, op: Op) -> bool:
-        """Whether a carried tile is dead once `op` has run, where `op` itself may still read each element that it
-        replaces."""
+        """Whether a carried tile is dead after `op`, which itself may still read each element that it replaces."""
         here = self.order[op]
         for user in self._users(arg, op):
             at = self.order.get(user, len(self.order))
@@ -154,7 +153,7 @@ class CarriedTiles:
     def _target(
         self, k: int, value: Value, chosen: list[TileSlot | None], own: set[str], others: set[str]
     ) -> TileSlot:
-        """A slot that nothing reads, for a tile that has to be copied. A loop's result may be copied onto itself."""
+        """A dead slot, for a tile that has to be copied. A loop's result may be copied onto itself."""
         barred = others if isinstance(value.owner, For | While) else others | own
         claimed = [x for x in self.slots if x.holds is value]
         for slot in [*claimed, self.slots[k], *self.slots]:
@@ -196,15 +195,15 @@ class CarriedTiles:
 
 
 def offer(s: State, region: Region, values: list[Value], places: list[View]) -> None:
-    """Offer the values that a region yields the memory that they would otherwise be copied to."""
+    """Register, for the values that a region yields, the memory in which they can be computed without a copy."""
     for value, place in zip(values, places, strict=True):
         if isinstance(value.owner, Op) and value.owner.parent is region and value not in s.destinations:
             s.destinations[value] = lambda place=place: place
 
 
 def join(s: State, values: list[Value], places: list[View]) -> None:
-    """Write the values that a branch yields to the places where the branches join, as a parallel copy: a loop in the
-    branch may have left one value in another's place."""
+    """Copy the values that a branch yields to the memory of the results of the join, as a parallel copy: a loop in the
+    branch may have left one value in the memory of another."""
     reads = [accessed(s, v) for v in values]
     pending: list[tuple[Value, View]] = []
     for k, (value, place) in enumerate(zip(values, places, strict=True)):

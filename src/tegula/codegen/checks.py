@@ -1,4 +1,4 @@
-"""Checks while a kernel runs: promises of the user, and in debug mode division by zero and uniformity of values."""
+"""Run-time checks in kernels: promises of the user, and in debug mode division by zero and uniformity of values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_uniform(s: State, op: Op, value: Value, said: str = "") -> None:
         ok = _same(s, first, parts, scalar_of(view.dtype))
         before, s.lane = s.lane, loop.index
         if said:
-            # A report by one thread is enough.
+            # One thread reports for the block.
             silent = s.code.emit(f"or i1 {loop.values[0]}, {_or_enough(s, ok)}")
             loop.next = [s.code.emit(f"or i1 {loop.values[0]}, {s.code.emit(f'xor i1 {ok}, true')}")]
             ok = silent

@@ -1,4 +1,4 @@
-"""Parts of the lowering of control flow that both targets share."""
+"""Trip counts of loops, for both targets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tegula.types import DType
 
 def trips(s: State, op: For, width: int = 1) -> str:
     """The trip count of the loop, as an unsigned number: the index after the last iteration may overflow its type.
-    `width`: the number of lanes that are counted at once."""
+    `width`: the number of lanes in a vector of trip counts."""
     code, owner = s.code, op.step.owner
     dtype: DType = op.start.type  # type: ignore[assignment]
     t, flag = register_type(dtype, width), vector_of("i1", width)

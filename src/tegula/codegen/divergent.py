@@ -1,5 +1,5 @@
-"""Control flow on which the lanes of a vector diverge: all lanes take a path that any lane takes, and the lanes that
-would not take it are masked."""
+"""Divergent control flow of the lanes of a vector: a path is executed if any lane takes it, with the other lanes
+masked."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def _to_wide(s: State, mask: str) -> str:
 def _any(s: State, mask: str) -> str:
     """Whether any lane is active."""
     if mask in s.wide_masks:
-        # This is not the comparison that gives the mask: LLVM can then sink that one to its uses and keeps no register.
+        # A comparison separate from that of the mask, which LLVM can then sink to its uses, so that the mask takes no
+        # register.
         mask = s.code.emit(f"icmp ne {_wide_type(s)} {s.wide_masks[mask]}, zeroinitializer")
     bits = s.code.emit(f"bitcast {vector_of('i1', s.width)} {mask} to i{s.width}")
     return s.code.emit(f"icmp ne i{s.width} {bits}, 0")
@@ -101,7 +102,7 @@ def _if(s: State, op: If, body: Body) -> None:
 
 
 def _side(s: State, region: Region, mask: str, body: Body) -> list[Components]:
-    """The values that one branch yields in each lane. The branch is skipped at run time where no lane takes it."""
+    """The values that one branch yields in each lane. A run-time test skips the branch if no lane takes it."""
     yielded, code = region.yielded, s.code
     s.mask = mask
     if _light(s, region):
@@ -143,7 +144,7 @@ def _harmless(s: State, op: Op) -> bool:
 
 
 def _for(s: State, op: For, body: Body) -> None:
-    """All lanes count their iterations together; lanes that are done stay masked."""
+    """All lanes iterate together; lanes that have finished stay masked."""
     code, width, outer = s.code, s.width, s.mask
     region = op.body
     t = register_type(op.start.type, 1)  # type: ignore[arg-type]

@@ -59,7 +59,7 @@ def is_straight(region: Region) -> bool:
 
 
 LONG = 24
-"""The most ops that take no more time than a branch."""
+"""The largest number of ops that cost at most as much as a branch."""
 
 
 def is_long(region: Region) -> bool:
@@ -87,7 +87,7 @@ def _divides(region: Region) -> bool:
 
 
 def goes_side_by_side(s: State, region: Region) -> bool:
-    """Whether several elements of a map are computed faster op by op than one after the other, because they share a
+    """Whether several elements of a map are computed faster in lockstep than one after the other, because they share a
     branch."""
     return any(
         (isinstance(op, If) and any(map(is_long, op.regions))) or goes_together(s.code, op)
@@ -379,8 +379,8 @@ def column_mask(s: State, array: ArrayAt, where: list[str], width: int) -> str:
 
 
 def near(s: State, array: ArrayAt, where: list[str], pointer: str) -> str:
-    """The address of a vector, replaced by the array's own if the vector begins after its end. A processor takes
-    hundreds of cycles to find that a masked access to an unmapped page has no effect."""
+    """The address of a vector, replaced by the address of the array if the vector begins after the array's end. A
+    processor takes hundreds of cycles to find that a masked access to an unmapped page has no effect."""
     ok = s.code.emit(f"icmp slt i64 {where[-1]}, {array.shape[-1]}")
     row = row_ok(s, array, where)
     if row != "true":

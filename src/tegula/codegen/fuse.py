@@ -1,4 +1,4 @@
-"""Fusion: which tiles are computed inside their consumers instead of being written to memory first."""
+"""Fusion: selects the tiles that are computed inside their consumer instead of being materialised."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CONSUMERS = (
 
 
 MOST_FUSED = 64
-"""The most ops that are fused into one consumer: each is lowered inside it."""
+"""The largest number of ops that are fused into one consumer."""
 
 
 def reads_elements(uses: Sequence[tuple[Op, int]]) -> bool:

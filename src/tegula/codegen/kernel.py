@@ -1,5 +1,5 @@
 """Lowering of one kernel to one LLVM function: `i32 kernel(ptr args, ptr scratch, i64 first block, i64 end)`. It
-returns 0, or 1 if it was told to stop.
+returns 0, or 1 if it was cancelled.
 
 Uniform code runs once per block; code that varies between lanes runs in the loops to which `lanes` ops are lowered."""
 

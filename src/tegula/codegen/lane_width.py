@@ -1,4 +1,4 @@
-"""The number of lanes of a `lanes` op that are computed at once; it is decided here alone."""
+"""The SIMD width of `lanes` ops."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tegula.ops.structures import StructureAdd, StructureLoad, StructureValue
 from tegula.types import components, is_element, scalar_of
 
 APART = (Print, Assert, StructureLoad, StructureValue, StructureAdd)
-"""Ops for which lanes run one by one: those that report to the host, and walks through structures, in which each lane
-goes another way."""
+"""Ops for which lanes run one by one: reports to the host, and traversals of spatial structures, in which lanes
+diverge."""
 
 FEWEST = 4
-"""Vectors of fewer lanes do not pay for masks and gathers."""
+"""With fewer lanes the overhead of masks and gathers exceeds the gain."""
 
 WIDEST_ELEMENT = 16
 """The most components of a value: vectors of larger values would only move between registers and the stack."""

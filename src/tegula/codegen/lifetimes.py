@@ -1,11 +1,11 @@
 """The live range of each piece of scratch memory: from its first access to its last, extended over every loop that uses
 the piece and began after it was allocated.
 
-A piece is allocated where the op is lowered whose object, stack or value it holds. Control flow is structured and the
-text of the function is in program order, so the iterations of a loop are one range of lines. A piece allocated inside
-an iteration holds nothing from the iteration before. A piece allocated before the loop may: which elements an iteration
-writes before it reads them is only known at run time, and the live part of a stack depends on its count. So its memory
-is reserved as long as the loop runs. The text shows only where an address is used."""
+A piece is allocated at the lowering of the op that defines its object, stack or value. Control flow is structured and
+the text of the function is in program order, so the iterations of a loop are one range of lines. A piece allocated
+inside an iteration carries no data between iterations. A piece allocated before the loop may: the elements that an
+iteration writes before it reads them are known only at run time, and the live part of a stack depends on its count. So
+its live range is the whole loop. The text shows only where an address is used."""
 
 from __future__ import annotations
 

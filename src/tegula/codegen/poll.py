@@ -1,8 +1,8 @@
-"""The points at which CPU kernels poll whether to stop: ends of iterations of loops that may take long.
+"""Cancellation points of CPU kernels: polls at the ends of iterations of long-running loops.
 
-A poll costs a read of the clock, so a loop polls once in a number of iterations that depends on the work of each. Loops
-with literal bounds that end soon do not poll: the loops around them do. All other work of a kernel is bounded by the
-sizes of its tiles and blocks."""
+A poll costs a read of the clock, so a loop polls once in a number of iterations that depends on the work of each. Short
+loops with literal bounds do not poll; the enclosing loops do. All other work of a kernel is bounded by the sizes of its
+tiles and blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tegula.ops.lane import Lanes
 from tegula.types import TileType
 
 PACE = 1 << 13
-"""About how many operations lie between two polls."""
+"""The approximate number of operations between two polls."""
 
 SOON = 1 << 18
 """A loop with literal bounds that does at most this many operations ends soon."""
@@ -62,7 +62,7 @@ def _most_iterations(loop: For) -> int | None:
 
 
 def _work(s: State, region: Region) -> int:
-    """About how many operations a region does, at least 1."""
+    """The approximate number of operations of a region, at least 1."""
     return max(1, sum(_work_of(s, op) for op in region.ops))
 
 

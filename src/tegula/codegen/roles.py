@@ -1,9 +1,9 @@
 """Roles on a CPU: coroutines of the thread that runs the block. Each role is a function with a stack of its own in the
 block's scratch memory; where it must wait for a pipe it switches back to the block, which resumes the next role.
 
-Values that the block computes before the roles are passed to each role in a frame in memory. When all roles have been
-resumed once and none has filled or released a stage, no role can ever proceed: the deadlock is reported, and no more
-blocks are run."""
+Values that the block computes before the roles are passed to each role in a frame in memory. If all roles have been
+resumed once and none has filled or released a stage, the roles are deadlocked: the deadlock is reported, and no further
+block is run."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def _connect(s: State, op: Op) -> None:
 
 
 def _turns(s: State, crew: str, controls: list[str]) -> None:
-    """Resume every role that has not ended until it waits, over and over; report a deadlock when a turn changes
-    nothing."""
+    """Resume the unfinished roles round-robin until all have ended; report a deadlock after a cycle without
+    progress."""
     code = s.code
     turn, look, check, stuck, done = (code.label(n) for n in ("turn", "look", "check", "stuck", "all_ended"))
     code.jump(look)
@@ -282,8 +282,8 @@ def _leave(r: State, at: RoleAt) -> None:
 
 
 def _step_aside(r: State, go: str) -> None:
-    """Switch to the block, which checks whether to stop: it runs on the stack of its thread, which has room for signal
-    handlers. If the kernel is to stop, this role is never resumed."""
+    """Switch to the block to poll for cancellation: the block runs on the stack of its thread, which has room for
+    signal handlers. If the kernel is cancelled, this role is never resumed."""
     assert r.role is not None
     moved(r)
     _leave(r, r.role)
@@ -329,7 +329,7 @@ def _fill(r: State, op: PipeLoad | PipePush, tile: Value) -> None:
     filled = get(r, pipe.counters, 0)
     watch = r.watch
     if len(pipe.producers) > 1:
-        r.watch = ""  # while another role runs, the stage that this one fills would still be free
+        r.watch = ""  # another role could fill the same stage if this one were suspended during the fill
     materialise(r, tile, _stage(r, value, filled))
     r.watch = watch
     _count(r, pipe, 0)
@@ -377,7 +377,7 @@ def _count(r: State, pipe: PipeAt, at: int) -> None:
 
 
 def moved(r: State) -> None:
-    """Note that a role has made progress, so that no deadlock is reported."""
+    """Count a step of progress, which rules out a deadlock."""
     assert r.role is not None
     put(r, r.role.crew, MOVES, r.code.emit(f"add i64 {get(r, r.role.crew, MOVES)}, 1"))
 

@@ -1,4 +1,4 @@
-"""Source locations in a kernel that report to the host, and the records that they write."""
+"""Report sites: source locations in a kernel that report to the host, and the records that they write."""
 
 from __future__ import annotations
 

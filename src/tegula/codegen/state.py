@@ -55,7 +55,7 @@ class State:
     kernel calls, besides matmuls.
 
     `watch`: the register with the address of the thread's watch, "" where loops must not poll; `polls`: the loops that
-    poll; `when_late`: emits what they do when the poll is due, and a jump to a label (see `poll`)."""
+    poll; `when_late`: emits the code of a due poll, and a jump to a label (see `poll`)."""
 
     kernel: Kernel
     known: Uniformity
@@ -180,7 +180,7 @@ class State:
         return self.code.emit(f"{'sext' if kind == 'i' else 'zext'} i{bits} {register} to i64")
 
     def site(self, kind: str, loc: Location, **data: Any) -> int:
-        """The number of a new place of the code that reports may name."""
+        """The number of a new report site."""
         self.sites.append(Site(kind, loc, data))
         return len(self.sites) - 1
 

@@ -175,8 +175,8 @@ class Piece:
 @dataclass(slots=True)
 class ThreadScratch:
     """The scratch memory of one thread while it runs blocks. `places`: pairs of a line of the text and the source
-    location of the lines after it. `held`: for each piece that is in use up to a line although no line names it, that
-    line. `inner`: the plans of pieces that are divided further."""
+    location of the lines after it. `held`: for each piece with uses that no line names, the last line of its live
+    range. `inner`: the plans of pieces that are divided further."""
 
     pieces: list[Piece] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)

@@ -63,7 +63,7 @@ def _is_zero(s: State, c: Value) -> bool:
 
 
 def _dies_here(s: State, c: Value, op: Op) -> bool:
-    """Whether c's memory can be overwritten: it belongs to c alone and nothing reads c afterwards."""
+    """Whether c's memory can be overwritten: no other value aliases it, and c has no later use."""
     if len(s.users.get(c, [])) != 1:
         return False
     if c in s.inline and c not in s.tiles:

@@ -1,5 +1,5 @@
-"""Memory barriers, named barriers and asynchronous copies of kernels with a schedule by hand. A copy is complete as
-soon as it has been started; the checker, not the interpreter, finds accesses that are too early."""
+"""Memory barriers, named barriers and asynchronous copies of hand-written schedules. Copies are synchronous here; the
+checker, not the interpreter, finds accesses before their completion."""
 
 from __future__ import annotations
 
@@ -184,4 +184,4 @@ def run_put(m: Machine, op: BulkPut, mask: Mask) -> None:
 
 @handles(BulkCommit, BulkPrefetch, BulkWait, FenceAsync, LaunchNext)
 def run_nothing(m: Machine, op: Op, mask: Mask) -> None:
-    """An op without an effect in the interpreter, where copies are complete as soon as they are started."""
+    """A no-op in the interpreter, where copies are synchronous."""

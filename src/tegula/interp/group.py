@@ -136,7 +136,7 @@ def run_register_mma(m: Machine, op: RegisterMma, mask: Mask) -> Any:
 
 @handles(MmaWait)
 def run_mma_wait(m: Machine, op: MmaWait, mask: Mask) -> Any:
-    """A wait for matmuls, which does nothing: in the interpreter, matmuls are complete at once."""
+    """A wait for matmuls, a no-op: in the interpreter, matmuls are synchronous."""
     tiles = tuple(m.env[v] for v in op.operands)
     return tiles[0] if len(tiles) == 1 else tiles
 

@@ -1,7 +1,7 @@
 """Roles as coroutines, and the pipes between them.
 
-Each role has its own thread, of which one runs at a time. A role runs until it has to wait for a pipe; then the next
-role whose wait is over continues. If there is none and not all roles have ended, the block is deadlocked.
+Each role has its own thread; one thread runs at a time. A role runs until it blocks on a pipe; then the next ready role
+resumes. If no role is ready and some have not ended, the block is deadlocked.
 
 In a kernel as traced there are no releases: each pop copies its tile and frees the stage immediately. In a kernel whose
 stages are released by ops, pops return views of the stages, whose contents are invalid after all consumers have

@@ -73,7 +73,7 @@ def run_slice(m: Machine, op: TileSlice, mask: Mask) -> Any:
 
 @handles(TileMatmulWait)
 def run_matmul_wait(m: Machine, op: TileMatmulWait, mask: Mask) -> Any:
-    """A wait for matmuls, which does nothing: in the interpreter, matmuls are complete at once."""
+    """A wait for matmuls, a no-op: in the interpreter, matmuls are synchronous."""
     tiles = tuple(m.env[v] for v in op.operands)
     return tiles[0] if len(tiles) == 1 else tiles
 

@@ -1,5 +1,4 @@
-"""Interfaces of ops, which passes use instead of op classes: how an op carries values, and the object of which an op is
-a view."""
+"""Op interfaces, on which passes are written instead of op classes: carried values, views, calls, accesses, matmuls."""
 
 from __future__ import annotations
 
@@ -242,7 +241,7 @@ class Divisible(Op):
         None if the result has no pieces along `dim`."""
 
     def shorten(self, dim: int, length: int) -> None:
-        """Make a piece of the given length instead of the whole tile; operands are shortened before."""
+        """Shrink the result to a piece of the given length; the operands are already shortened."""
         tile = self.result.type
         assert isinstance(tile, TileType)
         shape = (*tile.shape[:dim], length, *tile.shape[dim + 1 :])
@@ -386,7 +385,7 @@ class Synchronising(Op):
 
     @property
     def is_by_one(self) -> bool:
-        """Whether one thread acts for a warp, or one warp for the role, while the others pass by."""
+        """Whether one thread acts for a warp, or one warp for the role."""
         return self.BY_ONE
 
 

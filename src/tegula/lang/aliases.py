@@ -172,7 +172,7 @@ class _Objects(Uses):
                 yield found, other
 
     def _missed(self, made: Value, other: Value) -> BufSet | BufWrite | BufUpdate | None:
-        """A change of one of the two objects that is followed by a use of the other one."""
+        """A write to one of the two objects that is followed by a use of the other one."""
         for changed, used in ((made, other), (other, made)):
             for change in self.changes.get(changed, ()):
                 if self.order[change] > self.born(made) and self.used_after(change, used):
@@ -201,7 +201,8 @@ class _Objects(Uses):
         return any(isinstance(s.type, BufType) and not is_packed(s) for s in sources)
 
     def _noticed(self, view: Op, of: Value) -> bool:
-        """Whether the object is changed through a view, or used through the view after a change of the object."""
+        """Whether a view and its object interfere: a write through the view, or a use of the view after a write to the
+        object."""
         through = [op for op in self.uses[of] if any(_shows(x, view) for x in op.operands)]
         around = [loop for op in through for loop in _loops(op) if not within(view, loop)]
         for change in filter(_changes, self.uses[of]):
@@ -213,8 +214,9 @@ class _Objects(Uses):
         return False
 
     def refused(self, made: Value, other: Value) -> bool:
-        """Whether the two may be one shared tile, and the name merges several shared tiles, or views of one. Also where
-        one of them may be a second name, which is a copy unless its tile is shared: it cannot be a reference."""
+        """Whether the two may alias one shared tile, and the name merges several shared tiles or views of one; or
+        whether one of them may be a second name, which is a copy unless its tile is shared and thus cannot be a
+        reference."""
         common = {x for x in self._origins(made, other) if is_shared(x)}
         direct = self.reached(made, copies=False) & self.reached(other, copies=False)
         second = (self.reached(made, copies=False) | self.reached(other, copies=False)) - self.phis.keys()

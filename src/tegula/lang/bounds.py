@@ -1,4 +1,4 @@
-"""What counted loops run over: bounds, and the items that enumerate and zip join."""
+"""The iteration spaces of counted loops: bounds, and the items of enumerate and zip."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ class Branches(Joins):
         raise NotImplementedError
 
     def block(self, statements: Sequence[ast.stmt]) -> None:
-        """Trace statements until all paths have left the loop or function. If only some have, guard the other
-        statements."""
+        """Trace statements until all paths have left the loop or function; if only some paths have left, guard the
+        remaining statements."""
         for k, statement in enumerate(statements):
             left = self.left()
             if left is True:
@@ -68,7 +68,7 @@ class Branches(Joins):
         for name in raised:
             if first.names[name] is False:  # `rest` does not set the flag
                 first.names[name] = before[name]
-            elif len(raised) == 1:  # no other flag can have skipped the rest
+            elif len(raised) == 1:  # no other flag guards the rest
                 skipped[name] = True
         by_loop = raised != [RETURN]
         second = Path(Region(), skipped, "loop" if by_loop else "return")

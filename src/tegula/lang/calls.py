@@ -80,7 +80,7 @@ from tegula.types import (
 
 FUNCTIONS = (FuncDef, PublicFunction, LocalFunction, Builtin)
 RENAMED = {"round": "rint"}
-"""Python builtins that are functions of the language under another name."""
+"""The functions of the language for Python builtins."""
 
 
 @dataclass(slots=True)
@@ -407,8 +407,8 @@ class Calls(TracerState):
             raise E.TypeMismatch(self.location(node), what=what, help=signature(name, function)) from None
 
     def _way_out(self, rule: TypeRule, name: str, function: Callable[..., Any]) -> str:
-        """The help text for an argument of a wrong type or range: the function's signature, after the uses of the
-        argument's type; "" if the error states the type that was expected."""
+        """The help text for an argument of a wrong type or range: a use of the argument's type, and the function's
+        signature; "" if the error states the expected type."""
         if rule.error not in ("TypeMismatch", "OutOfRange") or rule.expected is not None:
             return ""
         use = USES.get(type(rule.culprit.type), "") if isinstance(rule.culprit, Value) else ""
@@ -746,7 +746,7 @@ def by_position(
 def misfit(
     name: str, function: Callable[..., Any], named: Sequence[str], wrong: TypeError
 ) -> tuple[str, str]:
-    """The message of a call that does not fit a function of the language, and a help text with its signature."""
+    """The error message of a call with wrong arguments, and a help text with the signature."""
     _, *known = inspect.signature(function).parameters
     stray = [key for key in named if key not in known]
     call = signature(name, function)

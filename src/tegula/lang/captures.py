@@ -1,4 +1,4 @@
-"""The objects outside a kernel that its trace has read, so that a launch can check whether they have changed."""
+"""Captured objects: the objects outside a kernel that its trace has read, so that a launch can detect changes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Parameters that take constants: binding their values makes a kernel or function of the other parameters.
 
-So gradients, tapes, keys and caches handle only kernels of arrays and numbers, one for each list of constants."""
+Gradients, tapes, keys and caches therefore handle only kernels of arrays and numbers, one for each list of
+constants."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _BOUND = "_tegula_bound"
 
 
 class Unfit(Exception):
-    """A value that a constant parameter does not accept: the reason, and a help text."""
+    """A value is not accepted by a constant parameter; has the reason and a help text."""
 
     def __init__(self, what: str, help: str) -> None:
         super().__init__(what)

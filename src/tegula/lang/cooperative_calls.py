@@ -1,4 +1,5 @@
-"""Calls of cooperative functions: arguments fitted to the signature, a program chosen, its body and adjoint traced."""
+"""Calls of cooperative functions: unification of arguments with the signature, selection of a program, tracing of its
+body and adjoint."""
 
 from __future__ import annotations
 

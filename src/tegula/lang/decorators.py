@@ -330,7 +330,7 @@ def constant(x: T) -> T:
     Raises:
         nothing.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
     return x
 
@@ -345,7 +345,7 @@ def static(x: T) -> T:
     Raises:
         unrolled-too-far: a loop over the value would be unrolled more than 4096 times.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
     return x
 
@@ -425,7 +425,7 @@ def ws(*groups: int, registers: int = 0) -> NoReturn:
         role-groups: the groups are no neighbours, or taken.
         role-registers: the registers are more than the hardware has.
     Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
+        of the kernel without roles: see docs/gradients.md.
     Source:
         PTX ISA, setmaxnreg.
     """
@@ -447,7 +447,7 @@ def role(name: str, warps: int = 0, warp_groups: int = 0, registers: int = 0) ->
         role-groups: there are no warps for it.
         role-registers: the registers are more than the hardware has.
     Gradient:
-        of the kernel as it is without roles: see docs/gradients.md.
+        of the kernel without roles: see docs/gradients.md.
     Source:
         PTX ISA, setmaxnreg.
     """
@@ -468,7 +468,7 @@ def tid() -> NoReturn:
         wrong-arguments: the call has arguments, or there are more names than dimensions of the launch.
         unsupported-python: the call is in a cooperative function, which takes indices as parameters.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     Source:
         CUDA's blockIdx and threadIdx.
     """
@@ -485,7 +485,7 @@ def elect() -> NoReturn:
         elected-body: the branch does more than barriers, asynchronous copies, their waits, and loops around
             them.
     Gradient:
-        refused (no-gradient): kernels with schedules written by hand have none.
+        refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
         PTX ISA, elect.sync.
     """

@@ -205,7 +205,7 @@ class Definition:
         return annotation
 
     def closure(self) -> dict[str, Any]:
-        """The variables of enclosing Python functions that the function uses and that are bound already."""
+        """The bound variables of enclosing Python functions that the function uses."""
         out: dict[str, Any] = {}
         for name, cell in zip(
             self.function.__code__.co_freevars, self.function.__closure__ or (), strict=True

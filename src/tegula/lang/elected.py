@@ -1,4 +1,4 @@
-"""Tracing of `if tg.elect():`, code that one thread of a role runs: barriers, asynchronous copies, and loops around
+"""Tracing of `if tg.elect():`, code of one elected thread of a role: barriers, asynchronous copies, and loops around
 them."""
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ WAYS_OUT: dict[type[ast.AST], str] = {
 
 def way_out(rule: TypeRule, node: ast.AST | None) -> str:
     """A help text for an operand that does not fit a kind of expression or statement; "" if the error names an operand
-    or an expected type, which says more."""
+    or an expected type."""
     if node is None or rule.error != "TypeMismatch" or rule.culprit is not None or rule.expected is not None:
         return ""
     return WAYS_OUT.get(type(node), "")

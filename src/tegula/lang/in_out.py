@@ -1,10 +1,10 @@
 """Variables that expressions bind: arguments that a function changes for its caller, `state: tg.InOut[tg.uint32]`,
 and the targets of `:=`.
 
-A call binds the variable that is passed anew, as an assignment does: to the value that the parameter has at the end of
-the function. Loops and branches ask beforehand which names a statement binds, so that such calls are found before a
-function is traced. What is passed and is no variable is not changed. A loop whose condition binds a variable becomes
-one that begins each iteration by testing the condition: the variable is then bound in the body."""
+A call rebinds the variable that is passed, as an assignment does: to the final value of the parameter. Loops and
+branches need the names that a statement binds, so such calls are found before a function is traced. An argument that is
+no variable stays unchanged. A loop whose condition binds a variable is rewritten to test the condition at the start of
+the body, where names can be bound."""
 
 from __future__ import annotations
 
@@ -139,7 +139,8 @@ def hand_back(tracer: Calls, f: FuncDef, ends: Mapping[str, Any], call: ast.Call
 
 @contextmanager
 def unsure(frame: Frame, where: str) -> Iterator[None]:
-    """Refuse calls that change variables inside of a `with` block, whose expression may not be evaluated."""
+    """Reject calls that change variables inside a `with` block of this method: the enclosing expression may skip their
+    evaluation."""
     before, frame.unsure = frame.unsure, where
     try:
         yield

@@ -1,4 +1,5 @@
-"""Loops over what a query finds, as loops that ask it for the next result, or for the next range of results."""
+"""Loops over the results of a query, rewritten as `while` loops that advance the query to its next result or range of
+results."""
 
 from __future__ import annotations
 

@@ -136,8 +136,8 @@ class Loops(Branches):
         self._unrolled(node, items)
 
     def _through(self, node: ast.For, query: StructValue) -> None:
-        """Trace a loop over what a query finds: a `while` loop that asks for the next result; for a query of ranges of
-        results one that asks for the next range, with a loop over that, unless the body leaves the loop."""
+        """Trace a loop over the results of a query as a `while` loop that advances to the next result; for a query of
+        ranges, as a loop over ranges with an inner loop over the results of each, unless the body leaves the loop."""
         place = f"{node.lineno}:{node.col_offset}"
         span, at = query.struct.spans
         in_ranges = span != "" and not leaves_loop(node.body)
@@ -231,7 +231,7 @@ class Loops(Branches):
                 raise E.TypeMismatch(self.location(call), what=what)
         numbers = [self.static(x) for x in values]
         if numbers[2] == 0:
-            help = "give it a positive or a negative step"
+            help = "use a positive or a negative step"
             raise E.OutOfRange(self.location(call), what="the step of a range must not be 0", help=help)
         known = None if None in numbers else range(*numbers)
         if numbers[2] is None:
@@ -436,8 +436,8 @@ class Loops(Branches):
             self.frame.names = before
 
     def _check_condition(self, condition: Region) -> None:
-        """Refuse functions in the condition that change a tile which the body rebinds: the condition has a copy of its
-        value, so that the body would not see the change."""
+        """Reject functions in the condition that change a tile which the body rebinds: the condition works on a copy of
+        the tile, so that the change would be lost."""
         own = {op.result for op in condition.walk() if isinstance(op, BufNew) and op.tile in condition.args}
         for op in condition.walk():
             changed = [

@@ -1,8 +1,8 @@
-"""Matmuls in flight: the accumulators that each `tile.matmul_wait` completes, and errors for tiles used too early.
+"""Dataflow analysis of matmuls in flight: the accumulators that each `tile.matmul_wait` completes, and errors for uses
+of tiles before the wait.
 
-Matmuls complete in order, so the matmuls in flight at a point are a queue, which depends on the path: each position,
-from the newest on, is the set of matmuls that may be there. Loops are walked until the queue at their head is a fixed
-point."""
+Matmuls complete in order, so the state is a queue of matmuls in flight: each position, from the newest on, holds the
+set of matmuls that may be there. The join at a loop's head is iterated to a fixed point."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ class PlacedRole:
 def place(wanted: Sequence[Wanted]) -> list[PlacedRole]:
     """The warps of each role; RoleGroups or RoleRegisters if the requests do not fit a block.
 
-    Roles that request certain warp groups get them. The others follow in order: roles of four or more warps start at a
-    warp group, smaller roles share a warp group as long as it has warps left."""
+    Roles that request warp groups by number get these. The other roles follow in order: roles of four or more warps
+    start at a warp group, smaller roles share a warp group as long as it has warps left."""
     groups: dict[int, list[Wanted]] = {}
     firsts: dict[Wanted, int] = {}
     for w in (w for w in wanted if w.first >= 0):

@@ -243,8 +243,8 @@ class TracerState:
         return [(name, self.frame.names[name]) for name in names if name in self.frame.names]
 
     def record(self, error: CompileError) -> None:
-        """Record an error, once per location even if the function that contains it is inlined several times; of the
-        errors in a function of the library the first one, with the function's signature."""
+        """Record an error, once per location even if the enclosing function is inlined several times; of
+        the errors in a library function only the first one, with the function's signature as its help."""
         if error.within is not None:
             if any(known.within is not None and known.loc == error.loc for known in self.errors):
                 return

@@ -1,4 +1,4 @@
-"""What is known of values at compile time, in expressions that Python evaluates: `tg.static(len(v) + 1)`."""
+"""Compile-time properties of values in expressions that Python evaluates: `tg.static(len(v) + 1)`."""
 
 from __future__ import annotations
 

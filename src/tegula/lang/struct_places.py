@@ -1,7 +1,7 @@
 """Reading and changing structs in arrays and tiles, and fields of values, in kernels.
 
-An element of an array of structs is read as a whole only if it is used as a whole: accesses of `a[i].x` become accesses
-of element i of the field's array."""
+An element of an array of structs is loaded as a whole only for a use of the whole struct: an access of `a[i].x` is an
+access of element i of the field's array."""
 
 from __future__ import annotations
 

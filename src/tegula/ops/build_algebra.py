@@ -80,7 +80,7 @@ def quat_identity(b: OpBuilder, dtype: Operand = float) -> Value:
     Raises:
         type-mismatch: `dtype` is no type of floats.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
     return _unit(b, QUATERNION, dtype)
 
@@ -96,6 +96,6 @@ def transform_identity(b: OpBuilder, dtype: Operand = float) -> Value:
     Raises:
         type-mismatch: `dtype` is no type of floats.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
     return _unit(b, TRANSFORM, dtype)

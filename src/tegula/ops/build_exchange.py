@@ -159,7 +159,7 @@ FOUND = """The number in its segment of the first lane with the {what} x, in all
         type-mismatch: `x` is no scalar.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     """
 
 
@@ -216,7 +216,7 @@ def lane_ballot(b: OpBuilder, flag: Operand, width: WidthOfBits = 32) -> Value:
     Raises:
         type-mismatch: `flag` is no scalar.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     Source:
         PTX ISA, vote.sync.ballot.
     """
@@ -234,7 +234,7 @@ def match_any(b: OpBuilder, x: Operand, width: WidthOfBits = 32) -> Value:
     Raises:
         type-mismatch: `x` is no integer and no bool.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     Source:
         PTX ISA, match.any.sync.
     """

@@ -157,7 +157,7 @@ def tile_atomic_add_indexed(
         type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ.
         shape-mismatch: there are not as many indices as elements along `axis`.
     Gradient:
-        the gradient of these elements, for `t`; refused (no-gradient) for what is returned.
+        the gradient of these elements, for `t`; refused (no-gradient) for the returned elements.
     """
     value = b.tile(t, partial=True)
     shape = tile_shape(value)

@@ -26,7 +26,7 @@ def block_dim(b: OpBuilder) -> int:
     Raises:
         nothing.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     Source:
         CUDA's blockDim; PTX ISA, %ntid.
     """
@@ -52,8 +52,8 @@ def uniform(b: OpBuilder, x: OfEachThread) -> Value:
 
 ATOMIC = """{what} at arr[i, ...], atomically, once for each thread.
 
-    The call is atomic_{name}(arr, i, ..., value), or atomic_{name}(arr, (i, ...), value). In which order
-    threads do it is open. Vectors and matrices change component by component.
+    The call is atomic_{name}(arr, i, ..., value), or atomic_{name}(arr, (i, ...), value). The order of
+    threads is unspecified. Vectors and matrices change component by component.
 
     Parameters:
         arr: an array of {dtypes}.
@@ -97,7 +97,7 @@ def _atomic(name: str, what: str, dtypes: str, gradient: str) -> None:
 
 
 NUMBERS, INTEGERS = "any dtype but bool", "integers"
-ADDED = "the gradient of the element{sign}, for the value; refused (no-gradient) for what is returned."
+ADDED = "the gradient of the element{sign}, for the value; refused (no-gradient) for the returned elements."
 REFUSED = "refused (no-gradient)."
 for _name, _what, _dtypes, _gradient in (
     ("add", "Adds a value to the element", NUMBERS, ADDED.format(sign="")),
@@ -157,7 +157,7 @@ def tile_stack(b: OpBuilder, capacity: Operand, dtype: ElementDtype) -> Value:
     if not isinstance(capacity, int) or isinstance(capacity, bool):
         raise TypeRule("", "", "NotConstant", culprit=capacity, what="the capacity of a stack")
     what = f"the capacity of a stack must be a positive integer, got {capacity}"
-    require_range(capacity > 0, what, "give it room for 1 element or more")
+    require_range(capacity > 0, what, "use a capacity of 1 or more")
     return b.one(StackNew, [], {"type": StackType(element_type(dtype), capacity)})
 
 
@@ -210,7 +210,7 @@ def tile_stack_clear(b: OpBuilder, s: Stack) -> None:
     """Empties a stack.
 
     Gradient:
-        none: it has no result.
+        none: the function has no result.
     """
     b.emit(StackClear, [_stack(s)[0]])
 
@@ -222,6 +222,6 @@ def tile_stack_count(b: OpBuilder, s: Stack) -> Value:
     Returns:
         an int32.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     """
     return b.one(StackCount, [_stack(s)[0]])

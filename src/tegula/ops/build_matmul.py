@@ -48,8 +48,8 @@ def tile_matmul(
     """The matmul of two tiles, added to a tile in place or as a new tile.
 
     With `out`, out = alpha * a @ b + beta * out; without, the result is alpha * a @ b. Products are summed in the dtype
-    of the result, float32 if that is narrower, in an open order, and rounded once. A term with a factor of 0 has no
-    effect, even if it contains a NaN, and is not read if the factor is a constant.
+    of the result (float32 if it is narrower) in an unspecified order, and rounded once. A term with a factor of 0 has
+    no effect, even if it contains a NaN, and is not read if the factor is a constant.
 
     Parameters:
         a, b: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ. Without
@@ -69,7 +69,7 @@ def tile_matmul(
         type-mismatch: an operand is no tile, or with `out` none of 2 dimensions, `out` has no name, floats are
             combined with integers, a factor has another dtype, `dtype` is no scalar type or is given with `out`, or a
             matmul in flight has no `out` or a factor.
-        out-of-range: `precision` is another word.
+        out-of-range: `precision` is another string.
         matmul-in-flight: a tile is used or changed while a matmul in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
     Gradient:
@@ -80,14 +80,14 @@ def tile_matmul(
     """
     given = "a non-literal argument" if isinstance(precision, Value) else operand_text(precision)
     what = f"precision must be the string literal 'default' or 'tf32', got {given}"
-    require_range(precision in ("default", "tf32"), what, "leave it out for the default")
+    require_range(precision in ("default", "tf32"), what, "omit precision= for the default")
     left, right = build.tile(a), build.tile(b)
     assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
     _check_matmul(left.type, right.type, out is not None)
     rounding = {"precision": "tf32"} if precision == "tf32" else {}
     if out is None:
         require(
-            wait, "a matmul in flight needs a tile to add to", "give it out, and wait with tile_matmul_wait"
+            wait, "a matmul in flight needs an accumulator tile", "pass out=, and wait with tile_matmul_wait"
         )
         return _product(build, left, right, alpha, _sum_type(left.type, dtype), rounding)
     require(
@@ -95,7 +95,7 @@ def tile_matmul(
     )
     target = build.buffer(out)
     assert isinstance(target.type, BufType)
-    help = "scale an operand before, or the result after the wait"
+    help = "scale an operand before the matmul, or the result after the wait"
     require(wait or (alpha == beta == 1), "a matmul in flight takes no alpha and no beta", help)
     attrs = rounding if wait else {**rounding, "wait": False}
     t = TileType(target.type.dtype, target.type.shape)
@@ -194,19 +194,19 @@ def tile_matmul_wait(b: OpBuilder, pending: Operand = 0) -> None:
     """Waits until all matmuls in flight (`tg.tile_matmul(wait=False)`) but the last `pending` are complete.
 
     Parameters:
-        pending: the number of matmuls that may go on, a constant from 0 to 7; 0 by default.
+        pending: the number of matmuls that may remain in flight, a constant from 0 to 7; 0 by default.
     Raises:
         not-constant: `pending` is known at run time only.
         out-of-range: `pending` is not from 0 to 7.
     Gradient:
-        hands on the adjoints of the sums.
+        the adjoints of the accumulators, unchanged.
     Source:
         PTX ISA, wgmma.wait_group.
     """
     if not isinstance(pending, int) or isinstance(pending, bool):
         raise TypeRule("", "", "NotConstant", culprit=pending, what="how many matmuls may be pending")
     what = f"0 to {MOST_PENDING} matmuls may be pending, got {pending}"
-    require_range(0 <= pending <= MOST_PENDING, what, "tile_matmul_wait() waits for all of them")
+    require_range(0 <= pending <= MOST_PENDING, what, "tile_matmul_wait() waits for all matmuls")
     b.emit(TileMatmulWait, [], {"pending": pending})
 
 

@@ -100,7 +100,7 @@ def tile_scatter_add(b: KernelBuilder, a: Operand, *args: Operand, atomic: Opera
 def tile_scatter_masked(b: KernelBuilder, a: Operand, *args: Operand) -> None:
     """Writes the values of threads to elements of a tile: tile_scatter_masked(a, i, ..., value, has_value).
 
-    Of several writes to one element any may last.
+    Of several writes to one element, an unspecified one remains.
 
     Parameters:
         a: a tile bound to a name.

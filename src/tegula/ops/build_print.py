@@ -35,7 +35,7 @@ def printf(b: OpBuilder, fmt: Operand, *args: Operand) -> None:
         type-mismatch: an argument is no scalar of the specifier's kind, or a specifier is unknown.
         out-of-range: there are more or fewer arguments than specifiers, or more than 32.
     Gradient:
-        none: it has no result.
+        none: the function has no result.
     Source:
         C's printf.
     """
@@ -90,7 +90,7 @@ def stop(b: OpBuilder) -> None:
     Raises:
         nothing.
     Gradient:
-        none: it has no result.
+        none: the function has no result.
     Source:
         CUDA's __brkpt.
     """

@@ -92,7 +92,7 @@ def _axes(shape: Sequence[int], axis: Operand) -> list[int | None]:
 def tile_reduce(
     b: OpBuilder, op: Function, a: ATile, axis: Axis = None, keepdims: KeepDims = False
 ) -> Operand:
-    """The elements of a tile combined by a function, in an order that is open.
+    """The elements of a tile combined by a function, in an unspecified order.
 
     Elements of absent threads are skipped.
 
@@ -129,7 +129,7 @@ def _first_along(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims
 
 @public("tile_sum", ALONG_AXIS, fields=added("a", carried=_first_along))
 def tile_sum(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = False) -> Value:
-    """The sum of the elements of a tile, in an order that is open but fixed for a compiled kernel.
+    """The sum of the elements of a tile, in an unspecified order that is fixed for a compiled kernel.
 
     Floats narrower than 32 bits are summed in float32 and rounded once; integers wrap. Elements of absent
     threads are skipped.

@@ -17,7 +17,7 @@ MOST_STAGES = 64
 def _pipe(x: Operand) -> Value:
     if isinstance(x, Value) and isinstance(x.type, PipeType):
         return x
-    raise TypeRule(f"expected a tile pipe, got {describe(x)}", "make one with tg.tile_pipe", culprit=x)
+    raise TypeRule(f"expected a tile pipe, got {describe(x)}", "create one with tg.tile_pipe", culprit=x)
 
 
 @public("tile_pipe", PIPES)
@@ -125,7 +125,7 @@ def group_size(b: OpBuilder) -> int:
     Raises:
         nothing.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
     return b.lanes
 
@@ -141,7 +141,7 @@ def group_present(b: OpBuilder) -> int | Value:
     Raises:
         nothing.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     """
     return b.one(LaneCount, []) if b.partial else b.lanes
 
@@ -155,6 +155,6 @@ def group_lane(b: OpBuilder) -> Value:
     Raises:
         nothing.
     Gradient:
-        none: it is an integer.
+        none: the result is an integer.
     """
     return b.one(LaneIndex, [])

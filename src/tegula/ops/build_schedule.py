@@ -1,4 +1,4 @@
-"""Barriers, asynchronous copies and fences in the language: schedules that are written by hand."""
+"""Barriers, asynchronous copies and fences in the language, for hand-written schedules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _constant(x: Operand, what: str, most: int) -> int:
 def _barriers(x: Operand) -> Value:
     if isinstance(x, Value) and isinstance(x.type, MbarrierType):
         return x
-    raise TypeRule(f"expected memory barriers, got {describe(x)}", "make them with tg.mbarrier", culprit=x)
+    raise TypeRule(f"expected memory barriers, got {describe(x)}", "create them with tg.mbarrier", culprit=x)
 
 
 def _stage(b: OpBuilder, barriers: Value, stage: Operand) -> Value:
@@ -231,7 +231,7 @@ def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> Non
     if not isinstance(pending, int) or isinstance(pending, bool):
         raise TypeRule("", "", "NotConstant", culprit=pending, what="the number of groups left pending")
     what = f"the number of pending groups must be 0 or more, got {pending}"
-    require_range(pending >= 0, what, "0 waits for all of them")
+    require_range(pending >= 0, what, "0 waits for all groups")
     _emit(b, BulkWait, [], {"read": bool(read), "pending": pending})
 
 
@@ -270,7 +270,7 @@ def _named(x: Operand) -> Value:
     if isinstance(x, Value) and isinstance(x.type, NamedBarrierType):
         return x
     raise TypeRule(
-        f"expected a named barrier, got {describe(x)}", "make one with tg.named_barrier", culprit=x
+        f"expected a named barrier, got {describe(x)}", "create one with tg.named_barrier", culprit=x
     )
 
 

@@ -74,7 +74,7 @@ def constant_shape(shape: Operand) -> tuple[int, ...]:
 def stored(b: OpBuilder, tile: Value, storage: Operand) -> Value:
     """Remember the storage that the user declared for a new tile."""
     if storage not in STORAGES:
-        help = "leave it out to let the compiler choose"
+        help = "omit storage= to let the compiler choose"
         raise TypeRule(
             f"storage must be 'register' or 'shared', got {operand_text(storage)}", help, "OutOfRange"
         )
@@ -115,7 +115,7 @@ def tile_zeros(
     Returns:
         a tile of `shape` and `dtype`.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
     t = element_type(dtype)
     return stored(b, b.full(constant_shape(shape), b.const(0, t), t), storage)
@@ -130,7 +130,7 @@ def tile_ones(
     Returns:
         a tile of `shape` and `dtype`.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
     t = element_type(dtype)
     one = algebra_of(t).one
@@ -171,8 +171,7 @@ def tile_full(
         a tile of `shape`.
     Raises:
         type-mismatch: `value` has another type than `dtype`.
-        out-of-range: a literal does not fit `dtype`, a length is below 1, there are more than 4, or `storage`
-            is another word.
+        out-of-range: a literal does not fit `dtype`, a length is below 1, or there are more than 4.
     Gradient:
         the sum of the adjoint over all elements.
     """
@@ -183,7 +182,7 @@ def tile_full(
 
 
 MOST_COUNTED = 2**63 - 1
-COUNTED = "give it finite bounds, and a step that is not so small"
+COUNTED = "use finite bounds and a larger step"
 
 
 @public("tile_arange", fields=WHOLE)
@@ -204,7 +203,7 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: St
         out-of-range: the range is empty or endless, the step is 0, or a number does not fit `dtype`.
         tile-too-large: the tile has more than 2**26 elements.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
     many = f"tile_arange() accepts at most 3 positional arguments, got {len(args)}"
     require(len(args) <= 3, many, "call it as tile_arange(start, stop, step)")
@@ -215,22 +214,22 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: St
             what = f"tile_arange() arguments must be compile time constants, but {name} is not: {name}"
             raise TypeRule("", "", "NotConstant", culprit=x, what=what)
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
-    require_range(step != 0, "tile_arange() step cannot be zero", "give it a positive or a negative step")
+    require_range(step != 0, "tile_arange() step cannot be zero", "use a positive or a negative step")
     written = f"tile_arange({', '.join(map(shown, args))})"
     first, last, by = map(float_literal, (start, stop, step))
     span = (last - first) / by if all(map(math.isfinite, (first, last, by))) else math.inf
     require_range(span <= MOST_COUNTED, f"{written} spans more elements than can be counted", COUNTED)
     count = max(0, -int(-(stop - start) // step))
-    require_range(count > 0, f"{written} has zero-length: it needs a non-empty range", "count towards stop")
+    require_range(
+        count > 0, f"{written} has zero-length: it needs a non-empty range", "choose a step towards stop"
+    )
     check_shape((count,))
     scalar = _counting_type(dtype)
     if scalar.is_float:
         lost = f"tile_arange() step cannot be zero, as {step} is in {scalar}"
         require_range(convert(np.array(by), to_numpy(scalar)) != 0, lost, "give dtype=float64")
     for x in (start, step) if scalar.is_int else ():
-        require(
-            x == int(x), f"tile_arange of {scalar} cannot count from {start} by {step}", "give it integers"
-        )
+        require(x == int(x), f"tile_arange of {scalar} cannot count from {start} by {step}", "use integers")
     check_shape((count,))
     checked_literal(start + step * (count - 1), scalar)
     counted = scalar if scalar.is_int else _counted_in(scalar, float(start), float(step), count)
@@ -487,7 +486,7 @@ ATOMIC = """{what} of an array and those of a tile, each atomically, once for th
         {gradient}
     """
 _REFUSED = "refused (no-gradient)."
-_ADDED = "the gradient of these elements, for `t`; refused (no-gradient) for what is returned."
+_ADDED = "the gradient of these elements, for `t`; refused (no-gradient) for the returned elements."
 ATOMICS = {
     "add": {"what": "Stores the sums of elements", "dtypes": ", of any dtype but bool", "gradient": _ADDED},
     "min": {"what": "Stores the smaller ones of elements", "dtypes": "", "gradient": _REFUSED},

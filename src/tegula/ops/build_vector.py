@@ -116,7 +116,7 @@ def _elements(b: OpBuilder, x: Value, rank: int) -> Value:
     t = x.type
     assert isinstance(t, TileType | BufType)
     scalar = scalar_of(t.dtype)
-    require(t.dtype == scalar, f"the tile's elements are {t.dtype}", "read them one by one")
+    require(t.dtype == scalar, f"the tile's elements are {t.dtype}", "read the elements one by one")
     what = "vector" if rank == 1 else "matrix"
     require(len(t.shape) == rank, f"a {what} takes a tile of {rank} dimensions, got shape {t.shape}")
     made = VecType(t.shape[0], scalar) if rank == 1 else MatType(t.shape[0], t.shape[1], scalar)
@@ -142,7 +142,7 @@ def table(b: OpBuilder, data: Operand, dtype: Operand = None) -> Operand:
         type-mismatch: `data` is no NumPy array, or `dtype` no scalar type.
         out-of-range: an element does not fit `dtype`.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
     if not is_constant_array(data):
         raise TypeRule(f"a table needs a NumPy array, got {describe(data)}", culprit=data)
@@ -255,7 +255,7 @@ def identity(b: OpBuilder, n: Operand, dtype: Operand = float) -> Value:
         not-constant: `n` is known at run time only.
         type-mismatch: `n` is below 1 or above 32, or `dtype` is no scalar type.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
     scalar = scalar_of(element_type(dtype))
     if not isinstance(n, int) or isinstance(n, bool):
@@ -457,10 +457,12 @@ def matrix_from_rows(b: OpBuilder, *rows: AVector) -> Value:
     Gradient:
         that of each row is the adjoint's row.
     """
-    require(rows, "a matrix has 1 or more rows", "give it vectors")
+    require(rows, "a matrix has 1 or more rows", "pass vectors")
     first, *others = made = [_vector(b, x) for x in rows]
     for x in others:
-        require(x.type == first.type, f"the rows are {first.type} and {x.type}", "make them of one type")
+        require(
+            x.type == first.type, f"the rows are {first.type} and {x.type}", "convert the rows to one type"
+        )
     entries = [part for row in made for part in b.components_of(row)]
     t = MatType(len(made), len(entries) // len(made), scalar_of(element(first.type)))
     require_components(t)

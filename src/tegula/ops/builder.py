@@ -55,7 +55,7 @@ WRITES = (BufWrite, BufSet, BufUpdate)
 
 
 MOST_OF_VECTOR = 64
-"""The largest size of a constant NumPy array that is used as a vector or matrix; larger arrays are tables."""
+"""The largest number of elements of a constant NumPy array that is a vector or matrix; larger arrays are tables."""
 
 
 BY_COMPONENT = ("add", "sub", "and", "or", "xor", "mod", "shl", "shr")

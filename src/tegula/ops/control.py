@@ -117,7 +117,7 @@ class For(LoopLike):
 
 
 def counted(op: object) -> TypeGuard[For]:
-    """Whether an op is a loop whose iterations are counted before the first."""
+    """Whether an op is a loop with a trip count known on entry."""
     return isinstance(op, For)
 
 

@@ -1,6 +1,6 @@
 """Docstrings of kernel functions, assembled from the function's own docstring and shared texts.
 
-A parameter that many functions have is described once, by its kind: `axis: Axis` in a signature adds the kind's text
+A parameter that many functions share is described once, by its kind: `axis: Axis` in a signature adds the kind's text
 and the errors that wrong arguments raise. Sections that functions of a family have in common, the gradient for example,
 are written once in the family: `@public("store_wait", BY_HAND)`. The function's own text replaces shared text, except
 for errors, which are joined."""
@@ -17,7 +17,7 @@ from tegula.dataclass import dataclass, field
 from tegula.ops.base import FAMILIES, PUBLIC
 
 TITLES = ("Parameters", "Returns", "Raises", "Gradient", "Source")
-"""The sections of a docstring, in their order."""
+"""The sections of a docstring, in order."""
 OF_ENTRIES = ("Parameters", "Raises")
 """Sections in which each entry begins on a line of its own; the others are prose."""
 WIDTH = 112

@@ -1,7 +1,7 @@
 """The event table: the events of each scheduled op, in terms of the PTX manual ("PTX ISA", sections named below).
 
-The checker knows ops by this table alone, and the replay of schedules in the interpreter uses it too. An op that is not
-in the table accesses shared memory by ordinary loads and stores, as its effects declare."""
+This table is the checker's only model of ops; the replay of schedules in the interpreter uses it too. An op without an
+entry accesses shared memory by ordinary loads and stores, according to its declared effects."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Tensor cores start to multiply: they read shared memory through the async proxy until a wait covers this group.
+    """Tensor cores start a matmul, which reads shared memory through the async proxy until a wait covers its group.
     Each warp's part is one group. PTX ISA, "wgmma.mma_async", "wgmma.commit_group"."""
 
     operands: tuple[Bytes, ...]
@@ -125,16 +125,17 @@ class MmaComplete:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Threads wait for each other: all of the group, or those of each warp group. PTX ISA, "bar, barrier"."""
+    """A barrier of the threads of the group, or of those of each warp group. PTX ISA, "bar, barrier"."""
 
     warp_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CopyOut:
-    """The first warp starts a copy that reads shared memory through the async proxy. The copy is a group of its own,
-    or, if `commit` is false, belongs to the group that is closed next. `warp_group`: the first warp of each warp group
-    starts one, as in `MemoryAccess`. PTX ISA, "cp.async.bulk.tensor", "cp.async.bulk.commit_group"."""
+    """The first warp starts a bulk store, which reads shared memory through the async proxy. The store is committed as
+    its own bulk group or, if `commit` is false, belongs to the group that is committed next. `warp_group`: the first
+    warp of each warp group starts one, as in `MemoryAccess`. PTX ISA, "cp.async.bulk.tensor",
+    "cp.async.bulk.commit_group"."""
 
     source: Bytes
     commit: bool = True
@@ -143,12 +144,12 @@ class CopyOut:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The first warp closes a group of copies that read shared memory. PTX ISA, "cp.async.bulk.commit_group"."""
+    """The first warp commits a bulk group of stores. PTX ISA, "cp.async.bulk.commit_group"."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopiesOutDone:
-    """Waits until at most `pending` groups of copies that this thread has started still read their source. PTX ISA,
+    """Waits until at most `pending` bulk groups of this thread still read their source. PTX ISA,
     "cp.async.bulk.wait_group" (without `.read`, the other groups have also written)."""
 
     pending: int
@@ -187,7 +188,7 @@ Event: TypeAlias = (
 
 
 class Known(Protocol):
-    """The facts about an op's operands, at the point where it runs, that events are made of."""
+    """The queries about an op's operands that event rules use: numbers, bytes of buffers, warp groups."""
 
     def number(self, value: Value) -> int:
         """The integer value of an operand."""
@@ -232,7 +233,7 @@ def events(op: Op, known: Known) -> Iterator[Event]:
 
 
 def settles(op: Op) -> bool:
-    """Whether threads wait for the copies that an op starts before their next op."""
+    """Whether the copies that an op starts are complete before the next op of its threads."""
     assert op.parent is not None
     committed, ops = False, op.parent.ops
     for o in ops[ops.index(op) + 1 :]:
@@ -331,8 +332,8 @@ def _fence(op: FenceAsync, known: Known) -> Iterator[Event]:
 
 @does(BulkLoad)
 def _load(op: BulkLoad, known: Known) -> Iterator[Event]:
-    """A copy that transfers the whole box, also its part outside of the array. A stage may be longer than the box, to
-    align the next stage."""
+    """A bulk load of a whole box, including its part outside of the array. A stage may be longer than the box, for the
+    alignment of the next stage."""
     buffer, barrier, stage = op.buffer, op.barriers, op.stage
     assert isinstance(buffer.type, BufType)
     size = prod(buffer.type.shape) * element_bytes(buffer.type.dtype)
@@ -412,14 +413,15 @@ def _new(op: BufNew, known: Known) -> Iterator[Event]:
 
 
 IN_FLIGHT = (SharedMma, RegisterMma)
-"""Ops that may leave a matmul in flight: their result is in registers that tensor cores still write. Nothing may access
-these registers before a wait that covers it, except a matmul that adds to them. One operand of `RegisterMma` is in
+"""Ops that may leave a matmul in flight: tensor cores still write the registers of their result. Only a matmul with the
+same accumulator may access these registers before a wait that covers the matmul. One operand of `RegisterMma` is in
 registers too, which tensor cores still read. PTX ISA, "wgmma.mma_async": "accessing the registers is undefined before
 wgmma.wait_group"."""
 
 
 def is_asynchronous(op: Op) -> bool:
-    """Whether an op belongs to work that is overlapped with the threads: copies, barriers, matmuls of warp groups."""
+    """Whether an op is asynchronous or synchronises asynchronous work: bulk copies, mbarriers, matmuls of warp
+    groups."""
     matmuls = isinstance(op, IN_FLIGHT) and op.unit == "wgmma"
     return matmuls or (isinstance(op, ScheduleOp) and type(op) in RULES)
 

@@ -118,7 +118,7 @@ class GradientBuilder(KernelBuilder):
         raise NotImplementedError
 
     def refuse(self, op: Op, why: str, help: str = "") -> NoReturn:
-        """Raise an error for an op that a gradient would flow through, but cannot."""
+        """Raise the error for an op without a derivative on the path of a gradient."""
         raise NotImplementedError
 
     def plain(self, value: Value) -> Value:
@@ -232,11 +232,10 @@ class GradientBuilder(KernelBuilder):
 
 
 class Call(CallLike):
-    """A call of a function whose derivative is not derived from its body. Operands: its arguments. Regions: the body
-    and, in kernels to be differentiated, its adjoint. The adjoint's arguments are those of the body, the body's results
-    and their adjoints, each converted to the type that the region takes; it yields the increment of each float
-    operand's adjoint. Attribute `name`. Ops of the body are not fused with ops outside; then `inline_calls` replaces
-    the call by its body."""
+    """A call of a function with a declared derivative. Operands: its arguments. Regions: the body and, in kernels to be
+    differentiated, its adjoint. The adjoint's arguments are those of the body, the body's results and their adjoints,
+    each converted to the type that the region takes; it yields the increment of each float operand's adjoint. Attribute
+    `name`. Ops of the body are not fused with ops outside; then `inline_calls` replaces the call by its body."""
 
     __slots__ = ()
     NAME = "call"

@@ -253,7 +253,7 @@ class AsyncCopy(TileAccess):
 
 
 class AsyncCommit(Op):
-    """Closes a group of copies: those started since the last commit."""
+    """Commits the asynchronous copies started since the last commit as a group."""
 
     __slots__ = ()
     NAME = "group.async_commit"

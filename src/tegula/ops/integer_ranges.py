@@ -177,7 +177,7 @@ def _has_roles(op: Op) -> bool:
 
 
 def _widened(before: Range, after: Range, whole: Range) -> Range:
-    """The bounds before, with each end that has moved replaced by 0 or by the end of the type's range."""
+    """Widening: the previous bounds, with each end that has moved replaced by 0 or by the end of the type's range."""
     low, high = before
     if after[0] < low:
         low = 0 if after[0] >= 0 else whole[0]

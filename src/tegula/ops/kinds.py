@@ -132,7 +132,7 @@ Storage: TypeAlias = Annotated[
     Any,
     Kind(
         '"register", a value, the default, or "shared", an object that several names may stand for.',
-        {"out-of-range": "{name} is another word"},
+        {"out-of-range": "{name} is another string"},
     ),
 ]
 Axis: TypeAlias = Annotated[
@@ -266,18 +266,19 @@ Stack: TypeAlias = Annotated[Any, Kind("a stack of tg.tile_stack.", {"type-misma
 
 Pipe: TypeAlias = Annotated[Any, Kind("a pipe of tg.tile_pipe.", {"type-mismatch": "{name} is no pipe"})]
 Barriers: TypeAlias = Annotated[
-    Any, Kind("barriers of tg.mbarrier.", {"type-mismatch": "{name} comes from no tg.mbarrier"})
+    Any, Kind("barriers of tg.mbarrier.", {"type-mismatch": "{name} was not created by tg.mbarrier"})
 ]
 NamedBarrier: TypeAlias = Annotated[
-    Any, Kind("a barrier of tg.named_barrier.", {"type-mismatch": "{name} comes from no tg.named_barrier"})
+    Any,
+    Kind("a barrier of tg.named_barrier.", {"type-mismatch": "{name} was not created by tg.named_barrier"}),
 ]
 _NO_STAGE = {
     "type-mismatch": "{name} is no integer",
     "out-of-range": "a constant {name} is not one of the barriers",
 }
-Stage: TypeAlias = Annotated[Any, Kind("which of the barriers, an integer from 0.", _NO_STAGE)]
+Stage: TypeAlias = Annotated[Any, Kind("the index of the barrier, an integer from 0.", _NO_STAGE)]
 FirstStage: TypeAlias = Annotated[
-    Any, Kind("which of the barriers, an integer from 0; 0 by default.", _NO_STAGE)
+    Any, Kind("the index of the barrier, an integer from 0; 0 by default.", _NO_STAGE)
 ]
 SharedTile: TypeAlias = Annotated[
     Any,
@@ -297,7 +298,7 @@ ELEMENTWISE = Family(
 )
 OF_INTEGERS = Family({**ELEMENTWISE.sections, "Gradient": "none: integers have no gradient."})
 BY_HAND = Family(
-    {"Gradient": "refused (no-gradient): kernels with schedules written by hand have none."},
+    {"Gradient": "refused (no-gradient): kernels with hand-written schedules have no gradient."},
 )
 ORDERED = Family(
     BY_HAND.sections,
@@ -312,7 +313,7 @@ COPIES = Family(
         **ORDERED.raises,
     },
 )
-PIPES = Family({"Gradient": "of the kernel as it is without roles: see docs/gradients.md."})
+PIPES = Family({"Gradient": "of the kernel without roles: see docs/gradients.md."})
 ENDS_OF_PIPES = Family(
     PIPES.sections,
     {

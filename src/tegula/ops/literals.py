@@ -35,12 +35,14 @@ def fold_literals(op: str, a: Any, b: Any) -> Any:
         raise TypeRule(f"'{SYMBOLS[op]}' is not defined for floats: {a!r} and {b!r}", BITWISE_HELP)
     if op != "pow" and isinstance(a, int) != isinstance(b, int):
         what = SYMBOLS.get(op, op)
-        raise TypeRule("", "write both as floats", "MixedScalars", op=what, left=repr(a), right=repr(b))
+        raise TypeRule(
+            "", "write both literals as floats", "MixedScalars", op=what, left=repr(a), right=repr(b)
+        )
     if all(bools):
         return bool(_ON_INTEGERS[op](a, b))
     if isinstance(a, int) and isinstance(b, int) and not (op == "pow" and b < 0):
         if b == 0 and op in ("div", "mod", "floordiv"):
-            raise TypeRule("division by the constant 0", "divide by another number", "OutOfRange")
+            raise TypeRule("division by the constant 0", "use a divisor other than 0", "OutOfRange")
         if _bits(op, a, b) > MOST_BITS:
             raise TypeRule(f"constant expression: the number has more than {MOST_BITS} bits")
         return _ON_INTEGERS[op](a, b)

@@ -45,7 +45,9 @@ def map_structs(
         owner: Any = one.owner
         what = f"a mapped function that gives a struct of {count} fields is run for each of them"
         pure = all(op.PURE for region in owner.regions for op in region.walk())
-        require(pure, f"{what}: it can neither print nor change memory", "do that in another map")
+        require(
+            pure, f"{what}: it can neither print nor change memory", "print or write memory in a separate map"
+        )
     return of_leaves(first.struct, made)
 
 

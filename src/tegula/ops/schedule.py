@@ -34,7 +34,7 @@ class ScheduleOp(Synchronising):
     COOPERATIVE = True
     PURE = False
     OBSERVED = True
-    NONDIFFERENTIABLE = "it is part of a schedule that is written by hand"
+    NONDIFFERENTIABLE = "it is part of a hand-written schedule"
     elected = attr(False)
 
 
@@ -244,9 +244,9 @@ class BulkStore(ScheduleOp, TileAccess):
 
 
 class BulkPrefetch(ScheduleOp):
-    """One thread of the group (`elected`) prefetches a tile of an array to the cache, which changes no result.
-    Operands: array, one offset (int32) per dimension. Attributes: the `shape` of the tile, and the shape `box` of the
-    tensor map's box that it is fetched by."""
+    """One thread of the group (`elected`) prefetches a tile of an array to the L2 cache. Operands: array, one offset
+    (int32) per dimension. Attributes: the `shape` of the tile, and the shape `box` of the tensor map's box that it is
+    fetched by."""
 
     __slots__ = ()
     NAME = "bulk.prefetch"
@@ -266,8 +266,8 @@ class BulkPrefetch(ScheduleOp):
 
 
 class LaunchNext(ScheduleOp):
-    """Marks the point where all of the block's copies from arrays have arrived, so that the next launch of the stream
-    may start as far as this block is concerned (see `ir.LaunchOverlap`)."""
+    """Marks the point after the last copy from an array of a block; the next launch of the stream may start when all
+    blocks have reached it (see `ir.LaunchOverlap`)."""
 
     __slots__ = ()
     NAME = "launch.next"
@@ -301,7 +301,7 @@ class BulkPut(ScheduleOp):
 
 
 class BulkCommit(ScheduleOp):
-    """Closes a group of the copies to arrays that the group's copying thread has started since the last commit."""
+    """Commits a bulk group of the stores that the group's copying thread has started since the last commit."""
 
     __slots__ = ()
     NAME = "bulk.commit"

@@ -51,7 +51,7 @@ def tile_type(t: Type, partial: bool = False) -> TileType:
     allowed."""
     require(isinstance(t, TileType), f"expected a tile, got {t}")
     assert isinstance(t, TileType)
-    require(partial or not t.partial, f"{t} has absent lanes; it must be filled first")
+    require(partial or not t.partial, f"{t} has absent lanes, which must be filled first")
     return t
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tegula.runtime.launch import LaunchPlan
 
 BUSY_CPU = 32
-"""The number of blocks that keep a CPU busy; independent of its cores, so that sums are the same on all CPUs."""
+"""The number of blocks that occupy a CPU; independent of the number of cores, so that sums are the same on all CPUs."""
 ADDRESS_BYTES = 8
 """The size in bytes of an array's address, the first field of an array's descriptor."""
 MOST_KNOWN = 256
@@ -166,7 +166,7 @@ class Adjoint(Kernel):
         return f"{self._joined(Kernel.explain)}\n\n{self.kept()}"
 
     def kept(self) -> str:
-        """The memory kept for the gradient: bytes for each value, in a block and in the last launch."""
+        """The memory reserved for the gradient: bytes for each value, in a block and in the last launch."""
         from tegula.passes.gradient import kept_of_loops
 
         lines: list[str] = []
@@ -325,8 +325,8 @@ class KnownLaunch(NamedTuple):
         return (*self.counts, *(rows[p] for p, _ in self.partials))
 
     def _standing(self, p: Partials, args: Sequence[Any], rows: Rows, memory: Memory) -> array:
-        """An array that replaces an argument. The replacements of arguments that share bytes are views of one memory,
-        which spans the elements from the first to the last of these arguments."""
+        """An array that replaces an argument. The replacements of aliasing arguments are views of one allocation, which
+        spans these arguments from the first to the last byte."""
         arrays, scalar = [args[k] for k in p.like], scalar_of(p.dtype)
         size = element_bytes(scalar_of(arrays[0].dtype))
         low, high = min(a.low for a in arrays), max(a.high for a in arrays)
@@ -368,7 +368,7 @@ class AdjointProgram:
 
 
 class AdjointPrograms:
-    """The programs for arguments of some types, looked up as a kernel's forms are (see `runtime.fast_path`)."""
+    """The programs for arguments of given types, with the look-up of `runtime.fast_path`."""
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
         self.ready: dict[Any, Any] = {}

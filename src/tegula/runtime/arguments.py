@@ -1,5 +1,5 @@
-"""The arguments of a launch, by position or by name, matched with a kernel's parameters: defaults replace missing
-arguments, and constants and absent arrays are bound to the kernel."""
+"""Binding of launch arguments, by position or by name, to a kernel's parameters: defaults replace missing arguments,
+and constants and absent arrays specialise the kernel."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def _wrong_number(kernel: Kernel | KernelChoice, count: int, absent: Sequence[st
 
 
 def listed(name: str, arguments: Any) -> tuple[Any, ...]:
-    """The arguments in a sequence that is no list or tuple. LaunchError for an array, whose enclosing brackets were
-    probably forgotten."""
+    """The arguments in a sequence that is no list or tuple. LaunchError for an array, whose enclosing brackets are
+    probably missing."""
     if isinstance(arguments, array | np.ndarray | str | bytes) or not hasattr(arguments, "__iter__"):
         raise LaunchError(
             f"{name} must be a list of arguments, got {_kind(arguments)}",
@@ -123,8 +123,7 @@ def with_constants(kernel: Kernel, *given: Any) -> Bound:
 
 
 def plain(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Kernel, Any]:
-    """The kernel and the arguments that a launch runs: without constants and with leaves in the place of compound
-    arguments."""
+    """The kernel and the arguments of a launch after binding of constants and flattening of compound arguments."""
     in_lists = type(inputs) in LISTS and type(outputs) in LISTS
     args = (*inputs, *outputs) if in_lists else arguments_of(kernel, inputs, outputs)
     if kernel.takes_constants:
@@ -191,7 +190,7 @@ def bind(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
         if found is not None:
             return found
     except TypeError:
-        pass  # no hash: the check below raises the error
+        pass  # unhashable: the check below raises the error
     parameters = {p.name: p for p in kernel.parameters}
     fitting: dict[str, Any] = {}
     for name, x in values.items():

@@ -129,8 +129,8 @@ class Conversions:
         return self if self.is_contiguous else self._cloned(self.device)
 
     def astype(self: Any, dtype: object) -> array:
-        """A packed copy with elements of another type, converted as casts in kernels do it: floats are rounded to the
-        nearest, and truncated to integers.
+        """A packed copy with elements of another type, converted with the semantics of casts in kernels: floats are
+        rounded to the nearest, and truncated to integers.
 
         Parameters:
             dtype: a scalar type for the components, or an element type of the same shape.

@@ -91,7 +91,7 @@ class NewLayout:
 
 
 class Borrowed:
-    """Foreign memory, whose owner is notified when nothing uses the memory any more."""
+    """Foreign memory, whose deleter is called at the end of its last use."""
 
     def __init__(self, address: int, size: int, deleter: Callable[[int, int], object] | None) -> None:
         if deleter is not None:

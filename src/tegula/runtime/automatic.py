@@ -1,5 +1,5 @@
-"""Code for GPUs. An automatic schedule must pass the checker and fit a block; among schedules that do, registers that
-are spilled count as cost."""
+"""Compilation for GPUs with automatic schedules: a schedule must pass the checker and fit a block; among valid
+schedules, register spills count as cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tegula.runtime.cuda.module import assembled
 from tegula.target import CudaTarget
 
 MOST_ASSEMBLIES = 3
-"""Plans that are assembled once one of them is usable."""
+"""The number of plans to assemble after the first usable one."""
 
 
 @dataclass(frozen=True, slots=True)

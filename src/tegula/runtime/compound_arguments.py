@@ -1,4 +1,4 @@
-"""Arguments of launches that are made of others: structs, arrays of structs and indexed arrays, as their leaves."""
+"""Flattening of compound launch arguments (structs, arrays of structs, indexed arrays) to their leaves."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tegula.types import ArrayType
 
 
 def flattened(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, tuple[Any, ...]]:
-    """The kernel and the arguments to launch it with: one for each leaf. A kernel with parameters of any type becomes
-    one for the structs and indexed arrays that it is given. LaunchError for arguments that do not fit."""
+    """The kernel and the arguments to launch it with: one for each leaf. A kernel with unannotated parameters is
+    specialised for the structs and indexed arrays among the arguments. LaunchError for arguments that do not fit."""
     if not is_compound(kernel, args):
         return kernel, args
     written = kernel.definition.parameters
@@ -41,7 +41,7 @@ def flattened(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, tuple[Any,
 
 
 def is_compound(kernel: Kernel, args: Sequence[Any]) -> bool:
-    """Whether a parameter of a kernel, or one of the arguments, is made of others."""
+    """Whether a parameter of a kernel, or one of the arguments, is compound."""
     return kernel.is_compound or bool([x for x in args if has_leaves(x)])
 
 

@@ -1,5 +1,5 @@
-"""Descriptions of arrays without their address and elements: the properties that kernels are specialised on, and the
-layout in memory. Arrays with equal properties share a description."""
+"""Array descriptions without address and elements: the properties that kernels are specialised on, and the memory
+layout. Arrays with equal properties share a description."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Kernels as functions that return their outputs, for `tegula.torch` and `tegula.jax`.
 
-Such a function has values as inputs and allocates its outputs, so that another library can differentiate it."""
+The function takes its inputs by value and allocates its outputs, so that another library can differentiate it."""
 
 from __future__ import annotations
 

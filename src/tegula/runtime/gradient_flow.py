@@ -1,4 +1,4 @@
-"""Checks that no gradient is lost between the records of a tape."""
+"""Checks that every gradient flows between the records of a tape."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _check_views(records: Iterable[Record]) -> None:
         for use in (*record.writes, *(u for u in record.reads if not u.array.is_detached)):
             if use.array.hides_grad:
                 raise LaunchError(
-                    f"{use.what}: {use.name} is a view of an array with a gradient that has none itself, so none would "
-                    "flow through it",
+                    f"{use.what}: {use.name} is a view without a gradient of an array with a gradient, so the gradient "
+                    "would be lost there",
                     f"pass that array, or a view of its dtype; {DETACH}",
                 )
 

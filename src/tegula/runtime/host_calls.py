@@ -1,8 +1,7 @@
 """Calls in Python of functions of the language and of `@tg.func`s: traced as calls in kernels are, and run by the ops'
 reference implementations.
 
-There is no table of callable functions: a call is traced, and is an error if one of its ops needs a block of
-threads."""
+Any function may be called: the call is traced, and is an error if one of its ops needs a block of threads."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ OPERATORS = (*SYMBOLS, "neg", "pos", "not")
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An argument that is a value, for which the program has a parameter of its type."""
+    """A run-time argument, for which the program has a parameter of its type."""
 
     type: Type
 
@@ -362,7 +361,7 @@ class OneThread(KernelBuilder):
         raise E.OutsideKernel(self.loc, name=self.called, what=_needs_block(self.loc.subject, self.called))
 
     def _unused(self, size: Any) -> None:
-        """A placeholder for a size that is never read."""
+        """A placeholder for an unused size."""
 
     lanes = property(_size, _unused)  # pyright: ignore[reportAssignmentType]
     block_lanes = property(_size, _unused)  # pyright: ignore[reportAssignmentType]

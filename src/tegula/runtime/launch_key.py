@@ -1,4 +1,4 @@
-"""Keys by which decisions about launches are cached."""
+"""Cache keys of launches."""
 
 from __future__ import annotations
 

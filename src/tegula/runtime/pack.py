@@ -109,7 +109,7 @@ def _adopted(p: Parameter, value: Any) -> array:
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
             what = f"argument '{p.name}': this {type(value).__name__} cannot be passed: {error}"
             raise LaunchError(what, ARRAY_HELP) from error
-        # A kernel's writes to a copy would be lost.
+        # a kernel's writes to a copy would be lost
         on_host = made.device.is_cpu and composite is not None and made.size
         if on_host and not np.may_share_memory(made.numpy(), np.asarray(value)):
             what = f"argument '{p.name}': expected elements of type {composite}, got numbers of another type"

@@ -124,7 +124,7 @@ class Recording:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Record nothing that this thread does in the `with` block; tapes are still notified of its writes."""
+        """Suspend recording in this thread in the `with` block; tapes are still notified of its writes."""
         tape, self._here.tape = self._here.tape, None
         try:
             yield

@@ -8,7 +8,8 @@ from tegula.runtime.records import ElementRange, Record, known_gradient
 
 
 class Retained:
-    """The gradients of arrays with `retain_grad` as they were when the last write to each took them."""
+    """Snapshots of the gradients of arrays with `retain_grad`, taken before the adjoint of the last write clears
+    them."""
 
     def __init__(self) -> None:
         self.kept: dict[ElementRange, tuple[array, array]] = {}

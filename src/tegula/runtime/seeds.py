@@ -1,4 +1,4 @@
-"""The gradients with which a tape starts, and the gradients that arrays have before."""
+"""The seeds of a backward run, and the gradients that arrays have before the run."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Seeds:
 
 
 class Before:
-    """The values of gradients before a tape runs. `held`: gradients with their old values, which are added back;
-    `kept`: gradients that are seeds, with the values to restore."""
+    """The gradients before a backward run. `held`: gradients with their old values, which are added back; `kept`:
+    gradients that are seeds, with the values to restore."""
 
     def __init__(self, held: Sequence[tuple[array, array]], kept: Sequence[tuple[array, array]]) -> None:
         self.held, self.kept = held, kept

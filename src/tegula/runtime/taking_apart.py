@@ -1,4 +1,4 @@
-"""The arguments of a kernel taken apart into those of its leaf kernel, by a function made for the parameters.
+"""Fast flattening of a kernel's compound arguments to those of its leaf kernel, by a generated function.
 
 The function handles values of the declared structs, arrays of them and indexed arrays, and leaves all other cases,
 including errors, to `runtime.compound_arguments`."""
@@ -17,7 +17,7 @@ from tegula.structs import Struct, StructType
 from tegula.types import DType
 
 TakeApart = Callable[[Sequence[Any]], tuple[Any, ...] | None]
-"""A function that returns the leaves of arguments; None if `compound_arguments` must take them apart."""
+"""A function that returns the leaves of arguments; None if `compound_arguments` must flatten them."""
 
 _TEXT = """
 def take_apart(args):
@@ -32,7 +32,7 @@ _FAILURES = (AttributeError, TypeError, ValueError, OverflowError)
 
 
 def make_taking_apart(parameters: Sequence[Parameter]) -> TakeApart:
-    """The function that takes arguments for these parameters apart."""
+    """The generated function that flattens arguments of these parameters."""
     made = _Function()
     for k, p in enumerate(parameters):
         made.add(f"a{k}", p.annotation)

@@ -136,7 +136,7 @@ def _where(s: GpuState, op: TileAccess, layout: Layout, register: int) -> list[s
 
 
 def _in_array(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> Callable[[int], str]:
-    """A function that tells, for a register's number, whether its element lies in the array: an i1 or "true".
+    """A function from a register's number to an i1 or "true": whether the element of the register lies in the array.
 
     The bounds of the array, relative to the thread's first element, are compared with the constant distance of the
     register, so that no coordinates are computed."""

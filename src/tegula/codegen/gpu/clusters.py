@@ -1,5 +1,5 @@
-"""Two neighbouring CTAs that work together as a cluster. A launch with an odd number of CTAs has no clusters: the code
-here then makes a CTA act by itself as it would without clusters."""
+"""2-CTA clusters of neighbouring CTAs. A launch with an odd number of CTAs has no clusters: the code then degenerates
+to that of a single CTA."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ def control(s: GpuState, op: Op, body: Body) -> None:
 
 
 def reconverge(s: GpuState) -> None:
-    """Reconverge the threads of a warp, which may have diverged; no code where some of them are elsewhere."""
+    """Reconverge the threads of a warp, which may have diverged; emits nothing in code that only some threads of the
+    warp run."""
     if not s.depth:
         s.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
         s.parted = False
@@ -75,8 +76,8 @@ def chosen(
     s: GpuState, condition: str, types: list[str], act: Callable[[], list[str]], otherwise: list[str]
 ) -> list[str]:
     """The registers that `act` returns where the condition holds, else `otherwise`. Where `act` branches, threads
-    reconverge after it: an assembler that knows a condition inside jumps from there straight to its later target, and
-    leaves the other threads diverged (docs/design/034)."""
+    reconverge after it: ptxas threads jumps on known conditions straight to their later target, which leaves the other
+    threads diverged (docs/design/034)."""
     if condition == "true":
         return act()
     code = s.code
@@ -102,8 +103,8 @@ def either(
     other: Callable[[], list[str]],
 ) -> list[str]:
     """The registers that one of two pieces of code returns. Where all threads take the same branch but diverge inside
-    it, they reconverge at its end: assemblers assume that they are converged afterwards, but do not ensure it where
-    both branches end at one place (docs/design/034)."""
+    it, they reconverge at its end: ptxas assumes convergence afterwards, but does not ensure it where both branches end
+    in one block (docs/design/034)."""
     code = s.code
     labels, done = (code.label("then"), code.label("else")), code.label("endif")
     code.branch(condition, *labels)

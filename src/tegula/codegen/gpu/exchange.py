@@ -101,8 +101,8 @@ def _select(s: GpuState, ok: str, a: Components, b: Components, dtype: ElementTy
 
 
 class _Reducer:
-    """Combines values of which some may be missing: a missing value is replaced by the neutral element where the
-    combination has one; otherwise each value has a flag for its presence."""
+    """Combines values, some of which may be absent: an absent value is replaced by the neutral element of the
+    combination, if it has one; otherwise each value carries a presence flag."""
 
     def __init__(self, s: GpuState, region: Region, dtype: ElementType) -> None:
         self.s, self.dtype = s, dtype
@@ -182,7 +182,7 @@ def partial_reduce(s: GpuState, op: PartialReduce) -> None:
 
 
 def _tree(reducer: _Reducer, values: list[tuple[Components, str]]) -> tuple[Components, str]:
-    """All values combined as a balanced tree, so that the chain of dependent operations is short."""
+    """All values combined as a balanced tree, which shortens the dependence chain."""
     while len(values) > 1:
         pairs = [reducer.join(a, b) for a, b in zip(values[::2], values[1::2], strict=False)]
         values = pairs + values[len(pairs) * 2 :]

@@ -137,7 +137,7 @@ class GpuCode:
 
     @property
     def waiting(self) -> int:
-        """The threads per block of a kernel that mostly waits for memory, for which high occupancy is worth more than
+        """The threads per block of a kernel that mostly waits for memory, for which occupancy matters more than
         registers; 0 for other kernels."""
         return 0 if self.multiplies or self.budgets else self.threads
 
@@ -510,7 +510,7 @@ class _Walk:
 
     def buf_update(self, op: BufUpdate) -> None:
         """Atomic update by each lane. If there is no instruction for shared memory, a compare-and-swap loop is emitted
-        here, because loops that assemblers generate may hang or fault (docs/design/004)."""
+        here, because the loops that ptxas generates may hang or fault (docs/design/004)."""
         s = self.s
         pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
         scalar, kind = scalar_of(t), op.op

@@ -1,9 +1,9 @@
 """Launches that overlap: the CTAs of a kernel start while the last CTAs of the preceding kernel are still running.
 
-A kernel tells the hardware at its start that the next launch may start where there is room. The next kernel's work
-before its wait, such as initialising barriers, then costs no time. The wait ends when all preceding launches are
-complete and their writes are visible. Every kernel waits, even one that reads nothing: a kernel that waits for it has
-thereby waited for all launches before.
+A kernel triggers at its start that the CTAs of the next launch may start as resources become free (programmatic
+dependent launch). The prologue of the next kernel, such as the initialisation of barriers, then overlaps with this
+launch. The wait ends when all preceding launches are complete and their writes are visible. Every kernel waits, even
+one that reads nothing, so that a wait for one launch implies the completion of all launches before it.
 
 Launches of an adjoint may wait at their end (`ir.LaunchOverlap`): their start already implies that everything they
 depend on is complete. Only kernels that read arrays by bulk copies alone do so: bulk copies read the cache that all
@@ -42,8 +42,8 @@ def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
 
 
 def launch_next(s: GpuState, op: Op) -> None:
-    """Let the next launch start once this block has read all its input: the next launch may then rely on the completion
-    of the launches before this one too. Without such an op the next launch starts when the blocks have ended."""
+    """Trigger the next launch after the last read of this block: the next launch may then rely on the completion of the
+    launches before this one too. Without such an op the next launch starts at the end of the blocks."""
     if s.gpu.overlaps_launches and s.kernel.place.lets == READ and reads_by_copies(s.kernel):
         if waits_at_end(s):
             wait_for_last_launch(s)

@@ -1,10 +1,10 @@
 """Quotients and square roots of float32, several at a time.
 
 A GPU has an instruction for approximate reciprocals. Division refines one in a few steps, which are exact as long as
-all numbers stay normal; otherwise a subroutine divides. The assembler tests and branches for every quotient separately,
-so that each waits for the one before. Here the numbers are scaled so that nearly all divisions are right, those of
-zeros and by divisors as large as infinity included, and a single branch handles all the others. Square roots are
-likewise refined from an approximate reciprocal root, for all but very small and infinite numbers."""
+all numbers stay normal; otherwise a subroutine divides. ptxas emits a test and a branch for every quotient, so that
+quotients do not overlap. Here the numbers are scaled so that nearly all divisions are right, those of zeros and by
+divisors as large as infinity included, and a single branch handles all the others. Square roots are likewise refined
+from an approximate reciprocal root, for all but very small and infinite numbers."""
 
 from __future__ import annotations
 
@@ -67,9 +67,8 @@ def _unless(code: Code, unsure: str, fast: list[str], sure: Callable[[], list[st
 
 
 def finished(code: Code, x: str, type: str) -> str:
-    """A number whose computation stays at this point of the code. LLVM sinks the computations that use quotients to
-    where their results are needed, after the branches of all other quotients, and so many live numbers exceed the
-    registers."""
+    """A number whose computation is pinned to this point. LLVM would sink the computations that use quotients below the
+    branches of all other quotients, and the live ranges would exceed the registers."""
     if type != "float":
         return x
     bits = code.emit(f"bitcast float {x} to i32")

@@ -1,4 +1,4 @@
-"""The dispatch of a block's warps to their roles, and the number of registers of each warp group."""
+"""The dispatch of a block's warps to their roles, and the register budget of each warp group."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def roles(s: GpuState, op: Roles, body: Callable[[Region], None]) -> None:
     """Branch each warp to its role, after its warp group has set its registers. All threads synchronise at the end."""
     code, threads = s.code, s.threads
     number = s.first("lshr i32 %lane32, 5")
-    # A shuffle shows ptxas that the number is the same in all lanes.
+    # A shuffle makes the number warp-uniform for ptxas.
     warp = code.emit(f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {number}, i32 0, i32 31)")
     whole = units(op, threads)
     start = start_registers(threads)
@@ -92,7 +92,7 @@ def budgets(whole: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int
     for u in open_:
         made[u] = max(LEAST, min(MOST, left // sum(o.group.threads for o in open_) // STEP * STEP))
     if sum(n * u.group.threads for u, n in made.items()) > total:
-        raise InternalError(f"the roles ask for more registers than the {total} that the block starts with")
+        raise InternalError(f"the roles request more registers than the {total} that the block starts with")
     return made
 
 

@@ -283,7 +283,7 @@ def bulk_commit(s: GpuState, op: Op) -> None:
 
 
 def bulk_wait(s: GpuState, op: BulkWait) -> None:
-    """Lower `bulk.wait` in all threads: threads that have started no copies wait for nothing."""
+    """Lower `bulk.wait` in all threads; threads without bulk groups continue at once."""
     wait_for_copies(s, op.pending, op.read)
 
 

@@ -81,7 +81,7 @@ class GpuState(State):
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Code that only some threads of a warp run, or that they run in different orders."""
+        """A context for divergent code of a warp."""
         self.depth += 1
         yield
         self.depth -= 1
@@ -89,8 +89,8 @@ class GpuState(State):
 
     @contextmanager
     def anew(self) -> Iterator[None]:
-        """Code that recomputes all values derived from the thread's number, so that they take no registers outside of
-        it."""
+        """A context in which all values derived from the thread's number are rematerialised, so that they are not live
+        outside of it."""
         code = self.code
         kept = self.lane, self.lane32, self.bases, code.entry
         self.lane32 = code.emit(f'call i32 asm sideeffect "mov.u32 $0, $1;", "=r,r"(i32 {self.lane32})')
@@ -139,7 +139,7 @@ class GpuState(State):
 
     def rolled(self, short: bool = False) -> str:
         """The unrolling metadata of a loop's back edge: a short loop is unrolled completely, others not at all, because
-        assemblers unroll them wrongly (docs/design/004)."""
+        ptxas unrolls them incorrectly (docs/design/004)."""
         self.loops.append("full" if short else "disable")
         return f", !llvm.loop !{2 * len(self.loops)}"
 

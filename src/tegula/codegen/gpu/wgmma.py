@@ -162,8 +162,8 @@ NEVER = 0x7FABCDEF
 
 
 def _computed_before(held: list[list[str]], first: int) -> str:
-    """Instructions before a wait that depend on the narrow tiles among those from `first` on. The assembler moves a
-    wait up past code that does not feed it, and no computation would be overlapped with the matmuls."""
+    """Instructions before a wait that depend on the narrow tiles among those from `first` on. ptxas hoists a wait above
+    independent code, so that no computation would overlap with the matmuls."""
     at = [sum(map(len, held[:k])) for k in range(len(held))]
     seen = [at[k] + r for k in range(first, len(held)) if len(held[k]) <= NARROW for r in range(len(held[k]))]
     if not seen:
@@ -266,7 +266,7 @@ CONSTRAINTS = {"float": "f", "i32": "r"}
 
 class _Assembly:
     """One block of inline assembly that updates accumulators, or defines them. A whole matmul is one block, so that no
-    other instruction is scheduled between its instructions."""
+    other instruction is scheduled within it."""
 
     def __init__(self, types: list[str], accumulators: list[str]) -> None:
         """`types`: the LLVM types of the accumulators; `accumulators`: their registers, or none where the block defines

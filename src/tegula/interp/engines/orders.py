@@ -1,4 +1,4 @@
-"""Execution orders of engines: adversarial orders, which are likely to expose a wrong schedule, and random orders."""
+"""Execution orders of engines: adversarial orders, which are likely to expose a faulty schedule, and random orders."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ MOST_STEPS = 50_000
 
 
 class Unsupported(InternalError):
-    """Raised for a kernel with an op that cannot be replayed."""
+    """The kernel has an op that cannot be replayed."""
 
 
 class Wrong(Exception):
-    """Raised if a launch fails in every order."""
+    """A launch fails in every order."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)

@@ -91,7 +91,7 @@ class Context:
         self._keep_freed_memory()
 
     def _keep_freed_memory(self) -> None:
-        """Have the pool keep freed memory for the next arrays instead of releasing it at each synchronisation."""
+        """Set the pool to retain freed memory for the next arrays instead of releasing it at each synchronisation."""
         if not self.attribute(MEMORY_POOLS):
             raise RunError(f"device cuda:{self.ordinal} has no memory pools, which Tegula needs")
         pool = _out(ctypes.c_void_p, "cuDeviceGetDefaultMemPool", self.device)

@@ -1,4 +1,4 @@
-"""Dropped modules: unloaded once all work that was launched before they were dropped is complete."""
+"""Dropped modules: unloaded after the completion of all work launched before the drop."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class Table(bytearray):
         self._put(key, (kept, key, append, name, writes, number, form, captured))
 
     def _put(self, key: bytes, entry: tuple[Any, ...]) -> None:
-        """Store an entry in the slot of the same key, in a free slot, or in the place of another entry. After
+        """Store an entry in the slot of the same key, in a free slot, or by eviction of another entry. After
         MOST_REPLACED replacements no entry is replaced any more, because entries are evicted before they are used."""
         h = hashed(key)
         home = h >> (64 - launcher.SLOT_BITS)
@@ -293,7 +293,7 @@ def _made(kernel: Kernel) -> Launch:
 
 
 def never(*arguments: Any) -> bool:
-    """The function of a kernel whose parameters machine code does not support."""
+    """The launch function of a kernel with parameters that the machine code does not support."""
     return False
 
 
