@@ -92,7 +92,7 @@ def _rows(wanted: str, only: str | None, report: Report, seconds: float, known: 
 
 
 def _sum_up(rows: list[Row], path: Path | None, console: Console) -> None:
-    """Print what the points of the sweep say together, and draw them."""
+    """Print a summary of the sweep's points, and plot them."""
     console.print(sweep.losses(rows))
     console.print(sweep.summary(rows))
     if path is not None:

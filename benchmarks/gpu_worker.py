@@ -45,7 +45,7 @@ def swept() -> dict[str, Callable[[], Iterator[Row]]]:
 
 
 def compared() -> dict[str, Callable[[], Iterator[Row]]]:
-    """All other cases."""
+    """Run the cases that compare a kernel with a peer."""
     from benchmarks import gpu_automatic, gpu_cases, gpu_gradients, gpu_latency, gpu_library, gpu_roles
 
     families = (gpu_cases, gpu_library, gpu_automatic, gpu_roles, gpu_gradients, gpu_latency)

@@ -30,6 +30,14 @@ CODE = re.compile(r"([a-z][a-z-]*|[A-Z]\w+(?:Error|Mismatch|Exit)?): \S")
 PART = re.compile(r"_?tile_\w+\.(program|vjp|reference|samples)\b")
 """Decorators that add a part to a cooperative function of the library; the function has the docstring."""
 NOTHING = "nothing."
+ACCEPTED = re.compile(
+    r"\b(scalars?|numbers?|vectors?|vec\d\w*|matri(x|ces)|quaternions?|transforms?|tiles?|stacks?|pipes?|barriers?|arrays?|"
+    r"u?ints?\d*|integers?|floats?\d*|bools?|whether|True|False|strings?|texts?|constants?|dtypes?|types?|functions?|kernels?|"
+    r"tuples?|pairs?|lists?|sequences?|dictionar(y|ies)|objects?|values?|arguments?|variables?|names?|paths?|files?|folders?|"
+    r"axis|axes|dimensions?|lengths?|shapes?|index|indices|registers|bytes|ids?|devices?|streams?|graphs?|events?|structs?|"
+    r"elements?|seeds?|keywords?|class|anything)\b|^as (of|for)\b|accepted and change|^is refused"
+)
+"""Words for the shape, dtype, unit or kind of arguments, one of which the entry of a parameter has."""
 PYTHON = (
     "AssertionError",
     "AttributeError",
@@ -282,7 +290,11 @@ def _parameter_faults(lines: list[str] | None, parameters: tuple[str, ...]) -> l
         return []
     named = [m[1] for line in lines if not line.startswith(" ") and (m := ENTRY.match(line))]
     told = [name for entry in named for name in entry.split(", ")]
-    return [] if told == [*parameters] else [f"parameters {', '.join(parameters)}; told: {', '.join(told)}"]
+    if told != [*parameters]:
+        return [f"parameters {', '.join(parameters)}; told: {', '.join(told)}"]
+    entries = re.split(r"\n(?! )", "\n".join(lines))
+    kindless = [e.partition(":")[0] for e in entries if not ACCEPTED.search(e.partition(": ")[2])]
+    return [f"no shape, dtype, unit or kind of argument: {', '.join(kindless)}"] if kindless else []
 
 
 def _raise_faults(lines: list[str]) -> list[str]:

@@ -29,7 +29,7 @@ CLASSES = {
 
 
 def asked(name: str, tree: ast.Module) -> set[str]:
-    """The op classes that a file tests for, without those that it defines. `name`: its path in the source folder."""
+    """The op classes that a file tests for and does not define. `name`: its path in the source folder."""
     imported = dict(_imported(tree))
     named = (_resolved(node, imported) for place in _places(tree) for node in _members(place))
     own = "tegula." + name.removesuffix(".py").replace("/", ".")

@@ -176,7 +176,7 @@ class Running:
             self._fault(block, "no block before this text prints or raises it")
 
     def _shown(self, block: Block | None) -> None:
-        """Compare what the block before printed with the text that follows it, if any does."""
+        """Compare the output of the previous block with the text block that follows it, if there is one."""
         before, self.before = self.before, None
         if before is None:
             return

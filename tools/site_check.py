@@ -34,7 +34,7 @@ def pages(site: Path) -> list[Path]:
 
 
 def faults(site: Path, browser: Any) -> Iterator[str]:
-    """The faults of all pages, and of what a reader does."""
+    """The faults of all pages, and of a reader's navigation on the site."""
     page = browser.new_page(viewport=NARROW)
     said: list[str] = []
     page.on("pageerror", lambda error: said.append(str(error)))

@@ -52,7 +52,7 @@ def tensor(a: Array, seed: int) -> torch.Tensor:
 
 
 def tensors(launch: Launch, seed: int) -> list[Any]:
-    """Values of all arguments."""
+    """Random values for all arguments."""
     return [tensor(a, seed + 101 * k) if isinstance(a, Array) else a for k, a in enumerate(launch.arguments)]
 
 
@@ -285,7 +285,7 @@ def gradients(point: Point) -> Iterator[Row]:
 
 
 def adjoints(launch: Launch, values: Sequence[Any], taken: Sequence[torch.Tensor]) -> list[Any]:
-    """The gradients of all arguments, zero for inputs; None for what has none."""
+    """The gradients of all arguments, zeros for inputs; None for arguments without a gradient."""
     left = iter(taken)
     made: list[Any] = []
     for a, v in zip(launch.arguments, values, strict=True):

@@ -467,7 +467,7 @@ def role(name: Any, warps: Any = 0, warp_groups: Any = 0, registers: Any = 0) ->
         name: the name, for messages.
         warps: the number of warps of 32 threads.
         warp_groups: the number of groups of 4 warps, in the place of `warps`.
-        registers: of each thread, a multiple of 8 from 24 to 256; 0, the default, lets the compiler choose.
+        registers: registers per thread, an int, a multiple of 8 from 24 to 256; 0, the default, lets the compiler choose.
             Roles that share a warp group have the same.
     Raises:
         launch: outside of kernels.
@@ -504,7 +504,7 @@ def ws(*groups: Any, registers: Any = 0) -> Any:
 
     Parameters:
         *groups: the numbers of the warp groups, constants, which must be neighbours.
-        registers: of each thread, a multiple of 8 from 24 to 256; 0, the default, lets the compiler choose.
+        registers: registers per thread, an int, a multiple of 8 from 24 to 256; 0, the default, lets the compiler choose.
     Raises:
         launch: outside of kernels.
         role-placement: it is not at the end of a kernel, at the top level.
@@ -996,7 +996,7 @@ def bvh_query_aabb(id: Any, low: Any, high: Any, root: Any = -1) -> Any:
     Parameters:
         id: the BVH, or its id.
         low, high: vec3, the corners of the box.
-        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
     Raises:
@@ -1036,7 +1036,7 @@ def bvh_query_capsule(id: Any, start: Any, dir: Any, radius: Any, root: Any = -1
         start: a vec3.
         dir: a vec3, of any length but 0.
         radius: a float32; a negative one counts as 0.
-        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
     Raises:
@@ -1108,7 +1108,7 @@ def bvh_query_ray(id: Any, start: Any, dir: Any, root: Any = -1) -> Any:
         id: the BVH, or its id.
         start: a vec3.
         dir: a vec3, of any length.
-        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
     Raises:
@@ -1145,7 +1145,7 @@ def bvh_query_sphere(id: Any, center: Any, radius: Any, root: Any = -1) -> Any:
         id: the BVH, or its id.
         center: a vec3.
         radius: a float32; a negative one counts as 0.
-        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
     Raises:
@@ -3058,7 +3058,7 @@ def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1, t:
         start: a vec3.
         dir: a vec3, of any length; a ray of direction 0 hits nothing.
         max_t: a float32, the farthest hit that counts, in lengths of `dir`.
-        root: the node that `mesh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `mesh_get_group_root` for queries of one group; all by default.
         t, bary_u, bary_v, sign, normal, face: variables of the caller, four float32, a vec3 and an int32, for a
             call with all of them: they get what a MeshQueryRay has if a face is hit, and the result is whether one
             is.
@@ -3083,7 +3083,7 @@ def mesh_query_ray_anyhit(id: Any, start: Any, dir: Any, max_t: Any, root: Any =
         start: a vec3.
         dir: a vec3, of any length.
         max_t: a float32, the farthest hit that counts, in lengths of `dir`.
-        root: the node that `mesh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `mesh_get_group_root` for queries of one group; all by default.
     Returns:
         a bool.
     Raises:
@@ -3102,7 +3102,7 @@ def mesh_query_ray_count_intersections(id: Any, start: Any, dir: Any, root: Any 
         id: the mesh, or its id.
         start: a vec3.
         dir: a vec3, of any length.
-        root: the node that `mesh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `mesh_get_group_root` for queries of one group; all by default.
     Returns:
         an int32.
     Raises:
@@ -6269,7 +6269,7 @@ def tile_query_valid(query: Any) -> Any:
     """Whether a query of a block may have more items; the last tile may have none.
 
     Parameters:
-        query: a BvhQueryTiled or MeshQueryAABBTiled.
+        query: a value of type BvhQueryTiled or MeshQueryAABBTiled.
     Returns:
         a bool, the same in all threads.
     Raises:

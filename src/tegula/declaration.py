@@ -60,9 +60,9 @@ class Refused(Sample):
     """Arguments that a cooperative function does not take.
 
     Parameters:
-        *args: as those of a `Sample`.
-        code: the code of the error.
-        says: texts that the error has.
+        *args: as for `Sample`.
+        code: a string, the code of the error.
+        says: strings that the text of the error contains.
         **named: arguments by name.
     Raises:
         nothing.

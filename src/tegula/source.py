@@ -34,7 +34,7 @@ _versions: dict[str, list[Text]] = {}
 
 
 def versions(file: str) -> list[Text]:
-    """The versions of a file that were read so far, the latest first."""
+    """The versions of a file read so far, latest first."""
     return _versions.get(file, [])[::-1]
 
 
@@ -115,7 +115,7 @@ UNKNOWN = Location("<unknown>", 0)
 
 
 def line_of(text: Text, line: int) -> str:
-    """A line, counted from 1, without its newline; empty outside."""
+    """The line with a 1-based number, without its newline; "" for a number out of range."""
     return text.lines[line - 1].rstrip("\n") if 0 < line <= len(text.lines) else ""
 
 

@@ -82,7 +82,7 @@ def arguments(op: Any, sample: Sample) -> dict[str, Any]:
 
     Parameters:
         op: a cooperative function, or the name of one of the library.
-        sample: the sample.
+        sample: the sample, an object of type `Sample`.
     Returns:
         the arguments.
     Raises:
@@ -102,7 +102,7 @@ def expected(op: Any, sample: Sample) -> list[np.ndarray]:
 
     Parameters:
         op: a cooperative function, or the name of one of the library.
-        sample: the sample.
+        sample: the sample, an object of type `Sample`.
     Returns:
         arrays: the results, then what the tiles hold that the function changes.
     Raises:
@@ -134,7 +134,7 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
 
     Parameters:
         op: a cooperative function, or the name of one of the library.
-        sample: the sample.
+        sample: the sample, an object of type `Sample`.
         in_role: whether one role of 128 threads calls the function; False by default.
         checked: whether the kernel stores the results, whose shapes are those of the reference; True by default.
     Returns:
@@ -217,7 +217,7 @@ def check_sample(op: Any, sample: Sample, block_dim: int, device: str = "cpu", i
 
     Parameters:
         op: a cooperative function, or the name of one of the library.
-        sample: the sample.
+        sample: the sample, an object of type `Sample`.
         block_dim: the number of threads in the block, 1 to 1024.
         device: the name of the device; "cpu" by default.
         in_role: whether one role of 128 threads calls the function; False by default.
@@ -295,7 +295,7 @@ def check_gradient(op: Any, sample: Sample, block_dim: int = 32) -> None:
 
     Parameters:
         op: a cooperative function, or the name of one of the library.
-        sample: the sample.
+        sample: the sample, an object of type `Sample`.
         block_dim: the number of threads in the block, 1 to 1024; 32 by default.
     Raises:
         AssertionError: a derivative differs (tg.GradientMismatch).

@@ -1,4 +1,4 @@
-"""Each difference from the package that Tegula is compared with is one: its program does what the page says."""
+"""Each documented difference from Warp is real: its program gives the result on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The blocks of code of all pages do what the pages say, and links lead to what they name."""
+"""Code blocks of all pages give the printed output, and link targets exist."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class Expressions:
         return Term(f"{name.text}[{at}]", name.bound)
 
     def index(self, uniform: bool) -> str:
-        """A non-negative int32."""
+        """An expression for a non-negative int32."""
         options = ["0", "i", "n", "5"] if uniform else ["j", "i", "n", "(j + 1)", "(j * 3)", "7"]
         counters = [n.text for n in self.scope if n.text.startswith("k") and (n.uniform or not uniform)]
         return self.c.pick(options + counters)

@@ -19,7 +19,7 @@ REFUSED = (
 
 
 def build(program: Program) -> Any:
-    """The kernel object."""
+    """Compile the text of a program to a kernel object."""
     space: dict[str, Any] = {"tg": tg}
     for name, text in program.functions.items():
         exec(text, space)

@@ -106,7 +106,7 @@ def test_loops_and_several_warps(turns: tuple[bool, bool]) -> None:
 
 @pytest.mark.machine_code
 def test_doubles_before_hopper() -> None:
-    """Instructions of 8 rows."""
+    """Before Hopper, float64 MMAs have 8 rows."""
     text = check((16, 8, 12), tg.float64, tg.float64, tg.float64, COLUMNS, 32, arch="sm_80")
     assert text.count("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64") == 2 * 3
     assert "m16n8k" not in text

@@ -486,7 +486,7 @@ class RoundedProgram:
         return run
 
     def values(self, run: Run) -> np.ndarray:
-        """The twin's y."""
+        """The result `y` of the float64 twin."""
         y = np.zeros(CELLS)
         for first, value in run.results:
             y[first : first + len(value)] = value

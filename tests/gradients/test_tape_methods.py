@@ -270,7 +270,7 @@ def test_gradients_of_gradients_are_refused() -> None:
         tg.launch(double, 2, [x], [y], adj_outputs=[tg.ones(2, dtype=D)], adjoint=True)
         tg.launch(add_up, 2, [x.grad], [loss])
     with pytest.raises(
-        tg.LaunchError, match="of kernel double wrote as a gradient, an array without a gradient"
+        tg.LaunchError, match="the gradient of kernel double as a gradient, an array without a gradient"
     ):
         tape.backward(loss)
     with tg.Tape() as inner:

@@ -148,7 +148,7 @@ def test_elements_outside_take_part_in_nothing(expression: str) -> None:
 
 @pytest.mark.slow
 def test_rules_at_0() -> None:
-    """The rules of docs/gradients.md."""
+    """Derivatives at 0 follow the rules of docs/gradients.md."""
     v, n = "v = tg.vector(x[0], x[1], x[2])", [1.0]
     assert gradient(f"{v}\ny[0] = tg.length(v)", [0.0] * 3, [0.0], n, tg.float32).tolist() == [0.0] * 3
     assert gradient(f"{v}\ny[0] = tg.normalize(v)[1]", [0.0] * 3, [0.0], n, tg.float32).tolist() == [0.0] * 3
@@ -180,7 +180,7 @@ def below_another(x: tg.array2d[float], y: tg.array2d[float]):
 
 
 def gradient_of_rows(kernel: Any, x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, str]:
-    """And the adjoint kernel."""
+    """The gradient of the kernel of rows, by its adjoint kernel."""
     a, y = (tg.array(v, dtype=float, requires_grad=True) for v in (x, np.zeros_like(x)))
     with tg.Tape() as tape:
         tg.launch_tiled(kernel, 1, inputs=[a], outputs=[y], block_dim=32)

@@ -15,7 +15,7 @@ from tegula.types import Type, bool_, float32, int32
 
 
 class KernelMaker:
-    """A kernel under construction. A call appends an op and returns its result or results, or the op."""
+    """A kernel under construction. A call appends an op and returns its results, or the op if it has none."""
 
     def __init__(self, *params: Type, block_dim: int = 4, ndim: int = 1) -> None:
         self.body = self.at = Region(params)

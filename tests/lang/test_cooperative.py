@@ -29,7 +29,7 @@ def scaled_rows(a: tg.tile[Number, N, M], by: tg.tile[Number, N]) -> tg.tile[Num
 
 @tg.cooperative
 def reversed_in_place(a: tg.InOut[tg.tile[Number, N]], b: tg.InOut[tg.tile[Number, N]]):
-    """Both vice versa."""
+    """Two tiles reversed in place, and exchanged."""
     n = a.shape[0]
     tg.tile_assign(a, a[n - 1 :: -1])
     tg.tile_assign(b, b[n - 1 :: -1])

@@ -115,7 +115,7 @@ PROMPT = re.compile(rb">>> |\.\.\. ")
 
 
 class Prompt:
-    """Python in a terminal."""
+    """An interactive Python process in a pseudo-terminal."""
 
     def __init__(self, home: Path) -> None:
         self.said = b""

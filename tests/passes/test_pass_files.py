@@ -76,6 +76,6 @@ def kinds_of(name: str) -> list[Kind]:
 
 
 def is_mistake(named: object) -> bool:
-    """Whether a name in a module is that of one class of users' errors, and not of several."""
+    """Whether a name in a module is a single class of compile errors."""
     several = CompileError, CompileErrors
     return isinstance(named, type) and issubclass(named, CompileError) and named not in several

@@ -33,7 +33,7 @@ def shifted(x: tg.array2d[tg.float16], y: tg.array2d[tg.float16], column: int):
 
 @pytest.mark.parametrize("column", [0, 1, 2, 4, 7, 8, 30])
 def test_tiles_start_anywhere_in_rows(column: int) -> None:
-    """Bulk copies cannot."""
+    """Tiles at unaligned offsets in a row are copied by threads, since bulk copies need alignment."""
     x = tg.array(np.arange(8 * 64).reshape(8, 64) % 97, dtype=tg.float16)
     y = tg.full((8, 64), -1.0, dtype=tg.float16)
     tg.launch_tiled(shifted, dim=1, inputs=[x, y, column])

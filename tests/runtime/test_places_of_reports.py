@@ -1,4 +1,4 @@
-"""Failures of a running kernel name the place of the kernel that was launched, whoever compiled its code first."""
+"""Run-time failures name the source location of the launched kernel, also if an equal kernel was compiled first."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
 
     Parameters:
         in_array: an array of numbers, vectors or matrices.
-        out_array: where they are written.
+        out_array: the array to write.
         count: the number of elements of `in_array` to convert, from the first on; all by default.
     Raises:
         launch: the devices or the shapes differ, `count` is out of range, or there is one for arrays of several

@@ -1,4 +1,4 @@
-"""Runs of equal elements."""
+"""Run-length encoding: runs of equal elements."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def radix_sort_pairs(
             which those after the first `count` are overwritten.
         values: likewise, of any dtype.
         count: the number of elements to sort.
-        begin_bit: the lowest bit of the keys that counts; 0 by default.
+        begin_bit: an int, the lowest bit of the keys that counts; 0 by default.
         end_bit: the bit after the highest one that counts; by default the number of bits of a key.
     Raises:
         launch: the devices differ, an array is too small or not packed, a dtype is no key's, or there are no
@@ -150,7 +150,7 @@ def segmented_sort_pairs(
 
     Parameters:
         keys: as for `radix_sort_pairs`.
-        values: likewise.
+        values: as for `radix_sort_pairs`.
         count: the number of elements in all segments.
         segment_start_indices: an array of int32: where segments start.
         segment_end_indices: the places after their ends; by default each segment ends where the next one starts,
@@ -217,7 +217,7 @@ class Chunks:
         return counts, places
 
     def place(self, counts: array, places: array) -> None:
-        """Make places of counts."""
+        """Turn digit counts into output offsets, by an exclusive scan."""
         if self.block_dim == 1:
             tg.launch(place_digits, 1, [counts, counts.shape[1], places], device=counts.device, block_dim=1)
         else:

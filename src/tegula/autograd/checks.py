@@ -39,9 +39,9 @@ def gradcheck(
 
     Parameters:
         function, dim, inputs, outputs: as for `tg.autograd.jacobian`.
-        eps: the step of the differences; 1e-4 by default.
-        atol: the absolute tolerance; 1e-3 by default.
-        rtol: the tolerance relative to the differences; 1e-2 by default.
+        eps: a float, the step of the differences; 1e-4 by default.
+        atol: a float, the absolute tolerance; 1e-3 by default.
+        rtol: a float, the tolerance relative to the differences; 1e-2 by default.
         raise_exception: whether a disagreement raises; True by default.
         input_output_mask, device, max_blocks, block_dim: as for `tg.autograd.jacobian`.
         max_inputs_per_var: the number of components of each input that are compared; all by default.

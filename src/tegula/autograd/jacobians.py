@@ -34,7 +34,7 @@ def jacobian(
         function: a kernel whose outputs are its last arguments, or a function of Python that launches kernels
             and returns an array or several.
         dim: the number of threads in each dimension, of a kernel.
-        inputs: the arguments before the outputs; those with `requires_grad` are differentiated by.
+        inputs: a list of the arguments before the outputs; arrays with `requires_grad` are differentiated by.
         outputs: the other arguments of a kernel.
         input_output_mask: pairs of an input and an output by position or name; all pairs by default.
         device: where a kernel without arrays runs.
@@ -71,9 +71,9 @@ def jacobian_fd(
 
     Parameters:
         function, dim, inputs, outputs, input_output_mask, device, max_blocks, block_dim: as for `jacobian`.
-        max_inputs_per_var: by how many components of each input is differentiated, the first ones; by all by
+        max_inputs_per_var: an int, the number of leading components of each input to differentiate by; all by
             default. The other columns are NaN.
-        eps: the step; 1e-4 by default.
+        eps: a float, the step; 1e-4 by default.
         restore_inputs: as for `jacobian`.
     Returns:
         arrays as `jacobian` returns them.

@@ -1,4 +1,4 @@
-"""The check that the PTX of a kernel does what the roles of its lowered IR do, in an order that they allow.
+"""The check that the PTX of a kernel executes the synchronisation of its lowered roles, in an order that the IR allows.
 
 Each instruction that synchronises, or starts an asynchronous operation, is annotated with the number of its op
 (`ir.numbered`). The sequences of numbers along paths through the PTX form the language of a finite automaton, and so do

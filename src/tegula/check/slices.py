@@ -116,7 +116,7 @@ def sources(value: Value) -> list[Value]:
 
 
 def numbers(op: Op) -> list[Value]:
-    """The integers that the events of an op depend on: its own operands, and those of the views it works on."""
+    """The integers that the events of an op depend on: operands of the op and of the views that it accesses."""
     out: list[Value] = []
     for v in _values(op):
         while isinstance(v.owner, BufView | BufReshape):

@@ -92,7 +92,7 @@ def shuffle(s: State, op: LaneShuffle) -> None:
 
 
 def flip(s: State, op: LaneXor) -> None:
-    """Lower `lane.xor`. For a constant mask, vectors are permuted and stored to the lanes they are for."""
+    """Lower `lane.xor`. For a constant mask, whole vectors are permuted and stored to their target lanes."""
     owner = op.mask.owner
     if not isinstance(owner, S.Const):
         _picked(s, op, lambda rows, lane: s.code.emit(f"xor i64 {lane}, {s.i64(op.mask)}"))

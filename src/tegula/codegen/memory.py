@@ -60,7 +60,7 @@ class MemoryEmitter:
     # Scalars ---------------------------------------------------------------------------------------------------------
 
     def load(self, pointer: str, dtype: DType, width: int = 1) -> str:
-        """`width` consecutive scalars."""
+        """Load `width` consecutive scalars."""
         t = vector_of(memory_type(dtype), width)
         value = self.code.emit(f"load {t}, ptr {pointer}, align {max(1, dtype.bits // 8)}")
         return self._to_register(value, dtype, width)

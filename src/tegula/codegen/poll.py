@@ -106,7 +106,7 @@ class Iterations:
         self.goes_on = ""
 
     def open(self) -> None:
-        """Begin the head."""
+        """Begin the loop's head."""
         code = self.s.code
         if self.nested:
             code.jump(self.run)

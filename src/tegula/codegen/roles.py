@@ -115,7 +115,7 @@ def _connect(s: State, op: Op) -> None:
 
 
 def _turns(s: State, crew: str, controls: list[str]) -> None:
-    """Resume the unfinished roles round-robin until all have ended; report a deadlock after a cycle without
+    """Resume the unfinished roles in turn until all have ended; report a deadlock after a cycle without
     progress."""
     code = s.code
     turn, look, check, stuck, done = (code.label(n) for n in ("turn", "look", "check", "stuck", "all_ended"))

@@ -17,7 +17,7 @@ WIDEST = 16
 
 
 def structure_table(s: State, op: StructureTable) -> Components:
-    """Lower `structure.table`. The site makes the launch hand over memory for reports."""
+    """Lower `structure.table`. The report site makes the launch pass memory for reports."""
     s.site("structures", op.loc)
     at = s.memory.bytes_offset("%report", str(8 * TABLE_SLOT))
     return (s.code.emit(f"load i64, ptr {at}, align 8"),)

@@ -45,7 +45,7 @@ class _Verifier:
         raise InternalError(f"invalid IR in kernel {self.kernel.name}: {name}: {message}")
 
     def region(self, region: Region, parent: Op | None, visible: set[Value]) -> None:
-        """Check a region; `visible` holds the values defined before it and is left as it was."""
+        """Check a region; `visible`: the values that dominate it, unchanged afterwards."""
         if region in self.seen:
             self.fail(parent, "a region appears twice")
         self.seen.add(region)

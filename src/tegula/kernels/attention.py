@@ -164,7 +164,7 @@ def attention(
         out: (B, H, S, D), of that dtype, apart from the inputs; a new one by default.
         causal: whether query s sees the keys up to s + T - S only, so that the last one sees all; one that sees
             none gives 0. False by default.
-        scale: the factor of the scores, positive; 1 / sqrt(D) by default.
+        scale: a positive float, the factor of the scores; 1 / sqrt(D) by default.
         return_lse: whether to return the logarithms of the sums too; False by default.
     Returns:
         `out`, or a new array where the inputs are: a tensor if `q` is one of PyTorch, else a tg.array. With

@@ -186,8 +186,8 @@ def matmul(
         b: (K, N), or (N, K) with `transpose_b`, of such a dtype.
         out: (M, N), of bfloat16, float16 or float32, apart from the inputs; a new one by default, of the dtype
             of `a`, bfloat16 if that has 8 bits.
-        alpha: the factor of the matmul; 1 by default. Where 0, `a` and `b` do not count, whatever they hold.
-        beta: the factor of what `out` holds; 0 by default, and then that does not count.
+        alpha: a number, the factor of the matmul; 1 by default. With 0, `a` and `b` are ignored, NaNs included.
+        beta: a number, the factor of the elements of `out`; 0 by default, which ignores the elements.
         bias: (N,), of any dtype that `out` may have; None for none.
         activation: None, "relu", "gelu" (by the error function) or "silu".
         transpose_b: whether `b` is (N, K); False by default.

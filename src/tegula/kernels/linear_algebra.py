@@ -34,7 +34,7 @@ def cholesky(a: Any, fill_mode: str = "lower") -> Any:
 
     Parameters:
         a: (..., N, N), of float16, bfloat16, float32 or float64, with any strides.
-        fill_mode: "lower" or "upper": the triangle that is read; "lower" by default.
+        fill_mode: a string, the triangle that is read: "lower" or "upper"; "lower" by default.
     Returns:
         a new array of the shape of `a`: a tensor if that is one of PyTorch, else a tg.array.
     Raises:
@@ -106,7 +106,7 @@ def eigh(a: Any, fill_mode: str = "lower") -> tuple[Any, Any]:
 
     Parameters:
         a: (..., N, N), of float16, bfloat16, float32 or float64, with any strides.
-        fill_mode: "lower" or "upper": the triangle that is read; "lower" by default.
+        fill_mode: a string, the triangle that is read: "lower" or "upper"; "lower" by default.
     Returns:
         w (..., N) and v (..., N, N), tensors if `a` is one of PyTorch, else tg.arrays.
     Raises:
@@ -201,7 +201,7 @@ def topk(keys: Any, k: int) -> tuple[Any, Any]:
 
     Parameters:
         keys: (..., N), of float32, float64, int32, int64, uint32 or uint64, with any strides.
-        k: how many, from 1 to N.
+        k: an int, the number of elements, from 1 to N.
     Returns:
         keys and indices of int32, both (..., k): tensors if `keys` is one of PyTorch, else tg.arrays.
     Raises:

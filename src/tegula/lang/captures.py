@@ -18,8 +18,8 @@ Captured = tuple[Fetch, str, Any]
 
 
 class Captures:
-    """Collects captures. Names of the standard library are omitted: they are never rebound. `constants`: the values of
-    variables in this kernel, whatever they are bound to in Python."""
+    """Collects captures. Names of the standard library are omitted: they are never rebound. `constants`: values that
+    override the Python bindings of variables in this kernel."""
 
     def __init__(self, kernel: Definition) -> None:
         self.found: dict[tuple[int, str], Captured] = {}

@@ -276,7 +276,7 @@ def func_replay(forward: FuncDef, *, source: str | None = None) -> Callable[[Cal
     """Makes a function run in the place of another one where gradients need its results again; a decorator.
 
     Parameters:
-        forward: a @tg.func that may run once only.
+        forward: a @tg.func, a function that may run once only.
         source: the text of the function where Python does not keep it (exec).
     Returns:
         a decorator of a function of the same parameters and results.
@@ -418,7 +418,7 @@ def ws(*groups: int, registers: int = 0) -> NoReturn:
 
     Parameters:
         *groups: the numbers of the warp groups, constants, which must be neighbours.
-        registers: of each thread, a multiple of 8 from 24 to 256; 0, the default, lets the compiler choose.
+        registers: registers per thread, a multiple of 8 from 24 to 256; 0, the default: the compiler chooses.
     Raises:
         launch: outside of kernels.
         role-placement: it is not at the end of a kernel, at the top level.
@@ -439,7 +439,7 @@ def role(name: str, warps: int = 0, warp_groups: int = 0, registers: int = 0) ->
         name: the name, for messages.
         warps: the number of warps of 32 threads.
         warp_groups: the number of groups of 4 warps, in the place of `warps`.
-        registers: of each thread, a multiple of 8 from 24 to 256; 0, the default, lets the compiler choose.
+        registers: registers per thread, a multiple of 8 from 24 to 256; 0, the default: the compiler chooses.
             Roles that share a warp group have the same.
     Raises:
         launch: outside of kernels.

@@ -115,7 +115,8 @@ class Expressions(StructPlaces):
         return capture(name, found, loc)
 
     def part(self, x: Any, node: ast.AST) -> Any:
-        """A part of a tuple or struct, which branches may have bound to values that cannot be merged."""
+        """A part of a tuple or struct; the recorded error if branches have bound the part to values that cannot be
+        merged."""
         if isinstance(x, Conflict):
             raise x.error(self.location(node))
         return x
@@ -302,7 +303,7 @@ class Expressions(StructPlaces):
         assert isinstance(t, DType)
         try:
             result = self.builder.binary(op, a, b)
-        except TypeRule:  # Python has no result for these operands, but kernels have one at run time
+        except TypeRule:  # undefined in Python, but defined at run time in kernels
             return None
         low = -(1 << (t.bits - 1)) if t.kind == "i" else 0
         return self.builder.const(result, t) if low <= result < low + (1 << t.bits) else None
@@ -351,7 +352,7 @@ class Expressions(StructPlaces):
         return self._compare_static(node, op, left, right)
 
     def _among(self, node: ast.Compare, left: Any, right: Any, inside: bool) -> Any:
-        """Whether a value equals one of the items of a tuple, or none of them."""
+        """The value of `x in items`, or of `x not in items`, for a tuple."""
         items = self.items(right)
         if not isinstance(items, tuple) or isinstance(items, Fields):
             help = "write a tuple, as in x in (1, 2), or compare with =="
@@ -434,7 +435,7 @@ class Expressions(StructPlaces):
         return self.builder.one(If, [first], None, (region, other) if op == "and" else (other, region))
 
     def splice(self, region: Region) -> None:
-        """Move a region's ops to where the builder is."""
+        """Move a region's ops to the builder's insertion point."""
         for op in region.ops:
             self.builder.region.append(op)
 
@@ -456,7 +457,7 @@ def speculable(region: Region) -> bool:
 
 
 def _harmless(op: Op) -> bool:
-    """Division of integers is not: debug mode reports a zero divisor."""
+    """Whether an op can be speculated. Integer division cannot: debug mode reports a zero divisor."""
     divides = isinstance(op, S.Div | S.FloorDiv | S.Mod) and scalar_of(op.result.type).is_int  # type: ignore[arg-type]
     return isinstance(op, Op) and op.PURE and not op.COOPERATIVE and not op.regions and not divides
 

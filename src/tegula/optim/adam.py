@@ -39,9 +39,9 @@ class Adam:
 
     Parameters:
         params: arrays of floats, of vectors or of matrices; None: `set_params` gives them.
-        lr: the step size; 0.001 by default.
-        betas: the factors by which the averages of the gradient and of its square decay; (0.9, 0.999) by
-            default.
+        lr: a float, the step size; 0.001 by default.
+        betas: a pair of floats, the decay rates of the averages of the gradient and of its square;
+            (0.9, 0.999) by default.
         eps: the number added to the square root of the second average; 1e-8 by default.
     Raises:
         launch: a parameter is no array of floats.
@@ -113,12 +113,12 @@ class Adam:
         """Changes one parameter by a step.
 
         Parameters:
-            g: its gradient.
-            m, v: its averages.
+            g: the array of its gradient.
+            m, v: the arrays of its averages.
             lr, beta1, beta2: as for the class.
             t: the number of steps before.
             eps: as for the class.
-            params: the parameter.
+            params: the array of the parameter.
         Raises:
             TypeError: the gradient has another dtype.
             ValueError: the gradient has another shape.

@@ -41,10 +41,10 @@ class SGD:
 
     Parameters:
         params: arrays of floats, of vectors or of matrices; None: `set_params` gives them.
-        lr: the step size; 0.001 by default.
-        momentum: the factor by which the average of the gradients decays; 0 by default: there is none.
-        dampening: 1 less the factor of a gradient in the average; 0 by default.
-        weight_decay: the factor of the parameter that is added to its gradient; 0 by default.
+        lr: a float, the step size; 0.001 by default.
+        momentum: a float, the decay rate of the average of the gradients; 0 by default, for no momentum.
+        dampening: a float, 1 less the factor of a gradient in the average; 0 by default.
+        weight_decay: a float, the factor of the parameter that is added to its gradient; 0 by default.
         nesterov: whether a step looks ahead by the momentum; False by default.
     Raises:
         launch: a parameter is no array of floats.
@@ -118,11 +118,11 @@ class SGD:
         """Changes one parameter by a step.
 
         Parameters:
-            g: its gradient.
-            b: its average.
+            g: the array of its gradient.
+            b: the array of its average.
             lr, momentum, dampening, weight_decay, nesterov: as for the class.
             t: the number of steps before; the average begins with the first gradient.
-            params: the parameter.
+            params: the array of the parameter.
         Raises:
             TypeError: the gradient has another dtype.
             ValueError: the gradient has another shape.

@@ -79,7 +79,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             by default.
         deleter: called with the address and the number of bytes once nothing uses the memory at `ptr` any more.
         ndim: the number of dimensions, which is only checked.
-        grad: the gradient, which is then required.
+        grad: the array of the gradient, which is then required.
         requires_grad: whether gradients flow to the array; False by default.
         retain_grad: whether the array, where kernels write it, still has its gradient after tg.Tape.backward,
             which else clears it; False by default. It needs `requires_grad`.

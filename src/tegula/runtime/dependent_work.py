@@ -26,7 +26,7 @@ def capture_if(
     Parameters:
         condition: an array (1,) of int32.
         on_true: a function, or a graph, for an element that is not 0; None for nothing.
-        on_false: the same for 0.
+        on_false: a function, or a graph, for an element that is 0; None for nothing.
         stream: a stream of a CUDA device that the work goes to; that of this thread by default.
         **kwargs: the arguments of the functions.
     Raises:

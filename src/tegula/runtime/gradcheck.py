@@ -45,9 +45,9 @@ def gradcheck(
         dim: the number of threads in each dimension.
         inputs, outputs: the arguments of the launch; arrays of floats with `requires_grad` are checked, and are
             afterwards as they were.
-        eps: the step of the differences; by default 1e-5 where all these arrays are float64, else 1e-2.
-        atol: the absolute tolerance; by default 1e-8, else 1e-3.
-        rtol: the tolerance relative to the sum of magnitudes; by default 1e-6, else 2e-2.
+        eps: a float, the step of the differences; by default 1e-5 where all these arrays are float64, else 1e-2.
+        atol: a float, the absolute tolerance; by default 1e-8, else 1e-3.
+        rtol: a float, the tolerance relative to the sum of magnitudes; by default 1e-6, else 2e-2.
         directions: the number of directions; 8 by default.
         seed: of the random numbers; 0 by default.
         block_dim: the number of threads in a block; as for tg.launch by default.

@@ -412,8 +412,8 @@ def copy(
     Parameters:
         dest: the array that is written.
         src: the array that is read, of the same shape where all is copied.
-        dest_offset: where in `dest` to begin, an element in row-major order; 0 by default.
-        src_offset: where in `src` to begin; 0 by default.
+        dest_offset: the element in `dest` to begin at, an int in row-major order; 0 by default.
+        src_offset: the element in `src` to begin at, an int; 0 by default.
         count: the number of elements; all of `src` from `src_offset` on by default, or where it is 0.
         stream: a stream of a CUDA device to copy in; that of this thread by default.
     Raises:

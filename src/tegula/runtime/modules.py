@@ -115,7 +115,7 @@ class ScopedLogLevel:
     Python's `warnings`, so that the level changes nothing.
 
     Parameters:
-        log_level: tg.LOG_DEBUG, tg.LOG_INFO, tg.LOG_WARNING or tg.LOG_ERROR.
+        log_level: an int: tg.LOG_DEBUG, tg.LOG_INFO, tg.LOG_WARNING or tg.LOG_ERROR.
     Raises:
         ValueError: a label has a region that the role is not in.
     """

@@ -82,9 +82,9 @@ class Tape:
         Parameters:
             kernel: the kernel.
             plan: the shape of the launch.
-            given: the arguments as they were given.
+            given: a list of the arguments as they were given.
             args: the arguments as arrays and numbers.
-            form: the compiled form that ran.
+            form: the compiled form that ran, an object.
         Raises:
             nothing.
         """
@@ -112,8 +112,8 @@ class Tape:
 
         Parameters:
             name: the name of the kernel.
-            args: the arguments.
-            gradients: their gradients by position.
+            args: a list of the arguments.
+            gradients: a dictionary of their gradients by position.
         Raises:
             nothing.
         """
@@ -240,7 +240,7 @@ class Tape:
         """The gradient of an argument of a launch.
 
         Parameters:
-            a: an argument.
+            a: an argument, of any type.
         Returns:
             its gradient if it is an array with one, else None.
         Raises:
@@ -298,7 +298,7 @@ class Tape:
             array_labels: names of arrays; otherwise they are those of the parameters.
             track_inputs, track_outputs: arrays that are shown in any case.
             track_input_names, track_output_names: their names.
-            graph_direction: where it grows: LR, RL, TB or BT; LR by default.
+            graph_direction: a string, the direction of the layout: LR, RL, TB or BT; LR by default.
         Returns:
             the graph's text.
         Raises:

@@ -33,11 +33,11 @@ class Bvh(Structure):
 
     Parameters:
         lowers, uppers: arrays (N,) of vec3 on one device, the corners of the boxes. They are kept, not copied.
-        constructor: how the tree is built: "sah" (the default on CPUs), "median", "lbvh" or "cubql". What queries find
-            does not depend on it.
+        constructor: a string, the algorithm that builds the tree: "sah" (the default on CPUs), "median", "lbvh"
+            or "cubql". The results of queries do not depend on the algorithm.
         groups: an array (N,) of int32, the group of each box: those of a group form a subtree, which queries can be
             restricted to.
-        leaf_size: the most boxes of a leaf, from 1 to 255.
+        leaf_size: an int, the largest number of boxes of a leaf, from 1 to 255.
     Raises:
         launch: an array is of another type, shape or device.
         ValueError: there is no such constructor, or the leaf size is out of range.
@@ -79,7 +79,7 @@ class Bvh(Structure):
         """Build the tree anew from `lowers` and `uppers`; the id stays.
 
         Parameters:
-            constructor: as for a new one; by default that of the last build.
+            constructor: a string, as for a new structure; by default that of the last build.
         Raises:
             ValueError: there is no such constructor.
         """

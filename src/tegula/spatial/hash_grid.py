@@ -160,7 +160,7 @@ class HashGrid(Structure):
 
         Parameters:
             points: an array of vec3 (vec3h, vec3d) on the device of the grid, of any shape.
-            radius: the width of a cell, positive; about the distance of queries.
+            radius: a positive float, the width of a cell, in units of the points; about the distance of queries.
             groups: an array of int32 with as many elements, the groups of the points; queries may look into one.
         Raises:
             TypeError: the points have another dtype.

@@ -212,7 +212,7 @@ def test_loops_that_do_not(name: str) -> None:
 
 
 def ahead(by: int, first: int, rest: str) -> Any:
-    """A role fills one pipe some items ahead of the other, and the rest of the other after its loop."""
+    """A role fills one pipe some items ahead of the other, which it drains after the loop."""
     return kernel(f"""def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     rows = tg.tile_pipe(shape=(1, 8), dtype=float, stages=3)
     more = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)

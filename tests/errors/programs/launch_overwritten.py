@@ -1,4 +1,4 @@
-"""An array that the gradient needs as it was, overwritten since."""
+"""An array whose old elements the gradient needs is overwritten before the backward run."""
 
 import tegula as tg
 

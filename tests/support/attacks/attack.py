@@ -66,7 +66,7 @@ class Attack:
 
     @property
     def paired(self) -> bool:
-        """Whether blocks are pairs."""
+        """Whether CTAs form 2-CTA clusters."""
         return "persistent_tiles" in self.text
 
 

@@ -175,7 +175,7 @@ def _renamed(rng: Random, kernel: ast.FunctionDef, makers: tuple[str, ...]) -> b
 
 @edit("two barriers are exchanged")
 def exchanged(rng: Random, kernel: ast.FunctionDef) -> bool:
-    """In one role, everywhere."""
+    """Exchange two names in one role, at all uses."""
     for maker in ("named_barrier", "mbarrier"):
         names = made_by(kernel, maker)
         if len(names) > 1:

@@ -54,7 +54,7 @@ def spoiled(
 def verdict(
     kernel: Kernel, parts: GpuCompilation, launch: Callable[[], Sequence[Any]] | None = None
 ) -> tuple[str, str]:
-    """The status, and why."""
+    """The status of the verdict, with its reason."""
     try:
         found = check_schedule(kernel, parts)
     except CompileError as e:

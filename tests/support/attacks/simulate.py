@@ -341,8 +341,8 @@ class Run:
         return True, None
 
     def _told(self, role: Role, elected: bool) -> Known:
-        """The events that an arrival makes known: by one thread, those of the other threads before their last
-        synchronisation."""
+        """The events that an arrival publishes; an arrival by one thread publishes events of other threads up to their
+        last synchronisation."""
         if not elected or role.warps == 1:
             return role.known
         known = role.known.copy()

@@ -15,8 +15,9 @@ from tegula.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """A condition. `text`: its text; `items`: the number of items that it needs; `args`: of a launch in which it holds,
-    with dictionaries of special elements for arrays."""
+    """A condition that selects few iterations. `text`: the source of the condition; `items`: the least number of items
+    for which the condition can hold; `args`: the arguments of a launch in which the condition holds, with dictionaries
+    of special elements for arrays."""
 
     text: str
     items: int
@@ -24,7 +25,7 @@ class Trigger:
 
 
 def free(walk: Walk) -> list[str]:
-    """Integer parameters that a walk does not use."""
+    """The integer parameters that the iteration order of a schedule does not use."""
     text = " ".join([*walk.made, *walk.asserts, walk.count, str(walk.first), str(walk.second)])
     used = set(re.findall(r"\b[a-z]+\b", text))
     return [name for name in ("m", "c", "d", "e", "u", "v") if name not in used]
@@ -58,7 +59,8 @@ def _chosen(rng: Random, of: dict[Maker, int]) -> Maker:
 
 
 def trigger(rng: Random, walk: Walk, launches: bool = False) -> Trigger:
-    """A random trigger. `launches`: a condition of the whole launch, not of an item."""
+    """A random trigger. `launches`: whether the condition is uniform over the launch instead of depending on the
+    item."""
     names = free(walk)
     rng.shuffle(names)
     text, items, args = _chosen(rng, OF_LAUNCHES if launches else OF_ITEMS)(rng, names, walk.count)
@@ -153,7 +155,7 @@ def plain_elements(rng: Random, p: Sequence[str], count: str) -> Made:
 
 @of_items(18)
 def narrow(rng: Random, p: Sequence[str], count: str) -> Made:
-    """Bits that are cut off."""
+    """A condition on the bits that a conversion to a narrower type drops."""
     return rng.choice(
         [
             ("int(tg.int8(k)) < 0", 128, {}),
@@ -296,7 +298,7 @@ def an_element_of_all(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 def filled(args: Args, more: Args) -> Args:
-    """Arguments with some replaced; in arrays, some elements."""
+    """The arguments with the given ones replaced; for arrays, the given elements."""
     out = dict(args)
     for name, value in more.items():
         if isinstance(value, dict):

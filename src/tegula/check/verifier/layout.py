@@ -548,7 +548,7 @@ def _memory(e: Any) -> E.Bytes:
 
 
 class Anything:
-    """The operands of an op as far as they do not depend on the path (see events.Known)."""
+    """The path-independent facts about operands, in the interface of the event table (see events.Known)."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout

@@ -185,7 +185,8 @@ def _computed_meanwhile(wait: Op) -> list[Value]:
 
 
 def _youngest(wait: Op, count: int) -> set[Value]:
-    """The accumulators of the last `count` matmuls before a wait, as far as they are in its region and asynchronous."""
+    """The accumulators of the last `count` matmuls before a wait, without synchronous ones and ones outside of its
+    region."""
     assert wait.parent is not None
     ops = wait.parent.ops
     before = [op for op in ops[: ops.index(wait)] if isinstance(op, MATMULS)]

@@ -358,7 +358,7 @@ def stream_from_torch(stream: Any) -> Stream:
     """A stream of PyTorch, for launches and copies; PyTorch keeps it alive.
 
     Parameters:
-        stream: a `torch.cuda.Stream`.
+        stream: a stream of PyTorch, a `torch.cuda.Stream`.
     Returns:
         the stream.
     Raises:

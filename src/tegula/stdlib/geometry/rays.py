@@ -157,7 +157,7 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
         max_t: a float32, the farthest hit that counts, in lengths of `dir`.
         t, bary_u, bary_v, sign, normal, face: variables of the caller, four float32, a vec3 and an int32, for a call
             with all of them: they get what a MeshQueryRay has if a face is hit, and the result is whether one is.
-        root: the node that `mesh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `mesh_get_group_root` for queries of one group; all by default.
     Returns:
         a MeshQueryRay: `result`, whether a face is hit; `face`; `t`, in lengths of `dir`; `u` and `v`, the weights of
         the face's first two vertices; the unit `normal` of the face, and `sign`, above 0 if it is hit from the side
@@ -220,7 +220,7 @@ def mesh_query_ray_anyhit(id, start: VEC3, dir: VEC3, max_t: float32, root: int3
         start: a vec3.
         dir: a vec3, of any length.
         max_t: a float32, the farthest hit that counts, in lengths of `dir`.
-        root: the node that `mesh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `mesh_get_group_root` for queries of one group; all by default.
     Returns:
         a bool.
     """
@@ -236,7 +236,7 @@ def mesh_query_ray_count_intersections(id, start: VEC3, dir: VEC3, root: int32 =
         id: the mesh, or its id.
         start: a vec3.
         dir: a vec3, of any length.
-        root: the node that `mesh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `mesh_get_group_root` for queries of one group; all by default.
     Returns:
         an int32.
     """

@@ -197,7 +197,7 @@ def tile_query_valid(query: TILED_QUERY):
     """Whether a query of a block may have more items; the last tile may have none.
 
     Parameters:
-        query: a BvhQueryTiled or MeshQueryAABBTiled.
+        query: a value of type BvhQueryTiled or MeshQueryAABBTiled.
     Returns:
         a bool, the same in all threads.
     """

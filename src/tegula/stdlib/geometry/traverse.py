@@ -92,7 +92,7 @@ def bvh_query_aabb(id, low: VEC3, high: VEC3, root: int32 = -1):
     Parameters:
         id: the BVH, or its id.
         low, high: vec3, the corners of the box.
-        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
     """
@@ -112,7 +112,7 @@ def bvh_query_sphere(id, center: VEC3, radius: float32, root: int32 = -1):
         id: the BVH, or its id.
         center: a vec3.
         radius: a float32; a negative one counts as 0.
-        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
     """
@@ -133,7 +133,7 @@ def bvh_query_ray(id, start: VEC3, dir: VEC3, root: int32 = -1):
         id: the BVH, or its id.
         start: a vec3.
         dir: a vec3, of any length.
-        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
     """
@@ -152,7 +152,7 @@ def bvh_query_capsule(id, start: VEC3, dir: VEC3, radius: float32, root: int32 =
         start: a vec3.
         dir: a vec3, of any length but 0.
         radius: a float32; a negative one counts as 0.
-        root: the node that `bvh_get_group_root` gives, to look into one group; all by default.
+        root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
     """
