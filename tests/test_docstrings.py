@@ -85,7 +85,7 @@ def test_a_docstring_with_all_sections_lacks_nothing() -> None:
     [
         ("a, b: tiles", "a: tiles", "parameters a, b; told: a"),
         ("a, b: tiles", "b, a: tiles", "parameters a, b; told: b, a"),
-        ("a, b: tiles", "a, b: operands", "no shape, dtype, unit or kind of argument: a, b"),
+        ("a, b: tiles of one shape", "a, b: operands", "no shape, dtype, unit or kind of argument: a, b"),
         ("shape-mismatch:", "shape-missmatch:", "no such error: shape-missmatch"),
         ("    shape-mismatch: the shapes differ.", "    if the shapes differ", "no error code and reason"),
         ("Returns:", "Yields:", "no section Returns"),

@@ -244,7 +244,7 @@ class array(Any):
             by default.
         deleter: called with the address and the number of bytes once nothing uses the memory at `ptr` any more.
         ndim: the number of dimensions, which is only checked.
-        grad: the gradient, which is then required.
+        grad: the array of the gradient, which is then required.
         requires_grad: whether gradients flow to the array; False by default.
         retain_grad: whether the array, where kernels write it, still has its gradient after tg.Tape.backward,
             which else clears it; False by default. It needs `requires_grad`.
@@ -467,7 +467,7 @@ def role(name: Any, warps: Any = 0, warp_groups: Any = 0, registers: Any = 0) ->
         name: the name, for messages.
         warps: the number of warps of 32 threads.
         warp_groups: the number of groups of 4 warps, in the place of `warps`.
-        registers: registers per thread, an int, a multiple of 8 from 24 to 256; 0, the default, lets the compiler choose.
+        registers: registers per thread, a multiple of 8 from 24 to 256; 0, the default: the compiler chooses.
             Roles that share a warp group have the same.
     Raises:
         launch: outside of kernels.
@@ -504,7 +504,7 @@ def ws(*groups: Any, registers: Any = 0) -> Any:
 
     Parameters:
         *groups: the numbers of the warp groups, constants, which must be neighbours.
-        registers: registers per thread, an int, a multiple of 8 from 24 to 256; 0, the default, lets the compiler choose.
+        registers: registers per thread, a multiple of 8 from 24 to 256; 0, the default: the compiler chooses.
     Raises:
         launch: outside of kernels.
         role-placement: it is not at the end of a kernel, at the top level.

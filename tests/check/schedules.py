@@ -57,7 +57,9 @@ def lowered_late(kernel: Any, ndim: int = 2) -> tuple[Kernel, GpuCompilation]:
     with (
         patch.object(place_waits, "is_made_in", lambda value, region: False),
         patch.object(
-            pipeline_gpu, "FOR_GPU", [p for p in pipeline_gpu.FOR_GPU if p.name != "settle_matmuls"]
+            pipeline_gpu,
+            "FOR_GPU",
+            [p for p in pipeline_gpu.FOR_GPU if p.name != "wait_for_register_operands"],
         ),
     ):
         return lowered(kernel, ndim)

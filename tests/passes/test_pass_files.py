@@ -16,9 +16,9 @@ from tegula.passes.runner import Analysis
 NEEDED = 3
 ELSEWHERE = {
     "fetch_iterations",
-    "load_early",
+    "hoist_loads",
     "pipeline_loops",
-    "reduce_together",
+    "group_reductions",
     "unroll_and_jam",
     "place_waits",
 }

@@ -350,7 +350,7 @@ def test_numbers_of_numpy_in_fields_take_the_fast_path() -> None:
     s.rows.scale, s.rows.weights = np.float32(3), tg.ones(2)
     out = tg.zeros(2)
     tg.launch(weighted, 2, inputs=[s, out])
-    leaves = weighted.take_apart((s, out))
+    leaves = weighted.flatten_arguments((s, out))
     assert leaves is not None and type(leaves[-3]) is float
     assert weighted.of_leaves().fast_path(plan((2,), 256), leaves) is not None
 

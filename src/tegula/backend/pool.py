@@ -18,7 +18,7 @@ import numpy as np
 from tegula.backend.cache import Cache, Entry, directory
 from tegula.backend.loader import LoadedObject, load, map_memory
 from tegula.backend.thunk import AGAIN, BUSY, JOB_BYTES, MAX_HELPERS, STOPPED, thunk_text
-from tegula.backend.watch import WATCH_BYTES, connect, prepare, raise_found
+from tegula.backend.watch import WATCH_BYTES, connect, prepare, raise_recorded
 from tegula.target import baseline
 
 ALIGNMENT = 64
@@ -160,7 +160,7 @@ class WorkerPool:
                 self.stop(self.job, token)
             raise
         if status == STOPPED:
-            raise_found()
+            raise_recorded()
 
 
 _pool: WorkerPool | None = None
@@ -193,7 +193,7 @@ def run(function: Any, args: bytes, blocks: int, scratch: int, threads: int | No
     and other exceptions of signal handlers leave blocks undone, and loops of blocks."""
     if blocks <= 1:
         if blocks == 1 and function(args, _local.scratch(scratch), 0, 1):
-            raise_found()
+            raise_recorded()
         return
     pool = _pool or _shared()
     if threads is None:

@@ -175,7 +175,7 @@ def prepare(scratch: int, look: int) -> None:
         ctypes.c_int64.from_address(scratch + at).value = value
 
 
-def raise_found() -> None:
+def raise_recorded() -> None:
     """Raise the exception that made a kernel stop; KeyboardInterrupt if none was recorded."""
     words = (ctypes.c_void_p * 3).from_address(_found[0])
     found, words[:] = list(words), [None] * 3

@@ -168,7 +168,7 @@ def tracked(places: Mapping[Value, SharedAllocation]) -> set[Value]:
 def flying(kernel: Kernel, users: dict[Value, list[tuple[Op, int]]]) -> set[Value]:
     """The tiles that may be results of matmuls in flight, through block arguments too."""
     found: set[Value] = set()
-    queue = [op.result for op in kernel.walk() if E.flies(op)]
+    queue = [op.result for op in kernel.walk() if E.leaves_in_flight(op)]
     while queue:
         value = queue.pop()
         if value in found:

@@ -19,7 +19,7 @@ from tegula.ops.group import MmaWait, RegisterMma, SharedMma
 from tegula.ops.roles import Roles
 from tegula.passes.groups import group_of
 from tegula.passes.runner import GpuCompilation
-from tegula.passes.settle_matmuls import reads_registers
+from tegula.passes.wait_for_register_operands import reads_registers
 from tegula.types import BufType, TileType, element_bytes
 
 CONTROL = (If, For, While)

@@ -54,12 +54,12 @@ def _int_to_float(code: Code, x: str, source: DType, to: DType, width: int) -> s
         to is bfloat16 and source.bits >= 32
     ):  # float32 would round before; other narrow floats do not reach so far
         wide = float64
-        x = _made_odd(code, x, source, width) if source.bits == 64 else x
+        x = _rounded_to_odd(code, x, source, width) if source.bits == 64 else x
     made = _cast(code, "sitofp" if source.kind == "i" else "uitofp", x, _scalar(source), _scalar(wide), width)
     return convert(code, made, wide, to, width)
 
 
-def _made_odd(code: Code, x: str, source: DType, width: int) -> str:
+def _rounded_to_odd(code: Code, x: str, source: DType, width: int) -> str:
     """A 64-bit integer rounded to one that float64 represents exactly. Where bits are dropped, the lowest kept bit
     records whether any of them was set (rounding to odd), so that the next rounding is right."""
     ints = _Ints(code, 64, width)

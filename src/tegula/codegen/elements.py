@@ -86,7 +86,7 @@ def _divides(region: Region) -> bool:
     )
 
 
-def goes_side_by_side(s: State, region: Region) -> bool:
+def is_faster_in_lockstep(s: State, region: Region) -> bool:
     """Whether several elements of a map are computed faster in lockstep than one after the other, because they share a
     branch."""
     return any(

@@ -14,7 +14,7 @@ from tegula.interp.report import RunReport
 from tegula.ir import Op, Region, Value
 from tegula.ops.buffer import BufNew
 from tegula.ops.control import For, If, While
-from tegula.ops.group_operands import of_the_group, said, said_of_view
+from tegula.ops.group_operands import of_the_group, said, view_index_name
 from tegula.ops.lane import Lanes
 from tegula.ops.scalar import Div, FloorDiv, Mod
 from tegula.ops.stack import StackNew, stack_type
@@ -184,7 +184,7 @@ class Machine:
                 view, *index = view.owner.operands
                 for i in index:
                     if len(self.others(self.env[i])):
-                        self.report.differing(op, said_of_view(i))
+                        self.report.differing(op, view_index_name(i))
 
     def others(self, x: np.ndarray) -> np.ndarray:
         """The lanes whose value differs from lane 0's."""

@@ -41,7 +41,7 @@ class Joined:
 
 
 @dataclass(slots=True)
-class Blurred:
+class AliasConflicts:
     """Objects that several names may refer to. `errors`: one for each object that would miss a change of its alias, or
     whose alias would miss one. `references`: objects made at joins that must be their sources, not copies."""
 
@@ -49,15 +49,15 @@ class Blurred:
     references: set[Value] = field(default_factory=set)
 
 
-def blurred_changes(body: Region, joined: Joined) -> Blurred:
+def alias_conflicts(body: Region, joined: Joined) -> AliasConflicts:
     """The errors and references for changes that an alias would miss if joins copied tiles."""
-    out = Blurred()
+    out = AliasConflicts()
     if not joined.merged:
         return out
     objects = _Objects(body, joined)
     errors: dict[tuple[Location, str], MergedSharedTiles] = {}
     for made in objects.merged:
-        for found, other in objects.missed_changes(made):
+        for found, other in objects.observable_aliases(made):
             if objects.refused(made, other):
                 error = objects.error(found, made, other)
                 errors.setdefault((error.loc or UNKNOWN_PLACE, error.message), error)
@@ -142,7 +142,7 @@ class _Objects(Uses):
                 return known
             known |= more
 
-    def may_be_one(self, x: Value, y: Value, seen: set[frozenset[Value]]) -> bool:
+    def may_alias(self, x: Value, y: Value, seen: set[frozenset[Value]]) -> bool:
         """Whether two objects that exist at one time may be the same one in the program as written. By induction over
         the joins: a pair in `seen` was assumed, or found, to differ."""
         if x is y:
@@ -156,10 +156,10 @@ class _Objects(Uses):
             return False  # y is a new object, and x existed before
         if x in self.merged and _join(x) is _join(y):
             edges = zip(self.merged[x], self.merged[y], strict=False)
-            return any(a is not None and b is not None and self.may_be_one(a, b, seen) for a, b in edges)
-        return any(s is not None and self.may_be_one(x, s, seen) for s in self.merged[y])
+            return any(a is not None and b is not None and self.may_alias(a, b, seen) for a, b in edges)
+        return any(s is not None and self.may_alias(x, s, seen) for s in self.merged[y])
 
-    def missed_changes(self, made: Value) -> Iterator[tuple[BufSet | BufWrite | BufUpdate, Value]]:
+    def observable_aliases(self, made: Value) -> Iterator[tuple[BufSet | BufWrite | BufUpdate, Value]]:
         """The objects that an object made at a join may alias observably, each with a change of one of the two that is
         followed by a use of the other."""
         if not self.uses[made] or all(s is None for s in self.merged[made]):
@@ -168,7 +168,7 @@ class _Objects(Uses):
             if not self.uses[other] or other is made or self.born(other) > self.born(made):
                 continue
             found = self._missed(made, other)
-            if found is not None and self.may_be_one(other, made, set()):
+            if found is not None and self.may_alias(other, made, set()):
                 yield found, other
 
     def _missed(self, made: Value, other: Value) -> BufSet | BufWrite | BufUpdate | None:
@@ -189,7 +189,7 @@ class _Objects(Uses):
                 made in self.phis
                 and made not in out
                 and self._may_be_strided(made)
-                and self._noticed(op, made)
+                and self._interferes(op, made)
             ):
                 out.add(made)
         return out
@@ -200,7 +200,7 @@ class _Objects(Uses):
         )
         return any(isinstance(s.type, BufType) and not is_packed(s) for s in sources)
 
-    def _noticed(self, view: Op, of: Value) -> bool:
+    def _interferes(self, view: Op, of: Value) -> bool:
         """Whether a view and its object interfere: a write through the view, or a use of the view after a write to the
         object."""
         through = [op for op in self.uses[of] if any(_shows(x, view) for x in op.operands)]

@@ -104,7 +104,7 @@ def _zipped(tracer: Loops, call: ast.Call) -> Bounds | Items:
     if len(ranges) < len(parts):
         what = "the number of items of a range next to a tuple in zip"
         raise E.NotConstant(tracer.location(call), what=what)
-    return _together(tracer, ranges, call)
+    return _zipped_ranges(tracer, ranges, call)
 
 
 def _known(x: Bounds | Items) -> Sequence[Any] | None:
@@ -114,7 +114,7 @@ def _known(x: Bounds | Items) -> Sequence[Any] | None:
     return None if x.numbers is None else [x.item(n) for n in x.numbers]
 
 
-def _together(tracer: Loops, ranges: Sequence[Bounds], call: ast.Call) -> Bounds:
+def _zipped_ranges(tracer: Loops, ranges: Sequence[Bounds], call: ast.Call) -> Bounds:
     """One loop over several ranges, which counts the iterations."""
     b = tracer.builder
     lengths = [_length(tracer, one, call) for one in ranges]

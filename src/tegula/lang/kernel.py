@@ -9,7 +9,7 @@ from typing import Any
 
 from tegula import errors as E
 from tegula.ir import AccessClass, Kernel, LaunchClass, Region, Value
-from tegula.lang.aliases import blurred_changes, changed_copies
+from tegula.lang.aliases import alias_conflicts, changed_copies
 from tegula.lang.captures import Captured, Captures
 from tegula.lang.constants import bound_names, explain_absent
 from tegula.lang.definition import Definition, FuncDef
@@ -72,7 +72,7 @@ def trace(
     tracer.finish_roles()
     builder.emit(Yield, [])
     if not tracer.errors:
-        blurred = blurred_changes(body, tracer.joined)
+        blurred = alias_conflicts(body, tracer.joined)
         tracer.errors += changed_copies(body, tracer.joined, builder.read_only)
         tracer.errors += blurred.errors + misused_roles(body) + wait_for_matmuls(body)
         if not tracer.errors:

@@ -590,7 +590,7 @@ class Loops(Branches):
             values = self._ending(c, end, body)
             if values is None:
                 body.handed += arguments
-                body.after[c.name] = self._spoiled(node, c, end, arguments)
+                body.after[c.name] = self._changed_type(node, c, end, arguments)
             else:
                 body.handed += values
                 for started in (c.started, c.tested):
@@ -661,7 +661,7 @@ class Loops(Branches):
         sources: list[Value | None] = [x if is_object(x) else None for x in (before, end)]
         return self.merged_object(made, sources)
 
-    def _spoiled(self, node: ast.AST, c: CarriedName, end: Binding, arguments: Sequence[Value]) -> Start:
+    def _changed_type(self, node: ast.AST, c: CarriedName, end: Binding, arguments: Sequence[Value]) -> Start:
         """The binding after the loop of a name whose last binding does not have the type of its first one. Record an
         error if the body reads the name at the start of an iteration."""
 

@@ -28,7 +28,7 @@ def round_to_odd_float32(x: np.ndarray) -> np.ndarray:
     return odd.reshape(near.shape)
 
 
-def _made_odd(x: np.ndarray) -> np.ndarray:
+def _rounded_to_odd(x: np.ndarray) -> np.ndarray:
     """64-bit integers rounded to odd, to integers that float64 represents: the 11 low bits of an inexact one are
     replaced by a sticky bit."""
     if x.dtype.itemsize < 8:
@@ -49,7 +49,7 @@ def convert(x: np.ndarray, to: np.dtype) -> np.ndarray:
         if to == np.bool_:
             return x.astype(np.float64) != 0 if is_narrow_float(source) else x != 0
         if source.kind in "iu" and source.itemsize >= 4 and is_narrow_float(to):
-            return round_to_odd_float32(_made_odd(x).astype(np.float64)).astype(to)
+            return round_to_odd_float32(_rounded_to_odd(x).astype(np.float64)).astype(to)
         if source.kind in "iub" or source == to:
             return x.astype(np.float32).astype(to) if is_narrow_float(to) and source != to else x.astype(to)
         if is_narrow_float(to):

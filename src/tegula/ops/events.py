@@ -232,7 +232,7 @@ def events(op: Op, known: Known) -> Iterator[Event]:
     return rule(op, known) if rule is not None else _accesses(op, known)
 
 
-def settles(op: Op) -> bool:
+def completes_copies(op: Op) -> bool:
     """Whether the copies that an op starts are complete before the next op of its threads."""
     assert op.parent is not None
     committed, ops = False, op.parent.ops
@@ -426,6 +426,6 @@ def is_asynchronous(op: Op) -> bool:
     return matmuls or (isinstance(op, ScheduleOp) and type(op) in RULES)
 
 
-def flies(op: Op) -> bool:
+def leaves_in_flight(op: Op) -> bool:
     """Whether an op leaves a matmul in flight."""
     return isinstance(op, GroupMma) and op.unit == "wgmma" and not op.wait

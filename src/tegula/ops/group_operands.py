@@ -25,6 +25,6 @@ def said(op: Op, k: int, value: Value) -> str:
     return f"{called} of {op.loc.subject or op.NAME}"
 
 
-def said_of_view(index: Value) -> str:
+def view_index_name(index: Value) -> str:
     """The name of a view's index in messages."""
     return f"the index {index.name} of a view" if index.name else "an index of a view"

@@ -29,11 +29,11 @@ from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TileStore
 from tegula.passes.assign_layouts import Layouts
 from tegula.passes.groups import group_of
 from tegula.passes.overlap import array_root, overlap
-from tegula.passes.parts import parts_apart, same_part
+from tegula.passes.parts import parts_disjoint, same_part
 from tegula.passes.place_shared import SharedAllocation
 from tegula.passes.reach import AccessReach, Part, Reached, TilePart, lane_parts
 from tegula.passes.runner import GpuCompilation
-from tegula.passes.window import Window, apart, moves_on, on_a_grid, same_in_all, window
+from tegula.passes.window import Window, apart, never_revisits, on_a_grid, same_in_all, window
 from tegula.types import ArrayType, BufType
 
 ITERATIONS = 8
@@ -254,7 +254,7 @@ class _Walk:
         if _own(a, b) and self._always_own(a, b, first, second):
             return True
         if same_in_all(first, second):
-            return (a.op is b.op or _own(a, b)) and moves_on(a.op, b.op, first, second, self.ranges)
+            return (a.op is b.op or _own(a, b)) and never_revisits(a.op, b.op, first, second, self.ranges)
         return apart(a.op, b.op, first, second)
 
     def _always_own(self, a: BarrierAccess, b: BarrierAccess, first: Window, second: Window) -> bool:
@@ -317,7 +317,7 @@ def _other_parts(a: BarrierAccess, b: BarrierAccess) -> bool:
     """Whether two accesses of one buffer are of different elements, or each thread accesses only its own elements."""
     if not (isinstance(a.value.type, BufType) and isinstance(b.value.type, BufType)):
         return False
-    return (_own(a, b) and same_part(a.value, b.value)) or parts_apart(a.value, b.value)
+    return (_own(a, b) and same_part(a.value, b.value)) or parts_disjoint(a.value, b.value)
 
 
 def _copied(accesses: list[BarrierAccess]) -> list[BarrierAccess]:

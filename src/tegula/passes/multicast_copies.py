@@ -54,7 +54,7 @@ def multicast_copies(kernel: Kernel, context: GpuCompilation) -> None:
     if roles is None or context.target.tensor_cores != "wgmma":
         return
     walks = [op for role in roles.roles for op in role.ops if isinstance(op, For) and _is_walk(op)]
-    if not walks or not _goes_alike(roles, walks) or not all(map(_may_repeat, walks)):
+    if not walks or not _synchronises_uniformly(roles, walks) or not all(map(_may_repeat, walks)):
         return
     groups = [g for loop in walks for g in _groups(kernel, loop)]
     if not groups:
@@ -73,7 +73,7 @@ def multicast_copies(kernel: Kernel, context: GpuCompilation) -> None:
 
 def _is_walk(op: For) -> bool:
     """Whether a loop is persistent: it starts at the block's index and steps by the number of blocks in the grid."""
-    if not _alike(op.stop):
+    if not _is_grid_uniform(op.stop):
         return False
     start, step = op.start.owner, op.step.owner
     if isinstance(start, LogicalBlocks):
@@ -81,18 +81,18 @@ def _is_walk(op: For) -> bool:
     return isinstance(start, BlockIndex) and isinstance(step, BlockCount)
 
 
-def _alike(value: Value) -> bool:
+def _is_grid_uniform(value: Value) -> bool:
     """Whether a value is the same in all blocks of the launch."""
     owner = value.owner
     if isinstance(owner, Region):
         loop = owner.parent
         return loop is None or (
-            isinstance(loop, For) and value is loop.index and all(map(_alike, loop.bounds))
+            isinstance(loop, For) and value is loop.index and all(map(_is_grid_uniform, loop.bounds))
         )
     if isinstance(owner, LogicalBlocks):
         return value is not owner.first
     return owner is None or (
-        _pure(owner) and not isinstance(owner, BlockIndex) and all(map(_alike, owner.operands))
+        _pure(owner) and not isinstance(owner, BlockIndex) and all(map(_is_grid_uniform, owner.operands))
     )
 
 
@@ -101,12 +101,12 @@ def _pure(op: Op) -> bool:
     return op.PURE and not (op.COOPERATIVE or op.VARYING or op.regions or op.effects())
 
 
-def _goes_alike(roles: Roles, walks: Sequence[For]) -> bool:
+def _synchronises_uniformly(roles: Roles, walks: Sequence[For]) -> bool:
     """Whether both CTAs of a cluster run the ops that synchronise roles equally often, in the same order."""
     for op in roles.walk():
         if not isinstance(op, Carrier) or op in walks or not _hands_over(op):
             continue
-        if isinstance(op, While) or not all(map(_alike, op.decisive)):
+        if isinstance(op, While) or not all(map(_is_grid_uniform, op.decisive)):
             return False
     return True
 
@@ -247,7 +247,7 @@ def _same(loop: For, step: _Step, load: BulkLoad) -> Value | None:
 def _deciding(body: Region, number: Value, value: Value, found: dict[Value, None]) -> bool:
     """Add to `found` the scalars of an iteration that a value depends on and that differ between blocks. Returns
     whether the value depends on nothing else that differs between blocks."""
-    if _alike(value):
+    if _is_grid_uniform(value):
         return True
     owner = value.owner
     if value is number or (
@@ -267,7 +267,7 @@ def _deciding(body: Region, number: Value, value: Value, found: dict[Value, None
 def _computed(body: Region, number: Value, value: Value) -> bool:
     """Whether the iteration computes a value only from the tile's number and values that all blocks have in common."""
     owner = value.owner
-    if value is number or _alike(value):
+    if value is number or _is_grid_uniform(value):
         return True
     if not isinstance(owner, Op) or owner.parent is not body or not _pure(owner):
         return False
@@ -277,7 +277,7 @@ def _computed(body: Region, number: Value, value: Value) -> bool:
 def _of_other(before: _Before, value: Value, theirs: dict[Value, Value], body: Region) -> Value:
     """The other CTA's counterpart of a value, computed here by clones of the ops that it depends on."""
     owner = value.owner
-    if value not in theirs and isinstance(owner, Op) and owner.parent is body and not _alike(value):
+    if value not in theirs and isinstance(owner, Op) and owner.parent is body and not _is_grid_uniform(value):
         for v in owner.operands:
             _of_other(before, v, theirs, body)
         before.put(clone_op(owner, theirs))

@@ -15,7 +15,7 @@ def same_part(a: Value, b: Value) -> bool:
     return first is not None and first == second
 
 
-def parts_apart(a: Value, b: Value) -> bool:
+def parts_disjoint(a: Value, b: Value) -> bool:
     """Whether two views of one object share no element."""
     first, second = _box(a), _box(b)
     if first is None or second is None:

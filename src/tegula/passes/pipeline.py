@@ -7,20 +7,20 @@ from tegula.passes.complete_matmuls import complete_matmuls
 from tegula.passes.contract_fma import contract_fma, keep_rounded
 from tegula.passes.delay_releases import delay_releases
 from tegula.passes.inline_calls import inline_calls
+from tegula.passes.normalise_lane_loops import normalise_lane_loops
 from tegula.passes.promote_buffers import promote_buffers
 from tegula.passes.prove_bounds import prove_bounds
 from tegula.passes.release_stages import release_stages
 from tegula.passes.runner import Analysis, Compilation, Observer, Pass, run
 from tegula.passes.simplify import simplify
 from tegula.passes.split_lanes import split_lanes
-from tegula.passes.start_together import start_together
 from tegula.passes.uniformity import Uniformity, analyse_lanes, check_cooperation
 from tegula.passes.unroll_late import unroll_late
 
-CHECK = (Pass(start_together), Analysis(check_cooperation))
+CHECK = (Pass(normalise_lane_loops), Analysis(check_cooperation))
 
 PREPARE = (
-    Pass(start_together),
+    Pass(normalise_lane_loops),
     Analysis(check_cooperation),
     Pass(promote_buffers),
     Pass(release_stages),

@@ -10,21 +10,20 @@ from tegula.passes.combine_blocks import combine_blocks
 from tegula.passes.convert_layouts import convert_layouts
 from tegula.passes.fetch_iterations import fetch_iterations
 from tegula.passes.form_rings import check_copies, form_rings
+from tegula.passes.group_reductions import group_reductions
 from tegula.passes.groups import count_threads
+from tegula.passes.hoist_loads import hoist_loads
 from tegula.passes.insert_barriers import insert_barriers
-from tegula.passes.load_early import load_early
 from tegula.passes.lower_pipes import lower_pipes
 from tegula.passes.lower_tiles import lower_tiles
 from tegula.passes.multicast_copies import multicast_copies
 from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import place_shared
 from tegula.passes.place_waits import place_waits
-from tegula.passes.reduce_together import reduce_together
 from tegula.passes.reuse_shared import reuse_shared
 from tegula.passes.runner import Analysis, GpuCompilation, Observer, Pass, run
 from tegula.passes.select_matmuls import keep_operands, select_matmuls
 from tegula.passes.separate_barriers import separate_barriers
-from tegula.passes.settle_matmuls import settle_matmuls
 from tegula.passes.sink_conversions import sink_conversions
 from tegula.passes.specialise import Schedule, specialise
 from tegula.passes.split_lanes import split_lanes
@@ -33,6 +32,7 @@ from tegula.passes.uniform_operands import uniform_operands
 from tegula.passes.uniformity import analyse_lanes
 from tegula.passes.unroll_and_jam import unroll_and_jam
 from tegula.passes.unroll_late import unroll_late
+from tegula.passes.wait_for_register_operands import wait_for_register_operands
 from tegula.passes.wide_segments import wide_segments
 from tegula.target import CudaTarget
 
@@ -55,9 +55,9 @@ FOR_GPU = (
     Pass(keep_operands),
     Pass(lower_tiles),
     Pass(fetch_iterations, when=optimises),
-    Pass(load_early, when=optimises),
+    Pass(hoist_loads, when=optimises),
     Pass(pipeline_loops),
-    Pass(reduce_together, when=optimises),
+    Pass(group_reductions, when=optimises),
     Pass(select_matmuls),
     Analysis(check_copies),
     Pass(place_waits),
@@ -67,7 +67,7 @@ FOR_GPU = (
     Pass(unroll_and_jam, when=optimises),
     Analysis(assign_layouts),
     Pass(convert_layouts),
-    Pass(settle_matmuls),
+    Pass(wait_for_register_operands),
     Pass(stage_stores),
     Analysis(place_shared),
     Analysis(reuse_shared),

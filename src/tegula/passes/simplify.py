@@ -189,7 +189,7 @@ def _rounded_back(op: Op) -> Value | None:
     narrow = _converted(before) if isinstance(before, Op) else None
     if source is None or narrow is None or narrow.type != op.result.type:
         return None
-    return narrow if holds_all(_scalar(source), _scalar(narrow)) else None
+    return narrow if represents_all(_scalar(source), _scalar(narrow)) else None
 
 
 def _converted(op: Op) -> Value | None:
@@ -208,7 +208,7 @@ def _scalar(value: Value) -> DType:
     return scalar_of(t.dtype if isinstance(t, TileType) else element(t))
 
 
-def holds_all(wide: DType, narrow: DType) -> bool:
+def represents_all(wide: DType, narrow: DType) -> bool:
     """Whether one float type represents all values of another."""
     return wide.is_float and narrow.is_float and wide.bits >= 32 and wide.bits >= narrow.bits
 

@@ -10,7 +10,7 @@ from tegula.ops.array import ArrayView
 from tegula.ops.buffer import BufReshape, BufUpdate, BufView
 from tegula.ops.control import Yield
 from tegula.ops.debug import Assert, Print
-from tegula.ops.group_operands import said_of_view
+from tegula.ops.group_operands import view_index_name
 from tegula.ops.lane import Lanes, LaneUniform, Tid
 from tegula.ops.roles import Roles
 from tegula.passes.accesses import BufferAccess, Independence, accesses
@@ -49,7 +49,7 @@ class _Splitter:
         if isinstance(op, VIEWS) and any(self.known.varying(v) for v in op.operands):
             self.views[op.result] = op
             return
-        if isinstance(op, Carrier) and not (op in self.known.divergent or self._stays_whole(op)):
+        if isinstance(op, Carrier) and not (op in self.known.divergent or self._runs_per_lane(op)):
             for nested in op.regions:
                 self.region(nested)
             group.flush(out)
@@ -72,7 +72,7 @@ class _Splitter:
                 group.flush(out)
             group.add(op)
 
-    def _stays_whole(self, op: Op) -> bool:
+    def _runs_per_lane(self, op: Op) -> bool:
         """Whether each lane can run a uniform loop or branch from start to end, so that the carried values of lanes
         stay in registers: no nested op runs once for the block, no synchronisation is needed, no print would change its
         order, and all used results vary between lanes."""
@@ -148,7 +148,7 @@ class _Splitter:
                 return self._uniform_view(operand, region, out)
             if not self.known.varying(operand):
                 return operand
-            what = {"implicit": said_of_view(operand)}
+            what = {"implicit": view_index_name(operand)}
             picked = LaneUniform([operand], [operand.type], what, [], made.loc)
             picked.parent = region
             out.append(picked)

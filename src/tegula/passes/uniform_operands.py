@@ -5,7 +5,7 @@ from __future__ import annotations
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.buffer import BufReshape, BufView
-from tegula.ops.group_operands import of_the_group, said, said_of_view
+from tegula.ops.group_operands import of_the_group, said, view_index_name
 from tegula.ops.lane import Lanes, LaneUniform
 from tegula.passes.runner import GpuCompilation
 from tegula.passes.uniformity import Uniformity
@@ -51,5 +51,5 @@ def view_index(value: Value, known: Uniformity) -> str:
         value, *indices = value.owner.operands
         for index in indices:
             if known.varying(index):
-                return said_of_view(index)
+                return view_index_name(index)
     return ""

@@ -91,7 +91,7 @@ def _apart(kernel: Kernel, loop: For, ops: Sequence[Op]) -> bool:
     """Whether no store writes elements that another op of the loop loads or stores, or that the store itself writes in
     another iteration, so that no synchronisation is needed."""
     stores = [op for op in ops if isinstance(op, TileStore)]
-    return all(_moves_on(store, loop) for store in stores) and not any(
+    return all(_never_revisits(store, loop) for store in stores) and not any(
         writes(kernel, store, {array_root(other.array)})
         for store in stores
         for other in ops
@@ -99,7 +99,7 @@ def _apart(kernel: Kernel, loop: For, ops: Sequence[Op]) -> bool:
     )
 
 
-def _moves_on(store: TileStore, loop: For) -> bool:
+def _never_revisits(store: TileStore, loop: For) -> bool:
     """Whether in some dimension the offsets of a store in interleaved iterations are at least its length apart, even if
     they wrap."""
     step = _number(loop.step) or 0

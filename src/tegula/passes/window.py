@@ -110,10 +110,10 @@ def same_in_all(a: Window, b: Window) -> bool:
 def apart(op: Op, other: Op, a: Window, b: Window) -> bool:
     """Whether two windows share no element, in whatever iterations of the loops around the ops."""
     loops = [*loops_around(op), *loops_around(other)]
-    return len(a) == len(b) and any(_always_apart(x, y, loops) for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and any(_always_disjoint(x, y, loops) for x, y in zip(a, b, strict=True))
 
 
-def _always_apart(a: Span, b: Span, loops: Sequence[Op]) -> bool:
+def _always_disjoint(a: Span, b: Span, loops: Sequence[Op]) -> bool:
     d = a.distance(b)
     if d is not None and all(_outside(v, loops) for v, _ in a.terms):
         return _parts(d, _wrap(a, b), a, b)
@@ -154,7 +154,7 @@ def on_a_grid(op: Op, other: Op, a: Span, b: Span, ranges: IntegerRanges) -> boo
     return together or _parts(distance, step, a, b)
 
 
-def moves_on(op: Op, other: Op, at: Window, lengths: Window, ranges: IntegerRanges) -> bool:
+def never_revisits(op: Op, other: Op, at: Window, lengths: Window, ranges: IntegerRanges) -> bool:
     """Whether windows that start at the same element in the same iteration are disjoint in different iterations of the
     loops around both ops: each loop moves them by at least their length, in a dimension of its own, and never so far
     that they wrap around to elements accessed before."""

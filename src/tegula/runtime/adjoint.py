@@ -167,11 +167,11 @@ class Adjoint(Kernel):
 
     def kept(self) -> str:
         """The memory reserved for the gradient: bytes for each value, in a block and in the last launch."""
-        from tegula.passes.gradient import kept_of_loops
+        from tegula.passes.gradient import checkpoint_bytes
 
         lines: list[str] = []
         for part in self.launched:
-            for (name, line), size in kept_of_loops(part.step.kernel).items():
+            for (name, line), size in checkpoint_bytes(part.step.kernel).items():
                 lines.append(
                     f"  {name} (loop in line {line}): {size:,} bytes in a block, {size * part.blocks:,} in all"
                 )

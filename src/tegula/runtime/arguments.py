@@ -130,7 +130,7 @@ def plain(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Kernel, Any]:
         kernel, args, _ = with_constants(kernel, args)
     if type(kernel) is not GenericKernel:
         return kernel, args
-    found = kernel.take_apart(args)
+    found = kernel.flatten_arguments(args)
     return flattened(kernel, arguments_of(kernel, args)) if found is None else (kernel.of_leaves(), found)
 
 
@@ -141,7 +141,9 @@ class Pair(NamedTuple):
     gradient: Any
 
 
-def settled_pairs(kernel: Kernel, *given: tuple[Any, Any]) -> tuple[Kernel, tuple[Any, ...], list[Any]]:
+def leaf_arguments_with_gradients(
+    kernel: Kernel, *given: tuple[Any, Any]
+) -> tuple[Kernel, tuple[Any, ...], list[Any]]:
     """The kernel with constants and absent arrays bound, the leaves of its arguments, and a gradient or None for each.
     `given`: the inputs and the outputs, each with its gradients, as for `arguments_of`."""
     found = paired_arguments(kernel, *given)

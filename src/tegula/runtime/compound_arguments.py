@@ -9,11 +9,11 @@ import numpy as np
 
 from tegula.errors import LaunchError
 from tegula.lang.annotations import ANY, GENERIC, ArrayAnnotation, IndexedAnnotation, array_annotation
+from tegula.runtime.argument_flattening import has_leaves
 from tegula.runtime.array import array
 from tegula.runtime.indexed_array import indexedarray
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.resolve import wrong_count
-from tegula.runtime.taking_apart import has_leaves
 from tegula.structs import Struct, StructType
 from tegula.types import ArrayType
 

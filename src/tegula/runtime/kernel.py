@@ -16,11 +16,11 @@ from tegula.lang.constants import takes_constant
 from tegula.lang.decorators import KernelDef, KernelOptions, kernel_options
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
 from tegula.lang.structs import leaves_of
+from tegula.runtime.argument_flattening import TakeApart, make_flattener
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.fast_path import FastPath, Ready, make_fast_path
 from tegula.runtime.pack import Packer, packer
-from tegula.runtime.taking_apart import TakeApart, make_taking_apart
 from tegula.types import Type, is_element
 
 if TYPE_CHECKING:
@@ -380,9 +380,9 @@ class GenericKernel(Kernel):
         self.takes_constants = self.definition.takes_constants
 
     @cached_property
-    def take_apart(self) -> TakeApart:
+    def flatten_arguments(self) -> TakeApart:
         """The function that makes the arguments of the leaf kernel."""
-        return make_taking_apart(self.parameters)
+        return make_flattener(self.parameters)
 
     @cached_property
     def constant_places(self) -> frozenset[int]:

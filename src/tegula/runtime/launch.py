@@ -16,7 +16,7 @@ from tegula.backend.launcher import TILED
 from tegula.errors import CompileError, LaunchError, likeness
 from tegula.ir import LaunchClass
 from tegula.runtime.adjoint import Adjoint, KnownLaunch, Rows, adjoint_of, gradients
-from tegula.runtime.arguments import LISTS, arguments_of, plain, settled, settled_pairs
+from tegula.runtime.arguments import LISTS, arguments_of, leaf_arguments_with_gradients, plain, settled
 from tegula.runtime.array import array, wrap
 from tegula.runtime.array_memory import allocate
 from tegula.runtime.command import Launch
@@ -215,7 +215,9 @@ def launch(
         block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
     if adjoint:
         made = _plan(dims, block_dim)
-        part, args, grads = settled_pairs(kernel, (inputs, adj_inputs), (outputs, adj_outputs))
+        part, args, grads = leaf_arguments_with_gradients(
+            kernel, (inputs, adj_inputs), (outputs, adj_outputs)
+        )
         if not run_adjoint(part, made, args, grads, stream, device=device):
             help = "create an array with requires_grad=True, or pass adj_inputs= and adj_outputs="
             raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)

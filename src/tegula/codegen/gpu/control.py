@@ -39,7 +39,7 @@ def reconverge(s: GpuState) -> None:
 
 
 @contextmanager
-def parting(s: GpuState) -> Iterator[None]:
+def diverging(s: GpuState) -> Iterator[None]:
     """Code in which threads of a warp may diverge; they reconverge at its end."""
     begin = s.code.block
     with s.apart():

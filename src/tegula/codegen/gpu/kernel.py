@@ -15,7 +15,7 @@ from tegula.codegen.gpu import access, byte_reads, exchange, lane_tiles, places,
 from tegula.codegen.gpu.blocks import block_place, logical_blocks
 from tegula.codegen.gpu.bulk_stores import bulk_store
 from tegula.codegen.gpu.clusters import cluster_end, cluster_peer
-from tegula.codegen.gpu.control import chosen, control, parting, when
+from tegula.codegen.gpu.control import chosen, control, diverging, when
 from tegula.codegen.gpu.flags import Flags
 from tegula.codegen.gpu.fragments import is_aligned
 from tegula.codegen.gpu.launches import in_order_of_launches, launch_next
@@ -323,7 +323,7 @@ class _Walk:
 
         def act() -> list[str]:
             kept = dict(s.inside)
-            with parting(s):
+            with diverging(s):
                 self.region(body)
             s.inside = kept
             return [x for v in body.yielded for x in s.components(v)]
@@ -341,7 +341,7 @@ class _Walk:
     def _branching(self, region: Region, args: list[Components]) -> list[Components]:
         """The values that a region with control flow yields for one element."""
         self.s.scalars.update(zip(region.args, args, strict=True))
-        with parting(self.s):
+        with diverging(self.s):
             self.region(region)
         return [self.s.components(v) for v in region.yielded]
 

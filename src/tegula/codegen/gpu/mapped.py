@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from tegula.codegen.elements import at_once, goes_side_by_side, run_regions
-from tegula.codegen.gpu.control import chosen, parting
+from tegula.codegen.elements import at_once, is_faster_in_lockstep, run_regions
+from tegula.codegen.gpu.control import chosen, diverging
 from tegula.codegen.gpu.quotients import finished
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.gpu.widen import widened, widens_together
@@ -60,12 +60,12 @@ def _straight(s: GpuState, region: Region, given: Given, dtype: ElementType) -> 
     for op in region.ops:
         if isinstance(op, Cast) and op.x in positions:
             _widen(s, op, [args[positions[op.x]] for args in given], known)
-    several, one = goes_side_by_side(s, region), register_type(scalar_of(dtype), 1)
+    several, one = is_faster_in_lockstep(s, region), register_type(scalar_of(dtype), 1)
     size = TOGETHER if several else 1
     made: list[Components] = []
     for first in range(0, len(given), size):
         part = slice(first, first + size)
-        with parting(s) if several else nullcontext():
+        with diverging(s) if several else nullcontext():
             found = run_regions(s, region, given[part], 1, known[part])
         made += [tuple(finished(s.code, x, one) for x in parts) if several else parts for (parts,) in found]
     return made

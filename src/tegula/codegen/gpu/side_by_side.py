@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tegula.codegen.elements import at_once, goes_side_by_side, needs_bounds
+from tegula.codegen.elements import at_once, is_faster_in_lockstep, needs_bounds
 from tegula.codegen.gpu.state import GpuState
 from tegula.ir import Op, Region, Value
 from tegula.ops.tile import TileLoad, TileMap, TileStore
@@ -28,7 +28,7 @@ def _joins(s: GpuState, group: Sequence[Op], op: Op) -> bool:
     if isinstance(op, TileMap) and isinstance(first, TileMap):
         return (
             at_once(s, op)
-            and goes_side_by_side(s, op.function)
+            and is_faster_in_lockstep(s, op.function)
             and s.layouts[op.result] == s.layouts[first.result]
             and same(op.function, first.function)
         )

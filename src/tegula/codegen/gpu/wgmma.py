@@ -137,7 +137,7 @@ def mma_wait(s: GpuState, op: MmaWait) -> None:
     wait."""
     young = _youngest(op, op.pending)
     pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in young]
-    meanwhile = _computed_meanwhile(op)
+    meanwhile = _computed_in_flight(op)
     pairs += [(v, v) for v in meanwhile]
     held = [[x for parts in s.held[v] for x in parts] for v, _ in pairs]
     types = [t for v, _ in pairs for t in s.types(v)]
@@ -173,7 +173,7 @@ def _computed_before(held: list[list[str]], first: int) -> str:
     return f"{{ .reg .b32 A, X; .reg .pred P; mov.b32 A, 0; {united} {test} }}"
 
 
-def _computed_meanwhile(wait: Op) -> list[Value]:
+def _computed_in_flight(wait: Op) -> list[Value]:
     """The float32 tiles that are computed between the preceding matmul or wait and this wait, and used after it."""
     assert wait.parent is not None
     ops = wait.parent.ops

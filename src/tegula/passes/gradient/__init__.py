@@ -10,7 +10,7 @@ from tegula.passes.gradient.steps import (
     AdjointStep,
     ForwardLaunch,
     Partials,
-    kept_of_loops,
+    checkpoint_bytes,
     parameters_of,
 )
 
@@ -21,9 +21,9 @@ __all__ = [
     "Partials",
     "among_blocks",
     "check_order",
+    "checkpoint_bytes",
     "differentiate",
     "in_series",
-    "kept_of_loops",
     "longest",
     "parameters_of",
     "reads",

@@ -22,7 +22,7 @@ from tegula.ops.lane import Tid
 from tegula.ops.linear import TileMatmul
 from tegula.ops.tile import TileAtomic, TileStore
 from tegula.passes.gradient.activity import memory_root
-from tegula.passes.gradient.owners import accesses_of, apart_in_blocks, thread_indices
+from tegula.passes.gradient.owners import accesses_of, disjoint_in_blocks, thread_indices
 from tegula.passes.gradient.partials import (
     can_be_partial,
     column,
@@ -46,7 +46,7 @@ from tegula.passes.gradient.steps import (
 )
 from tegula.passes.gradient.sums import SumBuilder, constant, summed_in
 from tegula.passes.gradient.widen import widen
-from tegula.passes.window import apart, moves_on, window
+from tegula.passes.window import apart, never_revisits, window
 from tegula.types import ArrayType, TileType, int32, scalar_of
 
 MOST_DIMS = 3
@@ -248,7 +248,7 @@ class _Owner:
         """Raise _NoOwner unless the writers only clear consumed gradients: each element is read and then cleared by one
         block."""
         found_accesses = accesses_of(self.adjoint, array)
-        if not apart_in_blocks(self.adjoint, found_accesses):
+        if not disjoint_in_blocks(self.adjoint, found_accesses):
             raise _NoOwner("an array that its value is computed from is overwritten")
         taken = window(load)
         for store in writers:
@@ -257,7 +257,7 @@ class _Owner:
                 raise _NoOwner("an array that its value is computed from is overwritten")
             common = [op for op in _around(load) if op in set(_around(store))]
             after = self.order[store] > self.order[load]
-            if after and (not common or moves_on(load, store, taken, written, self.ranges)):
+            if after and (not common or never_revisits(load, store, taken, written, self.ranges)):
                 continue
             if not apart(load, store, taken, written):
                 raise _NoOwner("an array that its value is computed from is overwritten")
@@ -328,7 +328,7 @@ class _Owner:
         name = name_of(self.adjoint, self.atomic) + "_in_chunks" * chunk
         kernel = finished(self.adjoint, name, [*self.adjoint.param_names, *names], body, len(grid))
         root = mapping[memory_root(self.array)]
-        if not chunk and not apart_in_blocks(kernel, accesses_of(kernel, root)):
+        if not chunk and not disjoint_in_blocks(kernel, accesses_of(kernel, root)):
             raise _NoOwner("its tiles overlap")
         return kernel, tuple(params), grid, counts
 

@@ -17,7 +17,7 @@ from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.differentiation import Differentiation
 from tegula.passes.gradient.steps import known_to_host
 from tegula.passes.gradient.sums import SumBuilder, summed_in
-from tegula.passes.window import Span, Window, in_source, loops_around, moves_on, span, window
+from tegula.passes.window import Span, Window, in_source, loops_around, never_revisits, span, window
 from tegula.types import ArrayType, TileType, scalar_of
 
 BY_TILES = (TileAtomic, TileLoad, TileStore)
@@ -33,7 +33,7 @@ def own_gradients(kernel: Kernel, context: Differentiation) -> None:
         ops = accesses_of(kernel, array)
         if any(_iterations_again(op, ranges) for op in ops):
             continue
-        if not apart_in_blocks(kernel, ops) and not _apart_in_threads(kernel, ops):
+        if not disjoint_in_blocks(kernel, ops) and not _disjoint_in_threads(kernel, ops):
             continue
         for op in ops:
             if isinstance(op, TileAtomic):
@@ -58,11 +58,11 @@ def _iterations_again(op: Op, ranges: IntegerRanges) -> bool:
     array = op.array.type
     assert isinstance(array, ArrayType)
     at = _elements(op)
-    again = at is None or not moves_on(op, op, at, at, ranges)
+    again = at is None or not never_revisits(op, op, at, at, ranges)
     return scalar_of(array.dtype).bits == 16 and any(True for _ in loops_around(op)) and again
 
 
-def apart_in_blocks(kernel: Kernel, ops: Sequence[Op]) -> bool:
+def disjoint_in_blocks(kernel: Kernel, ops: Sequence[Op]) -> bool:
     """Whether these accesses of one array are of different elements in different blocks, for launches whose dimensions
     do not exceed `longest`."""
     if not all(isinstance(op, BY_TILES) for op in ops) or not kernel.launch.last_is_block:
@@ -70,7 +70,7 @@ def apart_in_blocks(kernel: Kernel, ops: Sequence[Op]) -> bool:
     return _apart([_elements(op) for op in ops], range(kernel.launch.ndim - 1), thread_indices(kernel))
 
 
-def _apart_in_threads(kernel: Kernel, ops: Sequence[Op]) -> bool:
+def _disjoint_in_threads(kernel: Kernel, ops: Sequence[Op]) -> bool:
     if not all(isinstance(op, BY_ELEMENTS) for op in ops):
         return False
     return _apart([_elements(op) for op in ops], range(kernel.launch.ndim), thread_indices(kernel))

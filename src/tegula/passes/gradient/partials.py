@@ -15,7 +15,7 @@ from tegula.ops.control import For, Yield
 from tegula.ops.lane import Tid
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.gradient.activity import memory_root
-from tegula.passes.gradient.owners import accesses_of, apart_in_blocks, thread_indices
+from tegula.passes.gradient.owners import accesses_of, disjoint_in_blocks, thread_indices
 from tegula.passes.gradient.steps import AdjointStep, Chunk, Dim, Extent, Partials, known_to_host
 from tegula.passes.gradient.sums import SumBuilder, summed_in
 from tegula.passes.runner import Compilation, Pass, run
@@ -175,7 +175,7 @@ def _is_unwritten(adjoint: Kernel, load: TileLoad) -> bool:
     if not any(e.kind != "read" for o in found_accesses for e in o.effects()):
         return True
     first = next(o for o in adjoint.walk() if o in found_accesses)
-    return not known.aliases and load is first and apart_in_blocks(adjoint, found_accesses)
+    return not known.aliases and load is first and disjoint_in_blocks(adjoint, found_accesses)
 
 
 def finished(adjoint: Kernel, name: str, names: Sequence[str], body: Region, dims: int) -> Kernel:

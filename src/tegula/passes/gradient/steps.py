@@ -140,7 +140,7 @@ def parameters_of(extents: Iterable[Extent]) -> set[Value]:
     return found
 
 
-def kept_of_loops(kernel: Kernel) -> dict[tuple[str, int], int]:
+def checkpoint_bytes(kernel: Kernel) -> dict[tuple[str, int], int]:
     """The bytes in which a block keeps loop-carried values for the backward sweep, by the value's name and the line of
     its loop."""
     found: dict[tuple[str, int], int] = {}

@@ -57,10 +57,10 @@ def other_loads(kernel: Kernel, matmuls: Sequence[LoadedMatmul]) -> list[TileLoa
     found = [op for r in homes if r for op in r.ops if isinstance(op, TileLoad) and op not in taken]
     users = uses(kernel.body)
     carried = {op for op in found if any(isinstance(u, Yield) for u, _ in users.get(op.result, []))}
-    return [op for op in found if op not in carried and _may_go_ahead(kernel, op)]
+    return [op for op in found if op not in carried and _can_be_issued_early(kernel, op)]
 
 
-def _may_go_ahead(kernel: Kernel, load: TileLoad) -> bool:
+def _can_be_issued_early(kernel: Kernel, load: TileLoad) -> bool:
     try:
         _check_load(kernel, load)
     except Declined:

@@ -35,7 +35,7 @@ class _Check:
         return [*self.op.operands, *(v for region in self.inside for v in _deciding(region))]
 
 
-def take_launch_checks(kernel: Kernel) -> list[Op]:
+def hoist_launch_checks(kernel: Kernel) -> list[Op]:
     """Remove from the kernel, in place, the asserts for which both the condition and being reached depend on the
     kernel's arguments alone. Returns the ops that check them before the roles: copies of the asserts and of the ops
     that compute their conditions."""
@@ -98,4 +98,4 @@ def _computing(kernel: Kernel, taken: list[_Check]) -> list[Op]:
     return [op for op in kernel.walk() if op in needed]
 
 
-__all__ = ["take_launch_checks"]
+__all__ = ["hoist_launch_checks"]

@@ -127,7 +127,7 @@ def keep_converted(
     kept = [
         replace(p, right=tuple(load for op in p.right for load in loads_of(op)), keeps=True) for p in matmuls
     ]
-    if not _roomy(kernel, target, kept, _able(kept, choice)):
+    if not _with_enough_registers(kernel, target, kept, _able(kept, choice)):
         return matmuls
     for p in kept:
         transpose_first(p.op)
@@ -148,7 +148,7 @@ def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul],
     able = _able(matmuls, choice)
     if not able:
         raise Declined(_misfit(matmuls, choice), matmuls[0].op.loc)
-    roomy = _roomy(kernel, target, matmuls, able)
+    roomy = _with_enough_registers(kernel, target, matmuls, able)
     if not roomy:
         needed = needed_registers(kernel.body, matmuls, able[-1])
         raise NoRegisters(
@@ -164,7 +164,7 @@ def _able(matmuls: Sequence[LoadedMatmul], choice: Choice) -> list[int]:
     return able if choice.consumers is None else [n for n in able if n == choice.consumers]
 
 
-def _roomy(
+def _with_enough_registers(
     kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul], able: Sequence[int]
 ) -> list[int]:
     """The numbers of warp groups, among `able`, whose registers hold the tiles."""
@@ -232,7 +232,7 @@ def _stages(
     each = sum(size for n, size in zip(fixed, sizes, strict=True) if not n)
     staging = STAGING_BYTES * groups * len(_stored(kernel))
     room = target.shared_per_block - staging - BARRIER_BYTES - once
-    asked = choice.stages or max((_asked(op) for items in fed for op in items), default=0)
+    asked = choice.stages or max((_requested_stages(op) for items in fed for op in items), default=0)
     count = min(room // each, asked or MOST_STAGES)
     least = 1 if sum(looped(p.op) for p in matmuls) > 1 else LEAST_STAGES
     if count < min(least, asked or least):
@@ -253,7 +253,7 @@ def _fixed_stages(items: Items) -> int:
     return 0 if any(map(looped, items)) else 1
 
 
-def _asked(load: Maker) -> int:
+def _requested_stages(load: Maker) -> int:
     """The number of stages that the loop around a load requests; 0 without a request."""
     at = load.parent
     while at is not None and at.parent is not None:

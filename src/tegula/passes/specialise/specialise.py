@@ -31,7 +31,7 @@ from tegula.passes.specialise.find_matmuls import (
     pipe_load,
 )
 from tegula.passes.specialise.lane_code import check_lane_code
-from tegula.passes.specialise.launch_checks import take_launch_checks
+from tegula.passes.specialise.launch_checks import hoist_launch_checks
 from tegula.passes.specialise.overlap_chains import Twins, overlap_chains
 from tegula.passes.specialise.plan import Choice, Items, RolePlan, keep_converted, make_plan
 from tegula.passes.specialise.registers import FETCH_REGISTERS
@@ -136,7 +136,7 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
     if target.tensor_cores != "wgmma" or not target.bulk_copies:
         raise Declined(f"{target.arch} has no matmuls of warp groups")
     kernel.body.ops = _own(kernel)
-    checks = take_launch_checks(kernel)
+    checks = hoist_launch_checks(kernel)
     check_lane_code(kernel)
     branches_to_counts(kernel)
     if choice.split > 1 and not split_depth(kernel, choice.split):

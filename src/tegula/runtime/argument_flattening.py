@@ -20,7 +20,7 @@ TakeApart = Callable[[Sequence[Any]], tuple[Any, ...] | None]
 """A function that returns the leaves of arguments; None if `compound_arguments` must flatten them."""
 
 _TEXT = """
-def take_apart(args):
+def flatten_arguments(args):
     try:
         {names} = args
         {lines}
@@ -31,7 +31,7 @@ def take_apart(args):
 _FAILURES = (AttributeError, TypeError, ValueError, OverflowError)
 
 
-def make_taking_apart(parameters: Sequence[Parameter]) -> TakeApart:
+def make_flattener(parameters: Sequence[Parameter]) -> TakeApart:
     """The generated function that flattens arguments of these parameters."""
     made = _Function()
     for k, p in enumerate(parameters):
@@ -42,7 +42,7 @@ def make_taking_apart(parameters: Sequence[Parameter]) -> TakeApart:
         values="".join(f"{value}, " for value in made.values),
     )
     exec(compile(text, f"<arguments for {len(parameters)} parameters>", "exec"), made.scope)
-    return made.scope["take_apart"]
+    return made.scope["flatten_arguments"]
 
 
 def has_leaves(x: Any) -> bool:

@@ -15,7 +15,7 @@ from tegula.passes.runner import Compilation
 from tegula.passes.uniformity import analyse, begins_at_lane
 
 
-def start_together(kernel: Kernel, context: Compilation) -> None:
+def normalise_lane_loops(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the kernel in place."""
     loops = [
         loop for loop in kernel.walk() if begins_at_lane(loop, kernel.launch) and _is_in_step(loop, kernel)

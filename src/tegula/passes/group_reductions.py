@@ -20,7 +20,7 @@ MOST_BYTES = 256
 """Maximum bytes of tiles, for each thread, whose live ranges the move extends."""
 
 
-def reduce_together(kernel: Kernel, context: GpuCompilation) -> None:
+def group_reductions(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place, unless it has roles or matmuls, which need registers."""
     if any(isinstance(op, Roles | GroupMma) for op in kernel.walk()):
         return
@@ -35,7 +35,7 @@ def _move_up(kernel: Kernel, reduce: Op, users: dict[Value, list[tuple[Op, int]]
     assert region is not None
     last = region.ops.index(reduce)
     first, needed = _earliest(kernel, region, last)
-    if first == last or _held_longer([*needed, reduce], users) > room:
+    if first == last or _added_live_bytes([*needed, reduce], users) > room:
         return
     rest = [op for op in region.ops[first + 1 : last] if op not in needed]
     region.ops[first : last + 1] = [*needed, region.ops[first], reduce, *rest]
@@ -84,7 +84,7 @@ def _is_of_copies(op: Op) -> bool:
     return any(e.kind in ("issue", "arrive") for inner in op.walk() for e in inner.effects())
 
 
-def _held_longer(moved: Sequence[Op], users: dict[Value, list[tuple[Op, int]]]) -> int:
+def _added_live_bytes(moved: Sequence[Op], users: dict[Value, list[tuple[Op, int]]]) -> int:
     """The bytes of tiles of more than one element that are made by the moved ops and used by others."""
     made = [(r, r.type) for op in moved for r in op.results if isinstance(r.type, TileType)]
     held = [t for r, t in made if t.size > 1 and any(user not in moved for user, _ in users.get(r, ()))]

@@ -19,7 +19,7 @@ MOST_BYTES = 256
 """Bytes of loaded tiles that a thread may hold."""
 
 
-def load_early(kernel: Kernel, context: GpuCompilation) -> None:
+def hoist_loads(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place, unless it has roles or matmuls, which need registers and fetch what they load."""
     if any(isinstance(op, Roles | GroupMma) for op in kernel.walk()):
         return

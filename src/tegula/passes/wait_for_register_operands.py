@@ -13,7 +13,7 @@ from tegula.ops.group import MmaWait, RegisterMma
 from tegula.passes.runner import GpuCompilation
 
 
-def settle_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
+def wait_for_register_operands(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
     for op in list(kernel.walk()):
         if isinstance(op, LoopLike):
@@ -26,7 +26,7 @@ def settle_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
 
 def reads_registers(op: Op, body: Region) -> bool:
     """Whether an op leaves a matmul in flight that reads registers that the iteration of a loop, `body`, fills."""
-    return isinstance(op, RegisterMma) and E.flies(op) and is_made_in(op.held_tile, body)
+    return isinstance(op, RegisterMma) and E.leaves_in_flight(op) and is_made_in(op.held_tile, body)
 
 
 def _flying(region: Region, body: Region, later: int | None) -> int | None:
@@ -37,7 +37,7 @@ def _flying(region: Region, body: Region, later: int | None) -> int | None:
             later = None if later is None or later >= op.pending else later
         elif reads_registers(op, body):
             later = 0
-        elif E.flies(op):
+        elif E.leaves_in_flight(op):
             later = None if later is None else later + 1
         elif isinstance(op, BranchLike):
             later = _either(*(_flying(r, body, later) for r in op.alternatives))
