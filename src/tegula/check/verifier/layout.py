@@ -328,7 +328,11 @@ class Layout:
                 and (not inside or (op.NAME == "buf.new" and e.at.buffer in self.rings))
                 for e in self.happenings(op)
             )
-            if (started and not (inside and E.completes_copies(op))) or filled or (not inside and self._acts(op)):
+            if (
+                (started and not (inside and E.completes_copies(op)))
+                or filled
+                or (not inside and self._acts(op))
+            ):
                 raise Rejected(
                     "an operation on a barrier or ring is outside of roles, or accesses memory of several roles",
                     op,
