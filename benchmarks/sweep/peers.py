@@ -1,4 +1,4 @@
-"""What the points are compared with: functions of PyTorch on the same inputs, which gradients flow through."""
+"""The baselines of each point: differentiable PyTorch functions on the same inputs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """`prepare` makes the function for inputs like those given. `instead`: it is measured only where no peer before it
-    works."""
+    """A baseline. `prepare` returns the function for inputs of the given shapes and dtypes. `instead`: a fallback,
+    measured only if all peers before it fail."""
 
     name: str
     prepare: Callable[..., Function]
@@ -67,8 +67,7 @@ def group_by_group(a: Any, b: Any, starts: Any, groups: Any, ends: Any) -> Funct
 
 
 def convolution(x: Any, w: Any) -> Function:
-    """A convolution of images in channels-last memory; weights are brought in order once, unless they have a
-    gradient."""
+    """A convolution of images in channels-last memory; weights are permuted once, unless they have a gradient."""
     kept: dict[int, Any] = {}
 
     def ordered(w: Any) -> Any:
@@ -206,7 +205,7 @@ def paged(q: Any, k: Any, v: Any, scale: float, pages: Any) -> Function:
 
 
 def gathered(q: Any, k: Any, v: Any, scale: float, pages: Any) -> Function:
-    """Attention of a library on keys that were brought in order before."""
+    """Library attention on keys that were gathered into a contiguous array beforehand."""
 
     def ordered(t: Any) -> Any:
         chosen = t.unflatten(1, (-1, ROWS))[:, pages.long()]
@@ -264,7 +263,7 @@ ATTENTIONS: dict[str, list[Peer]] = {
 
 
 def peers(point: Point) -> Sequence[Peer]:
-    """The peers of a point, in order; rows have none but a copy."""
+    """The peers of a point, in order; points on rows are compared with a copy only."""
     name = point.name.partition(", ")[2]
     if point.group == "rows":
         return ()

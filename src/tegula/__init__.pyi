@@ -426,7 +426,7 @@ class vec4ul(_Element): ...
 class vec4us(_Element): ...
 
 def elect() -> Any:
-    """In a role, the condition that one of its threads is: `if tg.elect():`.
+    """In a role, a condition that is true in one elected thread: `if tg.elect():`.
 
     Returns:
         a bool, true in one thread of the role.

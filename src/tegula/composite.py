@@ -39,7 +39,7 @@ class CompositeType(Protocol):
         ...
 
     def part(self, name: str) -> tuple[tuple[int, ...], CompositeType | None] | None:
-        """The numbers of the components that a name of several stands for, and the type of what they make."""
+        """The indices of the components that a swizzle such as `xyz` selects, and the type of the result."""
         ...
 
 

@@ -263,7 +263,7 @@ def meaning(op: Op, data: tuple[np.ndarray, ...]) -> np.ndarray:
     [pytest.param(t, id=t.name, marks=[] if t == get_target() else [pytest.mark.slow]) for t in TARGETS],
 )
 @pytest.mark.parametrize("cases", [elementwise_cases, conversion_cases], ids=["elementwise", "conversions"])
-def test_ops_mean_their_reference(cases: Callable[[], Iterator[Case]], target: CpuTarget) -> None:
+def test_ops_match_their_reference(cases: Callable[[], Iterator[Case]], target: CpuTarget) -> None:
     program, plan = Program(), []
     for case in cases():
         names = {w: program.add(len(case.op.operands) + 1, case.body(w), w) for w in WIDTHS_OF[target]}
@@ -406,7 +406,7 @@ def test_constants_wrap_and_round_as_in_the_interpreter() -> None:
 
 
 @pytest.mark.machine_code
-def test_division_by_a_constant_vector_means_the_reference() -> None:
+def test_division_by_a_constant_vector_matches_the_reference() -> None:
     program, plan = Program(), []
     for dtype in DTYPES.values():
         for divisor in (0, 1, -1, 3, -7, 8) if dtype.is_int else ():
@@ -492,7 +492,7 @@ def atomic_body(kind: str, dtype: DType, plain: bool) -> Body:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
-def test_atomics_mean_the_ops(target: CpuTarget) -> None:
+def test_atomics_match_their_reference(target: CpuTarget) -> None:
     program, plan = Program(), []
     for kind, dtype in atomic_cases():
         for plain in (False, True):

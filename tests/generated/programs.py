@@ -305,7 +305,7 @@ class Maker(Expressions):
         self.scope.append(Name(name, dtype, uniform=False))
 
     def spread(self) -> None:
-        """Each lane's element of a tile over the lanes."""
+        """An `untile`: each lane takes its element of a tile."""
         dtype = self.c.pick(DTYPES)
         name = self.fresh("s")
         self.c.note("untile")

@@ -52,7 +52,7 @@ NUMBERS = {
 
 
 class SmoothFamilies(SmoothProgram):
-    """One program, in which half of the statements are of the families."""
+    """A random program, half of whose statements come from these families."""
 
     names: Mapping[str, object] = {"Mass": Mass}
 

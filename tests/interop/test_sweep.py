@@ -36,7 +36,7 @@ def untimed(calls: Mapping[str, Call], sets: int, iterations: int = 1) -> dict[s
 
 
 def anywhere(backends: Any) -> Any:
-    """Attention by what there is on a CPU."""
+    """PyTorch's math backend of attention, which CPUs have."""
     return torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
 
 
@@ -90,7 +90,7 @@ def test_a_wrong_result_is_an_error() -> None:
         list(cases.forward(wrong))
 
 
-def test_inputs_are_those_of_their_types() -> None:
+def test_inputs_have_the_shapes_and_dtypes_of_their_point() -> None:
     for point in POINTS.values():
         for a in point.small.arrays:
             made = cases.tensor(a, 0)

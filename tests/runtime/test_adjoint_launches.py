@@ -46,7 +46,8 @@ def times_rows(factor: float, x: tg.array2d[float], w: tg.array1d[float], y: tg.
 
 @pytest.fixture
 def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spied]:
-    """Few blocks keep its devices busy, so that owners are enough."""
+    """A simulated driver whose devices are filled by few blocks, so that gradient elements get owners instead of
+    atomics."""
     monkeypatch.setattr(adjoint, "busy_blocks", lambda device: 4)
     made = Spied(1)
     made.kernels["kernel"] = lambda blocks, threads, data: None
@@ -154,7 +155,7 @@ def times(x: tg.array1d[float], y: tg.array1d[float]):
 
 
 @pytest.mark.machine_code
-def test_captured_names_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captured_globals_are_part_of_the_launch_key(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, g = (tg.zeros(4, requires_grad=True) for _ in range(3))
     for value in (2.0, 2.0, 3.0, 2.0):
         monkeypatch.setitem(globals(), "factor", tg.constant(value))
@@ -165,8 +166,8 @@ def test_captured_names_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.machine_code
-def test_the_order_is_fixed_when_it_is_to_be() -> None:
-    """Between two launches of the same arrays."""
+def test_config_deterministic_replans_the_launch() -> None:
+    """`config.deterministic` changes between two launches with the same arrays."""
 
     @tg.kernel
     def gathered(x: tg.array1d[float], at: tg.array1d[int], y: tg.array1d[float]):
@@ -204,14 +205,14 @@ def gradient_of_halved(s: float, dtype: Any = tg.float32) -> float:
 
 
 @pytest.mark.machine_code
-def test_a_whole_number_is_not_taken_for_a_float_of_an_earlier_launch() -> None:
+def test_int_arguments_are_not_mistaken_for_cached_floats() -> None:
     halved.unload()
     assert [gradient_of_halved(s) for s in (3.0, 3, 3.0, 3)] == [1.5, 1.0, 1.5, 1.0]
 
 
 @pytest.mark.machine_code
 def test_another_thread_may_launch_with_arguments_of_other_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While launches that are known are looked through."""
+    """The second thread launches during the first one's lookup in the cache of launches."""
     halved.unload()
     gradient_of_halved(3.0)
     find, others = adjoint.AdjointPrograms.find, [tg.float64]
@@ -241,7 +242,9 @@ def test_vectors_may_be_anything_that_has_their_components(v: Any) -> None:
     np.testing.assert_array_equal(x.grad.numpy(), 2.0)
 
 
-def test_numbers_that_decide_nothing_may_be_any(driver: Spied, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scalar_arguments_without_effect_on_the_plan_reuse_it(
+    driver: Spied, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arrays = [tg.empty(s, dtype=float, device="cuda") for s in ((64, T), T, (64, T)) * 2]
     backwards(times_rows, arrays, (64,), 0.5)
     first = launched(driver)

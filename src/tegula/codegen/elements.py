@@ -439,7 +439,8 @@ def _one_or_fill(s: State, fill: Value, array: ArrayAt, pointer: str, ok: str) -
 def placed(
     s: State, op: ScatteredAccess, index: list[str], width: int, masked: bool
 ) -> list[tuple[str, str]]:
-    """For `width` elements of a tile with coordinates of their own, the address and whether there is one, as i1."""
+    """For `width` elements of a tile, each with its own coordinates: the address, and an i1 that is true if the element
+    is in bounds."""
     array = s.arrays[op.array]
     (where,), *at = (element(s, v, index, width, masked) for v in (op.where, *op.at))
     made: list[tuple[str, str]] = []

@@ -298,7 +298,7 @@ class _Walk:
 
     def lane_uniform(self, op: LaneUniform) -> None:
         if self.s.debug and not op.implicit:
-            check_uniform(self.s, op, op.value)  # others are looked at as operands of the group
+            check_uniform(self.s, op, op.value)  # the group visits other values as its operands
         self.s.scalars[op.result] = self.s.components(op.value)
 
     # Buffers ---------------------------------------------------------------------------------------------------------

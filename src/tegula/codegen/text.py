@@ -107,8 +107,8 @@ class Code:
         self._next = 0
 
     def table(self, dtype: DType, elements: Sequence[float], written: Callable[[], str]) -> str:
-        """The name of read-only data, each of which is defined once. `written`: gives the text of the elements, which
-        is asked for once where several ops have the same object."""
+        """The name of read-only data, each of which is defined once. `written` returns the text of the elements; it is
+        called once for ops that share an object."""
         key = id(elements), dtype
         if key not in self.named:
             self.named[key] = elements, self.tables.setdefault(written(), f"@table{len(self.tables)}")

@@ -105,7 +105,7 @@ class Races:
         return (found < self.floor) | (same_warp & (found < self.floor_of_warps))
 
     def new_op(self) -> None:
-        """Begin a new dynamic op, which may make several accesses, when lanes have views of their own."""
+        """Begin a new dynamic op, which makes several accesses where views differ by lane."""
         self.first = len(self.log)
 
     def new_block(self) -> None:

@@ -222,7 +222,7 @@ class Signature:
                 yield from (Effect(kind, value) for kind in f.effects if value is not None)
 
     def fault(self, op: Op) -> str:
-        """A text with the reason why an op does not fit its declaration; empty if it does."""
+        """The reason why an op violates its declaration; empty if the op is valid."""
         count = len(op.operands)
         if count < self.fixed or (self.most is not None and count > self.most):
             return f"it takes {_numbered(self.operands)}, got {count} operands"

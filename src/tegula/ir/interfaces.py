@@ -320,7 +320,7 @@ class AtomicUpdate(Op):
 
 class StructureRead(Op):
     """An op that reads memory of a spatial structure, which the host owns. DIFFERENTIABLE: whether a gradient flows to
-    what is read."""
+    the memory that is read."""
 
     __slots__ = ()
     DIFFERENTIABLE: ClassVar[bool] = False

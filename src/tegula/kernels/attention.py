@@ -155,7 +155,7 @@ def attention(
 ) -> Any:
     """Attention: softmax(scale * q @ k^T) @ v for every head.
 
-    Scores and sums are float32; weights are rounded to the dtype of `v`.
+    Scores and row sums are float32; weights are rounded to the dtype of `v`.
 
     Parameters:
         q: (B, H, S, D), of bfloat16 or float16; D is 64 or 128.

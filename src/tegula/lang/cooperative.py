@@ -89,8 +89,8 @@ class CooperativeDef(FuncDef, Parts):
         return made  # pyright: ignore[reportReturnType]
 
     def given(self, constants: Mapping[str, Any], results: Sequence[Any]) -> Any:
-        """What a call with these constants gives of the results of a program: a tuple, or the only result if others
-        could be asked for or no tuple is declared."""
+        """The results of a program that a call with these constants returns: a tuple, or a single result if the others
+        are optional or no tuple is declared."""
         kept = [
             result
             for pattern, result in zip(self.all_results, results, strict=True)

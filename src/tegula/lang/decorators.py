@@ -207,10 +207,10 @@ def kernel(function: Any = None, /, *, source: str | None = None, **options: Any
 
 
 def func(function: Any = None, /, *, source: str | None = None, **options: Any) -> Any:
-    """Makes a Python function one that kernels call; a decorator with or without arguments.
+    """Makes a Python function callable from kernels; a decorator with or without arguments.
 
-    Definitions of one name in one scope are overloads, told apart by the types of their parameters; where these
-    are the same, the new definition replaces the earlier one. An object that was made before keeps its meaning.
+    Definitions of one name in one scope are overloads, told apart by the types of their parameters; where these are the
+    same, the new definition replaces the earlier one. Objects made before the redefinition keep their definitions.
 
     Parameters:
         function: the function; None where there are arguments. Parameters without annotation, or with Any, take
@@ -476,7 +476,7 @@ def tid() -> NoReturn:
 
 
 def elect() -> NoReturn:
-    """In a role, the condition that one of its threads is: `if tg.elect():`.
+    """In a role, a condition that is true in one elected thread: `if tg.elect():`.
 
     Returns:
         a bool, true in one thread of the role.

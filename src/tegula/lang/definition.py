@@ -156,7 +156,7 @@ class Definition:
         return self.parameters if self._whole is None else self._whole
 
     def of_leaves(self, leaves: Sequence[Parameter]) -> Definition:
-        """The definition whose parameters are the leaves of its own."""
+        """The definition with the leaves of its compound parameters as parameters."""
         made = copy.copy(self)
         made._whole, made._parameters = self.parameters, list(leaves)
         return made

@@ -117,7 +117,8 @@ def test_in_body(node: ast.While) -> ast.While:
 
 
 def hand_back(tracer: Calls, f: FuncDef, ends: Mapping[str, Any], call: ast.Call) -> None:
-    """Bind the variables that a call passes to what the function leaves in its parameters. `ends`: by parameter."""
+    """Bind the variables that a call passes to the final values of the function's parameters. `ends`: these values, by
+    parameter."""
     frame = tracer.frame
     for parameter, variable in arguments(f, call).items():
         name = variable.id

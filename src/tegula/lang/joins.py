@@ -238,7 +238,7 @@ class Joins(Expressions):
         return storage == "shared"
 
     def handed_over(self, x: Value) -> Value:
-        """The value of a tile that is yielded to a join or to the next iteration of a loop."""
+        """The value by which a tile is yielded to a join or to the next iteration of a loop."""
         return self.builder.tile(x, partial=True)
 
     # Conditional expressions -----------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ OF_SHAPES = ("reshape", "transpose")
 
 @dataclass(frozen=True, slots=True)
 class KnownOfTile:
-    """What is known of a tile when a kernel is compiled, for tg.static: its shape and dtype, not its elements."""
+    """The compile-time properties of a tile, for tg.static: its shape and dtype, not its elements."""
 
     shape: tuple[int, ...]
     dtype: ElementType
@@ -67,7 +67,7 @@ class TileMethod:
 
 
 def method(x: Any, name: str) -> TileMethod | None:
-    """The method of a tile that a name stands for; None if there is none."""
+    """The method of tiles with this name; None if there is none."""
     is_tile = isinstance(x, Value) and isinstance(x.type, TileType | BufType)
     return TileMethod(x, name) if is_tile and name in METHODS else None
 

@@ -44,7 +44,7 @@ FORM = re.compile(r"(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<letter>[diuoxXceEfFgG]?)
 
 
 def _format(x: Value, form: str) -> tuple[str]:
-    """The format of C that a format of Python stands for."""
+    """The printf format that is equivalent to a format of Python."""
     found, t = FORM.fullmatch(form.removeprefix(">")), x.type
     letter = "" if found is None else found["letter"] or ("g" if "." in form else "d")
     if found is None or not isinstance(t, DType) or t.kind not in KINDS.get(letter, ("",))[0]:

@@ -187,7 +187,7 @@ class _Plan:
     # Where each lies -------------------------------------------------------------------------------------------------
 
     def _groups(self) -> list[set[Value]]:
-        """The objects as disjoint groups: all objects that one name may be are in one group."""
+        """The objects as disjoint groups: all objects that one name may refer to are in one group."""
         group_of = {x: {x} for x in self.objects}
         for made, slot in self.slot_of.items():
             for x in {root(s) for s in slot.sources if s is not None}:

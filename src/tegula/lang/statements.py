@@ -410,7 +410,7 @@ class AttributeTarget(AssignTarget):
         self.owner_place.set(builder.assign_attribute(self.owner, self.attribute, self.tracer.typed(value)))
 
     def update(self, op: str, value: Any) -> None:
-        """Combine a value with what the attribute names; in arrays and tiles additions are atomic."""
+        """Combine a value with the object of the attribute in place; in arrays and tiles additions are atomic."""
         if isinstance(self.owner, StructValue):
             super().update(op, value)
             return

@@ -56,7 +56,7 @@ def _annotations(cls: type) -> Mapping[str, Any]:
 
 
 def _field(cls: type, name: str, annotation: Any) -> FieldType:
-    """The type of a field; TypeError for an annotation that stands for none."""
+    """The type of a field; TypeError for an annotation without a meaning in kernels."""
     found: Any = resolve(annotation) if annotation is not None else ANY
     is_array = isinstance(found, ArrayAnnotation | IndexedAnnotation) and found.dtype is not ANY
     if not (is_element(found) or isinstance(found, StructType) or is_array):

@@ -20,7 +20,8 @@ MOST_BYTES = 256
 
 
 def hoist_loads(kernel: Kernel, context: GpuCompilation) -> None:
-    """Rewrite the kernel in place, unless it has roles or matmuls, which need registers and fetch what they load."""
+    """Rewrite the kernel in place, unless it has roles or matmuls: these prefetch their operands, and need the
+    registers."""
     if any(isinstance(op, Roles | GroupMma) for op in kernel.walk()):
         return
     for region in {op.parent for op in kernel.walk() if isinstance(op, TileLoad)}:

@@ -94,7 +94,7 @@ def lower_pipes(kernel: Kernel, context: GpuCompilation) -> None:
 
 def _read_by_threads(kernel: Kernel, pipes: dict[Value, _Pipe]) -> set[tuple[Region, Value]]:
     """The roles whose threads read stages that copies fill, by loads of their own, each with the pipe on whose barriers
-    the role arrives. Tensor cores of warp groups read through the proxy of the copies."""
+    the role arrives. WGMMA reads through the async proxy, as the copies write."""
     users = uses(kernel.body)
     return {
         (_home(kernel, op), pipes[op.pipe].leader)

@@ -49,7 +49,7 @@ class Terms:
 
     @property
     def depth(self) -> int:
-        """The number of elements along K that one instruction takes."""
+        """The extent along K of one MMA instruction."""
         return STEP_BITS // self.bits
 
 

@@ -78,7 +78,7 @@ class _Simplifier:
         self.ranges = ranges
 
     def region(self, region: Region, seen: dict[Any, Op]) -> None:
-        """Simplify a region. `seen`: the pure ops that dominate it, by the key of what they compute."""
+        """Simplify a region. `seen`: the pure ops that dominate it, by value number."""
         seen = dict(seen)
         kept: list[Op] = []
         for op in region.ops:

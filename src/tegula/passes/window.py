@@ -108,7 +108,7 @@ def same_in_all(a: Window, b: Window) -> bool:
 
 
 def apart(op: Op, other: Op, a: Window, b: Window) -> bool:
-    """Whether two windows share no element, in whatever iterations of the loops around the ops."""
+    """Whether two windows are disjoint in all iterations of the loops around the ops."""
     loops = [*loops_around(op), *loops_around(other)]
     return len(a) == len(b) and any(_always_disjoint(x, y, loops) for x, y in zip(a, b, strict=True))
 

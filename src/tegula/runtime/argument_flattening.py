@@ -58,7 +58,7 @@ def in_kernels(x: Any, wanted: StructType) -> Any:
 
 
 class _Function:
-    """The lines of a function, the expressions of what it returns, and the objects that its names stand for."""
+    """The lines of a generated function, the expressions that it returns, and the objects bound to its names."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

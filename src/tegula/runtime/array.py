@@ -286,8 +286,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow to the array. A view has the value of the array that it was made of, until the value
-        is set for the view. Arrays of integers and bools may have a gradient: zeros of their own dtype, which no
+        """Whether gradients flow to the array. A view inherits the value from its base array, until it is
+        set on the view. Arrays of integers and bools may have a gradient: zeros of their own dtype, which no
         adjoint reads or writes."""
         if self._requires_grad is not None:
             return self._requires_grad
@@ -303,8 +303,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
     @property
     def retain_grad(self) -> bool:
         """Whether the gradient of the array stays after tg.Tape.backward where kernels wrote the array; else it is
-        cleared when it has flowed on. A view has the value of the array that it was made of, until the value is set for
-        the view."""
+        cleared when it has flowed on. A view inherits the value from its base array, until
+        it is set on the view."""
         return self._retain_grad or (self._source is not None and self._source[0].retain_grad)
 
     @retain_grad.setter
@@ -410,7 +410,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         Returns:
             a NumPy array; its elements are constants for a tape.
         Raises:
-            RuntimeError: what kernels in the stream of this thread found, which is waited for (tg.RunError and
+            RuntimeError: an error of kernels in this thread's stream, which is synchronised first (tg.RunError and
                 its subclasses).
         """
         return self._data if self.device is CPU else cuda_memory().download(self.device, self._data)

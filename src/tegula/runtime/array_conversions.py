@@ -26,7 +26,7 @@ class Conversions:
         Waits for kernels on a GPU.
 
         Returns:
-            a number, or what the element type makes on the host.
+            a Python number, or a vector, matrix or struct of the host, according to the dtype.
         Raises:
             ValueError: there are more elements, or none.
             TypeError: the element is a struct that holds arrays.

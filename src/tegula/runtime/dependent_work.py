@@ -1,4 +1,4 @@
-"""Work that an element of an array decides on: `tg.capture_if` and `tg.capture_while`."""
+"""Data-dependent work: `tg.capture_if` and `tg.capture_while` branch and loop on an element of an array."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def capture_if(
     stream: Stream | None = None,
     **kwargs: Any,
 ) -> None:
-    """Does one of two pieces of work, by an element of an array, which is waited for on a GPU.
+    """Runs one of two functions or graphs, selected by an element of an array; on a GPU the host waits for the element.
 
     Parameters:
         condition: an array (1,) of int32.
@@ -44,7 +44,8 @@ def capture_if(
 def capture_while(
     condition: array, while_body: Callable[..., object] | Graph, stream: Stream | None = None, **kwargs: Any
 ) -> None:
-    """Repeats work as long as an element of an array is not 0, which is waited for on a GPU before each iteration.
+    """Repeats a function or graph as long as an element of an array is not 0; on a GPU the host waits for the element
+    before each iteration.
 
     Parameters:
         condition: an array (1,) of int32, which the work sets to 0 at some time.

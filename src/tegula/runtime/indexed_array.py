@@ -219,7 +219,7 @@ class indexedarray(Arithmetic, Printing):
         """The only element, as a Python number, or as a vector or matrix of the host. Waits for kernels on a GPU.
 
         Returns:
-            a number, or what the element type makes on the host.
+            a Python number, or a vector or matrix of the host, according to the dtype.
         Raises:
             ValueError: there are more elements, or none.
             RuntimeError: an error of kernels in the stream of this thread (tg.RunError).

@@ -255,7 +255,7 @@ class Kernel(KernelDef):
     # Explaining ------------------------------------------------------------------------------------------------------
 
     def stages(self) -> dict[str, str]:
-        """The IR of the form compiled last, after each pass.
+        """The IR of the form compiled last, after each pass, as text.
 
         Returns:
             texts by the name of the pass; "source" is what the frontend built.
@@ -372,8 +372,8 @@ class Kernel(KernelDef):
 
 
 class GenericKernel(Kernel):
-    """A kernel with parameters that take constants, structs or indexed arrays: launches bind constants and take the
-    other arguments apart, and run the kernel of the parameters that remain."""
+    """A kernel with parameters that take constants, structs or indexed arrays: launches bind constants, flatten the
+    other arguments into leaves, and run the kernel that takes the leaves."""
 
     def __init__(self, func: Any, *arguments: Any, **options: Any) -> None:
         super().__init__(func, *arguments, **options)

@@ -146,7 +146,7 @@ def launch(
     raised when its stream is next waited for.
 
     Parameters:
-        kernel: a kernel, or what tg.autotune made.
+        kernel: a kernel, or a result of tg.autotune.
         dim: the number of threads in each of 1 to 4 dimensions, whole numbers up to 2**31.
         inputs, outputs: lists of the arguments, in the order of the parameters, or dictionaries of arguments by
             name: arrays, or None in their place, numbers, vectors and matrices, and constants
@@ -370,7 +370,7 @@ def _launch_part(
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
-    """The device of a kernel without arrays; for a kernel with arrays the CPU, which stands for any device."""
+    """The device of a kernel without arrays; for a kernel with arrays the CPU, as a placeholder."""
     if stream is not None and not hasattr(stream, "cuda_stream"):
         help = "make one with tg.Stream(device), or leave out stream="
         raise LaunchError(f"stream= takes a stream of a CUDA device, got {stream!r}", help)
@@ -391,7 +391,7 @@ def launch_tiled(
     """Runs a kernel with one block for each element of a grid: tg.launch with dim=(*dim, block_dim).
 
     Parameters:
-        kernel: a kernel, or what tg.autotune made.
+        kernel: a kernel, or a result of tg.autotune.
         dim: the number of blocks in each of 1 to 3 dimensions, whole numbers up to 2**31.
         inputs, outputs: lists of the arguments, in the order of the parameters.
         block_dim: the number of threads in a block, 1 to 1024; a kernel with roles, or with a `block_dim` of

@@ -26,8 +26,8 @@ LIVE: WeakValueDictionary[int, Structure] = WeakValueDictionary()
 class Structure:
     """A spatial structure on a device. Kernels know it by its `id`, until it is deleted.
 
-    `version` counts the changes of what queries find: the gradient of a launch, which queries again, is refused when
-    the structure has changed since."""
+    `version` counts the changes that affect results of queries: the adjoint of a launch repeats its queries, and is
+    refused if the structure has changed since."""
 
     id: int
     device: Device
@@ -46,7 +46,7 @@ class Structure:
             SLOTS_IN_USE.give_back(id)
 
     def words(self) -> list[int]:
-        """What kernels need to know, as the words of the entry of the table after the id."""
+        """The payload of the structure's table entry: its 64-bit words after the id."""
         raise NotImplementedError
 
     def publish(self) -> None:
@@ -54,12 +54,13 @@ class Structure:
         publish(self.device, self.id, self.words())
 
     def differentiable(self) -> Sequence[tuple[str, array]]:
-        """The arrays, with their names, whose elements queries give and gradients flow to."""
+        """The arrays, with their names, whose elements queries return and accumulate gradients for."""
         return ()
 
 
 class StructureUse(NamedTuple):
-    """A structure that a launch may query, as it was then. `name`: what the launch knows it by."""
+    """A structure that a launch may query, with its version at the launch. `name`: the launch's argument, for
+    messages."""
 
     name: str
     structure: Structure
@@ -68,7 +69,8 @@ class StructureUse(NamedTuple):
 
 def structures_of(named: Iterable[tuple[str, Any]], device: Device, by_table: bool) -> list[StructureUse]:
     """The structures that a launch on a device may query, which are kept alive by the result: those whose ids are among
-    its numbers, with their names; otherwise, if the kernel looks ids up (`by_table`), all of the device."""
+    its numbers, with their names; otherwise, if the kernel reads ids from memory (`by_table`), all structures of the
+    device."""
     found = [
         StructureUse(f"argument '{name}'", one, one.version)
         for name, x in named
@@ -108,7 +110,7 @@ def table_address(device: Device) -> int:
 
 
 def publish(device: Device, id: int, words: Sequence[int]) -> None:
-    """Write what kernels know of a structure into the entry of its id."""
+    """Write a structure's payload into the table entry of its id."""
     if device.is_cpu:
         set_entry(HOST, id, words)
     else:

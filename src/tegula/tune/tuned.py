@@ -84,8 +84,8 @@ class Tuned(KernelChoice):
     def _position(
         self, dim: Any, args: tuple[Any, ...], block_dim: int | None, tiled: bool, device: Any, stream: Any
     ) -> int:
-        """The position of the fastest candidate. Constants and absent arrays make classes of their own; of structs and
-        indexed arrays each leaf is an argument."""
+        """The position of the fastest candidate. Each constant and each absent array is a class; of structs and indexed
+        arrays each leaf is an argument."""
         one = settled(self.candidates[0].kernel, args)
         if one.kernel is not self.candidates[0].kernel:
             variant = self._variants.get(one.kernel) or self._variant(one.kernel, args)

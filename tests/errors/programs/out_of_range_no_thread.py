@@ -1,4 +1,4 @@
-"""The value of a thread that the block does not have."""
+"""A thread index that exceeds the block's number of threads."""
 
 import tegula as tg
 

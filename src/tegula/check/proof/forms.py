@@ -46,8 +46,8 @@ class Forms(Labels):
                 forms[slot] = forms[slot][1:] or [("unknown",)]
 
     def _guesses(self, state: State, group: list[int], moving: bool) -> dict[Slot, Sum | None]:
-        """The number that an iteration adds to each slot, according to the text of the loop; None where branches or
-        inner loops decide. `moving`: roles that stand before other loops do iterations of theirs meanwhile."""
+        """The increment of each slot per iteration, read off the loop's body; None if it depends on branches or inner
+        loops. `moving`: roles at the heads of other loops execute iterations concurrently."""
         out: dict[Slot, Sum | None] = {}
         self.ties, self.branched = {}, self._branched(state, group)
         trip = self._trip if moving else constant_trip
@@ -81,8 +81,8 @@ class Forms(Labels):
         return out
 
     def _branched(self, state: State, group: list[int]) -> set[Slot]:
-        """The slots that branches alone change, at barriers all of whose ghosts are such: they are in classes of their
-        own, apart from the slots that iterations of inner loops change."""
+        """The slots that change only in branches, at barriers all of whose ghosts change only in branches. They form
+        classes separate from the slots that inner loops change."""
         out, sure = set[Slot](), set[int]()
         for r, role in enumerate(state.roles):
             ghosts = [("arrived", b) for b in role.arrived] + [("waited", b) for b in role.waited]
@@ -275,7 +275,7 @@ class Forms(Labels):
 
     def _residues(self, slot: Slot, x: Sum, state: State, guess: dict[Slot, Sum | None]) -> list[Form]:
         """Forms by which a carried value is the stage or parity of a ghost: of the ghost that it is used with, or, if
-        branches decide how that one grows, of any ghost whose barrier has as many stages."""
+        the increment of this ghost depends on branches, of any ghost whose barrier has as many stages."""
         if slot[0] != "held":
             return []
         r, out = slot[1], dict[Form, None]()

@@ -1,5 +1,5 @@
-"""Vectors of flags whose bits are asked for, as `vec.bits` does: computed component by component, from all operands of
-one to the bit of one, so that registers hold the intermediate results of a single component."""
+"""Scalarised lowering of bool vectors that only feed `vec.bits`: each component's expression tree is emitted in one
+piece, operands to bit, so that only one component's intermediate results are live."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tegula.types import VecType, bool_
 
 
 class Flags:
-    """The elementwise ops of a kernel that only serve to find bits, and their lowering."""
+    """The elementwise ops of a kernel whose only transitive users are `vec.bits`, and their lowering."""
 
     def __init__(self, s: State) -> None:
         self.s = s
@@ -22,7 +22,7 @@ class Flags:
         self._known: dict[Op, bool] = {}
 
     def wait(self, op: Op) -> bool:
-        """Whether an op is lowered where the bits are asked for that need it."""
+        """Whether the lowering of an op is deferred to the `vec.bits` that uses it."""
         if op not in self._known:
             self._known[op] = self._serves(op)
         return self._known[op]
@@ -38,7 +38,7 @@ class Flags:
         return isinstance(op, VecBits) or self.wait(op)
 
     def bits(self, op: VecBits) -> Components:
-        """The lowering of `vec.bits`, with all that waits for it."""
+        """Lower `vec.bits`, with the ops that were deferred to it."""
         code, made = self.s.code, "0"
         count = op.x.type.length  # type: ignore[union-attr]
         for k in range(count):

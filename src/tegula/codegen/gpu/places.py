@@ -1,4 +1,4 @@
-"""Elements of arrays at coordinates of their own, one access for each."""
+"""Gathers and scatters: elements of arrays at per-element coordinates, with one access each."""
 
 from __future__ import annotations
 

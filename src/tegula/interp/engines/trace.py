@@ -117,7 +117,7 @@ class Recorder(Machine):
 
     def _known(self, op: Op, values: Sequence[Value]) -> None:
         if any(isinstance(self.env[v], EngineSlot) for v in values):
-            raise Unsupported(f"{op.loc}: what threads compute decides about {op.NAME}")
+            raise Unsupported(f"{op.loc}: {op.NAME} depends on a value that threads compute")
 
     def _later(self, op: Op) -> bool:
         """Whether the op has to wait for the replay: it uses tiles or values computed from them, or stores."""

@@ -31,7 +31,7 @@ def own_gradients(kernel: Kernel, context: Differentiation) -> None:
     ranges = IntegerRanges(kernel.launch)
     for array in context.gradients:
         ops = accesses_of(kernel, array)
-        if any(_iterations_again(op, ranges) for op in ops):
+        if any(_repeats_in_loop(op, ranges) for op in ops):
             continue
         if not disjoint_in_blocks(kernel, ops) and not _disjoint_in_threads(kernel, ops):
             continue
@@ -51,7 +51,7 @@ def accesses_of(kernel: Kernel, array: Value) -> list[Op]:
     ]
 
 
-def _iterations_again(op: Op, ranges: IntegerRanges) -> bool:
+def _repeats_in_loop(op: Op, ranges: IntegerRanges) -> bool:
     """Whether an op may add to the same 16-bit element in several iterations of a loop."""
     if not isinstance(op, TileAtomic | ArrayAtomic) or op.op != "add":
         return False

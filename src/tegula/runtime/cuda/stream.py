@@ -122,7 +122,7 @@ class Stream:
 
         Parameters:
             other: the other stream.
-            event: the event to mark it with; a new one by default.
+            event: the event that marks the end of this work; a new one by default.
         Raises:
             RuntimeError: the driver refuses it.
         """
@@ -140,8 +140,8 @@ class Event:
     """A point in a stream, which streams and the host can wait for.
 
     Parameters:
-        device: the CUDA device, or its name; the current one by default.
-        enable_timing: whether the time between two such events can be asked for; False by default.
+        device: the CUDA device, or its name; the current one by default. enable_timing: whether the event records a
+        timestamp, for `get_event_elapsed_time`; False by default.
     Raises:
         launch: the device is no CUDA device, or there is none of that name.
     Source:
@@ -176,7 +176,7 @@ class Event:
             self.context.status("cuEventDestroy_v2", self.handle)
 
 
-# The stream that work goes to ----------------------------------------------------------------------------------------
+# The current stream ----------------------------------------------------------------------------------------
 
 
 class _Chosen(threading.local):
@@ -223,9 +223,9 @@ def set_stream(stream: Stream | None, device: Device | str | None = None, sync: 
     """Chooses the stream of this thread on its device.
 
     Parameters:
-        stream: the stream; None for the default stream of `device`.
-        device: the CUDA device, or its name; the current one by default. Without a stream only.
-        sync: whether the stream waits for what is in the one chosen before; False by default.
+        stream: the stream; None for the default stream of `device`. device: the CUDA device, or its name; the current
+        one by default. Without a stream only. sync: whether the stream waits for the work enqueued in the stream chosen
+        before; False by default.
     Raises:
         launch: the device is no CUDA device, or there is none of that name.
     """
@@ -238,7 +238,7 @@ def set_stream(stream: Stream | None, device: Device | str | None = None, sync: 
 
 
 def choice(device: Device) -> Stream | None:
-    """The stream that this thread has chosen on a device, if it has."""
+    """The stream that this thread has chosen on a device; None if it has chosen none."""
     return chosen.streams.get(device.ordinal)
 
 
@@ -254,9 +254,9 @@ class ScopedStream:
     """The stream of this thread on its device inside of a `with` block.
 
     Parameters:
-        stream: the stream; None changes nothing.
-        sync_enter: whether the stream waits for the work in the stream chosen before; True by default.
-        sync_exit: whether that one waits for the work of the block; False by default.
+        stream: the stream; None changes nothing. sync_enter: whether the stream waits for the work in the stream chosen
+        before; True by default. sync_exit: whether the stream chosen before waits for the work of the block; False by
+        default.
     Raises:
         nothing.
     """
@@ -284,7 +284,7 @@ def wait_stream(other: Stream, event: Event | None = None) -> None:
 
     Parameters:
         other: the other stream.
-        event: the event to mark it with; a new one by default.
+        event: the event that marks the end of this work; a new one by default.
     Raises:
         RuntimeError: the driver refuses it.
     """
@@ -347,7 +347,7 @@ def get_event_elapsed_time(start: Event, end: Event, synchronize: bool = True) -
     Returns:
         a float.
     Raises:
-        RuntimeError: an event has no timing, or was not reached; or what kernels found (tg.RunError).
+        RuntimeError: an event records no timestamp, or was not reached; or an error of the kernels (tg.RunError).
     """
     if synchronize:
         end.synchronize()
