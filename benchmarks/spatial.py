@@ -19,7 +19,7 @@ import tegula as tg
 from benchmarks.measure import Row, failed, relative_error
 
 TURNS = 9
-RAYS, BOXES, POINTS, GRID_POINTS = 400_000, 20_000, 40_000, 262_144
+RAYS, BOXES, POINTS, GRID_POINTS = 160_000, 5_000, 5_000, 262_144
 PEERS = ("embreex", "warp")
 FAR = 1e30
 
