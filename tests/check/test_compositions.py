@@ -9,7 +9,7 @@ from support.attacks import judge
 from support.attacks.compositions import FAMILIES, composition, fault
 from support.attacks.judge import proved
 
-WRONG, CHUNK = range(600), 100
+WRONG, CHUNK = range(300), 100
 OPEN = {"changed in place"}
 """The families of which right programs have no proof."""
 
