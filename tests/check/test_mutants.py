@@ -128,7 +128,7 @@ def test_a_counterexample_names_what_happens() -> None:
     """Both accesses of the race, and the launch."""
     found = verdict(gemm(), last("group.mma_wait"))
     ((place, text),) = found.places
-    assert found.message == "left[0]: ws0 has a copy write it while another access may still be in progress"
+    assert found.message == "left[0]: ws0 has a copy write it while another access may be in progress"
     assert text == "ws1+2 has tensor cores or a copy read it, without an order between the two accesses"
     assert "tile_matmul" in place.text()
     assert "tile_pipe_load(left" in found.loc.text()
