@@ -51,6 +51,7 @@ ELSEWHERE = {
 """Ops that other tests check."""
 REFUSED = {
     "array.cas": "test_refusals.py: atomic_cas",
+    "array.scatter_cas": "test_refusals.py: tile_atomic_cas",
     "bitcast": "test_refusals.py: bitcast",
     "stack.push": "test_refusals.py: stacks",
     "stack.pop": "test_refusals.py: stacks",

@@ -24,6 +24,10 @@ ROWS: dict[str, str] = {
     "result_of_atomic": "What an atomic or",
     "result_of_tile_atomic": "What an atomic or",
     "compare_and_swap": "What an atomic or",
+    "atomic_exch_of_a_constant": "What an atomic or",
+    "atomic_min_of_a_constant": "What an atomic or",
+    "tile_atomic_max_of_a_constant": "What an atomic or",
+    "compare_and_swap_of_tiles": "What an atomic or",
     "atomic_max": "What an atomic or",
     "atomic_exch": "What an atomic or",
     "tile_atomic_min": "What an atomic or",
@@ -97,6 +101,35 @@ def tiles_before(a: tg.array[D], y: tg.array[D], z: tg.array[D]):
 def swap(a: tg.array[D], y: tg.array[D]):
     i = tg.tid()
     y[i] = tg.atomic_cas(y, i, 0.0, a[i])
+
+
+@refused("atomic_exch_of_a_constant", "atomic_exch", "tg.atomic_exch(y, i, 5.0)")
+def overwritten(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    y[i] = a[i] * 2.0
+    tg.atomic_exch(y, i, 5.0)
+
+
+@refused("atomic_min_of_a_constant", "atomic_min", "tg.atomic_min(y, i, 5.0)")
+def limited(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    y[i] = a[i] * 2.0
+    tg.atomic_min(y, i, 5.0)
+
+
+@refused("tile_atomic_max_of_a_constant", "tile_atomic_max", "tg.tile_atomic_max(y, tg.tile_zeros(N, D))")
+def limited_tiles(a: tg.array[D], y: tg.array[D]):
+    tg.tile_store(y, tg.tile_load(a, shape=N) * 2.0)
+    tg.tile_atomic_max(y, tg.tile_zeros(N, D))
+
+
+@refused(
+    "compare_and_swap_of_tiles",
+    "tile_atomic_cas",
+    "tg.tile_atomic_cas(y, tg.tile_zeros(N, D), tg.tile_load(a, shape=N))",
+)
+def swap_tiles(a: tg.array[D], y: tg.array[D]):
+    tg.tile_atomic_cas(y, tg.tile_zeros(N, D), tg.tile_load(a, shape=N))
 
 
 @refused("atomic_max", "atomic_max", "tg.atomic_max(y, 0, a[i])")

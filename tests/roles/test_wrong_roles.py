@@ -71,7 +71,7 @@ BODIES = [
     (
         "total = tg.tile_zeros(shape=(8, 8))\n        tg.tile_matmul(total, total, wait=False)",
         "type-mismatch",
-        "a tile to add to",
+        "needs an accumulator tile",
     ),
     (
         "t = tg.tile_zeros(shape=(8, 8))\n        tg.tile_matmul(t, t, t, beta=0.0, wait=False)",

@@ -96,7 +96,7 @@ def test_memory_at_an_address() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"ptr": 64, "shape": 4, "capacity": 15}, "reaches 16 bytes"),
+        ({"ptr": 64, "shape": 4, "capacity": 15}, "extends 16 bytes from ptr"),
         ({"ptr": 0, "shape": 4}, "ptr is 0"),
         ({"ptr": 66, "shape": 4}, "not aligned"),
         ({"shape": (2, 3), "strides": (12,)}, "do not fit"),

@@ -110,8 +110,8 @@ def test_what_is_no_constant_is_refused() -> None:
     a = np.ones(4, np.float16)
     cases = [
         ([1], "a constant must be hashable, but a list is not", "pass a tuple"),
-        ({}, "a dict has none", "number, string, dtype"),
-        (X, "a ndarray has none", "number, string, dtype"),
+        ({}, "a dict is not", "number, string, dtype"),
+        (X, "a ndarray is not", "number, string, dtype"),
         (object(), "cannot be a constant of a kernel", "pass it as an argument"),
         (lambda x: x, "cannot be a constant", "@tg.func"),
     ]

@@ -17,6 +17,13 @@ Attrs = Mapping[str, Any]
 ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exch")
 
 
+def refuse_unless_sum(op: Any, value: Value, b: GradientBuilder) -> None:
+    """Refuse the gradient of an atomic update of an array by a value, of which either has a gradient, unless the update
+    adds or subtracts."""
+    if op.op not in ("add", "sub") and (b.wanted(value) or b.wanted(op.array)):
+        b.refuse(op, f"atomic {op.op} has no derivative")
+
+
 def array_type(t: Type) -> ArrayType:
     """The type as an array type; TypeRule otherwise."""
     require(isinstance(t, ArrayType), f"expected an array, got {t}")
@@ -121,8 +128,7 @@ class ArrayAtomic(ElementAccess, AtomicUpdate):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (previous,) = grads
         array, value, indices = self.array, self.value, self.indices
-        if b.wanted(value) and self.op not in ("add", "sub"):
-            b.refuse(self, f"atomic {self.op} has no derivative")
+        refuse_unless_sum(self, value, b)
         if previous is not None and b.wanted(array):
             b.refuse(self, "the value that an atomic operation returns has no derivative")
         g = b.widened(b.one(ArrayLoad, [b.shadow(array), *(b.primal(i) for i in indices)]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.ir import AtomicUpdate, ScatteredAccess, TypeRule, Value
 from tegula.ir.fields import ATOMIC, READ, WRITE, attr, operand, variadic
-from tegula.ops.array import array_type
+from tegula.ops.array import array_type, refuse_unless_sum
 from tegula.ops.base import require
 from tegula.ops.tile import adjoint_of, tile_type
 from tegula.types import TileType, Type, bool_, int64
@@ -113,9 +113,7 @@ class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (previous,) = grads
-        replaced = self.op == "exch" and b.wanted(self.array)
-        if (b.wanted(self.tile) and self.op != "add") or replaced:
-            b.refuse(self, f"an atomic {self.op} has no derivative")
+        refuse_unless_sum(self, self.tile, b)
         if previous is not None:
             b.refuse(self, "the value that an atomic operation returns has no derivative")
         places = _places(self, b)

@@ -21,7 +21,7 @@ from tegula.ir import (
     Value,
 )
 from tegula.ir.fields import ATOMIC, READ, WRITE, attr, body, operand, variadic
-from tegula.ops.array import array_type
+from tegula.ops.array import array_type, refuse_unless_sum
 from tegula.ops.base import element, require, require_range, types, wider
 from tegula.ops.buffer import BufNew, BufRead, BufUpdate, BufView, BufWrite, accessed
 from tegula.ops.control import For, Yield
@@ -266,8 +266,7 @@ class TileAtomic(TileAccess, AtomicUpdate):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (previous,) = grads
         array, tile, indices = self.array, self.tile, self.offset
-        if b.wanted(tile) and self.op != "add":
-            b.refuse(self, f"tile_atomic_{self.op} has no derivative")
+        refuse_unless_sum(self, tile, b)
         if previous is not None:
             b.refuse(self, "the value that an atomic operation returns has no derivative")
         attrs = {"bounds_check": self.bounds_check, "aligned": False}

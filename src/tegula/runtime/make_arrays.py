@@ -39,10 +39,11 @@ def from_numpy_array(
     """An array of a NumPy array: on the CPU on the same memory, on a GPU a copy.
 
     Parameters:
-        arr: a NumPy array of 1 to 4 dimensions, not counting those of vector and matrix elements. dtype: the element
-        type; that of `arr` by default. Another scalar type makes a copy. shape: the lengths to reshape to; those of
-        `arr` by default. device: where the array is to live; the CPU by default. requires_grad: whether gradients flow
-        to the array; False by default.
+        arr: a NumPy array of 1 to 4 dimensions, not counting those of vector and matrix elements.
+        dtype: the element type; that of `arr` by default. Another scalar type makes a copy.
+        shape: the lengths to reshape to; those of `arr` by default.
+        device: where the array is to live; the CPU by default.
+        requires_grad: whether gradients flow to the array; False by default.
     Returns:
         an array.
     Raises:

@@ -65,7 +65,7 @@ def bvh_overlaps(bvh: Bvh, lowers: array, uppers: array) -> tuple[array, array]:
     """The items of a hierarchy whose boxes overlap each of some boxes, be it by a point of their faces.
 
     Parameters:
-        bvh: the hierarchy.
+        bvh: the hierarchy, of type Bvh.
         lowers, uppers: arrays (N,) of vec3 on its device, the corners of the boxes.
     Returns:
         two arrays of int32: (N + 1,) starts, and the items of all boxes, one after the other; those of box i begin at

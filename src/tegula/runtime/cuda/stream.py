@@ -140,8 +140,8 @@ class Event:
     """A point in a stream, which streams and the host can wait for.
 
     Parameters:
-        device: the CUDA device, or its name; the current one by default. enable_timing: whether the event records a
-        timestamp, for `get_event_elapsed_time`; False by default.
+        device: the CUDA device, or its name; the current one by default.
+        enable_timing: whether the event records a timestamp, for `get_event_elapsed_time`; False by default.
     Raises:
         launch: the device is no CUDA device, or there is none of that name.
     Source:
@@ -223,9 +223,9 @@ def set_stream(stream: Stream | None, device: Device | str | None = None, sync: 
     """Chooses the stream of this thread on its device.
 
     Parameters:
-        stream: the stream; None for the default stream of `device`. device: the CUDA device, or its name; the current
-        one by default. Without a stream only. sync: whether the stream waits for the work enqueued in the stream chosen
-        before; False by default.
+        stream: the stream; None for the default stream of `device`.
+        device: the CUDA device, or its name; the current one by default. Without a stream only.
+        sync: whether the stream waits for the work enqueued in the stream chosen before; False by default.
     Raises:
         launch: the device is no CUDA device, or there is none of that name.
     """
@@ -254,9 +254,9 @@ class ScopedStream:
     """The stream of this thread on its device inside of a `with` block.
 
     Parameters:
-        stream: the stream; None changes nothing. sync_enter: whether the stream waits for the work in the stream chosen
-        before; True by default. sync_exit: whether the stream chosen before waits for the work of the block; False by
-        default.
+        stream: the stream; None changes nothing.
+        sync_enter: whether the stream waits for the work in the stream chosen before; True by default.
+        sync_exit: whether the stream chosen before waits for the work of the block; False by default.
     Raises:
         nothing.
     """
