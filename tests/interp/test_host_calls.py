@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.campaigns import chunks
 from tegula.interp import run
 from tegula.ir import LaunchClass
 from tegula.lang import PublicFunction
@@ -181,8 +182,7 @@ def test_results_agree_with_a_kernel(names: Sequence[str]) -> None:
     assert {name for name in silent if not name.startswith(OF_A_BLOCK)} <= OTHERS
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", chunks(range(4)))
 def test_results_of_more_types_agree_with_a_kernel(seed: int) -> None:
     assert sum(compared((*SHAPES, *MORE), seed).values()) > 700
 
