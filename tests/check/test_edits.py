@@ -13,6 +13,7 @@ from support.attacks.edits import EDITS, edited
 from support.attacks.judge import proved
 from support.attacks.program import defaults
 from support.attacks.shapes import FROM_TWO, SHAPES, UNPROVED
+from support.campaigns import chunks
 from tegula.ir import Kernel
 from tegula.passes.runner import GpuCompilation
 
@@ -70,8 +71,7 @@ def test_edited_programs() -> None:
     assert not any(found), "\n".join(found)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, len(MANY), CHUNK))
+@pytest.mark.parametrize("first", chunks(range(0, len(MANY), CHUNK), slow=6))
 def test_many_edited_programs(first: int) -> None:
     found = [wrongly_proved(seed) for seed in MANY[first : first + CHUNK]]
     assert not any(found), "\n".join(found)

@@ -98,6 +98,6 @@ def test_docstrings_state_the_errors_of_calls() -> None:
     assert unstated(3, 1) == []
 
 
-@pytest.mark.parametrize("seed", chunks(range(2, 22), slow=4))
+@pytest.mark.parametrize("seed", chunks(range(2, 22), slow=2))
 def test_docstrings_state_the_errors_of_many_calls(seed: int) -> None:
     assert unstated(20, seed) == []
