@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -44,9 +44,17 @@ def row(name: str, n: int, ours: Call, peer: Call, given: list[np.ndarray], part
         return parts(tuple(x.numpy() for x in made) if isinstance(made, tuple) else made.numpy(), given)
 
     return compare(
-        f"{name} of {n} x {n} float32", lambda: ours(*arrays), lambda: peer(*given), result, wanted, many / 1e6, "M/s",
-        f"np.linalg.{peer.__name__}, CPU time", gate, clock=time.process_time,
-    )  # fmt: skip
+        f"{name} of {n} x {n} float32",
+        lambda: ours(*arrays),
+        lambda: peer(*given),
+        result,
+        wanted,
+        many / 1e6,
+        "M/s",
+        f"np.linalg.{peer.__name__}, CPU time",
+        gate,
+        clock=time.process_time,
+    )
 
 
 def solve(a: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -80,16 +88,22 @@ def matrix_rows() -> Iterator[Row]:
         )
 
 
-def sort_row(n: int, gate: float, kind: str) -> Row:
+def sort_row(n: int, gate: float, kind: Literal["quicksort", "stable"]) -> Row:
     """Sorted indices of rows of random keys."""
     keys = np.random.default_rng(n).standard_normal(((1 << 19) // n, n)).astype(np.float32)
     array, wanted = tg.array(keys), np.sort(keys, axis=-1)
     return compare(
-        f"indices that sort {n} float32", lambda: kernels.argsort(array),
-        lambda: np.argsort(keys, axis=-1, kind=kind),  # type: ignore[call-overload]
-        lambda: np.take_along_axis(keys, kernels.argsort(array).numpy(), -1), wanted, keys.size / 1e6, "M/s",
-        f"np.argsort, {kind}, CPU time", gate, clock=time.process_time,
-    )  # fmt: skip
+        f"indices that sort {n} float32",
+        lambda: kernels.argsort(array),
+        lambda: np.argsort(keys, axis=-1, kind=kind),
+        lambda: np.take_along_axis(keys, kernels.argsort(array).numpy(), -1),
+        wanted,
+        keys.size / 1e6,
+        "M/s",
+        f"np.argsort, {kind}, CPU time",
+        gate,
+        clock=time.process_time,
+    )
 
 
 def rows() -> Iterator[Row]:

@@ -271,9 +271,15 @@ def ray_rows(kind: str) -> Iterator[Row]:
     ours()
     error = relative_error(out.numpy(), embree_scene().run(starts, dirs, output=True)["tfar"])
     yield timed(
-        f"rays, {kind}, against Embree", ours, lambda: embree_scene().run(starts, dirs), count / 1e6, "M/s",
-        "Embree, one thread", 1.0, error,
-    )  # fmt: skip
+        f"rays, {kind}, against Embree",
+        ours,
+        lambda: embree_scene().run(starts, dirs),
+        count / 1e6,
+        "M/s",
+        "Embree, one thread",
+        1.0,
+        error,
+    )
     import warp as wp
 
     theirs = [
@@ -283,9 +289,15 @@ def ray_rows(kind: str) -> Iterator[Row]:
         wp.zeros(count, dtype=float, device="cpu"),
     ]
     yield timed(
-        f"rays, {kind}, against Warp", ours, lambda: warp_launch("cast", count, theirs), count / 1e6, "M/s",
-        "Warp", 3.0, error,
-    )  # fmt: skip
+        f"rays, {kind}, against Warp",
+        ours,
+        lambda: warp_launch("cast", count, theirs),
+        count / 1e6,
+        "M/s",
+        "Warp",
+        3.0,
+        error,
+    )
 
 
 # Boxes and points ----------------------------------------------------------------------------------------------------
@@ -320,9 +332,14 @@ def query_rows() -> Iterator[Row]:
     centres = points[rng.integers(0, len(points), BOXES)]
     half = 0.016
     yield against_warp(
-        "boxes that overlap a box", overlaps, BOXES, [mesh(), vectors(centres), half], int,
-        [warp_mesh().id, warp_vectors(centres), half], 4.0,
-    )  # fmt: skip
+        "boxes that overlap a box",
+        overlaps,
+        BOXES,
+        [mesh(), vectors(centres), half],
+        int,
+        [warp_mesh().id, warp_vectors(centres), half],
+        4.0,
+    )
     at = rng.uniform(-1.5, 1.5, (POINTS, 3))
     yield against_warp(
         "closest points",
@@ -357,9 +374,15 @@ def build_rows() -> Iterator[Row]:
     scenes = [committed() for _ in range(TURNS + 1)]
     error = check(tg.Mesh(*given), points, faces)
     yield timed(
-        "build of 262k triangles, against Embree", lambda: tg.Mesh(*given), lambda: scenes.pop().run(start, dir),
-        size, "M/s", "Embree, all threads", 2.5, error,
-    )  # fmt: skip
+        "build of 262k triangles, against Embree",
+        lambda: tg.Mesh(*given),
+        lambda: scenes.pop().run(start, dir),
+        size,
+        "M/s",
+        "Embree, all threads",
+        2.5,
+        error,
+    )
     own, theirs = tg.Mesh(*given), warp_mesh_of(points, faces)
     error = check(own, points, faces)
     yield timed("refit of 262k triangles", own.refit, theirs.refit, size, "M/s", "Warp", 1 / 0.3, error)
@@ -368,13 +391,24 @@ def build_rows() -> Iterator[Row]:
     grid, peer = tg.HashGrid(128, 128, 128), wp.HashGrid(128, 128, 128, "cpu")
     mine, other = vectors(x), warp_vectors(x)
     yield timed(
-        "build of a hash grid of 262k points", lambda: grid.build(mine, radius), lambda: peer.build(other, radius),
-        GRID_POINTS / 1e6, "M/s", "Warp", 1 / 0.7, 0.0,
-    )  # fmt: skip
+        "build of a hash grid of 262k points",
+        lambda: grid.build(mine, radius),
+        lambda: peer.build(other, radius),
+        GRID_POINTS / 1e6,
+        "M/s",
+        "Warp",
+        1 / 0.7,
+        0.0,
+    )
     yield against_warp(
-        "points of a hash grid around a point", neighbours, GRID_POINTS, [grid, mine, radius], int,
-        [peer.id, other, radius], 3.0,
-    )  # fmt: skip
+        "points of a hash grid around a point",
+        neighbours,
+        GRID_POINTS,
+        [grid, mine, radius],
+        int,
+        [peer.id, other, radius],
+        3.0,
+    )
 
 
 def check(made: tg.Mesh, points: np.ndarray, faces: np.ndarray) -> float:

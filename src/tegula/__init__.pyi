@@ -5995,8 +5995,7 @@ def tile_mesh_query_point(id: Any, point: Any, max_dist: Any) -> Any:
         point: a vec3.
         max_dist: a float32; only points that are closer count.
     Returns:
-        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
-        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+        a MeshQueryPoint, the same in all threads.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.

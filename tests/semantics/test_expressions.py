@@ -113,9 +113,11 @@ def test_arrays_of_one_thread() -> None:
         for k in range(8):
             line[k] = line[7 - k] * x[k]
         want = [
-            line @ np.arange(8), kept[6] + 8 + 3 + bins[0] + bins[4],
-            square[1, 2] + points[3, 1] * points[2, 0], 24.5,
-        ]  # fmt: skip
+            line @ np.arange(8),
+            kept[6] + 8 + 3 + bins[0] + bins[4],
+            square[1, 2] + points[3, 1] * points[2, 0],
+            24.5,
+        ]
         np.testing.assert_array_equal(row, want)
 
 

@@ -16,7 +16,7 @@ from tegula.codegen.text import Code, constant, register_type, scalar_type, vect
 from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
-from tegula.ops.base import Elementwise
+from tegula.ops.base import Elementwise, element
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.scalar import Classify, Cmp, Select
 from tegula.ops.table import TableGet
@@ -49,7 +49,8 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
     if isinstance(op, S.Const):
         return _constants(op.type, op.value, width)
     if isinstance(op, VecBits):
-        return (_bits(code, operands[0], width),)
+        (flags,) = operands
+        return (_bits(code, flags, width),)
     if width == 1 and code.packs:
         together = _in_one_register(code, op, operands)
         if together:
@@ -450,7 +451,7 @@ def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Comp
     n = components(t)
     if n not in PACKED or not any(xs in code.packed for xs in operands):
         return ()
-    types = [scalar_of(v.type) for v in op.operands]  # type: ignore[arg-type]
+    types = [scalar_of(element(v.type)) for v in op.operands]
     xs = [_packed(code, x, dtype, n) for x, dtype in zip(operands, types, strict=True)]
     dtype = scalar_of(t)
     if isinstance(op, S.Select):

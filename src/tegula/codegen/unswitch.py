@@ -93,11 +93,16 @@ def _walk(s: State, value: Value) -> Iterator[tuple[Value, int]]:
         yield from _walk(s, v)
 
 
+def _shape(tile: Value) -> tuple[int, ...]:
+    assert isinstance(tile.type, TileType)
+    return tile.type.shape
+
+
 def _line(s: State, value: Value) -> int | None:
     """The only dimension along which a tile that is computed inside its consumer differs; None for others."""
-    op, shape = fused(s, value), value.type.shape  # type: ignore[union-attr]
+    op, shape = fused(s, value), _shape(value)
     if isinstance(op, TileBroadcast):
-        source = op.tile.type.shape  # type: ignore[union-attr]
+        source = _shape(op.tile)
         long = [d + len(shape) - len(source) for d, n in enumerate(source) if n > 1]
         return long[0] if len(long) == 1 and long[0] < len(shape) - 1 else None
     if isinstance(op, TileMap):

@@ -296,10 +296,10 @@ class ScatteredAccess(Op):
         at = variadic()
 
     @property
+    @abstractmethod
     def moved(self) -> Sequence[Value]:
-        """The tile that is written, or the value of elements that are not read; an op with more such operands overrides
-        this property."""
-        return self.operands[1:2]
+        """The operands between the array and the selection: tiles that are written or compared with, or the value of
+        elements that are not read."""
 
 
 class AtomicUpdate(Op):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeGuard
@@ -139,7 +140,7 @@ class LocalFunction:
 DESCRIBED[LocalFunction] = lambda x: f"the function {x.name}"
 
 
-class TracerState:
+class TracerState(ABC):
     """The state of the tracer, and the primitives that all its parts use."""
 
     def __init__(self, builder: KernelBuilder, frame: Frame) -> None:
@@ -322,22 +323,22 @@ class TracerState:
 
     # Implemented by the layers above ---------------------------------------------------------------------------------
 
+    @abstractmethod
     def second_name_if(self, named: Value, x: Value) -> Value:
         """The object for a new name of a tile: a copy if `named` is true, that is if the tile has a name already."""
-        raise NotImplementedError
 
+    @abstractmethod
     def signature_of_call(self, within: Location) -> str:
         """A help text with the signature of the function of the library in which the user's call ends, "" if there is
         none. `within`: a location in that function."""
-        raise NotImplementedError
 
+    @abstractmethod
     def expr(self, node: ast.expr) -> Any:
         """The value of an expression."""
-        raise NotImplementedError
 
+    @abstractmethod
     def block(self, statements: Sequence[ast.stmt]) -> None:
         """Trace statements."""
-        raise NotImplementedError
 
 
 def _same_error(a: CompileError, b: CompileError) -> bool:

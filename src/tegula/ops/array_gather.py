@@ -51,6 +51,10 @@ class ArrayGather(ScatteredAccess):
     where = operand(place=True)
     at = variadic(place=True)
 
+    @property
+    def moved(self) -> Sequence[Value]:
+        return (self.fill,)
+
     def infer(self) -> Sequence[Type]:
         dtype = array_type(self.array.type).dtype
         require(self.fill.type == dtype, f"the fill value must be {dtype}, got {self.fill.type}")
@@ -79,6 +83,10 @@ class ArrayScatter(ScatteredAccess):
     where = operand(place=True)
     at = variadic(place=True)
 
+    @property
+    def moved(self) -> Sequence[Value]:
+        return (self.tile,)
+
     def infer(self) -> Sequence[Type]:
         _require_stored(self, self.tile)
         return []
@@ -105,6 +113,10 @@ class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
     where = operand(place=True)
     at = variadic(place=True)
     op = attr()
+
+    @property
+    def moved(self) -> Sequence[Value]:
+        return (self.tile,)
 
     def infer(self) -> Sequence[Type]:
         t = _require_stored(self, self.tile)
@@ -146,7 +158,7 @@ class ArrayScatterCas(ScatteredAccess, AtomicUpdate):
 
     @property
     def moved(self) -> Sequence[Value]:
-        return [self.tile, self.expected]
+        return (self.tile, self.expected)
 
     def infer(self) -> Sequence[Type]:
         t = _require_stored(self, self.tile)

@@ -4,6 +4,7 @@ of the stream."""
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -23,7 +24,7 @@ LIVE: WeakValueDictionary[int, Structure] = WeakValueDictionary()
 """The structures that exist, by id."""
 
 
-class Structure:
+class Structure(ABC):
     """A spatial structure on a device. Kernels know it by its `id`, until it is deleted.
 
     `version` counts the changes that affect results of queries: the adjoint of a launch repeats its queries, and is
@@ -45,9 +46,9 @@ class Structure:
             withdraw(self.device, id)
             SLOTS_IN_USE.give_back(id)
 
+    @abstractmethod
     def words(self) -> list[int]:
         """The payload of the structure's table entry: its 64-bit words after the id."""
-        raise NotImplementedError
 
     def publish(self) -> None:
         """Write the entry of the table."""

@@ -7,7 +7,7 @@ from typing import NoReturn
 from tegula.dataclass import dataclass, field
 from tegula.ir import AtomicUpdate, CallLike, Carrier, Kernel, Op, Region, Value
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayView
-from tegula.ops.base import Elementwise
+from tegula.ops.base import Elementwise, element
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufView, BufWrite
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.convert import Bitcast, Cast
@@ -56,10 +56,34 @@ PLACES = (Elementwise, Cast, Select, Const, ArrayShape, ArrayView, Tid, BlockInd
 
 MEMORY = (ArrayLoad, ArrayStore, TileLoad, TileStore)
 KNOWN = (
-    *SCALARS, *PLACES, *MEMORY, Yield, For, While, If, TileFull, TileEmpty, TileArange, TileMap, TileBroadcast,
-    TileReshape, TilePermute, TileSlice, TileExtract, TileGather, TileConcat, TileReduce, TileMatmul, BufNew, BufRead,
-    BufWrite, BufView, BufReshape, BufGet, BufSet,
-)  # fmt: skip
+    *SCALARS,
+    *PLACES,
+    *MEMORY,
+    Yield,
+    For,
+    While,
+    If,
+    TileFull,
+    TileEmpty,
+    TileArange,
+    TileMap,
+    TileBroadcast,
+    TileReshape,
+    TilePermute,
+    TileSlice,
+    TileExtract,
+    TileGather,
+    TileConcat,
+    TileReduce,
+    TileMatmul,
+    BufNew,
+    BufRead,
+    BufWrite,
+    BufView,
+    BufReshape,
+    BufGet,
+    BufSet,
+)
 
 
 class OneByOne(Exception):
@@ -189,7 +213,7 @@ def _masked(op: Op, found: Differences) -> None:
         if any(map(found.differs, where)):
             refuse("a tile is indexed where only some blocks are")
     for inner in op.walk() if not isinstance(op, Carrier) else ():
-        if isinstance(inner, Div | FloorDiv | Mod) and scalar_of(inner.a.type).is_int:  # type: ignore[arg-type]
+        if isinstance(inner, Div | FloorDiv | Mod) and scalar_of(element(inner.a.type)).is_int:
             _division(op, inner, found)
 
 

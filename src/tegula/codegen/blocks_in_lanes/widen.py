@@ -200,9 +200,12 @@ class Widening:
         """A slice of a tile of all blocks."""
         rank = len(_tile(tile).shape) - 1
         return self.put(
-            TileSlice, [tile, *starts, self.number(0)],
-            shape=(*shape, self.lanes), dims=(*dims, rank), steps=(*steps, 1),
-        )  # fmt: skip
+            TileSlice,
+            [tile, *starts, self.number(0)],
+            shape=(*shape, self.lanes),
+            dims=(*dims, rank),
+            steps=(*steps, 1),
+        )
 
     # Ops -------------------------------------------------------------------------------------------------------------
 
@@ -433,6 +436,11 @@ def _is_short(op: TileMap) -> bool:
     )
 
 
+def _shape(value: Value) -> tuple[int, ...]:
+    assert isinstance(value.type, TileType | BufType)
+    return value.type.shape
+
+
 def _of_block(t: Type) -> Mapping[str, Any]:
     """The attributes of a view of one block's elements."""
     assert isinstance(t, TileType | BufType)
@@ -581,9 +589,12 @@ def _view(w: Widening, buffer: Value, starts: Sequence[Value], attrs: Mapping[st
     assert isinstance(buffer.type, BufType)
     rank = len(buffer.type.shape) - 1
     return w.put(
-        BufView, [buffer, *(w.made[v] for v in starts), w.number(0)],
-        shape=(*attrs["shape"], w.lanes), dims=(*attrs["dims"], rank), steps=(*attrs["steps"], 1),
-    )  # fmt: skip
+        BufView,
+        [buffer, *(w.made[v] for v in starts), w.number(0)],
+        shape=(*attrs["shape"], w.lanes),
+        dims=(*attrs["dims"], rank),
+        steps=(*attrs["steps"], 1),
+    )
 
 
 def _buf_view(w: Widening, op: BufView) -> Made:
@@ -598,7 +609,7 @@ def _buf_reshape(w: Widening, op: BufReshape) -> Made:
 
 def _element_view(w: Widening, op: BufGet | BufSet) -> Value | None:
     """A view of one element in all blocks; None where its place differs, or for a component of an element."""
-    rank = len(op.target.type.shape)  # type: ignore[union-attr]
+    rank = len(_shape(op.target))
     if any(map(w.found.differs, op.indices)) or len(op.indices) != rank:
         return None
     return _view(w, w.made[op.buffer], op.indices, {"shape": (), "dims": (), "steps": ()})

@@ -7,10 +7,10 @@ from tegula.codegen.scalar import Components, lower
 from tegula.codegen.state import State
 from tegula.ir import Op, Value
 from tegula.ir.rewrite import uses
-from tegula.ops.base import Elementwise
+from tegula.ops.base import Elementwise, element
 from tegula.ops.scalar import Select
 from tegula.ops.vector import VecBits
-from tegula.types import VecType, bool_
+from tegula.types import VecType, bool_, components
 
 
 class Flags:
@@ -40,7 +40,7 @@ class Flags:
     def bits(self, op: VecBits) -> Components:
         """Lower `vec.bits`, with the ops that were deferred to it."""
         code, made = self.s.code, "0"
-        count = op.x.type.length  # type: ignore[union-attr]
+        count = components(element(op.x.type))
         for k in range(count):
             flag = self._component(op.x, k, {})
             bit = code.emit(f"select i1 {flag}, i32 {1 << k}, i32 0")

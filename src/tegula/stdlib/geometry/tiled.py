@@ -124,6 +124,8 @@ def tile_mesh_query_point(id, point: VEC3, max_dist: float32):
         id: the mesh, or its id.
         point: a vec3.
         max_dist: a float32; only points that are closer count.
+    Returns:
+        a MeshQueryPoint, the same in all threads.
     """
     return tg.mesh_query_point(tg._mesh(id), tg.uniform(point), tg.uniform(max_dist))
 
