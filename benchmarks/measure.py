@@ -207,6 +207,12 @@ def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
     return float(np.linalg.norm(difference) / max(np.linalg.norm(wanted.astype(np.float64)), 1e-300))
 
 
+def require_right(name: str, error: float, dtype: str = "float32") -> None:
+    """AssertionError if the relative error of a row's result is above that of a right one."""
+    if not error <= TOLERANCE[dtype]:
+        raise AssertionError(f"{name}: relative error {error:.2e} is above {TOLERANCE[dtype]:.0e}")
+
+
 def compare(
     name: str,
     ours: Callable[[], object],
@@ -223,8 +229,7 @@ def compare(
     """A row with the speed, `work` per second in `unit`; AssertionError if the result is wrong."""
     ours()
     error = relative_error(result(), wanted)
-    if not error <= TOLERANCE[dtype]:
-        raise AssertionError(f"{name}: relative error {error:.2e} is above {TOLERANCE[dtype]:.0e}")
+    require_right(name, error, dtype)
     mine, theirs, ratio = interleaved(ours, peer, clock=clock)
     return Row(name, work / mine, unit, peer_name, work / theirs, ratio, threshold, error, 54)
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import tegula as tg
-from benchmarks.measure import Row, failed, relative_error
+from benchmarks.measure import Row, failed, relative_error, require_right
 
 TURNS = 9
 RAYS, BOXES, POINTS, GRID_POINTS = 160_000, 5_000, 5_000, 262_144
@@ -96,7 +96,9 @@ def timed(
     error: float,
     before: Callable[[], object] = lambda: None,
 ) -> Row:
-    """A row of interleaved turns. `before` is called before each turn of ours, and is not timed."""
+    """A row of interleaved turns; AssertionError if the result is wrong. `before` is called before each turn of
+    ours, and is not timed. `error`: the relative error of the result."""
+    require_right(name, error)
     before()
     ours()
     peer()
@@ -269,7 +271,8 @@ def ray_rows(kind: str) -> Iterator[Row]:
         tg.launch(cast, count, args, [out])
 
     ours()
-    error = relative_error(out.numpy(), embree_scene().run(starts, dirs, output=True)["tfar"])
+    found = embree_scene().run(starts, dirs, output=True)
+    error = relative_error(out.numpy(), np.where(found["primID"] >= 0, found["tfar"], -1.0))
     yield timed(
         f"rays, {kind}, against Embree",
         ours,

@@ -102,6 +102,7 @@ def test_right_operands_of_bytes_stay_in_registers(name: str) -> None:
     assert ("ldmatrix" in text) == (name == "right_converted")
 
 
+@pytest.mark.slow
 def test_roles_without_a_proof_are_declined(monkeypatch: pytest.MonkeyPatch) -> None:
     def unproved(*_: object) -> None:
         raise Stuck("nothing is known")

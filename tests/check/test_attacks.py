@@ -124,7 +124,7 @@ def test_wrong_schedules(first: int) -> None:
     assert len(seen) == 50
 
 
-@pytest.mark.parametrize("seed", [57, 98])
+@sampled(2, "seed", [57, 98])
 def test_wrong_ones_that_were_proved_once(seed: int) -> None:
     """Copies for a 2-CTA cluster whose barriers are no cluster barriers; the second of one stage."""
     made = wrong(seed)

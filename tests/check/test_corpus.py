@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 from disguises import DISGUISES, kernel
 
+from support.campaigns import sampled
 from tegula.errors import ScheduleRefuted
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -32,7 +33,7 @@ def program(name: str) -> ModuleType:
 
 
 @pytest.mark.parametrize("disguise", DISGUISES)
-@pytest.mark.parametrize("name", PROGRAMS)
+@sampled(3, "name", PROGRAMS)
 def test_wrong(name: str, disguise: str) -> None:
     change, stages = DISGUISES[disguise]
     wanted = program(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 
-import pytest
 from disguises import kernel
 from idioms import RIGHT, SPOILED
 
@@ -30,7 +29,8 @@ UNPROVED = {
 """Right schedules without a proof."""
 
 
-@pytest.mark.parametrize(
+@sampled(
+    2,
     ("name", "stages"),
     rest_slow(
         product(RIGHT, (2, 1, 4)),

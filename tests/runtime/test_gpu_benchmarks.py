@@ -40,6 +40,7 @@ def driver(pretended: PretendDriver) -> PretendDriver:
     return pretended
 
 
+@pytest.mark.slow
 def test_the_timed_kernels_are_compiled_well(driver: PretendDriver) -> None:
     for kernel, grid, arguments, threads, wanted in launches():
         tg.launch_tiled(kernel, grid, arguments, block_dim=threads)

@@ -11,6 +11,7 @@ import pytest
 from agreement import agree
 
 import tegula as tg
+from support.campaigns import sampled
 
 pytestmark = pytest.mark.machine_code
 
@@ -66,7 +67,7 @@ def of_vectors(
     tg.tile_store(z[1], tg.tile_scan_max_inclusive(u))
 
 
-@pytest.mark.parametrize("block_dim", [1, 64])
+@sampled(2, "block_dim", [1, 64])
 def test_of_each_component(block_dim: int) -> None:
     """A thread's components do not fit its registers."""
     rng = np.random.default_rng(0)

@@ -7,6 +7,8 @@ from disguises import kernel
 from proofs import outcome
 from schedules import lowered
 
+from support.campaigns import sampled
+
 DRAWN = """def drawn(x: tg.array2d[float], out: tg.array2d[float], n: int, count: tg.array1d[int]):
     tiles = tg.tile_pipe(shape=(1, 8), dtype=int, stages=S)
     rows = tg.tile_pipe(shape=(1, 32), dtype=float, stages=T)
@@ -66,7 +68,7 @@ def test_right(name: str, stages: tuple[int, int]) -> None:
     assert outcome(lowered(kernel(of(TEXTS[name], *stages)))) == "proved"
 
 
-@pytest.mark.parametrize("name", SPOILED)
+@sampled(3, "name", SPOILED)
 def test_wrong(name: str) -> None:
     which, old, new = SPOILED[name]
     text = of(TEXTS[which], 2, 3)

@@ -103,7 +103,7 @@ TWO_RINGS = """def rings(x: tg.array2d[float], out: tg.array2d[float], n: int, m
 """
 
 
-@pytest.mark.parametrize(("one", "two"), [(3, 3), (1, 1), (2, 1)])
+@sampled(2, ("one", "two"), [(3, 3), (1, 1), (2, 1)])
 def test_pipes_with_as_many_stages(one: int, two: int) -> None:
     """A stage is that of the barrier at which it is used, also in inner loops."""
     right, wrong = (TWO_RINGS.format(one=one, two=two, last=last) for last in ("m", "m + 1"))
@@ -137,7 +137,7 @@ AGAIN = """def again(x: tg.array2d[float], out: tg.array2d[float], n: int):
 """
 
 
-@pytest.mark.parametrize("stages", [1, 3])
+@sampled(2, "stages", [1, 3])
 def test_waits_that_are_repeated_in_two_iterations_at_a_time(stages: int) -> None:
     assert outcome(lowered(kernel(AGAIN.format(phase="phase"), stages=stages))) == "proved"
     assert outcome(lowered(kernel(AGAIN.format(phase="phase ^ 1"), stages=stages))) != "proved"

