@@ -389,8 +389,10 @@ def build_rows() -> Iterator[Row]:
     own, theirs = tg.Mesh(*given), warp_mesh_of(points, faces)
     error = check(own, points, faces)
     yield timed("refit of 262k triangles", own.refit, theirs.refit, size, "M/s", "Warp", 1 / 0.3, error)
-    x = np.random.default_rng(3).random((GRID_POINTS, 3)).astype(np.float32)
-    radius = float((9.6 / GRID_POINTS / (4 / 3 * np.pi)) ** (1 / 3))
+    # Coordinates and the radius are such that squares of distances are exact and no distance is nearly the radius.
+    parts = 8192
+    x = (np.random.default_rng(3).integers(0, parts, (GRID_POINTS, 3)) / parts).astype(np.float32)
+    radius = (round((9.6 / GRID_POINTS / (4 / 3 * np.pi)) ** (1 / 3) * parts) + 0.5) / parts
     grid, peer = tg.HashGrid(128, 128, 128), wp.HashGrid(128, 128, 128, "cpu")
     mine, other = vectors(x), warp_vectors(x)
     yield timed(
