@@ -157,8 +157,9 @@ class PretendDriver:
         if size > 1 << 40:
             return 2
         raw = np.zeros(size + 512, np.uint8)
-        address = raw.ctypes.data + -raw.ctypes.data % 512
-        self.memory[address], self.owners[address] = raw, (self.current or 0) - 0xC000
+        before = -raw.ctypes.data % 512
+        address = raw.ctypes.data + before
+        self.memory[address], self.owners[address] = raw[before : before + size], (self.current or 0) - 0xC000
         out._obj.value = address
         return None if size > 0 else INVALID_VALUE
 
