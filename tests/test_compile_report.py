@@ -8,6 +8,7 @@ import pytest
 from benchmarks.compile_report import machine_code, report
 from benchmarks.compile_report.forms import forms
 
+from support.campaigns import sampled
 from tegula.backend import ptx
 
 KEPT = report.read()
@@ -94,7 +95,7 @@ def compiled_as_kept(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", FEW)
+@sampled(2, "name", FEW)
 def test_a_few_kernels_compile_as_the_report_says(name: str) -> None:
     compiled_as_kept(name)
 

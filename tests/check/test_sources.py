@@ -175,9 +175,7 @@ LONG = {"functions", "while_loops", "early_exit"}
 RIGHT = [(module, kernel.name) for module in MODULES if module not in WRONG for kernel in kernels(module)]
 
 
-@pytest.mark.parametrize(
-    ("module", "name"), rest_slow(dict.fromkeys(RIGHT), lambda _, name: name not in LONG)
-)
+@sampled(3, ("module", "name"), rest_slow(dict.fromkeys(RIGHT), lambda _, name: name not in LONG))
 def test_kernels_of_the_tests_of_roles(module: str, name: str) -> None:
     for kernel in kernels(module):
         if kernel.name == name:

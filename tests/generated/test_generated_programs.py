@@ -23,7 +23,7 @@ from support.campaigns import chunks
 pytestmark = pytest.mark.machine_code
 
 PROGRAMS = int(os.environ.get("TEGULA_GENERATED", "250"))
-FEW = 24
+FEW = 16
 """The number of programs that `python run.py test --quick` runs."""
 SHARDS = 2
 REFUSALS = 0.1

@@ -69,7 +69,7 @@ KINDS = [
     (tg.float32, tg.float16, tg.float64, DOUBLE),
 ]
 STRAIGHT, TRANSPOSED, COLUMNS, ROWS = (False, False), (True, True), (False, True), (True, False)
-kinds = sampled(2, ("a", "b", "c", "name"), KINDS, ids=str)
+kinds = sampled(3, ("a", "b", "c", "name"), KINDS, ids=str)
 
 
 @pytest.mark.machine_code

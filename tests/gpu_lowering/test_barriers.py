@@ -50,7 +50,7 @@ def test_all_kernels_are_counted() -> None:
     assert set(LAUNCHES) == set(COUNTS)
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@sampled(2, "name", COUNTS)
 def test_kernel(name: str, memory: str) -> None:
     kernel, _ = agrees(LAUNCHES[name])
     found = barriers(kernel)

@@ -11,6 +11,7 @@ from agreement import agree
 from lowering import Launch, agrees, barriers, lowered, run_lowered, tiled
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.codegen.gpu import lower_kernel
 from tegula.interp import DataRace
 from tegula.ir import Kernel
@@ -99,7 +100,7 @@ def race(kernel: Kernel, parts: Any, one: Launch) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", CASES)
+@sampled(2, "name", CASES)
 def test_barriers(name: str) -> None:
     program, threads, wide, narrow = CASES[name]
     one = launch(program, threads)

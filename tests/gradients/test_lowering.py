@@ -31,7 +31,7 @@ def adjoint_launch(case: Case) -> Launch:
 
 
 @pytest.mark.machine_code
-@sampled(3, "name", CASES)
+@sampled(5, "name", CASES)
 def test_interpreter_and_threads_agree_with_the_cpu(name: str) -> None:
     launch = adjoint_launch(CASES[name])
     interpreted = copies(launch.args)
@@ -46,7 +46,7 @@ def test_interpreter_and_threads_agree_with_the_cpu(name: str) -> None:
 
 @pytest.mark.cpu
 @pytest.mark.skipif(not ptx.candidates(), reason="no ptxas")
-@sampled(3, "name", CASES)
+@sampled(5, "name", CASES)
 def test_assembles_for_a_gpu(name: str) -> None:
     launch = adjoint_launch(CASES[name])
     kernel = traced(launch.kernel, launch.args, launch.dims, launch.block_dim)
