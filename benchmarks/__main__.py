@@ -18,7 +18,8 @@ from benchmarks import cpu, gpu, latency, spatial
 from benchmarks.measure import RESULTS, Report, Row, commit, kept
 from benchmarks.sweep import table as sweep
 
-FAMILIES = ("latency", "cpu", "spatial", "gpu", "sweep")
+ON_GPUS = ("gpu", "dense", "sweep")
+FAMILIES = ("latency", "cpu", "spatial", *ON_GPUS)
 LINE = 170
 """The width of the table if the output is no terminal."""
 
@@ -82,7 +83,7 @@ def main(
 
 
 def _rows(wanted: str, only: str | None, report: Report, seconds: float, known: list[str]) -> Iterator[Row]:
-    if only in ("gpu", "sweep"):
+    if only in ON_GPUS:
         limit = gpu.SWEEP_LIMIT if only == "sweep" else gpu.CASE_LIMIT
         yield from gpu.rows(wanted, report, seconds, limit=limit, family=only, known=known)
         return

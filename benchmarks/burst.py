@@ -105,6 +105,7 @@ def compared(
     unit: str = "ms",
     most: float | None = None,
     note: str = "",
+    iterations: int = ITERATIONS,
 ) -> Row:
     """A row with the speed in `unit` for `work` per call, or milliseconds. The ratio is to the first peer; the other
     peers are in the note. `threshold` is the least ratio, `most` the largest time in milliseconds.
@@ -112,7 +113,7 @@ def compared(
     AssertionError where `error` is more than the type of the result explains."""
     if not error <= TOLERANCE[dtype]:
         raise AssertionError(f"relative error {error:.2e} is above {TOLERANCE[dtype]:.0e}")
-    timed = bursts({"": ours, **peers}, sets)
+    timed = bursts({"": ours, **peers}, sets, iterations)
     mine = timed.pop("")
     values = {peer: t.median * 1e3 if work is None else work / t.median for peer, t in timed.items()}
     peer = next(iter(peers), "")

@@ -26,7 +26,7 @@ def tell(what: dict[str, Any]) -> None:
 def main(arguments: str) -> None:
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     asked = json.loads(arguments)
-    every = swept() if asked["family"] == "sweep" else compared()
+    every = FAMILIES[asked["family"]]()
     parts = asked["wanted"].split("|")
     cases = {k: v for k, v in every.items() if any(part in k for part in parts) and k not in asked["done"]}
     tell({"device": device(), "cases": list(cases)})
@@ -51,6 +51,17 @@ def compared() -> dict[str, Callable[[], Iterator[Row]]]:
     families = (gpu_cases, gpu_library, gpu_automatic, gpu_roles, gpu_gradients, gpu_latency)
     every = {k: v for family in families for k, v in family.CASES.items()}
     return every | gpu_cases.LAST | gpu_library.LAST
+
+
+def dense() -> dict[str, Callable[[], Iterator[Row]]]:
+    """The cases of small matrices, transforms and sorts."""
+    from benchmarks import gpu_dense
+
+    return gpu_dense.CASES
+
+
+FAMILIES = {"gpu": compared, "sweep": swept, "dense": dense}
+"""The cases of each family of rows that need a GPU."""
 
 
 def measured(name: str, case: Callable[[], Iterator[Row]]) -> list[Row]:

@@ -1,0 +1,327 @@
+"""Batches of small matrices, Fourier transforms and sorts on a GPU: against PyTorch's calls, and copies of as many
+bytes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+import tegula as tg
+from benchmarks.burst import Call, compared, relative_error
+from benchmarks.gpu_cases import SETS, ours, random
+from benchmarks.measure import Row
+from tegula import kernels
+
+MATRICES = 100_000
+"""The matrices of a batch for factorisations whose peers take milliseconds."""
+FEW = {"QR": 2048, "eigenvectors": 16384, "singular vectors": 16384}
+"""The matrices of a batch for decompositions whose peers take longer."""
+SIZES = (8, 16, 32, 64)
+NEIGHBOURS = (7, 12, 17, 24, 31, 33, 48)
+LENGTHS = {64: 1.0, 256: 1.0, 1024: 1.0, 4096: 1.0, 8192: 1.0, 1000: 0.95, 1155: 0.95, 1009: 0.8}
+"""The lengths of transforms, with the least ratio to cuFFT's speed."""
+NEAR_LENGTHS = (60, 128, 240, 512, 960, 2048, 3000)
+NUMBERS = 1 << 26
+"""The complex numbers of a batch of transforms, as many as 65536 rows of 1024."""
+ROWS_OF_KEYS = (128, 256, 512, 1024, 2048, 4096)
+NEAR_ROWS = (100, 129, 257, 1000, 1025)
+KEYS = 1 << 24
+LARGEST = 32
+"""The number of keys that top-k keeps."""
+FEWER_ITERATIONS = 5
+"""Iterations of rows whose peer takes tenths of a second."""
+
+Tensors = Sequence[torch.Tensor]
+
+
+def definite(many: int, n: int, seed: int) -> torch.Tensor:
+    """Symmetric positive definite matrices whose eigenvalues are far from 0."""
+    a = random((many, n, n), "float32", seed)
+    return torch.baddbmm(torch.eye(n, device="cuda"), a, a.transpose(1, 2), alpha=1 / n).contiguous()
+
+
+def title(name: str, n: int) -> str:
+    """The name of a row of matrices."""
+    return f"{name} of {n} x {n} float32"
+
+
+def row_of_matrices(
+    name: str,
+    n: int,
+    given: list[Tensors],
+    ours: Callable[..., Any],
+    peer: Callable[..., Any],
+    error: Callable[..., float],
+    gate: float | None,
+    of_copy: bool = False,
+    iterations: int = 15,
+) -> Row:
+    """A row with the rate of the bytes that must be moved. `given`: the tensors of each set; `error`: of the results
+    for the first set; `of_copy`: whether the gate is on the ratio to a copy, instead of PyTorch."""
+    made = ours(*given[0])
+    found = error(given[0], made)
+    results = made if isinstance(made, tuple) else (made,)
+    moved = sum(t.numel() * t.element_size() for t in (*given[0], *results))
+    source, target = (torch.empty(moved // 8, device="cuda").normal_() for _ in range(2))
+    del made, results
+    peers: dict[str, Call] = {"torch": lambda k: peer(*given[k]), "copy_": lambda k: target.copy_(source)}
+    order = ("copy_", "torch") if of_copy else ("torch", "copy_")
+    return compared(
+        title(name, n), lambda k: ours(*given[k]),
+        {which: peers[which] for which in order}, SETS, found, "float32", gate, moved / 1e9, "GB/s",
+        note=f"{len(given[0][0])} matrices", iterations=iterations,
+    )  # fmt: skip
+
+
+def cholesky(n: int) -> Iterator[Row]:
+    """Cholesky factors; the gate is on the ratio to a copy."""
+
+    def error(given: Tensors, made: torch.Tensor) -> float:
+        wide = made.double()
+        assert not torch.any(torch.triu(made, 1)), "the other triangle is not 0"
+        return relative_error(wide @ wide.transpose(1, 2), given[0])
+
+    given = [[definite(MATRICES, n, seed)] for seed in range(SETS)]
+    gate = 0.8 if n in (16, 32, 64) else None
+    peer = torch.linalg.cholesky_ex
+    yield row_of_matrices("Cholesky", n, given, kernels.cholesky, peer, error, gate, True)
+
+
+def lower_solve(n: int) -> Iterator[Row]:
+    """Triangular systems with a right-hand side each."""
+    given = [
+        [torch.linalg.cholesky(definite(MATRICES, n, seed)), random((MATRICES, n), "float32", seed)]
+        for seed in range(SETS)
+    ]
+    made = tg.over_batches("tile_lower_solve", [ours(t) for t in given[0]])
+
+    def run(a: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        z = torch.empty_like(y)
+        tg.launch_tiled(made.kernel, made.dim, [a, y], [z], block_dim=made.block_dim)
+        return z
+
+    def peer(a: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.solve_triangular(a, y[..., None], upper=False)
+
+    def error(given: Tensors, z: torch.Tensor) -> float:
+        return relative_error(torch.linalg.vecdot(given[0].double(), z.double()[:, None, :]), given[1])
+
+    yield row_of_matrices("triangular solve", n, given, run, peer, error, 2.0 if n in SIZES else None)
+
+
+def solve(n: int) -> Iterator[Row]:
+    """Systems with a right-hand side each."""
+    given = [[definite(MATRICES, n, seed), random((MATRICES, n), "float32", seed)] for seed in range(SETS)]
+
+    def peer(a: torch.Tensor, y: torch.Tensor) -> Any:
+        return torch.linalg.solve_ex(a, y)
+
+    def error(given: Tensors, x: torch.Tensor) -> float:
+        return relative_error(torch.linalg.vecdot(given[0].double(), x.double()[:, None, :]), given[1])
+
+    yield row_of_matrices("solve", n, given, kernels.solve, peer, error, 2.0 if n in SIZES else None)
+
+
+def lu(n: int) -> Iterator[Row]:
+    """LU factors with exchanged rows."""
+    given = [[random((MATRICES, n, n), "float32", seed)] for seed in range(SETS)]
+
+    def error(given: Tensors, made: tuple[torch.Tensor, torch.Tensor]) -> float:
+        p, lower, upper = torch.lu_unpack(made[0], made[1] + 1)
+        return relative_error(p.double() @ (lower.double() @ upper.double()), given[0])
+
+    peer = torch.linalg.lu_factor_ex
+    yield row_of_matrices("LU", n, given, kernels.lu, peer, error, 2.0 if n in SIZES else None)
+
+
+def qr(n: int) -> Iterator[Row]:
+    """QR factors. PyTorch makes the orthogonal factors one by one."""
+    given = [[random((FEW["QR"], n, n), "float32", seed)] for seed in range(SETS)]
+
+    def error(given: Tensors, made: tuple[torch.Tensor, torch.Tensor]) -> float:
+        q, r = made[0].double(), made[1].double()
+        one = torch.eye(n, device="cuda", dtype=torch.float64).expand_as(q)
+        return max(relative_error(q @ r, given[0]), relative_error(q.transpose(1, 2) @ q, one))
+
+    gate = 2.0 if n in SIZES else None
+    yield row_of_matrices(
+        "QR", n, given, kernels.qr, torch.linalg.qr, error, gate, iterations=FEWER_ITERATIONS
+    )
+
+
+def eigh(n: int) -> Iterator[Row]:
+    """Eigenvalues and eigenvectors of symmetric matrices."""
+    given = [[definite(FEW["eigenvectors"], n, seed)] for seed in range(SETS)]
+
+    def error(given: Tensors, made: tuple[torch.Tensor, torch.Tensor]) -> float:
+        w, v = made[0].double(), made[1].double()
+        return relative_error((v * w[:, None, :]) @ v.transpose(1, 2), given[0])
+
+    gate, peer = 2.0 if n in SIZES else None, torch.linalg.eigh
+    yield row_of_matrices(
+        "eigenvectors", n, given, kernels.eigh, peer, error, gate, iterations=FEWER_ITERATIONS
+    )
+
+
+def svd(n: int) -> Iterator[Row]:
+    """Singular values and vectors."""
+    given = [[random((FEW["singular vectors"], n, n), "float32", seed)] for seed in range(SETS)]
+
+    def error(given: Tensors, made: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> float:
+        u, s, vt = (t.double() for t in made)
+        return relative_error((u * s[:, None, :]) @ vt, given[0])
+
+    gate, peer = 2.0 if n in SIZES else None, torch.linalg.svd
+    yield row_of_matrices(
+        "singular vectors", n, given, kernels.svd, peer, error, gate, iterations=FEWER_ITERATIONS
+    )
+
+
+def transform(n: int) -> Iterator[Row]:
+    """Transforms of rows of complex64."""
+    many = NUMBERS // n
+    x = [torch.view_as_complex(random((many, n, 2), "float32", seed)) for seed in range(SETS)]
+    wanted = torch.fft.fft(x[0][:4096].to(torch.complex128))
+    error = relative_error_of_complex(kernels.fft(x[0])[:4096], wanted)
+    last = relative_error_of_complex(kernels.fft(x[0])[-16:], torch.fft.fft(x[0][-16:].to(torch.complex128)))
+    moved = torch.empty(many * n, dtype=torch.complex64, device="cuda")
+    yield compared(
+        f"FFT of {n} complex64", lambda k: kernels.fft(x[k]),
+        {"torch": lambda k: torch.fft.fft(x[k]), "copy_": lambda k: moved.copy_(x[k].reshape(-1))}, SETS,
+        max(error, last), "float32", LENGTHS.get(n), 16 * many * n / 1e9, "GB/s", note=f"{many} rows",
+    )  # fmt: skip
+
+
+def relative_error_of_complex(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    return relative_error(torch.view_as_real(found), torch.view_as_real(wanted))
+
+
+def filtered(n: int) -> Iterator[Row]:
+    """A transform, weighing and the inverse transform in one kernel, against three calls."""
+    many, threads = NUMBERS // n, max(32, min(256, n // 16))
+    x = [torch.view_as_complex(random((many, n, 2), "float32", seed)) for seed in range(SETS)]
+    y = [torch.empty_like(t) for t in x]
+    weights = random((n,), "float32", 9)
+    arrays = [
+        [tg.array(torch.view_as_real(a), dtype=tg.vec2f, copy=False) for a in pair]
+        for pair in zip(x, y, strict=True)
+    ]
+
+    @tg.func
+    def weighed(z: tg.vec2f, w: float):
+        return z * w
+
+    @tg.kernel
+    def convolve(x: tg.array2d[tg.vec2f], w: tg.array1d[float], y: tg.array2d[tg.vec2f]):
+        i = tg.tid()
+        t = tg.tile_load(x[i], shape=n)
+        tg.tile_fft(t)
+        t = tg.tile_map(weighed, t, tg.tile_load(w, shape=n))
+        tg.tile_ifft(t)
+        tg.tile_store(y[i], t)
+
+    def run(k: int) -> None:
+        tg.launch_tiled(convolve, many, [arrays[k][0], scaled], [arrays[k][1]], block_dim=threads)
+
+    def peer(k: int, some: slice = slice(None)) -> torch.Tensor:
+        return torch.fft.ifft(torch.fft.fft(x[k][some]) * weights)
+
+    scaled = ours(weights / n)
+    run(0)
+    wide = x[0][:1024].to(torch.complex128)
+    wanted = torch.fft.ifft(torch.fft.fft(wide) * weights.double())
+    error = relative_error_of_complex(y[0][:1024], wanted)
+    yield compared(
+        f"FFT, weights, inverse of {n} complex64", run, {"three calls": peer}, SETS, error, "float32",
+        2.5 if n == 1024 else None, 16 * many * n / 1e9, "GB/s", note=f"{many} rows",
+    )  # fmt: skip
+
+
+SORTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "sort": (kernels.sort, partial(torch.sort, stable=True)),
+    "argsort": (kernels.argsort, partial(torch.argsort, stable=True)),
+    f"top-{LARGEST}": (partial(kernels.topk, k=LARGEST), partial(torch.topk, k=LARGEST)),
+}
+"""Our function and that of PyTorch."""
+
+
+def sorts(name: str, n: int) -> Iterator[Row]:
+    """Sorted keys, sorted indices, or the largest keys of rows of float32."""
+    many, gate = KEYS // n, 2.0 if 256 <= n <= 4096 and n in ROWS_OF_KEYS else None
+    x = [random((many, n), "float32", seed) for seed in range(SETS)]
+    call, peer = SORTS[name]
+    found, wanted = call(x[0]), peer(x[0])
+    if name == "argsort":
+        right = torch.equal(found.long(), wanted)
+    else:
+        at = found[1].long()
+        right = torch.equal(found[0], wanted[0]) and torch.equal(torch.gather(x[0], 1, at), wanted[0])
+    assert right, "keys or indices are wrong"
+    yield compared(
+        f"{name} of {n} float32", lambda k: call(x[k]), {"torch": lambda k: peer(x[k])}, SETS, 0.0, "float32",
+        gate, many * n / 1e9, "Gkeys/s", note=f"{many} rows",
+    )  # fmt: skip
+
+
+OF_MATRICES: dict[str, tuple[Callable[[int], Iterator[Row]], tuple[int, ...], tuple[int, ...]]] = {
+    "Cholesky": (cholesky, SIZES, NEIGHBOURS),
+    "triangular solve": (lower_solve, SIZES[:3], (17, 24)),
+    "solve": (solve, SIZES[:3], (17, 24)),
+    "LU": (lu, SIZES[:3], (17, 24)),
+    "QR": (qr, SIZES[:3], (24,)),
+    "eigenvectors": (eigh, SIZES[:3], (24,)),
+    "singular vectors": (svd, SIZES[:3], (24,)),
+}
+"""For each function of matrices the case, the named sizes and their neighbours."""
+
+
+def cases() -> dict[str, Callable[[], Iterator[Row]]]:
+    """The cases by the name of their row, the named sizes first."""
+    made: dict[str, Callable[[], Iterator[Row]]] = {}
+    for near in (False, True):
+        of_matrices = {
+            title(name, n): partial(case, n)
+            for name, (case, sizes, neighbours) in OF_MATRICES.items()
+            for n in (neighbours if near else sizes)
+        }
+        made |= {name: case for name, case in of_matrices.items() if "Cholesky" in name}
+        made |= {f"FFT of {n} complex64": partial(transform, n) for n in (NEAR_LENGTHS if near else LENGTHS)}
+        made |= {
+            f"FFT, weights, inverse of {n} complex64": partial(filtered, n)
+            for n in ((256, 4096) if near else (1024,))
+        }
+        made |= of_matrices
+        made |= {
+            f"{name} of {n} float32": partial(sorts, name, n)
+            for name in SORTS
+            for n in (NEAR_ROWS if near else ROWS_OF_KEYS)
+        }
+    return made
+
+
+CASES = cases()
+"""The cases by name, in order; each yields its row."""
+
+
+def compile_cases(part: int, parts: int) -> None:
+    """Compile the kernels of every `parts`-th case for this GPU, from number `part` on, by calls for few elements, so
+    that measurements find them in the cache."""
+    global MATRICES, NUMBERS, KEYS
+    MATRICES, NUMBERS, KEYS = 64, 1 << 16, 1 << 16
+    FEW.update(dict.fromkeys(FEW, 64))
+    for name, case in list(CASES.items())[part::parts]:
+        try:
+            next(case())
+        except Exception as error:
+            print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    compile_cases(int(sys.argv[1]), int(sys.argv[2]))
+
+
+__all__ = ["CASES", "compile_cases"]
