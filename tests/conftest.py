@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from support.campaigns import leave_to_campaigns
 from support.folders import ON_ALL_DEVICES, ON_GPUS, follows
 
 # Threads of NumPy's matrix library spin for 20 ms after each matmul, longer than most tests take. The library reads
@@ -67,6 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         path = item.path.relative_to(TESTS)
         if follows(path.parts[0], ON_GPUS):
             item.add_marker("gpu")
+    leave_to_campaigns(items)
     keeps = "update" if config.getoption("--update") else ""
     without = [item for item in items if _is_left_out(item) or keeps not in ("", *_fixtures(item))]
     if without:

@@ -62,7 +62,7 @@ def test_unspoiled(kernel: str, stages: int) -> None:
     assert found.status == "proved", found.message
 
 
-@sampled(4, ("kernel", "spoil", "kind"), MUTANTS)
+@sampled(4, ("kernel", "spoil", "kind"), MUTANTS, slow=3)
 def test_spoiled(kernel: str, spoil: Spoil, kind: str) -> None:
     found = verdict(KERNELS[kernel](), spoil)
     assert (found.status, found.kind) == ("refuted", kind), found.message

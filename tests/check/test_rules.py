@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from rules import RULES, cases, noticing, said
+import pytest
+from rules import LATE, RULES, SPOILS, TEXTS, cases, noticing, said
 
 from support.campaigns import rest_slow, sampled
 
 CASES = cases()
-
-
 LONG = {"waiters are waited for", "arrivals are counted"}
 """Noticed late."""
 
@@ -18,7 +17,7 @@ def test_a_rule_that_is_left_out_is_noticed(name: str) -> None:
     assert next(noticing(RULES[name], CASES), None) is not None
 
 
-@sampled(3, "name", [n for n in CASES if ":" not in n and not n.startswith("corpus")])
+@pytest.mark.parametrize("name", [*SPOILS, LATE, *TEXTS])
 def test_cases_that_are_only_here(name: str) -> None:
     kind, check = CASES[name]
     assert said(check()) == kind

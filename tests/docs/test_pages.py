@@ -27,7 +27,7 @@ SLOW = ("docs/ops/", "docs/spatial.md", "docs/tuning.md", "docs/coming-from-warp
 
 def of_code(page: str) -> object:
     """A page as a parameter."""
-    return pytest.param(page, marks=[pytest.mark.slow] if page.startswith(SLOW) else [])
+    return pytest.param(page, marks=[pytest.mark.slow(every=1)] if page.startswith(SLOW) else [])
 
 
 @pytest.mark.machine_code(some=True)

@@ -1,6 +1,6 @@
 """Generated programs: the device's results are exactly those of the interpreter.
 
-TEGULA_GENERATED sets the number of programs (250, of which 210 are among the slow tests; a run for x86-64-v3 has 125
+TEGULA_GENERATED sets the number of programs (250, of which 117 are among the slow tests; a run for x86-64-v3 has 125
 others)."""
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def test_a_few_programs() -> None:
 
 
 @pytest.mark.seconds(30)
-@pytest.mark.parametrize("shard", chunks(range(1, 1 + SHARDS), slow=SHARDS))
+@pytest.mark.parametrize("shard", chunks(range(1, 1 + SHARDS)))
 def test_the_device_equals_the_interpreter(shard: int) -> None:
     count = max(1, (PROGRAMS - FEW) // SHARDS)
     check_features(check_shard(shard, count), count)

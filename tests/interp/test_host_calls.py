@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import tegula as tg
-from support.campaigns import chunks
 from tegula.interp import run
 from tegula.ir import LaunchClass
 from tegula.lang import PublicFunction
@@ -172,7 +171,13 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(
-    "names", [NAMES[::5], pytest.param(NAMES, marks=pytest.mark.slow)], ids=["few", "all"]
+    "names",
+    [
+        NAMES[::5],
+        pytest.param(NAMES[2::5], marks=pytest.mark.slow),
+        pytest.param(NAMES, marks=pytest.mark.campaign),
+    ],
+    ids=["few", "others", "all"],
 )
 def test_results_agree_with_a_kernel(names: Sequence[str]) -> None:
     """Every function that needs no block gives results here: a new one does too, or its name is listed above."""
@@ -182,7 +187,8 @@ def test_results_agree_with_a_kernel(names: Sequence[str]) -> None:
     assert {name for name in silent if not name.startswith(OF_A_BLOCK)} <= OTHERS
 
 
-@pytest.mark.parametrize("seed", chunks(range(4)))
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(4))
 def test_results_of_more_types_agree_with_a_kernel(seed: int) -> None:
     assert sum(compared((*SHAPES, *MORE), seed).values()) > 700
 

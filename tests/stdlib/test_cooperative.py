@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.campaigns import chunks, sampled
+from support.campaigns import sampled
 from tegula import testing
 from tegula.declaration import Refused, Sample
 from tegula.runtime.library import library
@@ -56,8 +56,9 @@ def test_results(name: str, sample: Sample) -> None:
     testing.check_sample(name, sample, 33)
 
 
+@pytest.mark.slow(every=7)
 @pytest.mark.machine_code
-@pytest.mark.parametrize("block_dim", chunks((1, 33, 256, 64, 100), slow=3))
+@pytest.mark.parametrize("block_dim", (1, 33, 256, 64, 100))
 @pytest.mark.parametrize(("name", "sample"), TAKEN)
 def test_results_in_blocks_of_any_size(name: str, sample: Sample, block_dim: int) -> None:
     testing.check_sample(name, sample, block_dim)

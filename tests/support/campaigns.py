@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -11,6 +13,21 @@ from _pytest.mark import ParameterSet
 
 T = TypeVar("T")
 PARTS = 5
+EVERY = 5
+"""Of the slow parameter sets of a test each fifth is among the slow tests, unless `slow(every=...)` says otherwise."""
+
+
+def leave_to_campaigns(items: Iterable[pytest.Item]) -> None:
+    """Mark all other slow parameter sets as campaigns."""
+    places: Counter[tuple[Path, str]] = Counter()
+    for item in items:
+        slow, name = item.get_closest_marker("slow"), getattr(item, "originalname", "")
+        if slow is None or item.get_closest_marker("campaign") is not None:
+            continue
+        place = places[item.path, name]
+        places[item.path, name] += 1
+        if place % slow.kwargs.get("every", EVERY):
+            item.add_marker("campaign")
 
 
 def chunks(of: Iterable[Any], slow: int = 1) -> list[Any]:
@@ -21,9 +38,12 @@ def chunks(of: Iterable[Any], slow: int = 1) -> list[Any]:
     ]
 
 
-def sampled(every: int, names: str | Sequence[str], of: Iterable[Any], **more: Any) -> pytest.MarkDecorator:
+def sampled(
+    every: int, names: str | Sequence[str], of: Iterable[Any], slow: int = EVERY, **more: Any
+) -> pytest.MarkDecorator:
     """Parameters of a test as `pytest.mark.parametrize` takes them: of those that are not marked as slow already, each
-    `every`-th set, from the first on, is in the default run, and the others are slow tests."""
+    `every`-th set, from the first on, is in the default run, and of the others each `slow`-th is among the slow
+    tests."""
     several = not isinstance(names, str) or "," in names
     found, places = [], count()
     for one in of:
@@ -31,7 +51,7 @@ def sampled(every: int, names: str | Sequence[str], of: Iterable[Any], **more: A
             one if isinstance(one, ParameterSet) else pytest.param(*one) if several else pytest.param(one)
         )
         held_back = any(mark.name in ("slow", "campaign") for mark in values.marks)
-        marks = [] if held_back or next(places) % every == 0 else [pytest.mark.slow]
+        marks = [] if held_back or next(places) % every == 0 else [pytest.mark.slow(every=slow)]
         found.append(pytest.param(*values.values, id=values.id, marks=[*values.marks, *marks]))
     return pytest.mark.parametrize(names, found, **more)
 

@@ -41,28 +41,32 @@ RIGHT = {
 """The parts of a ring that is right."""
 
 
-WRONG: dict[str, dict[str, str]] = {
-    "a phase that stays": {"phase": "tg.min(k, 50) // S & 1"},
-    "a phase of the filling role that stays": {"room": "tg.min(k, 50) // S & 1 ^ 1"},
-    "a stage that stays": {"filled": "tg.min(k, 50) % S", "read": "tg.min(k, 50) % S"},
-    "a fence that is left out once": {"fenced": "k != 50"},
-    "a fence that is left out at the end": {"fenced": "n - k != 40"},
-    "a fence that is left out in the middle": {"fenced": "k != m + 40"},
-    "a fence that is left out in long launches": {"fenced": "n < 50"},
-    "a phase that turns in long launches": {"phase": "(k // S & 1) ^ (n // 50)"},
-    "a phase that turns with a large argument": {"phase": "(k // S & 1) ^ (m // 50)"},
-    "a phase that turns where an argument is large": {"phase": "(k // S & 1) ^ int(m > 50)"},
-    "a stage that an argument moves": {"read": "(k + m - 1) % S"},
-    "a stage that a large argument moves": {"read": "(k + m // 50) % S"},
-    "a stage that the larger of two numbers moves": {"read": "(k + tg.max(m, 50) - 50) % S"},
-    "a phase that turns slowly": {"phase": "(k // S & 1) ^ (k >> 7 & 1)"},
-    "a phase that turns with two counters": {"phase": "k // S + k // 64 & 1"},
-    "a phase that turns when a slow counter is large": {"phase": "(k // S & 1) ^ int(k // 20 * 3 > 25)"},
-    "a fence where two elements are alike": {"fenced": "k == 0 or flags[k] == last"},
-    "a fence where an element is not 0": {"fenced": "flags[k] != 0"},
-    "a fence where two numbers are large": {"fenced": "n < 50 or m < 50"},
-    "stages of another cycle": {"filled": "k % 63 % S", "read": "k % 63 % S"},
+WRONG: dict[str, tuple[str, dict[str, str]]] = {
+    "a phase that stays": ("phase", {"phase": "tg.min(k, 50) // S & 1"}),
+    "a phase of the filling role that stays": ("phase", {"room": "tg.min(k, 50) // S & 1 ^ 1"}),
+    "a stage that stays": ("phase", {"filled": "tg.min(k, 50) % S", "read": "tg.min(k, 50) % S"}),
+    "a fence that is left out once": ("fence", {"fenced": "k != 50"}),
+    "a fence that is left out at the end": ("fence", {"fenced": "n - k != 40"}),
+    "a fence that is left out in the middle": ("fence", {"fenced": "k != m + 40"}),
+    "a fence that is left out in long launches": ("fence", {"fenced": "n < 50"}),
+    "a phase that turns in long launches": ("aliasing", {"phase": "(k // S & 1) ^ (n // 50)"}),
+    "a phase that turns with a large argument": ("aliasing", {"phase": "(k // S & 1) ^ (m // 50)"}),
+    "a phase that turns where an argument is large": ("aliasing", {"phase": "(k // S & 1) ^ int(m > 50)"}),
+    "a stage that an argument moves": ("stage", {"read": "(k + m - 1) % S"}),
+    "a stage that a large argument moves": ("deadlock", {"read": "(k + m // 50) % S"}),
+    "a stage that the larger of two numbers moves": ("deadlock", {"read": "(k + tg.max(m, 50) - 50) % S"}),
+    "a phase that turns slowly": ("phase", {"phase": "(k // S & 1) ^ (k >> 7 & 1)"}),
+    "a phase that turns with two counters": ("phase", {"phase": "k // S + k // 64 & 1"}),
+    "a phase that turns when a slow counter is large": (
+        "phase",
+        {"phase": "(k // S & 1) ^ int(k // 20 * 3 > 25)"},
+    ),
+    "a fence where two elements are alike": ("fence", {"fenced": "k == 0 or flags[k] == last"}),
+    "a fence where an element is not 0": ("fence", {"fenced": "flags[k] != 0"}),
+    "a fence where two numbers are large": ("fence", {"fenced": "n < 50 or m < 50"}),
+    "stages of another cycle": ("phase", {"filled": "k % 63 % S", "read": "k % 63 % S"}),
 }
+"""The kind of fault, and what differs from the parts of the right ring."""
 
 
 COUNTED = (

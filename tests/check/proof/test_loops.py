@@ -206,7 +206,7 @@ FEW = {
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in WRONG]
+    "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow(every=3)) for name in WRONG]
 )
 def test_loops_that_do_not(name: str) -> None:
     assert outcome(lowered(roles(*WRONG[name]))) != "proved"

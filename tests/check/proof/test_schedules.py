@@ -130,6 +130,6 @@ def test_loops_of_equal_length(name: str) -> None:
     assert outcome(lowered(pipe(*LOOPS[name]))) == "proved"
 
 
-@sampled(2, "name", OTHERS)
+@sampled(2, "name", OTHERS, slow=3)
 def test_loops_of_other_lengths(name: str) -> None:
     assert outcome(lowered(pipe(*OTHERS[name]))) != "proved"

@@ -3,11 +3,12 @@ not follow, and no proof of it is searched for."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
-from tegula.check.proof.terms import Atom, Condition, Sum, quotient
+from tegula.check.proof.terms import Atom, Condition, Sum, inside, quotient
 from tegula.types import DTYPES
 
 KINDS = ((0, 0), (1, 1), (0, 4), (1, 40), (0, 1000), (-9, 9))
@@ -97,22 +98,25 @@ class Model:
 
     def repaired(self, conditions: Sequence[Condition]) -> Model | None:
         """A model in which all conditions hold, reached by changing numbers of this one; None if none is found."""
-        best, left = self, [c for c in conditions if not self.holds(c)]
+        best, left = self, [k for k, c in enumerate(conditions) if not self.holds(c)]
+        about = concerned(conditions) if left else {}
         for _ in range(STEPS):
             if not left:
                 return best
             near: Model | None = None
             wrong = left
-            for key, x in dict.fromkeys(best.changes(left[-1])):
+            for key, x in dict.fromkeys(best.changes(conditions[left[-1]])):
                 other = best.changed(key, x)
-                rest = [c for c in conditions if not other.holds(c)]
+                again = about.get(key if isinstance(key, Atom) else key[0], set())
+                rest = [k for k in left if k not in again]
+                rest += [k for k in again if not other.holds(conditions[k])]
                 if near is None or len(rest) < len(wrong):
                     near, wrong = other, rest
                 if not rest:
                     return other
             if near is None:
                 return None
-            best, left = near, wrong
+            best, left = near, sorted(wrong)
         return None
 
     def changes(self, c: Condition, wanted: bool = True) -> Iterator[tuple[Any, int]]:
@@ -156,6 +160,15 @@ class Model:
                     for q in a.given:
                         if isinstance(q, Sum):
                             yield from self._moves(q, each * a.given[1] if a.kind == "div" else each)
+
+
+def concerned(conditions: Sequence[Condition]) -> dict[Any, set[int]]:
+    """The places of the conditions that a symbol, or the results of a function, may decide."""
+    found: defaultdict[Any, set[int]] = defaultdict(set)
+    for k, c in enumerate(conditions):
+        for a in inside(c):
+            found[a if a.kind == "sym" else a.given[0]].add(k)
+    return found
 
 
 def counterexample(others: Sequence[Model], conditions: Sequence[Condition]) -> Model | None:
