@@ -46,9 +46,17 @@ def swept() -> dict[str, Callable[[], Iterator[Row]]]:
 
 def compared() -> dict[str, Callable[[], Iterator[Row]]]:
     """Run the cases that compare a kernel with a peer."""
-    from benchmarks import gpu_automatic, gpu_cases, gpu_gradients, gpu_latency, gpu_library, gpu_roles
+    from benchmarks import (
+        gpu_automatic,
+        gpu_cases,
+        gpu_gradients,
+        gpu_latency,
+        gpu_library,
+        gpu_roles,
+        gpu_spatial,
+    )
 
-    families = (gpu_cases, gpu_library, gpu_automatic, gpu_roles, gpu_gradients, gpu_latency)
+    families = (gpu_cases, gpu_library, gpu_automatic, gpu_roles, gpu_gradients, gpu_latency, gpu_spatial)
     every = {k: v for family in families for k, v in family.CASES.items()}
     return every | gpu_cases.LAST | gpu_library.LAST
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from tegula.algorithms.sorting import Chunks, sort
 
 pytestmark = pytest.mark.machine_code(some=True)
 
@@ -35,6 +36,19 @@ def test_pairs_are_sorted_stably(dtype: Any) -> None:
     order = np.argsort(keys, kind="stable")
     np.testing.assert_array_equal(b.numpy()[: keys.size], order)
     np.testing.assert_array_equal(a.numpy()[: keys.size], keys[order])
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.uint64, pytest.param(np.int32, marks=SLOW), pytest.param(np.float64, marks=SLOW)]
+)
+def test_short_chunks_as_on_gpus(dtype: Any) -> None:
+    for count in (5, 3000):
+        keys = np.random.default_rng(0).integers(0, 2**31 - 1, count).astype(dtype)
+        a, b = pairs(keys)
+        sort(a, b, count, 0, 8 * keys.itemsize, Chunks(count, a.device, long=False))
+        order = np.argsort(keys, kind="stable")
+        np.testing.assert_array_equal(b.numpy()[:count], order)
+        np.testing.assert_array_equal(a.numpy()[:count], keys[order])
 
 
 def test_some_bits_of_keys() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import struct
 import sys
 import threading
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -305,6 +307,26 @@ def test_recorded_launches(driver: PretendDriver) -> None:
     assert address in driver.memory and len(driver.memory) == count
     del capture
     assert driver.memory == {}
+
+
+@tg.kernel
+def count_points(grid: tg.HashGrid, out: tg.array1d[int]):
+    for _ in tg.hash_grid_query(grid, tg.vec3(0.0, 0.0, 0.0), 1.0):
+        out[tg.tid()] += 1
+
+
+def test_a_recording_keeps_spatial_structures_alive(driver: PretendDriver) -> None:
+    ended: list[str] = []
+    grid, out = tg.HashGrid(2, 2, 2, device="cuda:0"), tg.zeros(3, dtype=int, device="cuda:0")
+    weakref.finalize(grid, ended.append, "gone")
+    with tg.ScopedCapture("cuda:0") as capture:
+        tg.launch(count_points, 3, [grid, out])
+    del grid
+    gc.collect()
+    assert ended == []
+    del capture
+    gc.collect()
+    assert ended == ["gone"]
 
 
 def test_recording_a_stream_of_ones_own(driver: PretendDriver) -> None:

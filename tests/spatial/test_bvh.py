@@ -89,6 +89,18 @@ def test_boxes_that_overlap_are_found_once(constructor: str) -> None:
             np.testing.assert_array_equal(found_by_box(bvh, first, last), overlapping(low, high, first, last))
 
 
+def test_trees_of_keys_that_lie_close_are_not_too_deep() -> None:
+    """Boxes whose distances from a corner grow by powers of two, and thousands at one place."""
+    low = np.zeros((5000, 3), np.float32)
+    low[:70] = 2.0 ** -np.arange(70)[:, None]
+    low[70:140, 1] = 2.0 ** -np.arange(70)
+    bvh = built(low, low, constructor="lbvh")
+    counts = [count for _, count in bvh.levels()]
+    assert sum(counts) < bvh.node_limit and len(counts) <= 21 + 5
+    first, last = low[:140:7], low[:140:7] * 2
+    np.testing.assert_array_equal(found_by_box(bvh, first, last), overlapping(low, low, first, last))
+
+
 @pytest.mark.parametrize("block_dim", [1, 3, 32, 100])
 def test_blocks_do_not_matter(block_dim: int) -> None:
     low, high = boxes(100)

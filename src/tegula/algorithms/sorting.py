@@ -2,12 +2,14 @@
 
 A thread counts the digits of a chunk of keys; the running sums of the counts, by digit and then by chunk, are the first
 positions of each chunk's elements with a digit; then each thread moves the elements of its chunk to these positions, in
-order. CPUs have few chunks of long digits, whose counts stay in the cache of their thread; GPUs many of short ones."""
+order. CPUs have few chunks of long digits, whose counts stay in the cache of their thread; GPUs many short chunks of
+digits of four bits, whose counts are the bytes of two registers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -19,18 +21,18 @@ from tegula.runtime.array import array
 from tegula.runtime.device import Device
 from tegula.types import DType, scalar_of
 
-DIGIT = 8
+DIGIT = 4
 """The bits of a digit on a GPU."""
-SHORTEST, MOST = 64, 4096
-"""The least length of a thread's chunk, and the largest number of chunks on a GPU."""
+SHORTEST, LONGEST, MOST = 8, 255, 1 << 18
+"""The least and the largest length of a thread's chunk on a GPU, and the number of chunks that makes all chunks longer
+than the least, but never longer than the largest."""
 CPU_DIGIT, CPU_SHORTEST, CPU_MOST = 11, 2048, 16
 """The same on a CPU."""
 KEYS = (tg.int32, tg.uint32, tg.float32, tg.int64, tg.uint64, tg.float64)
 
 
-@cache
-def _kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
-    """The kernels that count the digits of keys of a dtype, and that move keys and values."""
+def _digit(dtype: DType) -> Any:
+    """The function that reads a digit of a key of a dtype."""
     word = tg.uint32 if dtype.bits == 32 else tg.uint64
     top = word(1 << (dtype.bits - 1))
     is_float, is_signed = dtype.is_float, dtype in (tg.int32, tg.int64)
@@ -46,6 +48,70 @@ def _kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
         if is_signed:
             bits = bits ^ top
         return tg.int32(bits >> word(shift)) & mask
+
+    return digit
+
+
+@tg.func
+def counted(low: tg.uint64, high: tg.uint64, digit: int):
+    """How often a digit was counted, by the bytes of two words."""
+    word = tg.where(digit < 8, low, high)
+    return tg.int32(word >> tg.uint64(8 * (digit & 7))) & 255
+
+
+@tg.func
+def counted_again(low: tg.uint64, high: tg.uint64, digit: int):
+    """The words after a digit was counted once more."""
+    one = tg.uint64(1) << tg.uint64(8 * (digit & 7))
+    return low + tg.where(digit < 8, one, tg.uint64(0)), high + tg.where(digit < 8, tg.uint64(0), one)
+
+
+@cache
+def _gpu_kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
+    """The kernels that count the digits of keys of a dtype, and that move keys and values, for short chunks."""
+    digit = _digit(dtype)
+
+    @tg.kernel
+    def count_short(keys, counts: tg.array2d[tg.int32], number: int, chunk: int, shift: int, mask: int):
+        """Count the digits of chunks of keys."""
+        c = tg.tid()
+        low, high = tg.uint64(0), tg.uint64(0)
+        for i in range(c * chunk, tg.min((c + 1) * chunk, number)):
+            low, high = counted_again(low, high, digit(keys[i], shift, mask))
+        for d in tg.static(range(1 << DIGIT)):
+            if d <= mask:
+                counts[c, d] = counted(low, high, d)
+
+    @tg.kernel
+    def move_short(
+        keys,
+        values,
+        places: tg.array2d[tg.int32],
+        number: int,
+        chunk: int,
+        shift: int,
+        mask: int,
+        to_keys,
+        to_values,
+    ):
+        """Move keys and values to the positions of their digits."""
+        c = tg.tid()
+        low, high = tg.uint64(0), tg.uint64(0)
+        for i in range(c * chunk, tg.min((c + 1) * chunk, number)):
+            key = keys[i]
+            d = digit(key, shift, mask)
+            place = places[c, d] + counted(low, high, d)
+            low, high = counted_again(low, high, d)
+            to_keys[place] = key
+            to_values[place] = values[i]
+
+    return count_short, move_short
+
+
+@cache
+def _kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
+    """The kernels that count the digits of keys of a dtype, and that move keys and values, for long chunks."""
+    digit = _digit(dtype)
 
     @tg.kernel
     def count(keys, counts: tg.array2d[tg.int32], number: int, chunk: int, shift: int, mask: int):
@@ -189,13 +255,17 @@ def segmented_sort_pairs(
 
 
 class Chunks:
-    """The chunks of sorts of at most `count` elements on a device, and the counts of their digits."""
+    """The chunks of sorts of at most `count` elements on a device, and the counts of their digits. `long`: whether
+    these are the few long chunks of CPUs; by default on a CPU."""
 
-    def __init__(self, count: int, device: Device) -> None:
-        on_cpu = device.is_cpu
-        shortest, most = (CPU_SHORTEST, CPU_MOST) if on_cpu else (SHORTEST, MOST)
-        self.digit = CPU_DIGIT if on_cpu else DIGIT
-        self.block_dim = 1 if on_cpu else None
+    def __init__(self, count: int, device: Device, long: bool | None = None) -> None:
+        self.long = device.is_cpu if long is None else long
+        shortest, most = (
+            (CPU_SHORTEST, CPU_MOST) if self.long else (SHORTEST, max(MOST, -(-count // LONGEST)))
+        )
+        self.kernels = _kernels if self.long else _gpu_kernels
+        self.digit = CPU_DIGIT if self.long else DIGIT
+        self.block_dim = 1 if self.long else None
         self.shortest, self.most = shortest, max(1, min(most, -(-count // shortest)))
         size = self.most << self.digit
         self._counts, self._places = (tg.empty(size, tg.int32, device) for _ in range(2))
@@ -206,11 +276,11 @@ class Chunks:
         return length, -(-count // length)
 
     def tables(self, chunks: int, bits: int) -> tuple[array, array]:
-        """The counts and the places, [chunk, digit]: on a CPU those of a chunk are adjacent, on a GPU those of a
-        digit."""
+        """The counts and the places, [chunk, digit]: those of a long chunk are adjacent, those of a digit for short
+        ones."""
         size = chunks << bits
         found = (a[:size] for a in (self._counts, self._places))
-        if self.block_dim == 1:
+        if self.long:
             counts, places = (a.reshape((chunks, 1 << bits)) for a in found)
         else:
             counts, places = (a.reshape((1 << bits, chunks)).transpose() for a in found)
@@ -218,7 +288,7 @@ class Chunks:
 
     def place(self, counts: array, places: array) -> None:
         """Turn digit counts into output offsets, by an exclusive scan."""
-        if self.block_dim == 1:
+        if self.long:
             tg.launch(place_digits, 1, [counts, counts.shape[1], places], device=counts.device, block_dim=1)
         else:
             flat = (counts.size, 1)
@@ -228,8 +298,8 @@ class Chunks:
 def sort(keys: array, values: array, count: int, begin: int, end: int, chunks: Chunks | None = None) -> None:
     """Sort the first keys and values by some of the keys' bits; the elements after them are overwritten. `chunks`:
     those of an earlier sort of at least as many elements, whose memory is used again."""
-    kernels = _kernels(keys.dtype)
     made = chunks or Chunks(count, keys.device)
+    kernels = made.kernels(keys.dtype)
     length, number = made.cut(count)
     pairs = [(keys[:count], values[:count]), (keys[count : 2 * count], values[count : 2 * count])]
     for low, bits in digits(begin, end, made.digit):

@@ -10,8 +10,8 @@ import tegula as tg
 
 BINS = 16
 AXES = 3
-SAH, MEDIAN, ORDERED = 0, 1, 2
-"""Where ranges are cut: by the surface area heuristic, by numbers, or in the middle of their order."""
+SAH, MEDIAN = 0, 1
+"""Where ranges are cut: by the surface area heuristic, or by numbers."""
 FEW = 8
 """A range of so few boxes is parted in the middle of its longest axis: most of these boxes are children of one node."""
 DEEPEST = 30
@@ -111,7 +111,7 @@ def part(r: Ranges, node: int, thread: int, leaf: int, by: int):
     cut = b
     if e - b > leaf:
         cut = b + (e - b) // 2
-        if by != ORDERED and r.level[node] + levels_of(e - b) < DEEPEST:
+        if r.level[node] + levels_of(e - b) < DEEPEST:
             if by == SAH and e - b <= FEW:
                 cut = in_middle(r, b, e, first, last, cut)
             else:

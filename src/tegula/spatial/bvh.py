@@ -11,19 +11,24 @@ import tegula as tg
 from tegula.errors import LaunchError
 from tegula.handles import BVH_KIND
 from tegula.runtime.array import array
+from tegula.runtime.device import Device
 from tegula.runtime.recording import recording
 from tegula.runtime.structures import Structure
-from tegula.spatial.build_sah import AXES, BINS, DEEPEST, MEDIAN, ORDERED, SAH, Ranges, build
-from tegula.spatial.widen import place_boxes, place_ranges, renew, widen, write_header
-from tegula.stdlib.geometry.layout import ITEM_BYTES, LEVELS, MOST_ITEMS, NODE_BYTES, TREE
+from tegula.spatial.boxes import place_boxes, renew_children, renew_nodes, write_header
+from tegula.spatial.build_morton import MortonBuild
+from tegula.spatial.build_sah import AXES, BINS, DEEPEST, MEDIAN, SAH, Ranges, build
+from tegula.spatial.widen import place_ranges, widen
+from tegula.stdlib.geometry.layout import ITEM_BYTES, LEVELS, MOST_ITEMS, NODE_BYTES, TREE, WIDTH
 from tegula.structs import Struct
 from tegula.types import VecType, float32
 
-CONSTRUCTORS = {"sah": SAH, "median": MEDIAN, "lbvh": ORDERED, "cubql": SAH}
-"""The constructors by name, and how they part ranges of boxes."""
+CONSTRUCTORS = {"sah": SAH, "median": MEDIAN, "lbvh": SAH, "cubql": SAH}
+"""The constructors by name, and how they part ranges of boxes. "lbvh" parts keys instead, if there are no groups."""
 VEC3 = VecType(3, float32)
 PARTS = 32
 """The number of ranges, about, that are built by threads of their own."""
+RESIDENT = 1 << 18
+"""The threads of a launch on a GPU for a level whose number of nodes only the GPU knows."""
 
 
 class Bvh(Structure):
@@ -33,8 +38,9 @@ class Bvh(Structure):
 
     Parameters:
         lowers, uppers: arrays (N,) of vec3 on one device, the corners of the boxes. They are kept, not copied.
-        constructor: a string, the algorithm that builds the tree: "sah" (the default on CPUs), "median", "lbvh"
-            or "cubql". The results of queries do not depend on the algorithm.
+        constructor: a string, the algorithm that builds the tree: "sah" (the default on CPUs), "median", "lbvh" (the
+            default on GPUs, where it alone runs there: the others run on the CPU) or "cubql". With groups, "lbvh" is
+            the same as "sah". The results of queries do not depend on the algorithm.
         groups: an array (N,) of int32, the group of each box: those of a group form a subtree, which queries can be
             restricted to.
         leaf_size: an int, the largest number of boxes of a leaf, from 1 to 255.
@@ -59,7 +65,7 @@ class Bvh(Structure):
             require(groups, "groups", tg.int32, len(lowers), lowers.device)
         self.lowers, self.uppers, self.groups = lowers, uppers, groups
         self.leaf_size = leaf_of(leaf_size)
-        self._constructor = constructor_named(constructor, groups)
+        self._constructor = constructor_named(constructor, groups, lowers.device)
         self.nodes: array | None = None
         self.enter(BVH_KIND, lowers.device)
         self._build()
@@ -84,7 +90,7 @@ class Bvh(Structure):
             ValueError: there is no such constructor.
         """
         if constructor is not None:
-            self._constructor = constructor_named(constructor, self.groups)
+            self._constructor = constructor_named(constructor, self.groups, self.device)
         self._build()
 
     def in_kernels(self) -> Struct:
@@ -108,27 +114,39 @@ class Bvh(Structure):
         Raises:
             nothing.
         """
-        starts = self._levels[1 : int(self._levels[LEVELS + 2]) + 2].tolist()
-        return [(first, end - first) for first, end in pairwise(starts)]
+        starts = np.cumsum([1, *self._level_counts()])
+        return [(int(first), int(end - first)) for first, end in pairwise(starts)]
 
     # Building --------------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
         count = len(self.lowers)
         self.version += 1
-        if not count:
-            self.publish()
-            return
-        with recording.paused():
-            order = self._build_on_host(count)
-        self._place(order)
-        self._renew()
+        if count:
+            with recording.paused():
+                by_keys = self._constructor == "lbvh" and self.groups is None
+                order = self._build_by_keys(count) if by_keys else self._build_on_host(count)
+                self._place(order)
+                self._renew()
         self.publish()
+
+    def _build_by_keys(self, count: int) -> array:
+        """Build the tree on the device, without waiting for it. Returns the order of the items."""
+        nodes = most_nodes(count, 1)
+        self._allocate(nodes, count)
+        made = MortonBuild(count, nodes, self.device)
+        order = made.sort(self.lowers, self.uppers)
+        self._counts, self._known = tg.empty(LEVELS + 1, dtype=int, device=self.device), None
+        made.part(count, self.leaf_size, self._counts, self.node_words, RESIDENT)
+        if self.device.is_cpu:
+            self._known = self._level_counts()
+        self._group_nodes = None
+        return order
 
     def _build_on_host(self, count: int) -> array:
         """Build the tree on the CPU, and copy it to the device. Returns the order of the items, for their bounds."""
         lowers, uppers = self.lowers.to("cpu"), self.uppers.to("cpu")
-        order, starts, keys = self._order(lowers, uppers)
+        order, starts, keys = self._order(count)
         made = _Build(count, len(starts))
         place = made.ranges
         place.order = order
@@ -137,28 +155,30 @@ class Bvh(Structure):
         made.run(roots, self.leaf_size, CONSTRUCTORS[self._constructor])
         source = tg.empty(made.most_nodes, dtype=int, device="cpu")
         fixed = tg.array(made.fixed(roots), dtype=int, device="cpu") if self.groups is not None else None
-        if self.nodes is None or self.node_limit < made.most_nodes:
-            self._allocate(made.most_nodes, count)
+        self._allocate(made.most_nodes, count)
         words = self.node_words
         if not self.device.is_cpu:
             words = tg.zeros(made.most_nodes * NODE_BYTES // 4, dtype=tg.int32, device="cpu")
         levels = tg.zeros(LEVELS + 3, dtype=int, device="cpu")
         on_host(widen, 1, [place, fixed, source, words, levels])
-        self._levels = levels.numpy()
-        if self._levels[LEVELS + 2] > LEVELS:
+        found = levels.numpy()
+        depth = int(found[LEVELS + 2])
+        if depth > LEVELS:
             raise LaunchError(
                 f"the hierarchy has more than {LEVELS} levels", "build it with constructor='lbvh'"
             )
+        self._known = np.diff(found[1 : depth + 2]).tolist()
+        counts = np.zeros(LEVELS + 1, np.int32)
+        counts[:depth] = self._known
+        self._counts = tg.array(counts, dtype=int, device=self.device)
         if words is not self.node_words:
             tg.copy(self.node_words, words, count=words.size)
-        self._group_nodes = self._groups_of(source, roots, keys)
+        self._group_nodes = self._groups_of(source.numpy()[1 : 1 + int(found[0])], roots, keys)
         return order.to(self.device)
 
-    def _order(self, lowers: array, uppers: array) -> tuple[array, np.ndarray, np.ndarray]:
+    def _order(self, count: int) -> tuple[array, np.ndarray, np.ndarray]:
         """The items in the order to begin with, by group; the first item of each group, and the groups."""
-        order = np.arange(len(lowers), dtype=np.int32)
-        if CONSTRUCTORS[self._constructor] == ORDERED:
-            order = order[np.argsort(morton(lowers.numpy(), uppers.numpy()), kind="stable")]
+        order = np.arange(count, dtype=np.int32)
         starts, keys = np.zeros(1, np.int32), np.zeros(1, np.int32)
         if self.groups is not None:
             groups = self.groups.numpy()
@@ -167,6 +187,9 @@ class Bvh(Structure):
         return tg.array(order, dtype=int, device="cpu"), starts, keys
 
     def _allocate(self, nodes: int, items: int) -> None:
+        """Make memory for nodes and items unless there is enough."""
+        if self.nodes is not None and self.node_limit >= nodes:
+            return
         self.node_limit = nodes
         self.node_words = tg.zeros(nodes * NODE_BYTES // 4, dtype=tg.int32, device=self.device)
         self.nodes = self.node_words.view(tg.float32)
@@ -174,19 +197,45 @@ class Bvh(Structure):
         self._items = self.item_words.view(tg.float32)
 
     def _place(self, order: array | None) -> None:
+        """Write the boxes of the items; with `order` also their numbers."""
         args = [self.lowers, self.uppers, self.groups, self._items, self.item_words, order]
         self._launch(place_boxes, len(self.lowers), args)
 
     def _renew(self) -> None:
-        for first, count in reversed(self.levels()):
-            self._launch(renew, count, [self.nodes, self.node_words, self._items, first])
-        self._launch(write_header, 1, [self.nodes])
+        """Write the boxes of all nodes."""
+        assert self.nodes is not None
+        kernel, each = (renew_nodes, 1) if self.device.is_cpu else (renew_children, WIDTH)
+        self.by_level(kernel, each, [self.nodes, self.node_words, self.nodes.ptr, self._items.ptr])
+        self._launch(write_header, 1, [self.nodes, self.nodes.ptr])
 
-    def _groups_of(self, source: array, roots: np.ndarray, keys: np.ndarray) -> array | None:
-        """Pairs of a group and its node, by group."""
+    def by_level(self, kernel: Any, each: int, inputs: list[Any]) -> None:
+        """Launch a kernel for each level, from the lowest one up.
+
+        Parameters:
+            kernel: a kernel, whose last arguments are the numbers of the levels' nodes, a level from 0 on, and the
+                number of threads.
+            each: the number of threads of a node.
+            inputs: the arguments before.
+        Raises:
+            nothing.
+        """
+        known = self._known
+        for level in reversed(range(LEVELS if known is None else len(known))):
+            if known is None:
+                threads = min(each * min(1 << min(3 * level, 31), self.node_limit), RESIDENT)
+            else:
+                threads = each * known[level]
+            self._launch(kernel, threads, [*inputs, self._counts, level, threads])
+
+    def _level_counts(self) -> list[int]:
+        """The numbers of nodes of the levels."""
+        counts = self._counts.numpy()
+        return counts[: int(np.count_nonzero(counts))].tolist()
+
+    def _groups_of(self, found: np.ndarray, roots: np.ndarray, keys: np.ndarray) -> array | None:
+        """Pairs of a group and its node, by group; `found`: the binary node of each node."""
         if self.groups is None:
             return None
-        found = source.numpy()[1 : 1 + int(self._levels[0])]
         number = dict(zip(found.tolist(), range(1, len(found) + 1), strict=True))
         pairs = np.array([(key, number[int(root)]) for key, root in zip(keys, roots, strict=True)], np.int32)
         return tg.array(pairs.reshape(-1), dtype=int, device=self.device)
@@ -219,7 +268,7 @@ class _Build:
 
     def __init__(self, count: int, groups: int) -> None:
         self.count, self.groups = count, groups
-        self.most_nodes = count * 4 // 7 + 2 * groups + 4
+        self.most_nodes = most_nodes(count, groups)
         nodes = 2 * count + 2 * groups + 2
         self.ranges = r = Ranges()
         r.lower, r.upper = (tg.empty(count, dtype=VEC3, device="cpu") for _ in range(2))
@@ -275,25 +324,10 @@ class _Build:
         on_host(build, len(roots), [self.ranges, given, listed, most, leaf, by], 1)
 
 
-def morton(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """The places of boxes along a curve: 21 bits of each coordinate of their centres, interleaved."""
-    with np.errstate(all="ignore"):
-        centre = np.nan_to_num(0.5 * lower.astype(np.float64) + 0.5 * upper, posinf=1e38, neginf=-1e38)
-        start, size = centre.min(axis=0), np.ptp(centre, axis=0)
-        cells = (centre - start) / np.where(size > 0, size, 1.0) * (2**21 - 1)
-    made = np.zeros(len(centre), np.uint64)
-    for axis in range(3):
-        x = cells[:, axis].astype(np.uint64)
-        for shift, mask in (
-            (32, 0x1F00000000FFFF),
-            (16, 0x1F0000FF0000FF),
-            (8, 0x100F00F00F00F00F),
-            (4, 0x10C30C30C30C30C3),
-            (2, 0x1249249249249249),
-        ):
-            x = (x | (x << np.uint64(shift))) & np.uint64(mask)
-        made |= x << np.uint64(axis)
-    return made
+def most_nodes(count: int, groups: int) -> int:
+    """The largest number of nodes of a hierarchy of items in groups, and the header: nodes whose children are leaves
+    have two items at least, the others eight children."""
+    return count * 4 // 7 + 2 * groups + 4
 
 
 def require(a: Any, name: str, dtype: Any, count: int, device: Any) -> None:
@@ -313,9 +347,9 @@ def leaf_of(size: int) -> int:
     return size
 
 
-def constructor_named(name: str | None, groups: array | None) -> str:
-    """A constructor; ValueError if there is none of this name."""
-    found = "sah" if name is None else str(name).lower()
+def constructor_named(name: str | None, groups: array | None, device: Device) -> str:
+    """A constructor, by default that of a device; ValueError if there is none of this name."""
+    found = ("sah" if device.is_cpu else "lbvh") if name is None else str(name).lower()
     if found not in CONSTRUCTORS:
         raise ValueError(f"there is no constructor {name!r}: {', '.join(CONSTRUCTORS)}")
     if found == "cubql" and groups is not None:

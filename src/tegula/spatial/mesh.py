@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import tegula as tg
@@ -11,9 +9,9 @@ from tegula.errors import LaunchError
 from tegula.handles import MESH_KIND
 from tegula.runtime.array import array
 from tegula.runtime.structures import Structure, gradient_address
+from tegula.spatial.boxes import ITEM
 from tegula.spatial.bvh import VEC3, Bvh, constructor_named, require
-from tegula.spatial.widen import ITEM
-from tegula.spatial.winding import DATA, TRIANGLE, sum_faces
+from tegula.spatial.winding import DATA, TRIANGLE, sum_level
 from tegula.stdlib.geometry.layout import MESH
 from tegula.structs import Struct
 
@@ -39,22 +37,56 @@ def bounds_of_faces(
 
 
 @tg.kernel
-def place_triangles(
+def place_faces(
     points: tg.array1d[tg.vec3],
     indices: tg.array1d[int],
+    groups: tg.array1d[int],
+    order: tg.array1d[int],
+    boxes: tg.array1d[float],
     items: tg.array1d[int],
     triangles: tg.array1d[float],
     words: tg.array1d[int],
 ):
-    """Write the vertices, faces and groups of triangles in the order of the items."""
+    """Write the vertices and the boxes of faces in the order of the items, boxes of NaN where a vertex has a NaN; with
+    `order` also the numbers and groups."""
     i = tg.tid()
-    face, at = items[i * ITEM + 6], i * TRIANGLE
-    for corner in tg.static(range(3)):
-        p = points[indices[3 * face + corner]]
-        for k in tg.static(range(3)):
-            triangles[at + 3 * corner + k] = p[k]
-    words[at + 9] = face
-    words[at + 10] = items[i * ITEM + 7]
+    item, at = tg.int64(i) * ITEM, tg.int64(i) * TRIANGLE
+    if order is not None:
+        group = 0
+        if groups is not None:
+            group = groups[order[i]]
+        items[item + 6], items[item + 7] = order[i], group
+        words[at + 9], words[at + 10], words[at + 11] = order[i], group, 0
+    face = items[item + 6]
+    a, b, c = points[indices[3 * face]], points[indices[3 * face + 1]], points[indices[3 * face + 2]]
+    low, high, total = tg.min(tg.min(a, b), c), tg.max(tg.max(a, b), c), a + b + c
+    known = total[0] == total[0] and total[1] == total[1] and total[2] == total[2]
+    for k in tg.static(range(3)):
+        triangles[at + k], triangles[at + 3 + k], triangles[at + 6 + k] = a[k], b[k], c[k]
+        boxes[item + k] = tg.where(known, low[k], tg.nan)
+        boxes[item + 3 + k] = tg.where(known, high[k], tg.nan)
+
+
+class _Faces(Bvh):
+    """The hierarchy of the faces of a mesh. `lowers` and `uppers` are those of the build; its boxes are made of the
+    vertices, with the triangles, in the order of the hierarchy."""
+
+    def __init__(
+        self, points: array, indices: array, constructor: str | None, groups: array | None, leaf: int
+    ) -> None:
+        faces, device = len(indices) // 3, points.device
+        self.points, self.indices = points, indices
+        self.triangle_words = tg.empty(faces * TRIANGLE, dtype=tg.int32, device=device)
+        self.triangles = self.triangle_words.view(tg.float32)
+        lower, upper = (tg.empty(faces, dtype=VEC3, device=device) for _ in range(2))
+        if faces:
+            args = [points, indices, lower, upper]
+            tg.launch(bounds_of_faces, dim=faces, inputs=args, device=device, record_tape=False)
+        super().__init__(lower, upper, constructor, groups, leaf)
+
+    def _place(self, order: array | None) -> None:
+        args = [self.points, self.indices, self.groups, order, self._items, self.item_words]
+        self._launch(place_faces, len(self.lowers), [*args, self.triangles, self.triangle_words])
 
 
 class Mesh(Structure):
@@ -99,21 +131,17 @@ class Mesh(Structure):
         if groups is not None:
             require(groups, "groups", tg.int32, faces, device)
         check_indices(indices.numpy(), len(points))
-        if support_winding_number and constructor_named(bvh_constructor, groups) == "cubql":
+        if support_winding_number and constructor_named(bvh_constructor, groups, device) == "cubql":
             raise LaunchError("winding numbers need another constructor than 'cubql'", "use 'sah' or 'lbvh'")
         self.enter(MESH_KIND, device)
         self._points, self._velocities, self.indices, self.groups = points, velocities, indices, groups
         self.support_winding_number = support_winding_number
-        lower, upper = (tg.empty(faces, dtype=VEC3, device=self.device) for _ in range(2))
-        self._bound(lower, upper)
         leaf = LEAF if bvh_leaf_size is None else bvh_leaf_size
-        self._bvh = Bvh(lower, upper, bvh_constructor, groups, leaf)
-        self._words = tg.zeros(faces * TRIANGLE, dtype=tg.int32, device=self.device)
-        self._triangles = self._words.view(tg.float32)
+        self._bvh = _Faces(points, indices, bvh_constructor, groups, leaf)
         self._winding: array | None = None
         if support_winding_number and faces:
             self._winding = tg.zeros(self._bvh.node_limit * DATA, dtype=tg.float32, device=self.device)
-        self._place()
+        self._sum()
         self.publish()
 
     @property
@@ -124,7 +152,7 @@ class Mesh(Structure):
     @points.setter
     def points(self, points: array) -> None:
         require(points, "points", VEC3, len(self._points), self.device)
-        self._points = points
+        self._points = self._bvh.points = points
         self.refit()
         self.publish()
 
@@ -147,9 +175,8 @@ class Mesh(Structure):
             nothing.
         """
         self.version += 1
-        self._bound(self._bvh.lowers, self._bvh.uppers)
         self._bvh.refit()
-        self._place()
+        self._sum()
 
     def in_kernels(self) -> Struct:
         """The value that kernels get for an argument of this type.
@@ -190,26 +217,21 @@ class Mesh(Structure):
         """The values of the fields of MESH but for the id."""
         velocities = 0 if self._velocities is None else self._velocities.ptr
         winding = 0 if self._winding is None else self._winding.ptr
-        found = [self._triangles.ptr, self._points.ptr, self.indices.ptr, velocities, winding, self._bvh.id]
+        found = [
+            self._bvh.triangles.ptr,
+            self._points.ptr,
+            self.indices.ptr,
+            velocities,
+            winding,
+            self._bvh.id,
+        ]
         return [*self._bvh.words(), *found, len(self._points), len(self.indices) // 3]
 
-    def _bound(self, lower: array, upper: array) -> None:
-        self._launch(bounds_of_faces, [self._points, self.indices, lower, upper])
-
-    def _place(self) -> None:
-        if len(self.indices):
-            args = [self._points, self.indices, self._bvh.item_words, self._triangles, self._words]
-            self._launch(place_triangles, args)
+    def _sum(self) -> None:
+        """Write the data for winding numbers, if there are any."""
+        bvh = self._bvh
         if self._winding is not None:
-            bvh = self._bvh
-            for first, count in reversed(bvh.levels()):
-                inputs = [bvh.nodes, bvh.node_words, self._triangles, self._winding, first]
-                tg.launch(sum_faces, dim=count, inputs=inputs, device=self.device, record_tape=False)
-
-    def _launch(self, kernel: Any, inputs: list[Any]) -> None:
-        faces = len(self.indices) // 3
-        if faces:
-            tg.launch(kernel, dim=faces, inputs=inputs, device=self.device, record_tape=False)
+            bvh.by_level(sum_level, 1, [bvh.nodes, bvh.node_words, bvh.triangles, self._winding])
 
 
 def check_indices(indices: np.ndarray, points: int) -> None:

@@ -1,29 +1,11 @@
-"""Hierarchies of eight children a node, of binary ones; and their boxes, written and renewed from the leaves up."""
+"""Hierarchies of eight children a node, of binary ones."""
 
 from __future__ import annotations
 
 import tegula as tg
+from tegula.spatial.boxes import CHILD_WORD, COUNT_WORD, EIGHT, EIGHT_FLOATS, NODE, PARENT_WORD, in_order
 from tegula.spatial.build_sah import Ranges, area, middle
-from tegula.stdlib.geometry.layout import (
-    AXIS,
-    CHILDREN,
-    COUNTS,
-    ITEM_BYTES,
-    LEVELS,
-    MIDDLE,
-    NODE_BYTES,
-    PARENT,
-    UPPER,
-    WIDTH,
-)
-
-NODE, ITEM = NODE_BYTES // 4, ITEM_BYTES // 4
-"""The sizes of nodes and items in words of four bytes."""
-CHILD_WORD, COUNT_WORD, PARENT_WORD, MIDDLE_WORD = CHILDREN // 4, COUNTS // 4, PARENT // 4, MIDDLE // 4
-UPPER_WORD, AXIS_WORD = UPPER // 4, AXIS // 4
-
-
-EIGHT_FLOATS, EIGHT = tg.vector(WIDTH, float), tg.vector(WIDTH, int)
+from tegula.stdlib.geometry.layout import LEVELS, WIDTH
 
 
 @tg.func
@@ -126,37 +108,6 @@ def widen(
     levels[LEVELS + 2] = level
 
 
-@tg.func
-def in_order(low: tg.vec3, high: tg.vec3):
-    """Whether a box has points: it is in order, and has no NaN."""
-    return low[0] <= high[0] and low[1] <= high[1] and low[2] <= high[2]
-
-
-@tg.kernel
-def place_boxes(
-    lower: tg.array1d[tg.vec3],
-    upper: tg.array1d[tg.vec3],
-    groups: tg.array1d[int],
-    boxes: tg.array1d[float],
-    words: tg.array1d[int],
-    order: tg.array1d[int],
-):
-    """Write the boxes of items, NaN where one has no points; with `order` also their indices and groups."""
-    i = tg.tid()
-    at = i * ITEM
-    if order is not None:
-        words[at + 6] = order[i]
-        words[at + 7] = 0
-        if groups is not None:
-            words[at + 7] = groups[order[i]]
-    item = words[at + 6]
-    low, high = lower[item], upper[item]
-    if not in_order(low, high):
-        low, high = tg.vec3(tg.nan, tg.nan, tg.nan), tg.vec3(tg.nan, tg.nan, tg.nan)
-    for k in tg.static(range(3)):
-        boxes[at + k], boxes[at + 3 + k] = low[k], high[k]
-
-
 @tg.kernel
 def place_ranges(
     lower: tg.array1d[tg.vec3],
@@ -171,60 +122,3 @@ def place_ranges(
     if not in_order(low, high):
         low, high = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
     to_lower[i], to_upper[i] = low, high
-
-
-@tg.func
-def bounds_of_leaf(boxes: tg.array1d[float], begin: int, end: int):
-    """The bounds of adjacent items."""
-    low, high = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
-    for i in range(begin, end):
-        at = i * ITEM
-        if boxes[at] == boxes[at]:
-            low = tg.min(low, tg.vec3(boxes[at], boxes[at + 1], boxes[at + 2]))
-            high = tg.max(high, tg.vec3(boxes[at + 3], boxes[at + 4], boxes[at + 5]))
-    return low, high
-
-
-@tg.func
-def bounds_of_node(nodes: tg.array1d[float], node: int):
-    """The bounds of the children of a node."""
-    low, high = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
-    for k in range(WIDTH):
-        at = node * NODE + k
-        if nodes[at] == nodes[at]:
-            low = tg.min(low, tg.vec3(nodes[at], nodes[at + AXIS_WORD], nodes[at + 2 * AXIS_WORD]))
-            up = at + UPPER_WORD
-            high = tg.max(high, tg.vec3(nodes[up], nodes[up + AXIS_WORD], nodes[up + 2 * AXIS_WORD]))
-    return low, high
-
-
-@tg.kernel
-def renew(nodes: tg.array1d[float], words: tg.array1d[int], boxes: tg.array1d[float], first: int):
-    """Write the bounds of the children of the nodes of a level, whose levels below are done."""
-    node = first + tg.tid()
-    at = node * NODE
-    first_corner, last_corner = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
-    for k in range(WIDTH):
-        child = words[at + CHILD_WORD + k]
-        low, high = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
-        if child > 0:
-            low, high = bounds_of_node(nodes, child)
-        elif child < 0:
-            count = (words[at + COUNT_WORD + k // 4] >> (8 * (k % 4))) & 255
-            low, high = bounds_of_leaf(boxes, -1 - child, -1 - child + count)
-        first_corner, last_corner = tg.min(first_corner, low), tg.max(last_corner, high)
-        if not in_order(low, high):
-            low, high = tg.vec3(tg.nan, tg.nan, tg.nan), tg.vec3(tg.nan, tg.nan, tg.nan)
-        for axis in tg.static(range(3)):
-            nodes[at + axis * AXIS_WORD + k] = low[axis]
-            nodes[at + UPPER_WORD + axis * AXIS_WORD + k] = high[axis]
-    for axis in tg.static(range(3)):
-        nodes[at + MIDDLE_WORD + axis] = 0.5 * first_corner[axis] + 0.5 * last_corner[axis]
-
-
-@tg.kernel
-def write_header(nodes: tg.array1d[float]):
-    """Write the bounds of all items."""
-    low, high = bounds_of_node(nodes, 1)
-    for k in tg.static(range(3)):
-        nodes[k], nodes[3 + k] = low[k], high[k]

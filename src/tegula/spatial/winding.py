@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tegula as tg
-from tegula.spatial.widen import AXIS_WORD, CHILD_WORD, COUNT_WORD, NODE, UPPER_WORD
+from tegula.spatial.boxes import AXIS_WORD, CHILD_WORD, COUNT_WORD, NODE, UPPER_WORD, first_of_level
 from tegula.stdlib.geometry.layout import TRIANGLE_BYTES, WIDTH
 from tegula.stdlib.geometry.signs import WINDING_BYTES
 
@@ -16,17 +16,16 @@ def corner(triangles: tg.array1d[float], at: int):
     return tg.vec3(triangles[at], triangles[at + 1], triangles[at + 2])
 
 
-@tg.kernel
+@tg.func
 def sum_faces(
     nodes: tg.array1d[float],
     words: tg.array1d[int],
     triangles: tg.array1d[float],
     data: tg.array1d[float],
-    first: int,
+    node: int,
 ):
-    """Write the data of the nodes of a level, whose levels below are done: the centre of the faces, weighted by area,
-    the sum of their area vectors, the distance from the centre of the furthest corner of the bounds, and the area."""
-    node = first + tg.tid()
+    """Write the data of a node, whose levels below are done: the centre of the faces, weighted by area, the sum of
+    their area vectors, the distance from the centre of the furthest corner of the bounds, and the area."""
     centre, total, area = tg.vec3(0.0, 0.0, 0.0), tg.vec3(0.0, 0.0, 0.0), 0.0
     for k in range(WIDTH):
         child = words[node * NODE + CHILD_WORD + k]
@@ -62,3 +61,19 @@ def sum_faces(
     for axis in tg.static(range(3)):
         data[at + axis], data[at + 3 + axis] = centre[axis], total[axis]
     data[at + 6], data[at + 7] = tg.length(reach), area
+
+
+@tg.kernel
+def sum_level(
+    nodes: tg.array1d[float],
+    words: tg.array1d[int],
+    triangles: tg.array1d[float],
+    data: tg.array1d[float],
+    counts: tg.array1d[int],
+    level: int,
+    threads: int,
+):
+    """Write the data of the nodes of a level, whose levels below are done."""
+    first = first_of_level(counts, level)
+    for node in range(first + tg.tid(), first + counts[level], threads):
+        sum_faces(nodes, words, triangles, data, node)

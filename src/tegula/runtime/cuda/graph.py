@@ -15,13 +15,15 @@ from tegula.runtime.cuda import memory
 from tegula.runtime.cuda.report import PinnedReports, expect, forget
 from tegula.runtime.cuda.stream import Stream, choice, restore_choice, set_stream, stream_on, switches
 from tegula.runtime.device import Device, cuda_device
+from tegula.runtime.structures import structures_of
 
 RELAXED = 2
 """The driver's capture mode in which work of other threads and allocations do not invalidate a recording."""
 
 
 class Graph:
-    """The work recorded between tg.capture_begin and tg.capture_end, which keeps the arrays that it uses alive.
+    """The work recorded between tg.capture_begin and tg.capture_end. It keeps the arrays and spatial structures alive
+    that it uses.
 
     Source:
         CUDA driver API, graph management.
@@ -70,9 +72,12 @@ class _Recording:
         self.kept: list[Any] = []
         self.reports: list[PinnedReports] = []
 
-    def keep(self, args: tuple[Any, ...]) -> None:
-        """Add the arrays of a launch to the objects that the graph keeps alive."""
+    def keep(self, args: tuple[Any, ...], by_table: bool) -> None:
+        """Add the arrays of a launch, and the structures that it may query, to the objects that the graph keeps alive.
+        `by_table`: whether the kernel reads ids of structures from the table."""
         self.kept += [a for a in args if type(a) is array or hasattr(a, "__dlpack__")]
+        named = (("", a) for a in args)
+        self.kept += [use.structure for use in structures_of(named, self.target.device, by_table)]
 
 
 class _Recordings(threading.local):

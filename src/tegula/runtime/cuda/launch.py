@@ -174,7 +174,7 @@ def _launch(
     graph = recording(stream) if recording.active else None
     if graph is not None:
         stream = graph.stream
-        graph.keep(args)
+        graph.keep(args, any(site.kind == "structures" for site in compiled.sites))
         graph.kept.append(compiled.module)
     reports = PinnedReports(compiled, compiled.context) if compiled.sites else None
     if reports is not None:

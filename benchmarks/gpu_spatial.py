@@ -1,0 +1,309 @@
+"""Spatial structures on a GPU: builds, refits, rays, and hash grids.
+
+The peer of rays is a traversal of a binary hierarchy in float32, written here in CUDA: each node has the boxes of its
+two children, the nearer child is visited first, triangles are tested as Möller and Trumbore do. It has the binary
+hierarchy of the same builder, and the same leaves. (Warp's package is too large for the machines where this runs.)
+Builds and refits are compared with a copy of the bytes that they read and write at least."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+
+import numpy as np
+import torch
+
+import tegula as tg
+from benchmarks.burst import bursts, compared
+from benchmarks.measure import Row
+from benchmarks.spatial import cast, icosphere, neighbours
+from tegula.spatial.bvh import CONSTRUCTORS, _Build, on_host
+from tegula.spatial.widen import place_ranges
+from tegula.stdlib.geometry.layout import ITEM_BYTES, NODE_BYTES
+
+BOXES, POINTS = 10_000_000, 4_000_000
+SIDE = 2048
+"""The rays are those of a square picture, and as many random ones."""
+LEAF = 2
+DEVICE = "cuda:0"
+
+BINARY = r"""
+struct Node { float low[2][3], high[2][3]; int child[2], count[2]; };
+extern "C" __global__ void cast_binary(const Node* nodes, const float* triangles, const int* faces,
+                                       const float* starts, const float* dirs, float* out, int rays) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rays) return;
+  float o[3], d[3], by[3];
+  for (int k = 0; k < 3; ++k) {
+    o[k] = starts[3 * i + k]; d[k] = dirs[3 * i + k]; by[k] = 1.0f / d[k];
+  }
+  float best = 1e30f;
+  int stack[64], top = 0, at = 0, count = 0;
+  for (;;) {
+    if (count > 0) {
+      for (int t = at; t < at + count; ++t) {
+        const float* v = triangles + 9 * t;
+        float e[3], f[3], s[3];
+        for (int k = 0; k < 3; ++k) { e[k] = v[3 + k] - v[k]; f[k] = v[6 + k] - v[k]; s[k] = o[k] - v[k]; }
+        float p0 = d[1] * f[2] - d[2] * f[1], p1 = d[2] * f[0] - d[0] * f[2], p2 = d[0] * f[1] - d[1] * f[0];
+        float det = e[0] * p0 + e[1] * p1 + e[2] * p2;
+        if (det == 0.0f) continue;
+        float inv = 1.0f / det, u = (s[0] * p0 + s[1] * p1 + s[2] * p2) * inv;
+        float q0 = s[1] * e[2] - s[2] * e[1], q1 = s[2] * e[0] - s[0] * e[2], q2 = s[0] * e[1] - s[1] * e[0];
+        float w = (d[0] * q0 + d[1] * q1 + d[2] * q2) * inv, x = (f[0] * q0 + f[1] * q1 + f[2] * q2) * inv;
+        if (u >= 0.0f && w >= 0.0f && u + w <= 1.0f && x >= 0.0f && x < best) best = x;
+      }
+    } else {
+      const Node n = nodes[at];
+      float near[2]; bool hit[2];
+      for (int c = 0; c < 2; ++c) {
+        float enter = 0.0f, leave = best;
+        for (int k = 0; k < 3; ++k) {
+          float a = (n.low[c][k] - o[k]) * by[k], b = (n.high[c][k] - o[k]) * by[k];
+          enter = fmaxf(enter, fminf(a, b)); leave = fminf(leave, fmaxf(a, b));
+        }
+        near[c] = enter; hit[c] = enter <= leave;
+      }
+      if (hit[0] || hit[1]) {
+        int c = hit[0] && hit[1] ? (near[1] < near[0]) : hit[1];
+        if (hit[0] && hit[1]) { stack[top++] = n.child[1 - c]; stack[top++] = n.count[1 - c]; }
+        at = n.child[c]; count = n.count[c];
+        continue;
+      }
+    }
+    if (top == 0) break;
+    count = stack[--top]; at = stack[--top];
+  }
+  out[i] = best < 1e30f ? best : -1.0f;
+}
+"""
+
+
+@tg.kernel
+def count_overlaps(
+    bvh: tg.Bvh, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], count: tg.array1d[int]
+) -> None:
+    i = tg.tid()
+    found = 0
+    for item in tg.bvh_query_aabb(bvh, low[i], high[i]):
+        found += tg.where(item >= 0, 1, 0)
+    count[i] = found
+
+
+def vectors(t: torch.Tensor) -> tg.array:
+    """An array of vec3 on the memory of a tensor (N, 3)."""
+    return tg.array(t, dtype=tg.vec3, copy=False)
+
+
+def random_boxes(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Small boxes in a cube, each of which overlaps few others."""
+    generator = torch.Generator("cuda").manual_seed(seed)
+    low = torch.rand((BOXES, 3), generator=generator, device="cuda")
+    return low, low + 0.002 * torch.rand((BOXES, 3), generator=generator, device="cuda")
+
+
+def check(bvh: tg.Bvh, low: torch.Tensor, high: torch.Tensor) -> None:
+    """AssertionError unless some boxes find as many as overlap them."""
+    chosen = torch.arange(0, BOXES, BOXES // 200, device="cuda")
+    first, last = low[chosen] - 0.01, high[chosen] + 0.01
+    count = torch.full((len(chosen),), -1, dtype=torch.int32, device="cuda")
+    tg.launch(
+        count_overlaps, len(chosen), [bvh, vectors(first), vectors(last)], [tg.array(count, copy=False)]
+    )
+    tg.synchronize()
+    for k in range(len(chosen)):
+        wanted = int(((low <= last[k]).all(1) & (high >= first[k]).all(1)).sum())
+        assert int(count[k]) == wanted, f"query {k} found {int(count[k])} boxes of {wanted}"
+
+
+def trees() -> Iterator[Row]:
+    """The build of a hierarchy of boxes, and its refit."""
+    low, high = random_boxes(0)
+    lower, upper = vectors(low), vectors(high)
+    bvh = tg.Bvh(lower, upper)
+    check(bvh, low, high)
+    nodes = sum(count for _, count in bvh.levels())
+    tg.synchronize()
+    start = time.perf_counter()
+    bvh.rebuild()
+    queued = time.perf_counter() - start
+    timed = bursts({"": lambda _: bvh.rebuild()}, 1, 5)[""]
+    check(bvh, low, high)
+    most = 25.0
+    note = f"goal 13; {nodes} nodes; the host queued it in {queued * 1e3:.1f} ms"
+    yield Row(
+        "spatial: build of 10 M boxes",
+        timed.median * 1e3,
+        "ms",
+        threshold=most,
+        error=0.0,
+        samples=5,
+        note=note,
+    )
+    low += 0.01
+    high += 0.01
+    bvh.refit()
+    check(bvh, low, high)
+    # Read: corners, numbers; written and read: boxes of items; written: bounds of nodes; read: children.
+    bytes_moved = BOXES * (24 + 4 + 2 * ITEM_BYTES) + nodes * NODE_BYTES
+    source, target = (torch.empty(bytes_moved // 8, device="cuda") for _ in range(2))
+    yield compared(
+        "spatial: refit of 10 M boxes", lambda _: bvh.refit(),
+        {"copy_": lambda _: target.copy_(source)}, 1, 0.0, "float32", 0.5, bytes_moved / 1e9, "GB/s",
+    )  # fmt: skip
+
+
+@cache
+def scene() -> tuple[np.ndarray, np.ndarray]:
+    """The mesh of rays: 1,310,720 triangles."""
+    return icosphere(8)
+
+
+def mesh_on(device: str, constructor: str) -> tg.Mesh:
+    points, faces = scene()
+    given = tg.array(points, dtype=tg.vec3, device=device), tg.array(faces.reshape(-1), device=device)
+    return tg.Mesh(*given, bvh_constructor=constructor, bvh_leaf_size=LEAF)
+
+
+def binary_tree() -> tuple[np.ndarray, np.ndarray]:
+    """The nodes of the binary hierarchy as the peer reads them, and the faces in the order of its leaves."""
+    points, faces = scene()
+    corners = points[faces]
+    lower, upper = (tg.array(x, dtype=tg.vec3, device="cpu") for x in (corners.min(1), corners.max(1)))
+    made = _Build(len(faces), 1)
+    made.ranges.order = tg.array(np.arange(len(faces), dtype=np.int32), device="cpu")
+    on_host(place_ranges, len(faces), [lower, upper, made.ranges.order, made.ranges.lower, made.ranges.upper])
+    roots = made.top(np.zeros(1, np.int32))
+    made.run(roots, LEAF, CONSTRUCTORS["sah"])
+    r = made.ranges
+    left, begin, end = (x.numpy() for x in (r.left, r.begin, r.end))
+    low, high = r.node_lower.numpy(), r.node_upper.numpy()
+    inner = [int(roots[0])]
+    number: dict[int, int] = {inner[0]: 0}
+    for node in inner:
+        for child in (int(left[node]), int(left[node]) + 1):
+            if left[child]:
+                number[child] = len(inner)
+                inner.append(child)
+    dtype = np.dtype([("low", "f4", (2, 3)), ("high", "f4", (2, 3)), ("child", "i4", 2), ("count", "i4", 2)])
+    nodes = np.zeros(len(inner), dtype)
+    for side in range(2):
+        child = left[inner] + side
+        leaf = left[child] == 0
+        nodes["low"][:, side], nodes["high"][:, side] = low[child], high[child]
+        inner_number = np.array([number.get(int(c), 0) for c in child])
+        nodes["child"][:, side] = np.where(leaf, begin[child], inner_number)
+        nodes["count"][:, side] = np.where(leaf, end[child] - begin[child], 0)
+    return nodes, r.order.numpy()
+
+
+@cache
+def peer() -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]:
+    """The traversal of the binary hierarchy."""
+    import cupy
+
+    points, faces = scene()
+    nodes, order = binary_tree()
+    held = [cupy.asarray(np.frombuffer(nodes.tobytes(), np.float32))]
+    held += [cupy.asarray(points[faces[order]].reshape(-1)), cupy.asarray(order)]
+    kernel = cupy.RawKernel(BINARY, "cast_binary")
+
+    def run(starts: torch.Tensor, dirs: torch.Tensor, out: torch.Tensor) -> None:
+        given = (*held, *(cupy.from_dlpack(t) for t in (starts, dirs, out)), np.int32(len(out)))
+        kernel(((len(out) + 127) // 128,), (128,), given)
+
+    return run
+
+
+def rays_of(kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Starts and directions: parallel rays from outside in the order of a picture, or random ones from inside."""
+    if kind == "primary":
+        x, y = np.meshgrid(np.linspace(-0.7, 0.7, SIDE), np.linspace(-0.7, 0.7, SIDE))
+        at = np.stack([x.ravel(), y.ravel(), np.full(SIDE * SIDE, -3.0)], 1)
+        return at.astype(np.float32), np.tile(np.array([[0.01, 0.02, 1.0]], np.float32), (SIDE * SIDE, 1))
+    rng = np.random.default_rng(1)
+    dirs = rng.standard_normal((SIDE * SIDE, 3))
+    dirs /= np.linalg.norm(dirs, axis=1, keepdims=True)
+    return rng.uniform(-0.4, 0.4, (SIDE * SIDE, 3)).astype(np.float32), dirs.astype(np.float32)
+
+
+@cache
+def meshes() -> dict[str, tg.Mesh]:
+    """The mesh with the hierarchy of the peer, and with the one that the GPU builds."""
+    return {constructor: mesh_on(DEVICE, constructor) for constructor in ("sah", "lbvh")}
+
+
+def rays(kind: str) -> Iterator[Row]:
+    """Closest hits; the results are the same bits as on the CPU for some of the rays."""
+    starts, dirs = rays_of(kind)
+    at, along = torch.from_numpy(starts).cuda(), torch.from_numpy(dirs).cuda()
+    out, other = (torch.full((len(starts),), float("nan"), device="cuda") for _ in range(2))
+
+    def ours(_: int, constructor: str = "sah", block_dim: int = 128) -> None:
+        given = [meshes()[constructor], vectors(at), vectors(along)]
+        tg.launch(cast, len(starts), given, [tg.array(out, copy=False)], block_dim=block_dim)
+
+    few = slice(None, None, 997)
+    exact = tg.zeros(len(starts[few]), device="cpu")
+    given = [tg.array(np.ascontiguousarray(x[few]), dtype=tg.vec3, device="cpu") for x in (starts, dirs)]
+    tg.launch(cast, exact.size, [mesh_on("cpu", "lbvh"), *given], [exact], device="cpu")
+    for constructor in meshes():
+        ours(0, constructor)
+        np.testing.assert_array_equal(out.cpu().numpy()[few], exact.numpy())
+    peer()(at, along, other)
+    torch.cuda.synchronize()
+    differ = int(((out - other).abs() > 1e-4).sum())
+    assert differ <= 1e-4 * len(starts) and float((out >= 0).float().mean()) > 0.1
+    peers = {
+        "a binary hierarchy": lambda _: peer()(at, along, other),
+        "the GPU's own hierarchy": partial(ours, constructor="lbvh"),
+        "blocks of 256": partial(ours, block_dim=256),
+    }
+    yield compared(
+        f"spatial: rays, {kind}", ours, peers, 1, 0.0, "float32", 2.0, len(starts) / 1e6, "M/s",
+        note=f"of {len(starts)} rays the peer finds another distance for {differ}",
+    )  # fmt: skip
+
+
+def grids() -> Iterator[Row]:
+    """The build of a hash grid, and the points around each of some points."""
+    parts = 1 << 12
+    x = (np.random.default_rng(3).integers(0, parts, (POINTS, 3)) / parts).astype(np.float32)
+    radius = (round((9.6 / POINTS / (4 / 3 * np.pi)) ** (1 / 3) * parts) + 0.5) / parts
+    points = tg.array(x, dtype=tg.vec3, device=DEVICE)
+    grid = tg.HashGrid(256, 256, 256, device=DEVICE)
+    count = tg.zeros(POINTS, dtype=int, device=DEVICE)
+
+    def query(_: int) -> None:
+        tg.launch(neighbours, POINTS, [grid, points, radius], [count], device=DEVICE)
+
+    grid.build(points, radius)
+    query(0)
+    found = count.numpy()
+    for k in range(0, POINTS, POINTS // 50):
+        distance = np.linalg.norm((x - x[k]).astype(np.float64), axis=1)
+        assert found[k] == (distance <= radius).sum(), f"the points around point {k}"
+    timed = bursts({"build": lambda _: grid.build(points, radius), "query": query}, 1, 7)
+    for name, label in (
+        ("build", "build of a hash grid of 4 M points"),
+        ("query", "points of a hash grid around a point"),
+    ):
+        t = timed[name]
+        note = f"{t.median * 1e3:.3f} ms; {found.mean():.2f} points are found"
+        yield Row(
+            f"spatial: {label}",
+            POINTS / t.median / 1e6,
+            "M/s",
+            error=0.0,
+            samples=len(t.seconds) * t.calls,
+            note=note,
+        )
+
+
+CASES: dict[str, Callable[[], Iterator[Row]]] = {
+    "spatial: trees": trees,
+    "spatial: primary rays": partial(rays, "primary"),
+    "spatial: random rays": partial(rays, "random"),
+    "spatial: hash grids": grids,
+}
