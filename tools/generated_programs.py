@@ -2,20 +2,24 @@
 are compared with finite differences and forward-mode derivatives; every second program has kinks and is compared with
 the latter only. With `--rounded`, gradients in every float type are compared with those of twins in float64. With
 `--order`, the order of accesses to elements of tiles is compared with a model, also for kernels lowered to the threads
-of a GPU block. With `--families`, programs of structs, quaternions, small matrices, random numbers, sorts, factors and
-other families are compared with NumPy too; with `--family-gradients` gradients of such programs are compared with
-finite differences.
+of a GPU block. With `--families`, programs of all families of ops are compared with NumPy too, on several devices; with
+`--family-gradients` gradients of such programs are compared with finite differences.
 
 Usage: python tools/generated_programs.py [--gradients | --tapes | --order | --rounded | --families |
                                            --family-gradients]
-                                          [--device cuda:0] [--first SEED] [--count N] [--jobs N] [--seconds N]
-                                          [--limit N] [--every N] [--into FILE]
+                                          [--device cuda:0 | --devices cpu,cuda:0] [--first SEED]
+                                          [--count N | --to SEED] [--jobs N] [--seconds N] [--limit N] [--every N]
+                                          [--into FILE]
+
+`--families` runs each program on all `--devices`. Two of them need no GPU: `lowered` is the interpreter after all
+passes for GPUs, which detects data races, and `simulated` runs the code for GPUs thread by thread on the CPU. At the
+end it prints how many programs had each family, and how many of them failed.
 
 Programs are generated from their seeds. Workers are processes; a worker is replaced after a program that failed,
 crashed or took more than `--limit` seconds, because a fault ends a process's use of a GPU. Prints failures as they
-happen, the outcomes so far every `--every` seconds, and all outcomes at the end, or when interrupted by Ctrl-C or
-SIGTERM. `--into` adds a line of JSON to a file for each program; programs that are already in the file are counted and
-not run again. Exits with 1 if there are failures."""
+happen, the outcomes so far every `--every` seconds, and all outcomes and the commands that run the failed programs
+again at the end, or when interrupted by Ctrl-C or SIGTERM. `--into` adds a line of JSON to a file for each program;
+programs that are already in the file are counted and not run again. Exits with 1 if there are failures."""
 
 from __future__ import annotations
 
@@ -39,6 +43,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MARK = "outcome "
 SHOWN = 2000
 """The number of characters of a failure that are printed."""
+FAMILIES = "families: "
 COLLECTED = 8
 """The number of programs between garbage collections."""
 
@@ -46,7 +51,7 @@ COLLECTED = 8
 # Workers -------------------------------------------------------------------------------------------------------------
 
 
-def outcome_of_program(seed: int) -> str:
+def outcome_of_program(seed: int, devices: str) -> str:
     """The outcome of a program: "ran", the code of the error that refused it, or its failure."""
     from choices import Choices
     from programs import Maker
@@ -60,7 +65,7 @@ def outcome_of_program(seed: int) -> str:
         return f"failed: {type(error).__name__} {error}\n{program}"
 
 
-def outcome_of_gradient(seed: int) -> str:
+def outcome_of_gradient(seed: int, devices: str) -> str:
     """The worst outcome over a program's trip counts: "right", "unstable", the code of a refusal, or the difference."""
     from kinked_programs import KinkedProgram
     from smooth_programs import SmoothProgram
@@ -84,14 +89,14 @@ def worst_outcome(program: Any, **options: Any) -> str:
     return f"failed: {worst}, {of}\n{program}" if worst.startswith("wrong") else f"{worst}: {of}"
 
 
-def outcome_of_family_gradient(seed: int) -> str:
+def outcome_of_family_gradient(seed: int, devices: str) -> str:
     """The worst outcome over a program's trip counts: "right", "unstable", the code of a refusal, or the difference."""
     from smooth_families import SmoothFamilies
 
     return worst_outcome(SmoothFamilies(seed), forward=())
 
 
-def outcome_of_tape(seed: int) -> str:
+def outcome_of_tape(seed: int, devices: str) -> str:
     """The outcome of a program of launches, copies and views on a tape: "right", "empty", "unstable", "refused", or the
     difference. Seeds select the four float types in turn."""
     from tape_programs import EPSILON, outcome
@@ -100,7 +105,7 @@ def outcome_of_tape(seed: int) -> str:
     return f"failed: {end}\n{program}" if end.startswith("wrong") else end.split(":")[0].split(" ")[0]
 
 
-def outcome_of_order(seed: int) -> str:
+def outcome_of_order(seed: int, devices: str) -> str:
     """The outcome of a program: "ran", "refused" for accesses that cannot be ordered, or its failure."""
     from run_lane_program import compare_with_model, generated
 
@@ -111,7 +116,7 @@ def outcome_of_order(seed: int) -> str:
         return f"failed: {type(error).__name__} {error}\n{program}"
 
 
-def outcome_of_rounded(seed: int) -> str:
+def outcome_of_rounded(seed: int, devices: str) -> str:
     """The outcome of a program: "right", "unstable", the code of a refusal, or the difference."""
     from check_rounded import check
     from rounded_programs import RoundedProgram
@@ -124,17 +129,21 @@ def outcome_of_rounded(seed: int) -> str:
     return f"failed: {found}\n{program}" if found.startswith("wrong") else found
 
 
-def outcome_of_family(seed: int) -> str:
-    """The outcome of a program of many families: "ran", the code of the error that refused it, or its failure."""
+def outcome_of_family(seed: int, devices: str) -> str:
+    """The outcome of a program of many families and their names: "ran", the code of the error that refused it, or its
+    failure."""
     from family_programs import FamilyProgram
     from run_family_program import outcome
 
     program = FamilyProgram(seed)
     try:
-        found = outcome(program)
+        found = outcome(program, tuple(devices.split(",")))
     except Exception as error:
-        return f"failed: {type(error).__name__} {error}\n{program}"
-    return f"{found}\n{program}" if found.startswith("failed") else found
+        found = f"failed: {type(error).__name__} {error}"
+    families = ", ".join(sorted(program.seen))
+    return (
+        f"{found}\n{FAMILIES}{families}\n{program}" if found.startswith("failed") else f"{found}: {families}"
+    )
 
 
 OUTCOMES = {
@@ -151,10 +160,10 @@ OUTCOMES = {
 OF_GRADIENTS = ("gradients", "tapes", "rounded", "family-gradients")
 
 
-def work(device: str, kind: str) -> None:
+def work(devices: str, kind: str) -> None:
     """Answer each seed of the input with its outcome."""
     own = "tests/gradients" if kind in OF_GRADIENTS else "tests/generated"
-    for folder in ("tests/semantics", own, "src"):
+    for folder in ("tests", "tests/gpu_lowering", "tests/gpu_codegen", "tests/semantics", own, "src"):
         sys.path.insert(0, str(ROOT / folder))
     import tegula as tg
 
@@ -163,9 +172,9 @@ def work(device: str, kind: str) -> None:
     # Garbage is collected after every few programs, and not during a compilation.
     gc.freeze()
     gc.disable()
-    with tg.ScopedDevice(device):
+    with tg.ScopedDevice("cpu" if kind == "families" else devices):
         for count, line in enumerate(sys.stdin):
-            print(MARK + json.dumps(run(int(line))), flush=True)
+            print(MARK + json.dumps(run(int(line), devices)), flush=True)
             if count % COLLECTED == COLLECTED - 1:
                 gc.collect()
 
@@ -237,6 +246,7 @@ class Tally:
 
     into: TextIO | None = None
     outcomes: Counter[str] = field(default_factory=Counter)
+    families: dict[str, Counter[str]] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -253,13 +263,26 @@ class Tally:
         if outcome.startswith("failed"):
             self.failures[seed] = outcome[:SHOWN]
             print(f"seed {seed}: {self.failures[seed]}", flush=True)
-        self.outcomes[outcome.split(":")[0]] += 1
+        end, _, rest = outcome.partition(":")
+        self.outcomes[end] += 1
         self.seen.add(seed)
+        of = rest.partition(f"\n{FAMILIES}")[2].partition("\n")[0] if end == "failed" else rest
+        for name in of.strip().split(", "):
+            self.families.setdefault(name, Counter())[end] += 1
 
     def __str__(self) -> str:
         with self.lock:
             parts = (f"{n} {outcome}" for outcome, n in self.outcomes.most_common())
             return f"{self.outcomes.total()} programs: {', '.join(parts) or 'none'}"
+
+
+def told_by_family(tally: Tally) -> list[str]:
+    """A line for each family of ops: how many programs had it, with each outcome."""
+    lines: list[str] = []
+    for name, ends in sorted(tally.families.items()):
+        parts = ", ".join(f"{n} {end}" for end, n in ends.most_common())
+        lines.append(f"  {name:30} {ends.total():6} programs: {parts}")
+    return lines
 
 
 def noted(path: Path) -> Tally:
@@ -292,8 +315,8 @@ def employ(seeds: Iterator[int], tally: Tally, worker: Worker, stop: threading.E
 def run(asked: argparse.Namespace, tally: Tally, stop: threading.Event) -> None:
     """Run all programs, and print the outcomes so far from time to time."""
     begin = time.monotonic()
-    options = ["--device", asked.device, *([] if asked.kind == "results" else [f"--{asked.kind}"])]
-    every = range(asked.first, asked.first + asked.count)
+    options = ["--device", asked.devices, *([] if asked.kind == "results" else [f"--{asked.kind}"])]
+    every = range(asked.first, asked.first + asked.count if asked.to is None else asked.to)
     seeds = (seed for seed in every if seed not in tally.seen)
     workers = [Worker(options, asked.limit) for _ in range(asked.jobs)]
     threads = [
@@ -324,9 +347,12 @@ def main() -> int:
     which.set_defaults(kind="results")
     for kind in ("gradients", "tapes", "order", "rounded", "families", "family-gradients"):
         which.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--first", type=int, default=0, metavar="SEED")
+    parser.add_argument("--device", "--devices", default="cpu", dest="devices")
+    parser.add_argument("--first", "--from", type=int, default=0, metavar="SEED")
     parser.add_argument("--count", type=int, default=1000, metavar="N")
+    parser.add_argument(
+        "--to", type=int, metavar="SEED", help="the seed at which to stop, in the place of --count"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--seconds", type=float, default=500.0, metavar="N", help="for all programs")
     parser.add_argument("--limit", type=float, default=120.0, metavar="N", help="seconds for one program")
@@ -335,14 +361,20 @@ def main() -> int:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.worker:
-        work(asked.device, asked.kind)
+        work(asked.devices, asked.kind)
         return 0
     stop, begin = threading.Event(), time.monotonic()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     tally = noted(asked.into) if asked.into else Tally()
     run(asked, tally, stop)
-    print(f"{asked.kind} on {asked.device}, {time.monotonic() - begin:.0f} s, {tally}", flush=True)
+    if asked.kind == "families":
+        print(*told_by_family(tally), sep="\n")
+    which = f"--{asked.kind} " if asked.kind != "results" else ""
+    command = f"python tools/generated_programs.py {which}--device {asked.devices} --count 1 --jobs 1 --first"
+    for seed in sorted(tally.failures):
+        print(f"again: {command} {seed}")
+    print(f"{asked.kind} on {asked.devices}, {time.monotonic() - begin:.0f} s, {tally}", flush=True)
     return 1 if tally.failures else 0
 
 

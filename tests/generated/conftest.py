@@ -4,4 +4,5 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "semantics")]
+OTHERS = ("semantics", "gpu_lowering", "gpu_codegen")
+sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in OTHERS)]

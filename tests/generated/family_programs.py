@@ -1,8 +1,9 @@
-"""Random kernels of structs, quaternions, small matrices, random numbers, variables that functions set, indexed arrays,
-sorts, gathers, scatters, masks, scans, batches and factors of matrices, and their meaning in Python.
+"""Random kernels with statements of all families of ops, and their meaning in Python.
 
 Each statement is written twice: in the language, and on NumPy arrays in float64 with one row for each thread of a
-block. All numbers are small multiples of powers of two, so that every order of exact operations gives the same."""
+block. All numbers are small multiples of powers of two, so that every order of exact operations gives the same; those
+of `near`, which are rounded, are compared with a tolerance. The families of this file are methods; others are the
+functions of FAMILIES."""
 
 from __future__ import annotations
 
@@ -10,14 +11,21 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+import families_of_memory
+import families_of_tiles
+import families_of_values
 import numpy as np
+from families import FAMILIES, Term
 
 import tegula as tg
 
-BLOCKS, LANES, TRIPS = 2, 8, 3
-ROOM = 2.0**22
-"""What a number times its denominator may reach."""
+BLOCKS, TRIPS = 2, 3
+LANES = (8, 8, 32, 64)
+"""Numbers of threads of a block."""
+ROWS = 64
+"""The number of values of one kind that a program stores, and of rows of cells that it changes."""
 MASK = 0xFFFFFFFF
+MODULES = (families_of_values, families_of_tiles, families_of_memory)
 
 
 @tg.struct
@@ -101,6 +109,11 @@ def advanced(b: dict[str, Any], by: Any) -> dict[str, Any]:
     return {"n": remainder(b["n"], 50) + 1, "v": v - [0, 1, 0], "q": b["q"]}
 
 
+def floats(x: Any) -> Any:
+    """float32 of exact numbers."""
+    return np.asarray(x, np.float32)
+
+
 def scattered(counts: Any, b: int, at: Any, x: Any) -> None:
     np.add.at(counts, (b, at), x)
 
@@ -117,10 +130,12 @@ def data(seed: int) -> dict[str, Any]:
         0, 2, (BLOCKS, 1, 4)
     )
     x = rng.integers(-3, 4, (BLOCKS, 4)).astype(float)
+    sq = rng.integers(-3, 4, (4, 4)).astype(float)
+    solvable = low[:, rng.permutation(4)]
     bodies = np.zeros(8, Body.numpy_dtype())
     bodies["n"], bodies["v"], bodies["q"] = rng.integers(-9, 9, 8), rng.integers(-3, 4, (8, 3)), units[:8]
     return {
-        "a": rng.integers(-8, 9, (BLOCKS, 16)),
+        "a": rng.integers(-8, 9, (BLOCKS, 128)),
         "units": units,
         "mats": rng.integers(-2, 3, (8, 3, 3)).astype(float),
         "bodies": bodies,
@@ -129,25 +144,32 @@ def data(seed: int) -> dict[str, Any]:
         "x": x,
         "y": np.einsum("bij,bj->bi", low, x),
         "picked": rng.integers(0, 16, 6),
-        "sq": rng.integers(-3, 4, (4, 4)).astype(float),
+        "sq": sq,
+        "mixed": solvable,
+        "right": np.einsum("bij,bj->bi", solvable, x),
+        "cells": rng.integers(-9, 10, (BLOCKS, ROWS, 64)),
+        "sorted": np.sort(rng.integers(-20, 20, 32)),
     }
 
 
 PARAMETERS = """n: int, a: tg.array2d[int], units: tg.array[tg.quat], mats: tg.array[tg.mat33], bodies: tg.array[Body],
     spd: tg.array3d[float], y: tg.array2d[float], ia: tg.indexedarray[int], sq: tg.array2d[float],
-    counts: tg.array2d[int], out: tg.array3d[int], fout: tg.array3d[float]"""
-
-
-@dataclass(frozen=True)
-class Term:
-    """A value of each thread: its name, the largest magnitude of its numbers, and their denominator."""
-
-    name: str
-    bound: float = 1.0
-    denominator: float = 1.0
-
-    def fits(self) -> bool:
-        return self.bound * self.denominator < ROOM
+    mixed: tg.array3d[float], right: tg.array2d[float], ordered: tg.array[int],
+    counts: tg.array2d[int], cells: tg.array3d[int], fcells: tg.array3d[float], out: tg.array3d[int],
+    fout: tg.array3d[float], vout: tg.array3d[tg.vec3], qout: tg.array3d[tg.quat], mout: tg.array3d[tg.mat33],
+    bout: tg.array3d[Body], near: tg.array3d[float]"""
+RESULTS = ("counts", "cells", "fcells", "out", "fout", "vout", "qout", "mout", "bout", "near")
+PLACES = {
+    "int": "out",
+    "float": "fout",
+    "vec": "vout",
+    "quat": "qout",
+    "mat": "mout",
+    "body": "bout",
+    "near": "near",
+}
+"""The array for the values of each kind."""
+RESULT_TYPES = (int, int, float, int, float, tg.vec3, tg.quat, tg.mat33, Body, float)
 
 
 @dataclass
@@ -158,19 +180,23 @@ class FamilyProgram:
     lines: list[tuple[str, str]] = field(default_factory=list)
     known: dict[str, list[Term]] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
+    functions: list[str] = field(default_factory=list)
     count: int = 0
+    rows: int = 0
 
     def __post_init__(self) -> None:
         self.r = random.Random(self.seed)
         self.data = data(self.seed % 97)
+        self.lanes = self.r.choice(LANES)
         self.start()
-        for _ in range(self.r.randint(6, 14)):
+        for _ in range(self.r.randint(5, 11)):
             self.statement()
         self.results()
         body = "\n".join("    " + line for text, _ in self.lines for line in text.split("\n"))
         twin = "\n".join("    " + line for _, text in self.lines for line in text.split("\n"))
-        self.text = f"{FUNCTIONS}\n\n@tg.kernel\ndef kernel({PARAMETERS}):\n    b, j = tg.tid()\n{body}\n"
-        self.meaning = f"def block(n, b, j, counts, out, fout):\n{twin}\n"
+        functions = "\n\n".join((FUNCTIONS, *dict.fromkeys(self.functions)))
+        self.text = f"{functions}\n\n@tg.kernel\ndef kernel({PARAMETERS}):\n    b, j = tg.tid()\n{body}\n"
+        self.meaning = f"def block(n, b, j, lines, {', '.join(RESULTS)}):\n{twin}\n"
 
     def __str__(self) -> str:
         return f"{self.text}\n{self.meaning}"
@@ -180,12 +206,25 @@ class FamilyProgram:
     def both(self, text: str, meaning: str) -> None:
         self.lines.append((text, meaning))
 
-    def new(self, kind: str, text: str, meaning: str, bound: float = 1.0, denominator: float = 1.0) -> None:
+    def fresh(self, letter: str) -> str:
         self.count += 1
-        made = Term(f"{kind[0]}{self.count}", bound, denominator)
-        if made.fits():
-            self.both(f"{made.name} = {text}", f"{made.name} = {meaning}")
-            self.known.setdefault(kind, []).append(made)
+        return f"{letter}{self.count}"
+
+    def row(self) -> int:
+        """A row of cells that no other statement changes."""
+        self.rows += 1
+        return self.rows - 1
+
+    def new(
+        self, kind: str, text: str, meaning: str, bound: float = 1.0, denominator: float = 1.0
+    ) -> Term | None:
+        """A value with a name, if its numbers are small enough."""
+        made = Term(self.fresh(kind[0]), bound, denominator)
+        if not made.fits():
+            return None
+        self.both(f"{made} = {text}", f"{made} = {meaning}")
+        self.known.setdefault(kind, []).append(made)
+        return made
 
     def pick(self, kind: str) -> Term:
         return self.r.choice(self.known[kind][-5:])
@@ -193,31 +232,35 @@ class FamilyProgram:
     def start(self) -> None:
         self.both("state = tg.rand_init(7, b * 100 + j)", "state = init(7, b * 100 + j)")
         self.new("int", "a[b, j]", "D['a'][b, j]", 8)
-        self.new("int", "j - 3", "j - 3", 8)
+        self.new("int", "j - 3", "j - 3", self.lanes)
         for _ in range(2):
             k = self.r.randint(0, 3)
-            self.new("quat", f"units[j + {k}]", f"D['units'][j + {k}]", 1, 2)
+            self.new("quat", f"units[(j + {k}) % 24]", f"D['units'][(j + {k}) % 24]", 1, 2)
             self.new("mat", f"mats[(j + {k}) % 8]", f"D['mats'][(j + {k}) % 8]", 2)
-        self.new("float", "float(a[b, 15 - j])", "1.0 * D['a'][b, 15 - j]", 8)
-        self.new("vec", "tg.vec3(float(j), 2.0, -1.0)", "np.stack([j, 0 * j + 2, 0 * j - 1.0], -1)", 8)
+        self.new("float", "float(a[b, 127 - j])", "1.0 * D['a'][b, 127 - j]", 8)
+        self.new(
+            "vec", "tg.vec3(float(j), 2.0, -1.0)", "np.stack([j, 0 * j + 2, 0 * j - 1.0], -1)", self.lanes
+        )
         self.new(
             "body",
-            "bodies[j]",
-            "{k: D['bodies'][k][j].astype(float if k != 'n' else int) for k in 'nvq'}",
+            "bodies[j % 8]",
+            "{k: D['bodies'][k][j % 8].astype(float if k != 'n' else int) for k in 'nvq'}",
             9,
             2,
         )
 
     def statement(self) -> None:
-        chosen = self.r.choice(
-            [
-                *(self.number, self.real, self.vector, self.quaternion, self.matrix, self.body),
-                *(self.drawn, self.in_out, self.branch, self.loop, self.of_tiles, self.factor, self.atomic),
-                *(self.at_places, self.of_axes),
-            ]
-        )
+        own = [
+            *(self.number, self.real, self.vector, self.quaternion, self.matrix, self.body),
+            *(self.drawn, self.in_out, self.branch, self.loop, self.of_tiles, self.factor, self.atomic),
+            *(self.at_places, self.of_axes),
+        ]
+        chosen = self.r.choice(own * 2 + FAMILIES)
         self.seen.add(chosen.__name__)
-        chosen()
+        if chosen in FAMILIES:
+            chosen(self)
+        else:
+            chosen()
 
     # Values of each thread --------------------------------------------------------------------------------------------
 
@@ -363,7 +406,7 @@ class FamilyProgram:
             self.count += 1
             t = f"t{self.count}"
             self.both(f"{t} = {tile}", f"{t} = 2 * D['bodies']['n']")
-            self.new("int", f"{t}[7 - j].n", f"{t}[7 - j]", 18)
+            self.new("int", f"{t}[7 - j % 8].n", f"{t}[7 - j % 8]", 18)
 
     def drawn(self) -> None:
         low, high = self.r.randint(-9, 0), self.r.randint(1, 9)
@@ -436,19 +479,19 @@ class FamilyProgram:
             self.new("int", f"tg.untile(v{k})", f"{y.name}[o{k}]", y.bound)
         elif kind == "scan":
             text = f"tg.untile(tg.tile_scan_inclusive(tg.tile({x.name})))"
-            self.new("int", text, f"np.cumsum({x.name})", x.bound * LANES)
+            self.new("int", text, f"np.cumsum({x.name})", x.bound * self.lanes)
         elif kind == "gather":
             text = f"tg.untile(tg.tile({x.name})[tg.tile({y.name} & 7)])"
             self.new("int", text, f"{x.name}[{y.name} & 7]", x.bound)
         elif kind == "sum":
             text = f"tg.tile_sum(tg.tile({x.name}))[0] + j"
-            self.new("int", text, f"{x.name}.sum() + j", LANES * (x.bound + 1))
+            self.new("int", text, f"{x.name}.sum() + j", self.lanes * (x.bound + 1))
         elif kind == "random":
             self.both(f"t{k} = tg.tile_randi(8, tg.rand_init(5, b), 0, 50)", f"t{k} = int(init(5, b))")
-            self.new("int", f"t{k}[7 - j]", f"ranged(pcg(pcg((7 - j + t{k}) & MASK)), 0, 50)", 50)
+            self.new("int", f"t{k}[7 - j % 8]", f"ranged(pcg(pcg((7 - j % 8 + t{k}) & MASK)), 0, 50)", 50)
         elif kind == "vectors":
             text = f"tg.tile_sum(tg.tile({v.name}, preserve_type=True))[0] + {v.name}"
-            self.new("vec", text, f"{v.name}.sum(0) + {v.name}", v.bound * (LANES + 1), v.denominator)
+            self.new("vec", text, f"{v.name}.sum(0) + {v.name}", v.bound * (self.lanes + 1), v.denominator)
         else:
             self.both(f"s{k} = tg.tile_load(sq, (4, 4))\np{k} = s{k} @ tg.tile_transpose(s{k})", "pass")
             self.new("float", f"p{k}[j % 4, 2]", "(D['sq'] @ D['sq'].T)[j % 4, 2]", 36)
@@ -463,18 +506,18 @@ class FamilyProgram:
         if kind == "indexed":
             self.both(
                 f"w{k} = tg.tile({x.name}) > 0\nt{k} = tg.tile_load_indexed("
-                f"a[b], tg.tile({y.name} % 20), shape=8, mask=w{k}, other=-2)",
-                f"o{k} = remainder({y.name}, 20)\ni{k} = ({x.name} > 0) & (o{k} >= 0) & (o{k} < 16)\n"
+                f"a[b], tg.tile({y.name} % 140), shape={self.lanes}, mask=w{k}, other=-2)",
+                f"o{k} = remainder({y.name}, 140)\ni{k} = ({x.name} > 0) & (o{k} >= 0) & (o{k} < 128)\n"
                 f"t{k} = np.where(i{k}, D['a'][b][np.where(i{k}, o{k}, 0)], -2)",
             )
             self.new("int", f"tg.untile(t{k})", f"t{k} + 0", 8)
         elif kind == "scattered":
             self.both(
-                f"t{k} = tg.tile_zeros(8, dtype=int)\nt{k}[tg.tile({y.name} & 7)] = tg.tile({x.name})\n"
+                f"t{k} = tg.tile_zeros({self.lanes}, dtype=int)\nt{k}[tg.tile({y.name} & 7)] = tg.tile({x.name})\n"
                 f"t{k}[tg.tile({x.name} & 3)] += tg.tile({y.name})",
                 f"t{k} = 0 * j\nt{k}[{y.name} & 7] = {x.name}\nnp.add.at(t{k}, {x.name} & 3, {y.name})",
             )
-            self.new("int", f"tg.untile(t{k})", f"t{k} + 0", x.bound + LANES * y.bound)
+            self.new("int", f"tg.untile(t{k})", f"t{k} + 0", x.bound + self.lanes * y.bound)
         elif kind == "assigned":
             self.both(
                 f"t{k} = tg.tile_map(tg.add, tg.tile({x.name}), 0)\nt{k}[t{k} > 2] = tg.tile({y.name})",
@@ -502,14 +545,14 @@ class FamilyProgram:
             axis, rows = self.r.randint(0, 1), self.r.choice((1, 2, 4))
             text = f"tg.tile({x.name}).reshape({rows}, -1).cumsum(axis={axis}).reshape(-1)"
             meaning = f"np.cumsum({x.name}.reshape({rows}, -1), {axis}).ravel()"
-            self.new("int", f"tg.untile({text})", meaning, x.bound * LANES)
+            self.new("int", f"tg.untile({text})", meaning, x.bound * self.lanes)
         elif kind == "extreme":
             name = self.r.choice(("argmax", "argmin", "max", "min"))
-            text = f"tg.tile({x.name}).reshape(4, 2).{name}(axis=1)[j // 2]"
-            self.new("int", text, f"{x.name}.reshape(4, 2).{name}(1)[j // 2]", x.bound)
+            text = f"tg.tile({x.name}).reshape(-1, 2).{name}(axis=1)[j // 2]"
+            self.new("int", text, f"{x.name}.reshape(-1, 2).{name}(1)[j // 2]", x.bound)
         elif kind == "counted":
             text = f"(tg.tile({x.name}) > tg.tile({y.name})).sum()[0] + j"
-            self.new("int", text, f"({x.name} > {y.name}).sum() + j", 2 * LANES)
+            self.new("int", text, f"({x.name} > {y.name}).sum() + j", 2 * self.lanes)
         elif kind == "batched":
             self.both(f"s{k} = tg.tile_load(sq, (4, 4)).reshape(4, 2, 2)\np{k} = s{k} @ s{k}", "pass")
             meaning = "np.matmul(*[D['sq'].reshape(4, 2, 2)] * 2)[j % 4, 1, 0]"
@@ -523,7 +566,7 @@ class FamilyProgram:
         k = self.count
         self.both(f"f{k} = tg.tile_cholesky(tg.tile_load(spd[b], (4, 4)))", "pass")
         if self.r.random() < 0.5:
-            self.new("float", f"f{k}[j % 4, j // 4]", "D['low'][b][j % 4, j // 4]", 4)
+            self.new("float", f"f{k}[j % 4, j // 4 % 4]", "D['low'][b][j % 4, j // 4 % 4]", 4)
         else:
             self.both(f"g{k} = tg.tile_lower_solve(f{k}, tg.tile_load(y[b], 4))", "pass")
             self.new("float", f"g{k}[3 - j % 4]", "D['x'][b][3 - j % 4]", 4)
@@ -536,31 +579,15 @@ class FamilyProgram:
     # Results ----------------------------------------------------------------------------------------------------------
 
     def results(self) -> None:
-        """Everything that is still known is stored, a number at a place."""
-        whole, real = 0, 0
-        numbers: list[tuple[str, str, bool]] = []
+        """The values that are still known are stored."""
         for kind, terms in self.known.items():
-            for t in dict.fromkeys(terms[-4:]):
-                of = t.name
-                if kind == "int":
-                    numbers.append((of, of, True))
-                elif kind == "float":
-                    numbers.append((of, of, False))
-                elif kind == "mat":
-                    numbers += [
-                        (f"{of}[{r}, {c}]", f"{of}[:, {r}, {c}]", False) for r in range(3) for c in range(3)
-                    ]
-                elif kind == "body":
-                    numbers.append((f"{of}.n", f"{of}['n']", True))
-                    numbers += [
-                        (f"{of}.{f}[{k}]", f"{of}['{f}'][:, {k}]", False) for f in "vq" for k in range(3)
-                    ]
+            of = PLACES[kind]
+            for place, t in enumerate(terms[-6:]):
+                if kind == "body":
+                    meaning = f"for k in 'nvq':\n    {of}[k][b, {place}, j] = {t}[k]"
+                    self.both(f"{of}[b, {place}, j] = {t}", meaning)
                 else:
-                    numbers += [(f"{of}[{k}]", f"{of}[:, {k}]", False) for k in range(3)]
-        for text, meaning, is_whole in numbers:
-            name, place = ("out", whole) if is_whole else ("fout", real)
-            self.both(f"{name}[b, {place}, j] = {text}", f"{name}[b, {place}, j] = {meaning}")
-            whole, real = whole + is_whole, real + (not is_whole)
+                    self.both(f"{of}[b, {place}, j] = {t}", f"{of}[b, {place}, j] = {t}")
 
     # Running ----------------------------------------------------------------------------------------------------------
 
@@ -576,15 +603,34 @@ class FamilyProgram:
             *(TRIPS, tg.array(d["a"].astype(np.int32)), tg.array(d["units"], dtype=tg.quat)),
             *(tg.array(d["mats"], dtype=tg.mat33), tg.array(d["bodies"], dtype=Body)),
             *(tg.array(d["spd"], dtype=float), tg.array(d["y"], dtype=float), indexed),
-            *(tg.array(d["sq"], dtype=float), tg.zeros((BLOCKS, 4), dtype=int)),
-            *(tg.zeros((BLOCKS, 64, LANES), dtype=int), tg.zeros((BLOCKS, 128, LANES))),
+            *(tg.array(d["sq"], dtype=float), tg.array(d["mixed"], dtype=float)),
+            *(tg.array(d["right"], dtype=float), tg.array(d["sorted"].astype(np.int32))),
+            *(tg.array(made, dtype=dtype) for made, dtype in zip(self.started(), RESULT_TYPES, strict=True)),
         ]
 
-    def expected(self) -> list[np.ndarray]:
-        """What `counts`, `out` and `fout` are after the launch."""
-        space = {**globals(), "D": self.data}
+    def started(self) -> list[np.ndarray]:
+        """What the arrays of results are before the launch."""
+        cells = self.data["cells"][..., : self.lanes]
+        of = (BLOCKS, ROWS, self.lanes)
+        return [
+            *(np.zeros((BLOCKS, 4), np.int32), cells.astype(np.int32), cells.astype(np.float32)),
+            *(np.zeros(of, np.int32), np.zeros(of, np.float32), np.zeros((*of, 3), np.float32)),
+            *(np.zeros((*of, 4), np.float32), np.zeros((*of, 3, 3), np.float32)),
+            *(np.zeros(of, Body.numpy_dtype()), np.zeros(of, np.float32)),
+        ]
+
+    def expected(self) -> tuple[list[np.ndarray], list[str]]:
+        """What the arrays of results are after the launch, and the lines that it prints."""
+        space = {
+            **globals(),
+            **{name: value for m in MODULES for name, value in vars(m).items()},
+            "D": self.data,
+        }
         exec(self.meaning, space)
-        made = [np.zeros((BLOCKS, *s)) for s in ((4,), (64, LANES), (128, LANES))]
+        made, lines = self.started(), list[str]()
+        made = [
+            x if x.dtype.names else x.astype(np.int64 if x.dtype.kind == "i" else np.float64) for x in made
+        ]
         for b in range(BLOCKS):
-            space["block"](TRIPS, b, np.arange(LANES), *made)
-        return made
+            space["block"](TRIPS, b, np.arange(self.lanes), lines, *made)
+        return made, lines

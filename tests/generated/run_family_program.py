@@ -1,26 +1,107 @@
-"""Runs a program of many families on a device and in the interpreter, and compares both with NumPy."""
+"""Runs a program of all families on devices and in the interpreter, and compares all with NumPy."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 from agreement import interpret, same_bits
-from family_programs import BLOCKS, LANES, FamilyProgram
+from family_programs import BLOCKS, RESULTS, FamilyProgram
 
 import tegula as tg
+from tegula.codegen.gpu import lower_kernel
+from tegula.runtime.compound_arguments import flattened
+from tegula.target import get_cuda_target
+
+NEAR = 2e-4
+"""The tolerance of rounded results, relative to the largest one."""
 
 
-def outcome(program: FamilyProgram) -> str:
-    """Run the program: "ran", or what differs."""
-    kernel, native = program.kernel(), program.arguments()
+def outcome(program: FamilyProgram, devices: tuple[str, ...] = ()) -> str:
+    """Run the program on devices, on the current one by default: "ran", or what differs."""
+    kernel, dims = program.kernel(), (BLOCKS, program.lanes)
+    wanted, lines = program.expected()
     with tg.ScopedDevice("cpu"):
         reference = program.arguments()
-    tg.launch(kernel, (BLOCKS, LANES), inputs=native, block_dim=LANES)
-    interpret(kernel, reference, (BLOCKS, LANES), LANES)
-    for name, got, same, want in zip(
-        ("counts", "out", "fout"), native[-3:], reference[-3:], program.expected(), strict=True
-    ):
-        same_bits(got.numpy() + 0, same.numpy() + 0, name)
-        if not np.array_equal(got.numpy(), want):
-            at = tuple(int(k[0]) for k in np.nonzero(got.numpy() != want))
-            return f"failed: {name}{at} is {got.numpy()[at]}, {want[at]} in Python"
+    told = interpret(kernel, reference, dims, program.lanes)
+    same = [a.numpy() for a in reference[-len(RESULTS) :]]
+    if found := different(same, wanted, sorted(told), sorted(lines)):
+        return f"failed: in the interpreter {found}"
+    for device in devices or (str(tg.get_device()),):
+        got, told = RUNS.get(device, partial(launched, device))(program, kernel, dims)
+        if found := different(got, wanted, sorted(told), sorted(lines)):
+            return f"failed: on {device} {found}"
+        for name, one, other in zip(RESULTS, got, same, strict=True):
+            if name != "near" and one.dtype.names is None:
+                same_bits(one + 0, other + 0, f"{device} {name}")
     return "ran"
+
+
+Run = tuple[list[np.ndarray], list[str]]
+"""The arrays of results, and the printed lines."""
+
+
+def launched(device: str, program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
+    """A launch on a device."""
+    with tg.ScopedDevice(device), contextlib.redirect_stdout(io.StringIO()) as said:
+        native = program.arguments()
+        tg.launch(kernel, dims, inputs=native, block_dim=program.lanes)
+        tg.synchronize()
+        return [a.numpy() for a in native[-len(RESULTS) :]], said.getvalue().splitlines()
+
+
+def lowered(program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
+    """A run of the interpreter after all passes for GPUs, which detects data races."""
+    from lowering import Launch, run_lowered
+    from lowering import lowered as made
+
+    native = program.arguments()
+    launch = Launch(*flattened(kernel, tuple(native)), dims, program.lanes)
+    after, told = run_lowered(*made(launch), launch)
+    for a, values in zip(launch.args, after, strict=True):
+        if isinstance(a, tg.array):
+            a.numpy()[...] = values
+    return [a.numpy() for a in native[-len(RESULTS) :]], told
+
+
+def simulated(program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
+    """A run of the code for GPUs, thread by thread on the CPU. What it prints is left out."""
+    from lowering import Launch
+    from lowering import lowered as made
+    from simt import run_together
+
+    native = program.arguments()
+    launch = Launch(*flattened(kernel, tuple(native)), dims, program.lanes)
+    code = lower_kernel(*made(launch), get_cuda_target())
+    run_together(code, launch.kernel, launch.args, dims, BLOCKS)
+    return [a.numpy() for a in native[-len(RESULTS) :]], program.expected()[1]
+
+
+RUNS: dict[str, Callable[[FamilyProgram, Any, tuple[int, ...]], Run]] = {
+    "lowered": lowered,
+    "simulated": simulated,
+}
+
+
+def different(got: list[np.ndarray], wanted: list[np.ndarray], told: list[str], lines: list[str]) -> str:
+    """What differs from the meaning of a program in Python."""
+    for name, one, want in zip(RESULTS, got, wanted, strict=True):
+        if name == "near":
+            wrong = ~(np.abs(one - want) <= NEAR * max(1.0, float(np.abs(want).max())))
+        elif one.dtype.names:
+            wrong = np.zeros(one.shape, bool)
+            for part in one.dtype.names:
+                parts = one[part] != want[part]
+                wrong |= parts.reshape(*one.shape, -1).any(-1)
+        else:
+            wrong = one != want
+        if wrong.any():
+            at = tuple(int(k[0]) for k in np.nonzero(wrong))
+            return f"{name}{at} is {one[at]}, {want[at]} in Python"
+    if told != lines:
+        return f"the lines are {told}, {lines} in Python"
+    return ""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+import families
 import numpy as np
 import pytest
-from family_programs import FamilyProgram
+from family_programs import RESULTS, FamilyProgram
 from run_family_program import outcome
 
 from support.campaigns import chunks
 
-pytestmark = pytest.mark.machine_code
 FAMILIES = {
     *(
         "number",
@@ -25,38 +25,77 @@ FAMILIES = {
         "branch",
         "loop",
         "factor",
+        "atomic",
     ),
-    *("atomic", "sort", "scan", "gather", "sum", "random", "vectors", "matmul"),
-    *("indexed", "scattered", "assigned", "pairs", "masked"),
-    *("running", "extreme", "counted", "batched", "column"),
+    *(
+        "sort",
+        "scan",
+        "gather",
+        "sum",
+        "random",
+        "vectors",
+        "matmul",
+        "indexed",
+        "scattered",
+        "assigned",
+        "pairs",
+    ),
+    *(
+        "masked",
+        "running",
+        "extreme",
+        "counted",
+        "batched",
+        "column",
+        "atomic_exch",
+        "atomic_cas",
+        "atomic_xor",
+    ),
+    *("atomic_add of floats", "orders of topk", "matmuls of halves", "draws of normal", "solvers by lu"),
+    *("transforms by fft2", "decompositions by svd", "of_threads by stack", "algebra of quaternions"),
+    *(family.__name__ for family in families.FAMILIES),
 }
 
 
-def check(seeds: range) -> Counter[str]:
-    """Run programs, and return the families that were used in them."""
-    seen: Counter[str] = Counter()
+def check(seeds: range) -> None:
     for seed in seeds:
         program = FamilyProgram(seed)
         found = outcome(program)
         assert found == "ran", f"seed {seed}: {found}\n{program}"
-        seen.update(program.seen)
-    return seen
 
 
+def test_all_families_are_generated() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(200):
+        seen.update(FamilyProgram(seed).seen)
+    assert seen.keys() >= FAMILIES, FAMILIES - seen.keys()
+
+
+@pytest.mark.machine_code
 def test_families_are_what_python_says() -> None:
     check(range(3))
 
 
+@pytest.mark.machine_code
 @pytest.mark.seconds(30)
 @pytest.mark.parametrize("chunk", chunks(range(40)))
 def test_families_are_what_python_says_in_many_programs(chunk: int) -> None:
-    seen = check(range(1000 + 30 * chunk, 1030 + 30 * chunk))
-    assert seen.keys() >= FAMILIES
+    check(range(1000 + 30 * chunk, 1030 + 30 * chunk))
+
+
+@pytest.mark.cpu
+@pytest.mark.slow
+@pytest.mark.machine_code
+def test_code_for_gpus_gives_what_python_says() -> None:
+    """After all passes for GPUs in the interpreter, which detects data races, and thread by thread on the CPU."""
+    program = FamilyProgram(5)
+    assert outcome(program, ("lowered", "simulated")) == "ran", program
 
 
 def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     program = FamilyProgram(1)
-    wrong = program.expected()
-    wrong[1] = wrong[1] + (wrong[1] == np.max(wrong[1]))
-    monkeypatch.setattr(FamilyProgram, "expected", lambda self: wrong)
-    assert outcome(program).startswith("failed: out")
+    wrong, lines = program.expected()
+    at = RESULTS.index("out")
+    wrong[at] = wrong[at] + (wrong[at] == np.max(wrong[at]))
+    monkeypatch.setattr(FamilyProgram, "expected", lambda self: (wrong, lines))
+    assert outcome(program).startswith("failed: in the interpreter out")

@@ -1,0 +1,540 @@
+"""Families of statements on values of single threads: expressions, bits, casts, arrays of a thread, "
+"functions, spatial
+vectors, transforms, exchanges between threads, tables, and prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from families import Term, family
+
+if TYPE_CHECKING:
+    from family_programs import FamilyProgram
+
+
+# The meaning of functions on one row for each thread ------------------------------------------------------------------
+
+
+def wrapped(x: Any, bits: int) -> Any:
+    """The signed number that the low bits stand for."""
+    half = 1 << (bits - 1)
+    return (np.asarray(x, np.int64) + half) % (2 * half) - half
+
+
+def digits(x: Any, of: int = 32) -> list[str]:
+    """The bits of each number, the highest first."""
+    return [format(int(k) & ((1 << of) - 1), f"0{of}b") for k in np.ravel(x)]
+
+
+def counted_bits(x: Any) -> Any:
+    return np.array([d.count("1") for d in digits(x)])
+
+
+def leading(x: Any) -> Any:
+    return np.array([(d + "1").index("1") for d in digits(x)])
+
+
+def trailing(x: Any) -> Any:
+    return np.array([(d[::-1] + "1").index("1") for d in digits(x)])
+
+
+def reversed_bits(x: Any) -> Any:
+    return wrapped([int(d[::-1], 2) for d in digits(x)], 32)
+
+
+def bottom(s: Any) -> Any:
+    return s[..., 3:]
+
+
+def top(s: Any) -> Any:
+    return s[..., :3]
+
+
+def motion_cross(a: Any, b: Any) -> Any:
+    cross = np.cross
+    return np.concatenate([cross(top(a), top(b)), cross(bottom(a), top(b)) + cross(top(a), bottom(b))], -1)
+
+
+def force_cross(a: Any, b: Any) -> Any:
+    cross = np.cross
+    return np.concatenate([cross(top(a), top(b)) + cross(bottom(a), bottom(b)), cross(top(a), bottom(b))], -1)
+
+
+def segments(x: Any, width: int) -> Any:
+    """The numbers of threads side by side, a row for each segment."""
+    return np.reshape(x, (-1, width))
+
+
+def spread(rows: Any, width: int) -> Any:
+    """The number of each row for all of its threads."""
+    return np.repeat(np.ravel(rows), width)
+
+
+def collected(x: Any, target: Any, width: int) -> Any:
+    made = np.zeros(len(x), np.int64)
+    np.add.at(made, np.arange(len(x)) // width * width + target, x)
+    return made
+
+
+def same_as(x: Any, width: int) -> Any:
+    rows = segments(x, width)
+    equal = rows[:, :, None] == rows[:, None, :]
+    return (equal * (1 << np.arange(width))).sum(-1).ravel()
+
+
+# Expressions ----------------------------------------------------------------------------------------------------------
+
+
+@family
+def walrus(p: FamilyProgram) -> None:
+    x, y, w = p.pick("int"), p.pick("int"), p.fresh("w")
+    p.new(
+        "int",
+        f"({w} := {x} + {y}) * 2 - {w} % 5",
+        f"({x} + {y}) * 2 - remainder({x} + {y}, 5)",
+        2 * (x.bound + y.bound) + 5,
+    )
+    p.known["int"].append(Term(w, x.bound + y.bound))
+    c = p.fresh("c")
+    p.both(
+        f"{c} = 1\nif (v{c} := {w} % 7) > 2:\n    {c} = v{c} * 3",
+        f"v{c} = remainder({x} + {y}, 7)\n{w} = {x} + {y}\n{c} = np.where(v{c} > 2, v{c} * 3, 1)",
+    )
+    p.known["int"].append(Term(c, 20))
+
+
+@family
+def lambdas(p: FamilyProgram) -> None:
+    x, y, f = p.pick("int"), p.pick("int"), p.fresh("f")
+    k = p.r.randint(1, 4)
+    text = f"tg.untile(tg.tile_map(lambda p, q: p * {k} + tg.max(q, {k}), tg.tile({x}), tg.tile({y})))"
+    p.new("int", text, f"{x} * {k} + np.maximum({y}, {k})", k * x.bound + y.bound + k)
+    p.both(f"{f} = lambda p, q=3: (p % 10) * (p % 10) + q", "pass")
+    p.new(
+        "int",
+        f"{f}({x}) - {f}({y}, {k})",
+        f"remainder({x}, 10) ** 2 + 3 - remainder({y}, 10) ** 2 - {k}",
+        200,
+    )
+
+
+@family
+def comparisons(p: FamilyProgram) -> None:
+    x, y, z = p.pick("int"), p.pick("int"), p.pick("int")
+    p.new(
+        "int",
+        f"int({x} in (1, {y}, 3)) + int({z} not in (0, {x}))",
+        f"(({x} == 1) | ({x} == {y}) | ({x} == 3)) * 1 + (({z} != 0) & ({z} != {x}))",
+        2,
+    )
+    p.new(
+        "int",
+        f"{z} if {x} < {y} <= {z} else {x}",
+        f"np.where(({x} < {y}) & ({y} <= {z}), {z}, {x})",
+        max(x.bound, z.bound),
+    )
+    p.new("int", f"int({x} > 0 and {y} > 0 or not {z} > 0)", f"((({x} > 0) & ({y} > 0)) | ~({z} > 0)) * 1", 1)
+
+
+@family
+def joined_loops(p: FamilyProgram) -> None:
+    """Loops over tuples, vectors, enumerate and zip."""
+    x, y, v = p.pick("int"), p.pick("int"), p.pick("vec")
+    s, f = p.fresh("s"), p.fresh("f")
+    p.both(
+        f"{s} = 0\nfor i, c in enumerate(({x}, {y}, 3)):\n    {s} += c * (i + 1)\n"
+        f"for p, q in zip(({x}, {y}), range(2, 4)):\n    {s} -= p * q",
+        f"{s} = {x} + 2 * {y} + 9 - 2 * {x} - 3 * {y}",
+    )
+    p.known["int"].append(Term(s, x.bound + y.bound + 9)) if 3 * (x.bound + y.bound) < 1e6 else None
+    p.both(
+        f"{f} = 0.0\nfor i, c in enumerate({v}):\n    {f} = {f} * 0.5 + c",
+        f"{f} = {v}[:, 0] * 0.25 + {v}[:, 1] * 0.5 + {v}[:, 2]",
+    )
+    found = Term(f, 2 * v.bound, 4 * v.denominator)
+    if found.fits():
+        p.known["float"].append(found)
+
+
+@family
+def lane_while(p: FamilyProgram) -> None:
+    """A loop whose number of iterations differs between threads, with break and continue."""
+    x, c = p.pick("int"), p.fresh("c")
+    k, m = p.r.randint(2, 5), p.r.randint(2, 4)
+    p.both(
+        f"{c}, n{c}, m{c} = {x} % 100, 0, 0\nwhile {c} > 1:\n    {c} //= {k}\n    n{c} += 1\n"
+        f"    if {c} % {m} == 0:\n"
+        f"        continue\n    m{c} += {c}\n    if m{c} > 30:\n        break",
+        f"{c} = remainder({x}, 100)\nn{c}, m{c} = 0 * {c}, 0 * {c}\nruns = {c} > 1\nwhile runs.any():\n"
+        f"    {c} = np.where(runs, {c} // {k}, {c})\n    n{c} = n{c} + runs\n"
+        f"    adds = runs & (remainder({c}, {m}) != 0)\n    m{c} = np.where(adds, m{c} + {c}, m{c})\n"
+        f"    runs = runs & ({c} > 1) & ~(adds & (m{c} > 30))",
+    )
+    p.known["int"] += [Term(c, 100), Term(f"n{c}", 10), Term(f"m{c}", 100)]
+
+
+# Integers -------------------------------------------------------------------------------------------------------------
+
+
+@family
+def bits(p: FamilyProgram) -> None:
+    x, y = p.pick("int"), p.pick("int")
+    k = p.r.randint(0, 9)
+    text, meaning, bound = p.r.choice(
+        [
+            (f"({x} & {y}) % 4099", f"remainder({x} & {y}, 4099)", 4099),
+            (f"({x} | {y}) % 4099", f"remainder({x} | {y}, 4099)", 4099),
+            (f"({x} ^ ~{y}) % 4099", f"remainder({x} ^ ~{y}, 4099)", 4099),
+            (f"{x} >> {k}", f"{x} >> {k}", x.bound + 1),
+            (f"({x} << ({y} & 31)) % 4099", f"remainder(wrapped({x} << ({y} & 31), 32), 4099)", 4099),
+            (f"tg.rshift({x}, 40) + tg.lshift({x}, 33)", f"np.where({x} < 0, -1, 0)", 1),
+            (f"tg.clz({x}) * 100 + tg.ctz({y})", f"leading({x}) * 100 + trailing({y})", 3300),
+            (f"tg.brev({x}) % 4099", f"remainder(reversed_bits({x}), 4099)", 4099),
+            (f"tg.invert({x}) + tg.bit_count({y})", f"~{x} + counted_bits({y})", x.bound + 33),
+            (f"int(tg.uint32({x}) // 3u32 % 1000u32)".replace("u32", ""), f"({x} & MASK) // 3 % 1000", 1000),
+            (f"int(tg.uint32({x}) >> tg.uint32(20))", f"({x} & MASK) >> 20", 4096),
+        ]
+    )
+    p.new("int", text, meaning, bound)
+
+
+@family
+def narrow(p: FamilyProgram) -> None:
+    """Integers of 8, 16 and 64 bits, which wrap."""
+    x, y = p.pick("int"), p.pick("int")
+    text, meaning, bound = p.r.choice(
+        [
+            (f"int(tg.int8({x}) * tg.int8({y}))", f"wrapped(wrapped({x}, 8) * wrapped({y}, 8), 8)", 128),
+            (f"int(tg.uint8({x}) + tg.uint8({y}))", f"(({x} & 255) + ({y} & 255)) & 255", 255),
+            (f"int(tg.int16({x}) // tg.int16(7))", f"wrapped({x}, 16) // 7", 32768),
+            (f"int(tg.uint16({x}) // tg.uint16(3) % tg.uint16(100))", f"({x} & 65535) // 3 % 100", 100),
+            (
+                f"int(tg.int64({x}) * tg.int64({y}) * tg.int64(1000003) % tg.int64(4099))",
+                f"remainder({x} * {y} * 1000003, 4099)",
+                4099,
+            ),
+            (
+                f"int((tg.int64({x}) << tg.int64(40)) >> tg.int64(38)) + int(tg.int64({y}) // tg.int64(-3))",
+                f"{x} * 4 + {y} // -3",
+                4 * x.bound + y.bound,
+            ),
+            (f"int(tg.uint64({x}) >> tg.uint64(50))", f"np.where({x} < 0, 16383, 0)", 16383),
+            (
+                f"int(tg.int8({x}) < tg.int8({y})) + int(tg.uint16({x}) < tg.uint16({y}))",
+                f"(wrapped({x}, 8) < wrapped({y}, 8)) * 1 + (({x} & 65535) < ({y} & 65535))",
+                2,
+            ),
+        ]
+    )
+    p.new("int", text, meaning, bound)
+
+
+@family
+def casts(p: FamilyProgram) -> None:
+    x, f = p.pick("int"), p.pick("float")
+    text, meaning, bound = p.r.choice(
+        [
+            (f"int({f})", f"np.trunc({f}).astype(int)", f.bound),
+            (
+                f"tg.bitcast({f} + 0.0, int) % 4099",
+                f"remainder(floats({f} + 0.0).view(np.int32).astype(int), 4099)",
+                4099,
+            ),
+            (f"int(tg.bitcast({x}, tg.uint32) % tg.uint32(100))", f"({x} & MASK) % 100", 100),
+            (f"int(tg.int8({f}))", f"np.clip(np.trunc({f}), -128, 127).astype(int)", 128),
+            (f"int(tg.uint8({f}))", f"np.clip(np.trunc({f}), 0, 255).astype(int)", 255),
+            (f"int(bool({f})) + int({x} > 0)", f"({f} != 0) * 1 + ({x} > 0)", 2),
+        ]
+    )
+    p.new("int", text, meaning, bound)
+    text, meaning, bound = p.r.choice(
+        [
+            (f"float(tg.float16({x} % 500))", f"1.0 * remainder({x}, 500)", 500),
+            (f"float(tg.bfloat16({x} % 200))", f"1.0 * remainder({x}, 200)", 200),
+            (f"float(tg.float64({f}) * tg.float64(0.5) * tg.float64(2.0))", f"{f} + 0.0", f.bound),
+            (
+                f"float(tg.float16({x} % 40) * tg.float16(2.0) + tg.float16(1.0))",
+                f"remainder({x}, 40) * 2.0 + 1",
+                81,
+            ),
+            (f"float({x} > 0) + float(tg.uint8({x}))", f"1.0 * ({x} > 0) + ({x} & 255)", 256),
+        ]
+    )
+    p.new("float", text, meaning, bound, f.denominator)
+
+
+# Floats ---------------------------------------------------------------------------------------------------------------
+
+
+@family
+def rounding(p: FamilyProgram) -> None:
+    f, g = p.pick("float"), p.pick("float")
+    options = [
+        (f"tg.trunc({f})", f"np.trunc({f})", f.bound, 1),
+        (f"tg.ceil({f}) + tg.rint({g})", f"np.ceil({f}) + np.rint({g})", f.bound + g.bound + 2, 1),
+        (f"tg.round({f})", f"np.copysign(np.floor(np.abs({f}) + 0.5), {f})", f.bound + 1, 1),
+        (f"tg.frac({f}) + 0.0", f"{f} - np.trunc({f})", 1, f.denominator),
+        (
+            f"tg.copysign({f}, {g} - 0.5)",
+            f"np.where({g} < 0.5, -np.abs({f}), np.abs({f}))",
+            f.bound,
+            f.denominator,
+        ),
+        (f"tg.step({f}) + tg.nonzero({g})", f"({f} < 0) * 1.0 + ({g} != 0)", 2, 1),
+        (
+            f"tg.fma({f}, {g}, {f})",
+            f"{f} * {g} + {f}",
+            f.bound * (g.bound + 1),
+            f.denominator * g.denominator,
+        ),
+        (f"tg.lerp({f}, {g}, 0.5)", f"({f} + {g}) / 2", f.bound + g.bound, 2 * f.denominator * g.denominator),
+        (f"tg.clamp({f}, -2.0, 5.0)", f"np.clip({f}, -2, 5)", 5, f.denominator),
+        (f"tg.sqrt({f} * {f})", f"np.abs({f})", f.bound, f.denominator**2),
+        (f"{f} % 4.0", f"np.fmod({f}, 4)", 4, f.denominator),
+        (
+            f"({f} - {g}) // 2.0",
+            f"np.floor(({f} - {g}) / 2)",
+            f.bound + g.bound,
+            f.denominator * g.denominator * 2,
+        ),
+        (
+            f"tg.max({f}, {g}) - tg.min({f}, {g})",
+            f"np.abs({f} - {g})",
+            f.bound + g.bound,
+            f.denominator * g.denominator,
+        ),
+    ]
+    text, meaning, bound, denominator = p.r.choice(options)
+    p.new("float", text, meaning, bound, denominator)
+
+
+@family
+def parts_of_vectors(p: FamilyProgram) -> None:
+    """Coordinates, slices, rows and columns that are assigned to."""
+    v, w, m, f = p.pick("vec"), p.pick("vec"), p.pick("mat"), p.pick("float")
+    a, b = p.fresh("v"), p.fresh("m")
+    p.both(
+        f"{a} = {v} * 1.0\n{a}.xz = {w}.yx\n{a}[1:] += {w}[:2]\n{a}.y -= {f}",
+        f"{a} = {v} * 1.0\n{a}[:, [0, 2]] = {w}[:, [1, 0]]\n{a}[:, 1:] += {w}[:, :2]\n{a}[:, 1] -= {f}",
+    )
+    p.both(
+        f"{b} = {m} * 1.0\n{b}[1] = {v}\n{b}[:, 2] = {w}\n{b}[0, 1] += {f}\n{b}[:2, :2] = {b}[1:, 1:]",
+        f"{b} = {m} * 1.0\n{b}[:, 1] = {v}\n{b}[:, :, 2] = {w}\n{b}[:, 0, 1] += {f}\n"
+        f"{b}[:, :2, :2] = {b}[:, 1:, 1:].copy()",
+    )
+    bound, denominator = v.bound + 2 * w.bound + f.bound, v.denominator * w.denominator * f.denominator
+    if Term("", bound + m.bound, denominator * m.denominator).fits():
+        p.known["vec"].append(Term(a, bound, denominator))
+        p.known["mat"].append(Term(b, bound + m.bound, denominator * m.denominator))
+
+
+@family
+def spatial_vectors(p: FamilyProgram) -> None:
+    u, v, w, q = p.pick("vec"), p.pick("vec"), p.pick("vec"), p.pick("quat")
+    a, b = p.fresh("s"), p.fresh("s")
+    p.both(
+        f"{a}, {b} = tg.spatial_vector({u}, {v}), tg.spatial_vector({v}, {w})",
+        f"{a}, {b} = np.concatenate([{u}, {v}], -1), np.concatenate([{v}, {w}], -1)",
+    )
+    size = max(u.bound, v.bound, w.bound)
+    fine = u.denominator * v.denominator * w.denominator
+    p.new("float", f"tg.spatial_dot({a}, {b})", f"({a} * {b}).sum(-1)", 6 * size**2, fine**2)
+    name, meaning = p.r.choice((("cross", "motion_cross"), ("cross_dual", "force_cross")))
+    p.new(
+        "vec",
+        f"tg.spatial_top(tg.spatial_{name}({a}, {b}))",
+        f"top({meaning}({a}, {b}))",
+        4 * size**2,
+        fine**2,
+    )
+    p.new(
+        "vec",
+        f"tg.spatial_bottom(tg.spatial_{name}({a}, {b}))",
+        f"bottom({meaning}({a}, {b}))",
+        4 * size**2,
+        fine**2,
+    )
+    p.new("vec", f"tg.velocity_at_point({a}, {w})", f"{v} + np.cross({u}, {w})", size + 2 * size**2, fine**2)
+    p.new(
+        "vec",
+        f"tg.transform_point(tg.transform({u}, {q}) * tg.transform({v}, {q}), {w})",
+        f"rotated({q}, rotated({q}, {w}) + {v}) + {u}",
+        6 * size,
+        16 * fine,
+    )
+    p.new(
+        "vec",
+        f"tg.transform_point(tg.transform_inverse(tg.transform({u}, {q})), {w})",
+        f"rotated(conjugate({q}), {w} - {u})",
+        4 * size,
+        4 * fine,
+    )
+
+
+# Functions and arrays of a thread -------------------------------------------------------------------------------------
+
+
+@family
+def thread_array(p: FamilyProgram) -> None:
+    """An array of each thread, written and read at indices of run time."""
+    x, y, s = p.pick("int"), p.pick("int"), p.fresh("s")
+    k = p.r.randint(0, 3)
+    p.both(
+        f"l{s} = tg.zeros(shape=4, dtype=int)\nl{s}[{x} & 3] = {y}\nl{s}[{y} & 3] += {x}\nl{s}[{k}] -= 1\n"
+        f"{s} = 0\n"
+        f"for k{s} in range(4):\n    {s} = {s} * 2 + l{s}[k{s}]",
+        f"l{s} = np.zeros((len(j), 4), int)\nl{s}[j, {x} & 3] = {y}\nl{s}[j, {y} & 3] += {x}\nl{s}[:, {k}] -= 1\n"
+        f"{s} = (l{s} * [8, 4, 2, 1]).sum(-1)",
+    )
+    bound = 15 * (x.bound + y.bound + 1)
+    if bound < 1e6:
+        p.known["int"].append(Term(s, bound))
+        p.new("int", f"l{s}[j & 3]", f"l{s}[j, j & 3]", bound)
+
+
+@family
+def thread_matrix(p: FamilyProgram) -> None:
+    """An array of two dimensions, in a loop of which the iterations read what earlier ones have written."""
+    x, s = p.pick("int"), p.fresh("s")
+    p.both(
+        f"l{s} = tg.zeros(shape=(3, 4), dtype=int)\nfor k{s} in range(12):\n"
+        f"    l{s}[k{s} // 4, k{s} % 4] = l{s}[(k{s} + 11) % 12 // 4, (k{s} + 11) % 4] * 2 % 97 + {x} % 10",
+        f"l{s} = np.zeros((len(j), 12), int)\nfor k{s} in range(12):\n"
+        f"    l{s}[:, k{s}] = remainder(l{s}[:, (k{s} + 11) % 12] * 2, 97) + remainder({x}, 10)",
+    )
+    p.new("int", f"l{s}[j % 3, ({x} & 3)]", f"l{s}[j, j % 3 * 4 + ({x} & 3)]", 110)
+
+
+PAIR = """
+@tg.func
+def pair(x: int, y: int, k: int = 2):
+    if x > y:
+        return x - y * k, y
+    return y, x + k
+"""
+POWER = """
+@tg.func
+def summed(x: int, n: tg.constexpr[int]):
+    result = x * 0
+    for k in tg.static(range(n)):
+        result += x * (k + 1)
+    return result
+"""
+
+
+@family
+def calls(p: FamilyProgram) -> None:
+    """Functions that return several values, with defaults, early exits and constants."""
+    x, y, s = p.pick("int"), p.pick("int"), p.fresh("s")
+    k = p.r.randint(1, 4)
+    p.functions += [PAIR, POWER]
+    p.both(
+        f"{s}, t{s} = pair({x}, {y})\nu{s}, {s} = pair({s}, t{s}, k={k})",
+        f"more = {x} > {y}\n{s}, t{s} = np.where(more, {x} - {y} * 2, {y}), np.where(more, {y}, {x} + 2)\n"
+        f"more = {s} > t{s}\n"
+        f"u{s}, {s} = np.where(more, {s} - t{s} * {k}, t{s}), np.where(more, t{s}, {s} + {k})",
+    )
+    bound = 20 * (x.bound + y.bound + 2)
+    if bound < 1e6:
+        p.known["int"] += [Term(s, bound), Term(f"u{s}", bound)]
+    p.new("int", f"summed({x}, {k})", f"{x} * {k * (k + 1) // 2}", x.bound * 10)
+
+
+@family
+def unrolled(p: FamilyProgram) -> None:
+    x, v, s = p.pick("int"), p.pick("vec"), p.fresh("s")
+    p.both(
+        f"{s}, f{s} = 0, 0.0\nfor k in tg.unrolled(3):\n    if ({x} >> k) & 1 == 1:\n"
+        f"        {s} += k + 1\n    f{s} += {v}[k] * float(k)",
+        f"{s} = sum((({x} >> k) & 1) * (k + 1) for k in range(3))\nf{s} = {v}[:, 1] + 2 * {v}[:, 2]",
+    )
+    p.known["int"].append(Term(s, 6))
+    if Term("", 3 * v.bound, v.denominator).fits():
+        p.known["float"].append(Term(f"f{s}", 3 * v.bound, v.denominator))
+
+
+# Threads with each other, and tables ----------------------------------------------------------------------------------
+
+
+@family
+def exchanges(p: FamilyProgram) -> None:
+    x, y, width = p.pick("int"), p.pick("int"), p.r.choice((2, 4, 8))
+    mask = p.r.randint(1, width - 1)
+    text, meaning, bound = p.r.choice(
+        [
+            (
+                f"tg.lane_sum({x}, {width})",
+                f"spread(segments({x}, {width}).sum(1), {width})",
+                x.bound * width,
+            ),
+            (f"tg.lane_max({x}, {width})", f"spread(segments({x}, {width}).max(1), {width})", x.bound),
+            (f"tg.lane_min({x}, {width})", f"spread(segments({x}, {width}).min(1), {width})", x.bound),
+            (f"tg.lane_argmax({x}, {width})", f"spread(segments({x}, {width}).argmax(1), {width})", width),
+            (f"tg.lane_argmin({x}, {width})", f"spread(segments({x}, {width}).argmin(1), {width})", width),
+            (f"tg.lane_xor({x}, {mask}, {width})", f"{x}[j ^ {mask}]", x.bound),
+            (
+                f"tg.lane_shuffle({x}, {y} & {width - 1}, {width})",
+                f"{x}[j // {width} * {width} + ({y} & {width - 1})]",
+                x.bound,
+            ),
+            (
+                f"tg.lane_collect({x}, {y} & {width - 1}, {width})",
+                f"collected({x}, {y} & {width - 1}, {width})",
+                x.bound * width,
+            ),
+            (
+                f"int(tg.lane_ballot({x} > {y}, {width}))",
+                f"spread((segments({x} > {y}, {width}) << np.arange({width})).sum(1), {width})",
+                256,
+            ),
+            (f"int(tg.match_any({x} % 3, {width}))", f"same_as(remainder({x}, 3), {width})", 256),
+        ]
+    )
+    p.new("int", text, meaning, bound)
+
+
+@family
+def exchanged_vectors(p: FamilyProgram) -> None:
+    v, width = p.pick("vec"), p.r.choice((2, 4, 8))
+    p.new(
+        "vec",
+        f"tg.lane_xor({v}, {width - 1}, {width}) + {v}",
+        f"{v}[j ^ {width - 1}] + {v}",
+        2 * v.bound,
+        v.denominator,
+    )
+    p.new(
+        "vec",
+        f"tg.lane_sum({v}, {width})",
+        f"np.repeat({v}.reshape(-1, {width}, 3).sum(1), {width}, 0)",
+        width * v.bound,
+        v.denominator,
+    )
+
+
+@family
+def searched(p: FamilyProgram) -> None:
+    x, y = p.pick("int"), p.pick("int")
+    p.new(
+        "int", f"tg.lower_bound(ordered, {x} % 25)", f"np.searchsorted(D['sorted'], remainder({x}, 25))", 32
+    )
+    low, high = p.r.randint(0, 10), p.r.randint(11, 32)
+    p.new(
+        "int",
+        f"tg.lower_bound(ordered, {low}, {high}, {y} % 25)",
+        f"{low} + np.searchsorted(D['sorted'][{low}:{high}], remainder({y}, 25))",
+        32,
+    )
+
+
+@family
+def printed(p: FamilyProgram) -> None:
+    """A line of each block, by its first thread."""
+    x, f, v = p.pick("int"), p.pick("float"), p.pick("vec")
+    i = p.count
+    p.both(
+        f'if j == 0:\n    print(f"{i} {{b}} {{{x}}} {{{x}:5d}} {{{f}:.3f}} {{{v}.y + 0.0}} {{{x} > 0}}")',
+        f"lines.append(f'{i} {{b}} {{{x}[0]}} {{{x}[0]:5d}} {{{f}[0] + 0.0:.3f}} {{float({v}[0, 1] + "
+        f"0.0)}} {{bool({x}[0] > 0)}}')",
+    )
