@@ -618,12 +618,12 @@ def transforms(p: FamilyProgram) -> None:
             f"{t} = np.round(np.fft.rfft({x}.reshape(-1, 4)))",
         )
         p.new("float", f"{t}[j // 4, j % 3]{part[0]} + 0.0", f"{t}.{part[1]}[j // 4, j % 3] + 0.0", bound)
-        p.new("float", f"tg.tile_irfft({t}, 4){at} + 0.0", f"{x}.reshape(-1, 4){at} + 0.0", x.bound, 16)
+        p.new("float", f"tg.tile_irfft({t}, 4){at} + 0.0", f"4.0 * {x}.reshape(-1, 4){at}", 4 * x.bound)
     elif kind == "dct":
         p.new(
             "near",
             f"tg.tile_idct(tg.tile_dct(tg.tile(float({x})).reshape(-1, 8)))[j // 8, j % 8]",
-            f"1.0 * {x}",
+            f"16.0 * {x}",
             x.bound,
         )
     else:

@@ -14,6 +14,7 @@ from family_programs import BLOCKS, RESULTS, FamilyProgram
 
 import tegula as tg
 from tegula.codegen.gpu import lower_kernel
+from tegula.codegen.sites import RECORD_SLOTS, RECORDS
 from tegula.runtime.compound_arguments import flattened
 from tegula.target import get_cuda_target
 
@@ -77,7 +78,8 @@ def simulated(program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run
     native = program.arguments()
     launch = Launch(*flattened(kernel, tuple(native)), dims, program.lanes)
     code = lower_kernel(*made(launch), get_cuda_target())
-    run_together(code, launch.kernel, launch.args, dims, BLOCKS)
+    report = np.zeros((RECORDS + 1) * RECORD_SLOTS, np.int64)
+    run_together(code, launch.kernel, launch.args, dims, BLOCKS, report=report.ctypes.data)
     return [a.numpy() for a in native[-len(RESULTS) :]], program.expected()[1]
 
 

@@ -95,13 +95,14 @@ def run_together(
     dims: Sequence[int],
     blocks: int,
     order: Order | None = None,
+    report: int = 0,
 ) -> None:
     """Run all blocks one after another, with the threads of each block concurrent. `dims`: the dimensions of the
     launch, threads included; `blocks`: the number of CTAs. `order`: is notified of accesses to shared memory, for a
-    launch of one block."""
+    launch of one block. `report`: the address of memory for what the kernel reports, if it prints or asserts."""
     total = int(np.prod(dims))
     packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
-    packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, 0))
+    packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, report))
     size = 2 if code.clustered and blocks % 2 == 0 else 1
     source = _watched(code.text) if order else code.text
     texts = [_translated(source, rank, size) for rank in range(size)]
