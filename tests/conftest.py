@@ -121,8 +121,8 @@ def on_device(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def unoptimised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the default run LLVM does not optimise code that tests compile, which saves half of the time of adjoint tests.
-    Slow tests, and tests for a named processor, compile as users do."""
+    """In the default run LLVM does not optimise code that tests compile, which saves half of the time of adjoint tests
+    and a quarter of that of others. Slow tests, and tests for a named processor, compile as users do."""
     from tegula.runtime.config import config
     from tegula.target import UNOPTIMISED
 

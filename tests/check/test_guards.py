@@ -9,6 +9,7 @@ import pytest
 from schedules import lowered
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.check.bounded import explore
 from tegula.check.guards import asserted
 from tegula.check.schedule import check_schedule, verify_certificate
@@ -49,7 +50,7 @@ PROVED = [
 ]
 
 
-@pytest.mark.parametrize("parts", PROVED)
+@sampled(2, "parts", PROVED)
 def test_facts(parts: tuple[str, ...]) -> None:
     """Without one of the asserts there is no proof."""
     fills, pops, *asserts = parts

@@ -10,6 +10,10 @@ from idioms import RIGHT, SPOILED
 from support.campaigns import rest_slow, sampled
 
 LONG = {
+    "only 90 groups",
+    "turns end far away",
+    "the item is computed from tile and step",
+    "a tile that stays for many steps",
     "items go to two pipes in turn",  # similar wrong schedules are checked in fast tests
     "fewer whole rings far away",
     "a group begins one row later",

@@ -322,7 +322,7 @@ WRONG = {
 }
 
 
-@sampled(3, "kernel", WRONG, ids=lambda k: k.name)
+@sampled(4, "kernel", WRONG, ids=lambda k: k.name)
 def test_wrong_ones_are_refuted(kernel: Any) -> None:
     found = kernel.check()
     assert (found.status, found.kind) == ("refuted", WRONG[kernel]), found.message

@@ -21,8 +21,18 @@ LONGEST = 250
 GENERATED = "<!-- Written by "
 
 
-SLOW = ("docs/ops/", "docs/spatial.md", "docs/tuning.md", "docs/coming-from-warp.md")
-"""Pages whose blocks take more than 3 core-seconds: those of the reference have an example for each function."""
+SLOW = (
+    *(
+        "docs/ops/",
+        "docs/spatial.md",
+        "docs/tuning.md",
+        "docs/coming-from-warp.md",
+        "docs/cookbook/numbers.md",
+    ),
+    *("docs/checker.md", "docs/cookbook/reductions.md", "docs/linear-algebra.md", "docs/python.md"),
+    *("docs/tutorial/5-gradients.md", "docs/tutorial/7-roles.md"),
+)
+"""Pages whose blocks take more than a core-second: those of the reference have an example for each function."""
 
 
 def of_code(page: str) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import golden
@@ -18,8 +19,11 @@ HELPLESS = {errors.KernelAssertion}
 
 @pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("name", golden.names())
-def test_text(name: str) -> None:
-    assert golden.printed(golden.failure(name)) == golden.expected(name).read_text()
+def test_text_and_help(name: str) -> None:
+    error = golden.failure(name)
+    assert golden.printed(error) == golden.expected(name).read_text()
+    for each in error.errors if isinstance(error, errors.CompileErrors) else [error]:
+        assert type(each) in HELPLESS or each.help, str(each)
 
 
 def test_no_expected_text_has_names_of_the_compiler() -> None:
@@ -28,28 +32,17 @@ def test_no_expected_text_has_names_of_the_compiler() -> None:
     assert INTERNAL.search("got buf<int32,[4],register>") and INTERNAL.search("got a FuncDef")
 
 
-@pytest.mark.machine_code(some=True)
-@pytest.mark.parametrize("name", golden.names())
-def test_every_error_has_help(name: str) -> None:
-    error = golden.failure(name)
-    found = error.errors if isinstance(error, errors.CompileErrors) else [error]
-    for each in found:
-        assert type(each) in HELPLESS or each.help, str(each)
-
-
 def concrete(cls: type) -> list[type]:
     """The error classes with a code, which are raised; CompileErrors represents its combinations."""
     below = [c for sub in cls.__subclasses__() if cls is not errors.CompileErrors for c in concrete(sub)]
     return [*([cls] if getattr(cls, "CODE", "") else []), *below]
 
 
-@pytest.mark.machine_code
 def test_each_class_has_a_program() -> None:
-    shown: set[type] = set()
-    for name in golden.names():
-        error = golden.failure(name)
-        shown.add(errors.CompileErrors if isinstance(error, errors.CompileErrors) else type(error))
-    assert set(concrete(tg.TegulaError)) == shown
+    """Of several errors in one text the class is CompileErrors."""
+    codes = [re.findall(r"error\[([\w-]+)\]", golden.expected(name).read_text()) for name in golden.names()]
+    shown = {errors.CompileErrors.CODE if len(found) > 1 else found[0] for found in codes}
+    assert {cls.CODE for cls in concrete(tg.TegulaError)} == shown
 
 
 def test_each_program_describes_its_fault_in_its_docstring() -> None:

@@ -9,11 +9,12 @@ import pytest
 from cases import CASES, D
 
 import tegula as tg
+from support.campaigns import but
 
 pytestmark = pytest.mark.machine_code
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", but({"powers", "scans_by_two_warps"}, CASES, slow=1))
 def test_gradients_of(name: str) -> None:
     case = CASES[name]
     inputs, output = case.arguments()

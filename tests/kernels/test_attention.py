@@ -11,6 +11,7 @@ import pytest
 from data import assert_near, normal, wide
 
 import tegula as tg
+from support.campaigns import sampled
 from tegula.kernels import attention
 from tegula.kernels.operands import maker
 
@@ -101,7 +102,7 @@ def test_as_many_keys_as_one_likes(rows: int, keys: int) -> None:
     ("rows", "keys"),
     [(130, 258), (100, 300), (300, 100), (300, 172), (129, 128), (1, 300), (5, 133), (256, 321), (200, 480)],
 )
-@pytest.mark.parametrize("depth", [64, 128])
+@sampled(2, "depth", [64, 128])
 def test_the_last_query_sees_all_keys(rows: int, keys: int, depth: int) -> None:
     """Also where the diagonal does not run through the corners of tiles, and where early queries see no key."""
     check(rows, keys, causal=True, depth=depth)
@@ -115,7 +116,7 @@ def test_groups_of_heads(heads: tuple[int, int], depth: int, causal: bool) -> No
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("depth", [64, 128])
+@sampled(2, "depth", [64, 128])
 def test_float16(depth: int) -> None:
     check(150, 150, dtype="float16", depth=depth, causal=True)
 

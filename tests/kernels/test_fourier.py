@@ -8,8 +8,6 @@ import pytest
 import tegula as tg
 from tegula import kernels
 
-pytestmark = pytest.mark.usefixtures("unoptimised")
-
 SHAPES = ((12,), (5, 8), (2, 3, 10))
 RNG = np.random.default_rng(4)
 

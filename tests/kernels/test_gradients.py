@@ -14,7 +14,7 @@ from data import NUMPY, normal, wide
 import tegula as tg
 from tegula.kernels import attention, gemm, matmul, operands, shapes
 
-pytestmark = [pytest.mark.machine_code, pytest.mark.usefixtures("unoptimised")]
+pytestmark = pytest.mark.machine_code
 
 NEAR = {
     "bfloat16": 2.0**-6,

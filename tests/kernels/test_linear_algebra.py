@@ -11,8 +11,6 @@ import pytest
 import tegula as tg
 from tegula import kernels
 
-pytestmark = pytest.mark.usefixtures("unoptimised")
-
 BATCHES = ((), (5,), (2, 3))
 
 

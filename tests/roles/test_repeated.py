@@ -21,7 +21,11 @@ LONG = {"matmuls": 55, "a chain with tensor cores": 24, "tiles of concurrent rol
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(c, marks=pytest.mark.seconds(LONG.get(c, 7))) for c in repeated.CASES]
+    "case",
+    [
+        pytest.param(c, marks=[pytest.mark.seconds(LONG.get(c, 7)), *[pytest.mark.slow] * (c == "matmuls")])
+        for c in repeated.CASES
+    ],
 )
 def test_all_launches_are_right(case: str, on_device: str) -> None:
     command = [sys.executable, repeated.__file__, case, on_device, str(LAUNCHES[on_device])]

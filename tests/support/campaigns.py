@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,6 +54,12 @@ def sampled(
         marks = [] if held_back or next(places) % every == 0 else [pytest.mark.slow(every=slow)]
         found.append(pytest.param(*values.values, id=values.id, marks=[*values.marks, *marks]))
     return pytest.mark.parametrize(names, found, **more)
+
+
+def but(long: Collection[Any], of: Iterable[Any], slow: int = EVERY) -> list[Any]:
+    """Parameters of a test, of which those in `long` take long and are slow tests."""
+    marks = pytest.mark.slow(every=slow)
+    return [pytest.param(one, marks=marks if one in long else ()) for one in of]
 
 
 def part(of: Sequence[T], row: int, number: int) -> Iterator[T]:

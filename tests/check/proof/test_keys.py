@@ -73,7 +73,7 @@ def test_given_back_when_a_key_changes(first: str, second: str) -> None:
     assert outcome(keyed(first, second)) == "proved"
 
 
-@pytest.mark.parametrize(("first", "second"), PAIRS)
+@sampled(3, ("first", "second"), PAIRS, slow=1)
 @sampled(
     3,
     ("what", "instead"),
@@ -103,7 +103,7 @@ TWO_RINGS = """def rings(x: tg.array2d[float], out: tg.array2d[float], n: int, m
 """
 
 
-@sampled(2, ("one", "two"), [(3, 3), (1, 1), (2, 1)])
+@sampled(3, ("one", "two"), [(1, 1), (3, 3), (2, 1)], slow=1)
 def test_pipes_with_as_many_stages(one: int, two: int) -> None:
     """A stage is that of the barrier at which it is used, also in inner loops."""
     right, wrong = (TWO_RINGS.format(one=one, two=two, last=last) for last in ("m", "m + 1"))
