@@ -28,7 +28,7 @@ from tegula.declaration import Refused
 from tegula.lang.capture import SPECIAL
 from tegula.lang.cooperative import CooperativeDef, Inplace
 from tegula.ops import PUBLIC
-from tegula.ops.documented import OF_ENTRIES, split
+from tegula.ops.documented import OF_ENTRIES, documentation, split
 from tegula.runtime.library import library
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -271,7 +271,8 @@ def told(text: str) -> list[str]:
 
 
 def _documentation(name: str) -> str:
-    return inspect.getdoc(_object(name)) or ""
+    """The docstring of what kernels call, where a function of the host has the same name."""
+    return documentation(name) if name in PUBLIC else inspect.getdoc(_object(name)) or ""
 
 
 def _object(name: str) -> Any:

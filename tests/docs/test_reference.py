@@ -9,6 +9,8 @@ import pytest
 
 import tegula as tg
 from support.loaded_tools import tool
+from tegula.ops import PUBLIC
+from tegula.ops.documented import documentation
 
 OPS, HOST, CONSTRUCTS = tool("ops_pages"), tool("host_pages"), tool("constructs_page")
 FIGURES, SWITCHES = tool("figures"), tool("configuration_page")
@@ -29,6 +31,15 @@ def test_every_function_of_kernels_has_an_example_that_calls_the_function() -> N
         if not re.search(rf"\b{re.escape(name)}\(", text):
             lacking.append(name)
     assert lacking == [], "add examples to docs/ops/examples.toml"
+
+
+def test_pages_of_kernels_have_the_docstrings_of_kernels() -> None:
+    """Functions of the host with the same name have other docstrings."""
+    for page, found in OPS.by_family().items():
+        text = OPS.all_pages()[f"{page}.md"]
+        for name in (name for name in found if name in PUBLIC):
+            first = documentation(name).partition("\n\n")[0]
+            assert first in text.partition(f"\n## {name}\n")[2].partition("\n## ")[0], name
 
 
 def test_examples_and_names_elsewhere_are_those_of_functions() -> None:

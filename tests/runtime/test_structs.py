@@ -226,6 +226,27 @@ def test_a_wrong_number_of_arguments_is_counted_as_written() -> None:
         tg.launch(filled, 4, inputs=[Outer()])
 
 
+def struct_named_ball():
+    return tg.struct(type("Ball", (), {"__annotations__": {"x": float}}))
+
+
+FIRST, SECOND = struct_named_ball(), struct_named_ball()
+
+
+@tg.kernel
+def of_first(balls: tg.array[FIRST], ball: FIRST, y: tg.array[float]):
+    y[0] = balls[0].x + ball.x
+
+
+@pytest.mark.parametrize(("balls", "ball", "name"), [(SECOND, FIRST, "balls"), (FIRST, SECOND, "ball")])
+def test_launches_tell_structs_of_one_name_apart(balls: Any, ball: Any, name: str) -> None:
+    with pytest.raises(tg.LaunchError) as caught:
+        tg.launch(of_first, 1, inputs=[tg.zeros(2, dtype=balls), ball(), tg.zeros(1)])
+    what = f"argument '{name}' is of another struct Ball than the one that annotates the parameter"
+    help = "after Ball is defined again, define again the kernels that it annotates, and make new values"
+    assert str(caught.value) == f"error[launch]: kernel of_first: {what}\nhelp: {help}"
+
+
 @pytest.mark.machine_code
 def test_launches_with_arrays_of_structs_take_the_fast_path() -> None:
     @tg.kernel

@@ -146,6 +146,81 @@ def test_the_gradient_through_an_array_of_one_thread() -> None:
     np.testing.assert_allclose(given.grad.numpy()[0], want, rtol=1e-4, atol=1e-4)
 
 
+@tg.func
+def fill(a: tg.array[float], x: float):
+    for k in range(a.shape[0]):
+        a[k] = x * float(k)
+
+
+@tg.func
+def raise_last(a):
+    a[a.shape[0] - 1] += 1.0
+
+
+@tg.func
+def raise_some(a, count: int):
+    for _ in range(count):
+        raise_last(a)
+
+
+@tg.func
+def numbered(a: tg.array2d[int]):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            a[i][j] = i * a.shape[1] + j
+
+
+@tg.func
+def next_of(a):
+    a[0] = a[0] + 1.0
+    return a[0]
+
+
+@tg.func
+def new_array(n: tg.constexpr, x: float):
+    a = tg.zeros(n, dtype=float)
+    fill(a, x)
+    return a
+
+
+@tg.kernel
+def changed_arrays(x: tg.array[float], out: tg.array2d[float], count: int):
+    i = tg.tid()
+    line, square, copied = tg.zeros(4, dtype=float), tg.zeros((2, 3), dtype=int), tg.vec4(0.0)
+    if x[i] > 0.0:
+        fill(line, x[i])
+    kept = line
+    for _ in range(count):
+        raise_some(a=line, count=2)
+        raise_last(copied)
+    numbered(square)
+    while next_of(line) < 3.0:
+        out[i, 3] += 1.0
+    out[i, 0] = line[3]
+    out[i, 1] = kept[3] + copied[3]
+    out[i, 2] = float(square[1, 2]) + new_array(3, x[i])[2]
+
+
+@pytest.mark.machine_code
+def test_functions_change_arrays_of_one_thread() -> None:
+    """The array of the caller changes, in loops and branches too; a copy and a vector, which is a value, do not."""
+    x = np.array([0.5, -1.5, 2.0], np.float32)
+    (out,) = agree(changed_arrays, [x, tg.zeros((3, 4)), 3], 3, 32)
+    filled = np.where(x > 0, 3 * x, 0)
+    np.testing.assert_array_equal(out, np.stack([filled + 6, filled, 5 + 2 * x, np.full(3, 2)], axis=1))
+
+
+@pytest.mark.machine_code
+def test_the_gradient_through_a_function_that_changes_an_array_of_one_thread() -> None:
+    x = tg.array([0.5, -1.5, 2.0], requires_grad=True)
+    out = tg.zeros((3, 4), requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(changed_arrays, 3, inputs=[x, out, 3])
+    tape.backward(grads={out: tg.ones_like(out)})
+    assert x.grad is not None
+    assert x.grad.numpy().tolist() == [8.0, 2.0, 8.0]
+
+
 @tg.kernel
 def normal(out: tg.array2d[float], seed: int):
     tg.tile_store(out, tg.tile_randn((40, 50), tg.rand_init(seed)))

@@ -23,7 +23,7 @@ from tegula.lang.cooperative_calls import call_cooperative, call_inplace
 from tegula.lang.definition import FuncDef, PublicFunction, named_signatures, signature_text, signatures
 from tegula.lang.derivatives import TracedCall, call_with_derivative, derivative
 from tegula.lang.flow import Flow
-from tegula.lang.in_out import announce, hand_back
+from tegula.lang.in_out import Updates, announce, hand_back, updated_parameters
 from tegula.lang.methods import KnownOfTile, TileMethod, call_method
 from tegula.lang.overloads import (
     CALLEE,
@@ -36,6 +36,7 @@ from tegula.lang.overloads import (
     ordered,
 )
 from tegula.lang.printing import build_print
+from tegula.lang.signatures import by_position, misfit, signature
 from tegula.lang.state import (
     FAILED,
     RESULT,
@@ -49,8 +50,9 @@ from tegula.lang.state import (
 )
 from tegula.lang.static_parts import with_known_parts
 from tegula.lang.structs import construct
+from tegula.lang.thread_arrays import as_argument, changed_arrays, kind_of, mark
 from tegula.ops import PUBLIC
-from tegula.ops.base import FIELDWISE, REST, USES, cast_help
+from tegula.ops.base import FIELDWISE, USES, cast_help
 from tegula.ops.build_vector import convert
 from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.lane import Tid
@@ -123,6 +125,8 @@ class Calls(TracerState):
     """The cooperative function of which a program is being traced."""
     traced: dict[tuple[Any, ...], TracedCall]
     """Calls of the standard library by function and types of arguments."""
+    updates: Updates
+    """The parameters of functions whose elements they may assign."""
     ends: Mapping[str, Any]
     """The final values of the parameters that the last traced function modifies for its caller."""
 
@@ -147,11 +151,12 @@ class Calls(TracerState):
             kwargs[keyword.arg] = self.expr(keyword.value)
             written.append((keyword.value, kwargs[keyword.arg]))
         self.mark(node)
+        self.ends = {}
         with self.written(*written):
             result = self.call(callee, args, kwargs, node)
         if isinstance(callee, PublicFunction):
             callee = self.library.get(callee.name)
-        if type(callee) is FuncDef and callee.changes:
+        if type(callee) is FuncDef and self.ends:
             hand_back(self, callee, self.ends, node)
         return result
 
@@ -437,10 +442,13 @@ class Calls(TracerState):
             return self._in_float32(f, args, narrow, node)
         chosen, ordered = apply_constants(self.captures, *self._overload(f, args, kwargs, node))
         rule = derivative(self, f, chosen) if self.keeps_calls else None
-        if rule is not None and chosen.changes:
-            what = f"{f.name} has a declared gradient, so it cannot modify {chosen.definition.changed[0]!r}"
-            raise E.UnsupportedPython(self.location(node), what=what, help="return it")
         if rule is not None:
+            updated = updated_parameters(chosen, self.library, self.updates)
+            pairs = zip(chosen.definition.parameters, ordered, strict=True)
+            arrays = [p.name for p, x in pairs if p.name in updated and kind_of(self.builder, x)]
+            for name in [*chosen.definition.changed, *arrays]:
+                what = f"{f.name} has a declared gradient, so it cannot modify {name!r}"
+                raise E.UnsupportedPython(self.location(node), what=what, help="return it")
             return call_with_derivative(self, chosen, rule, ordered, node)
         if self.differentiable and self.keeps_calls:
             chosen = chosen.replay or chosen
@@ -487,10 +495,14 @@ class Calls(TracerState):
         if d.library:
             ordered = self._adapted(d.parameters, ordered)
         names = {**bound_names(self, d), **self._parameters(d.parameters, ordered)}
-        frame = Frame(d.source, d.flow, self.captures.lookup(d), names, self.builder.loc, identity=chosen)
-        announce(d.flow, d.lookup, self.library)
+        frame = Frame(d.source, d.flow, self.captures.lookup(d), {**names}, self.builder.loc, identity=chosen)
+        announce(d.flow, d.lookup, self.library, self.updates)
+        updated = updated_parameters(chosen, self.library, self.updates)
+        frame.thread_arrays = {p: kind for p, x in names.items() if (kind := kind_of(self.builder, x))}
+        d.flow.read_by_nested |= updated & frame.thread_arrays.keys()
         result = self.inline(frame, d.source.tree.body, chosen.name, node)
-        self.ends = {name: frame.names[name] for name in d.changed}
+        arrays = changed_arrays(self.builder, names, frame.names, updated)
+        self.ends = {name: frame.names[name] for name in (*d.changed, *arrays)}
         return result
 
     def _adapted(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
@@ -569,19 +581,25 @@ class Calls(TracerState):
                 problem = problem or str(e)
                 continue
             found = self._fixed(parameters, found)
-            cost = fit(parameters, [given(x) for x in found], args, kwargs)
+            types = [
+                as_argument(self.builder, p.annotation, x, given(x))
+                for p, x in zip(parameters, found, strict=True)
+            ]
+            cost = fit(parameters, types, args, kwargs)
             if cost is not None and (best is None or cost <= best[0]):
                 best = (cost, candidate, found)
             elif cost is None and not problem:
                 p, culprit = next(
                     (p, x)
-                    for p, x in zip(parameters, found, strict=True)
-                    if match(p.annotation, given(x)) is None
+                    for p, x, t in zip(parameters, found, types, strict=True)
+                    if match(p.annotation, t) is None
                 )
                 wanted = p.annotation
                 if len(f.overloads) == 1:
                     require_constant(f.name, p, culprit, self.location(node))
-                problem = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {describe_type(culprit)}"
+                got = describe_type(culprit)
+                got = f"another struct {got}" if got == p.wanted else got
+                problem = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {got}"
         if best is not None:
             return best[1], best[2]
         if len(f.overloads) == 1:
@@ -678,9 +696,14 @@ class Calls(TracerState):
                 raise TypeRule("", "", "WrongArguments", culprit=x, expected=p.annotation, what=what)
         names = self._parameters(parameters, found)
         outer, flow = f.frame, Flow(f.tree)
-        announce(flow, outer.lookup, self.library)
-        frame = Frame(outer.source, flow, outer.lookup, names, self.builder.loc, outer, identity=f.tree)
-        return self.inline(frame, f.tree.body, f.name, node)
+        announce(flow, outer.lookup, self.library, self.updates)
+        frame = Frame(outer.source, flow, outer.lookup, {**names}, self.builder.loc, outer, identity=f.tree)
+        frame.thread_arrays = {p: kind for p, x in names.items() if (kind := kind_of(self.builder, x))}
+        result = self.inline(frame, f.tree.body, f.name, node)
+        for name in changed_arrays(self.builder, names, frame.names, [p.name for p in parameters]):
+            what = f"a function inside a kernel that changes {name!r}, an array of a thread,"
+            raise E.UnsupportedPython(self.location(node), what=what, help="define it outside, as a @tg.func")
+        return result
 
     def _local_parameters(self, a: ast.arguments) -> list[Parameter]:
         arguments = [*a.posonlyargs, *a.args, *a.kwonlyargs]
@@ -712,6 +735,7 @@ class Calls(TracerState):
             self.calls.pop()
             self.builder.loc = loc
         result = frame.names.get(RESULT)
+        mark(self.builder, result, frame.thread_arrays.get(RESULT))
         if result is FAILED:
             raise Reported
         if isinstance(result, Conflict):
@@ -726,47 +750,6 @@ class Calls(TracerState):
             what = f"{name} returns a value on some paths only"
             raise E.TypeMismatch(self.location(node), what=what)
         return result
-
-
-def by_position(
-    name: str, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a public function, with the named arguments of its `*` parameter by position."""
-    rest = REST.get(name, ())
-    if not any(key in rest for key in kwargs):
-        return args, kwargs
-    _, *parameters = inspect.signature(function).parameters.values()
-    names = [*(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD), *rest]
-    # Positional arguments come first, named arguments after them.
-    named = [n for n in names[min(len(args), len(names) - len(rest)) :] if n in kwargs]
-    others = {key: x for key, x in kwargs.items() if key not in named}
-    return [*args, *(kwargs[n] for n in named)], others
-
-
-def misfit(
-    name: str, function: Callable[..., Any], named: Sequence[str], wrong: TypeError
-) -> tuple[str, str]:
-    """The error message of a call with wrong arguments, and a help text with the signature."""
-    _, *known = inspect.signature(function).parameters
-    stray = [key for key in named if key not in known]
-    call = signature(name, function)
-    if not stray:
-        return f"{name}: {wrong}", call
-    meant = E.likeness(stray[0], known)
-    help = f"{meant} {call}" if meant.endswith("?") else call
-    return f"{name} has no parameter '{stray[0]}'", help
-
-
-def signature(name: str, function: Callable[..., Any]) -> str:
-    """A help text with the signature of a function of the language."""
-    _, *parameters = inspect.signature(function).parameters.values()
-    return f"its signature: {name}({', '.join(map(_shown, parameters))})"
-
-
-def _shown(p: inspect.Parameter) -> str:
-    default = getattr(p.default, "__name__", None) or repr(p.default)
-    star = "*" if p.kind is p.VAR_POSITIONAL else ""
-    return star + p.name + ("" if p.default is p.empty else f"={default}")
 
 
 def of_numbers(f: FuncDef) -> bool:

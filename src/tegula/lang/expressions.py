@@ -17,6 +17,7 @@ from tegula.lang.methods import method
 from tegula.lang.printing import FormattedText
 from tegula.lang.state import Conflict, Failed, Frame, LocalFunction, Partly, Reported, Unbound, describe_type
 from tegula.lang.struct_places import StructElement, StructPlaces
+from tegula.lang.thread_arrays import mark, mark_part
 from tegula.ops import scalar as S
 from tegula.ops.builder import LITERALS, MOST_OF_VECTOR
 from tegula.ops.control import If, Yield
@@ -103,6 +104,8 @@ class Expressions(StructPlaces):
                 raise x.error(loc)
             if isinstance(x, Unbound | Partly):
                 raise self._unbound(name, loc, frame)
+            if name in frame.thread_arrays:
+                mark(self.builder, x, frame.thread_arrays[name])
             return x
         if name in frame.flow.locals:
             raise self._unbound(name, loc, frame)
@@ -225,7 +228,9 @@ class Expressions(StructPlaces):
         with self.written(
             (node.value, owner), *(zip(parts, index, strict=True) if len(parts) == len(index) else ())
         ):
-            return self.with_constants(lambda i: self.builder.subscript(owner, i), index)
+            made = self.with_constants(lambda i: self.builder.subscript(owner, i), index)
+        mark_part(self.builder, owner, index, made)
+        return made
 
     def item(self, owner: tuple[Any, ...], index: tuple[Any, ...], node: ast.AST) -> Any:
         """owner[i] for a tuple and a constant index or slice."""

@@ -12,6 +12,9 @@ from tegula.lang.liveness import Liveness
 Position = tuple[int, int]
 CHANGED = "bound_by_expressions"
 """The attribute of a statement with the names of the variables that expressions in it bind (`lang/in_out.py`)."""
+UPDATED = "updated_by_calls"
+"""The attribute of a statement with the names of the variables whose elements functions that are called in it may
+assign."""
 _NESTED = (ast.FunctionDef, ast.Lambda, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -113,6 +116,8 @@ def targets(statements: Iterable[ast.stmt]) -> Iterator[Target]:
     for node in _walk(statements):
         for name in getattr(node, CHANGED, ()):
             yield name, node, True
+        for name in getattr(node, UPDATED, ()):
+            yield name, node, False
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 yield from _targets(target)

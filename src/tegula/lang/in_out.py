@@ -1,5 +1,5 @@
-"""Variables that expressions bind: arguments that a function changes for its caller, `state: tg.InOut[tg.uint32]`,
-and the targets of `:=`.
+"""Variables that expressions bind: arguments that a function changes for its caller, `state: tg.InOut[tg.uint32]` and
+arrays of one thread, and the targets of `:=`.
 
 A call rebinds the variable that is passed, as an assignment does: to the final value of the parameter. Loops and
 branches need the names that a statement binds, so such calls are found before a function is traced. An argument that is
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from tegula import errors as E
 from tegula.lang.definition import FuncDef, PublicFunction
-from tegula.lang.flow import CHANGED, Flow
-from tegula.lang.overloads import ordered
+from tegula.lang.flow import CHANGED, UPDATED, Flow, bindings
+from tegula.lang.overloads import Parameter, ordered
 from tegula.lang.state import Frame
 
 if TYPE_CHECKING:
@@ -26,19 +26,74 @@ if TYPE_CHECKING:
 Lookup = Callable[[str], Any]
 
 
-def announce(flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef]) -> None:
-    """Give each statement of a function the names of the variables that expressions in it bind."""
+Updates = dict[FuncDef, frozenset[str]]
+"""The parameters of functions whose elements they may assign."""
+
+
+def announce(flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef], updates: Updates) -> None:
+    """Give each statement of a function the names of the variables that expressions in it bind, and of those whose
+    elements the functions that it calls may assign."""
     for statement in _statements(flow.tree.body):
-        names: list[str] = []
+        bound: list[str] = []
+        updated: list[str] = []
         for node in _binding(statement):
             if isinstance(node, ast.NamedExpr):
-                names.append(node.target.id)
+                bound.append(node.target.id)
                 continue
             callee = _callee(node.func, flow, lookup, library)
-            names += _variables(callee, node) if callee is not None else []
-        here = tuple(name for name in dict.fromkeys(names) if name in flow.locals)
-        if here or hasattr(statement, CHANGED):
-            setattr(statement, CHANGED, here)
+            if callee is not None:
+                bound += _variables(callee, node)
+                for each in callee.definitions:
+                    updated_parameters(each, library, updates)
+                updated += _updated_variables(callee, node, updates)
+        for attribute, names in ((CHANGED, bound), (UPDATED, updated)):
+            here = tuple(name for name in dict.fromkeys(names) if name in flow.locals)
+            if here or hasattr(statement, attribute):
+                setattr(statement, attribute, here)
+
+
+def updated_parameters(f: FuncDef, library: Mapping[str, FuncDef], updates: Updates) -> frozenset[str]:
+    """The parameters of a function whose elements its statements, or functions that it calls, may assign. Functions
+    may be nested more deeply than Python's stack: the sets of all that are reached grow until none does."""
+    if f.definition.library:
+        return frozenset()
+    reached, pending = dict[FuncDef, list[tuple[FuncDef, ast.Call]]](), [f]
+    while pending:
+        g = pending.pop()
+        if g in updates:
+            continue
+        body = g.definition.source.tree.body
+        updates[g] = frozenset(bindings(body).updated & {p.name for p in g.definition.parameters})
+        reached[g] = [*_calls(g, library)]
+        pending += [each for callee, _ in reached[g] for each in callee.definitions]
+    grown = bool(reached)
+    while grown:
+        grown = False
+        for g, calls in reversed(reached.items()):
+            names = {name for callee, call in calls for name in _updated_variables(callee, call, updates)}
+            names &= {p.name for p in g.definition.parameters}
+            if not names <= updates[g]:
+                updates[g] |= names
+                grown = True
+    return updates[f]
+
+
+def _calls(f: FuncDef, library: Mapping[str, FuncDef]) -> Iterator[tuple[FuncDef, ast.Call]]:
+    """The calls in a function of functions outside of the library."""
+    d = f.definition
+    for statement in _statements(d.source.tree.body):
+        for node in _binding(statement):
+            callee = _callee(node.func, d.flow, d.lookup, library) if isinstance(node, ast.Call) else None
+            if callee is not None and isinstance(node, ast.Call) and not callee.definition.library:
+                yield callee, node
+
+
+def _updated_variables(f: FuncDef, call: ast.Call, updates: Updates) -> Iterator[str]:
+    """The variables that a call passes for parameters whose elements the function may assign."""
+    for each in f.definitions:
+        names = updates.get(each)
+        if names:
+            yield from (x.id for x in arguments(f, call, lambda p, names=names: p.name in names).values())
 
 
 def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -83,11 +138,11 @@ def _callee(node: ast.expr, flow: Flow, lookup: Lookup, library: Mapping[str, Fu
 
 def _variables(f: FuncDef, call: ast.Call) -> list[str]:
     """The variables that a call of a function changes."""
-    return [x.id for x in arguments(f, call).values()]
+    return [x.id for x in arguments(f, call, lambda p: p.changed).values()]
 
 
-def arguments(f: FuncDef, call: ast.Call) -> dict[str, ast.Name]:
-    """The variables that a call passes for parameters which some overload of a function changes, by parameter."""
+def arguments(f: FuncDef, call: ast.Call, wanted: Callable[[Parameter], bool]) -> dict[str, ast.Name]:
+    """The variables that a call passes for the wanted parameters of the overloads of a function, by parameter."""
     if any(isinstance(a, ast.Starred) for a in call.args):
         return {}
     named = {k.arg: k.value for k in call.keywords if k.arg is not None}
@@ -99,13 +154,13 @@ def arguments(f: FuncDef, call: ast.Call) -> dict[str, ast.Name]:
         except TypeError:
             continue
         pairs = zip(parameters, given, strict=True)
-        found |= {p.name: x for p, x in pairs if p.changed and isinstance(x, ast.Name)}
+        found |= {p.name: x for p, x in pairs if wanted(p) and isinstance(x, ast.Name)}
     return found
 
 
 def test_in_body(node: ast.While) -> ast.While:
     """The loop with a condition that changes variables moved into its body: the variables are the body's."""
-    changed = getattr(node, CHANGED, ())
+    changed = (*getattr(node, CHANGED, ()), *getattr(node, UPDATED, ()))
     if not changed:
         return node
     leave = ast.copy_location(ast.Break(), node.test)
@@ -120,10 +175,8 @@ def hand_back(tracer: Calls, f: FuncDef, ends: Mapping[str, Any], call: ast.Call
     """Bind the variables that a call passes to the final values of the function's parameters. `ends`: these values, by
     parameter."""
     frame = tracer.frame
-    for parameter, variable in arguments(f, call).items():
+    for parameter, variable in arguments(f, call, lambda p: p.name in ends).items():
         name = variable.id
-        if parameter not in ends:
-            continue
         if name not in frame.names and (frame.outer is None or name not in frame.outer.names):
             continue  # a constant
         if name not in frame.names:

@@ -52,6 +52,7 @@ class Tracer(Statements):
         self.roles = []
         self.traced = {}
         self.ends = {}
+        self.updates = {}
         builder.library = self.call_library
 
 
@@ -134,8 +135,8 @@ def _traced(
         identity=definition,
     )
     known = {} if library is None else library
-    announce(definition.flow, definition.lookup, known)
     tracer = Tracer(builder, frame, launch, known, captures)
+    announce(definition.flow, definition.lookup, known, tracer.updates)
     tracer.differentiable = differentiable
     frame.names |= bound_names(tracer, definition)
     builder.loc = source.location(source.tree)

@@ -15,6 +15,7 @@ from tegula.ir import Region, TypeRule, Value, root
 from tegula.lang import explain
 from tegula.lang.aliases import Joined
 from tegula.lang.flow import Flow
+from tegula.lang.thread_arrays import kind_of
 from tegula.ops.buffer import BufNew
 from tegula.ops.builder import DESCRIBED, LITERALS
 from tegula.ops.indexing import KernelBuilder
@@ -80,7 +81,8 @@ MARKS = (Unbound, Failed, Conflict, Partly)
 @dataclass(slots=True)
 class Frame:
     """A function being traced. `names` is replaced, never shared, when paths split. `unsure`: the enclosing expression
-    that may skip the evaluation of the traced one, if any."""
+    that may skip the evaluation of the traced one, if any. `thread_arrays`: the kinds of the names that are bound to
+    arrays of a thread."""
 
     source: FunctionSource
     flow: Flow
@@ -93,6 +95,7 @@ class Frame:
     identity: object = None
     namespace: dict[str, Any] = field(default_factory=dict)
     unsure: str = ""
+    thread_arrays: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -285,6 +288,9 @@ class TracerState(ABC):
         tiles keep their identity."""
         bound = self.bound(x)
         self.frame.names[name] = bound
+        kind = kind_of(self.builder, bound)
+        if kind:
+            self.frame.thread_arrays[name] = kind
         if isinstance(bound, Value) and not bound.name:
             bound.name = name
 

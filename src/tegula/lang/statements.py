@@ -17,6 +17,7 @@ from tegula.lang.flow import bindings
 from tegula.lang.printing import FormattedText, build_assert
 from tegula.lang.roles import RoleTracer
 from tegula.lang.state import BREAK, CONTINUE, FAILED, RESULT, RETURN, LocalFunction, Reported, describe_type
+from tegula.lang.thread_arrays import check_changed, kind_of
 from tegula.ops.builder import LITERALS
 from tegula.ops.indexing import is_atomic, neutral
 from tegula.ops.structs import Columns, Fields, StructValue, rebuilt
@@ -104,6 +105,9 @@ class Statements(RoleTracer):
         self.frame.names[RETURN] = True
         if result is not None:
             self.frame.names[RESULT] = result
+            kind = kind_of(self.builder, result)
+            if kind:
+                self.frame.thread_arrays[RESULT] = kind
 
     def _returned(self, x: Any) -> Any:
         """Shared tiles leave a function as themselves, others by value."""
@@ -299,6 +303,7 @@ class NameTarget(AssignTarget):
             raise E.UnsupportedPython(
                 self.tracer.location(self.node), what=f"assigning to the outer name '{name}'"
             )
+        check_changed(self.tracer.frame.thread_arrays.get(name), name)
         self.tracer.bind(name, value)
 
 

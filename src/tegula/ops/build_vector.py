@@ -13,7 +13,15 @@ from tegula.ir import REGISTRY, TypeRule, Value
 from tegula.ops import scalar as S
 from tegula.ops.base import element, public, require, require_components, require_range
 from tegula.ops.buffer import BufGet
-from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe, float_literal, is_constant_array
+from tegula.ops.builder import (
+    OpBuilder,
+    Operand,
+    ThreadArray,
+    as_tuple,
+    describe,
+    float_literal,
+    is_constant_array,
+)
 from tegula.ops.kinds import AMatrix, AVector
 from tegula.ops.tile import TileExtract
 from tegula.ops.vector import VecMake, VecSplat
@@ -523,8 +531,9 @@ def all_within(builder: OpBuilder, a: Operand, b: Operand, tolerance: Operand) -
 def zeros(b: OpBuilder, shape: Operand, dtype: Operand = float) -> Value:
     """An array of each thread for itself, of zeros: a vector or matrix that is indexed as an array is.
 
-    An index may be known at run time only. It is a value, as numbers are: another name for it is a copy, and a function
-    that changes it returns it, or has a parameter of `tg.InOut`.
+    An index may be known at run time only. A function that assigns elements of a parameter, which may be annotated as
+    an array, changes the array that is passed. Another name, as in `b = a`, is a copy; so are rows and slices, of which
+    no elements can be assigned.
 
     Parameters:
         shape: one or two lengths, constants, with at most 1024 components in all.
@@ -539,9 +548,12 @@ def zeros(b: OpBuilder, shape: Operand, dtype: Operand = float) -> Value:
         none: it is a constant.
     """
     t, lengths = element_type(dtype), as_tuple(shape)
+    kind = ThreadArray.OF_NUMBERS
     if isinstance(t, VecType) and algebra_of(t).is_plain and len(lengths) == 1:
-        lengths, t = (*lengths, t.length), t.dtype
+        lengths, t, kind = (*lengths, t.length), t.dtype, ThreadArray.OF_VECTORS
     what = f"an array of a thread has one or two dimensions of scalars, or one of vectors, got {shape} of {t}"
     require(isinstance(t, DType) and len(lengths) in (1, 2), what, "make a tile, as in tg.tile_zeros(...)")
     made = vector_type(lengths[0], t) if len(lengths) == 1 else matrix_type(tuple(lengths), t)
-    return b.const(0, made)
+    array = b.const(0, made)
+    b.thread_arrays[array] = kind
+    return array

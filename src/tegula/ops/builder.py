@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 
 import numpy as np
@@ -74,13 +75,31 @@ class Function(Protocol):
         ...
 
 
+class ThreadArray(Enum):
+    """The kinds of vectors and matrices that are arrays of one thread in the language."""
+
+    OF_NUMBERS = "an array of numbers"
+    OF_VECTORS = "an array of vectors, the rows of the matrix"
+    COPY = "a row or slice of an array, copied"
+
+
 class OpBuilder(Builder):
     """The builder of one kernel trace. `block_lanes`: the number of lanes of the block; `lanes`: of the group, a role
     or the block; `partial`: whether the last block may lack lanes; `library`: calls a standard library function by
     name. `storage`: the declared storage of new tiles; `read_only`: tiles that cannot be written, with the name of the
-    function that made them. `elected`: whether one thread of the group runs the ops."""
+    function that made them. `thread_arrays`: the values that are arrays of one thread. `elected`: whether one thread of
+    the group runs the ops."""
 
-    __slots__ = ("block_lanes", "elected", "lanes", "library", "partial", "read_only", "storage")
+    __slots__ = (
+        "block_lanes",
+        "elected",
+        "lanes",
+        "library",
+        "partial",
+        "read_only",
+        "storage",
+        "thread_arrays",
+    )
 
     def __init__(
         self,
@@ -96,6 +115,7 @@ class OpBuilder(Builder):
         self.library = library
         self.storage: dict[Value, str] = {}
         self.read_only: dict[Value, str] = {}
+        self.thread_arrays: dict[Value, ThreadArray] = {}
         self.elected = False
 
     # Inserting -------------------------------------------------------------------------------------------------------

@@ -64,6 +64,8 @@ def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
         x = x.in_kernels() if getattr(type(x), GENERIC, None) is wanted else x
         if not isinstance(x, Struct) or x.type is not wanted:
             given = x.type.name if isinstance(x, Struct) else _named(x)
+            if isinstance(x, Struct) and given == wanted.name:
+                raise _of_another_definition(name, wanted)
             what = f"argument '{name}': expected a value of the struct {wanted}, got {given}"
             raise LaunchError(what, f"make one with {wanted}()")
         for leaf in wanted.leaves:
@@ -75,6 +77,13 @@ def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
         if isinstance(x, np.ndarray) and x.dtype == wanted.dtype.numpy_dtype():
             x = array(x, dtype=wanted.dtype, copy=False)
         if not isinstance(x, array) or x.dtype is not wanted.dtype or x.ndim != wanted.ndim:
+            dtype = x.dtype if isinstance(x, array) else None
+            if (
+                isinstance(dtype, StructType)
+                and dtype is not wanted.dtype
+                and dtype.name == wanted.dtype.name
+            ):
+                raise _of_another_definition(name, wanted.dtype)
             found = ArrayType(x.dtype, x.ndim) if isinstance(x, array) else _named(x)
             what = f"argument '{name}': expected {wanted}, got {found}"
             raise LaunchError(what, f"make it with tg.array(..., dtype={wanted.dtype})")
@@ -117,6 +126,13 @@ def flattened_gradients(kernel: Kernel, args: Sequence[Any], grads: Sequence[Any
         count = len([*argument_leaves(t, x, p.name)])
         found += _gradient_leaves(t, grad, p.name) if grad is not None else [None] * count
     return found
+
+
+def _of_another_definition(name: str, struct: StructType) -> LaunchError:
+    """The error for an argument of a struct that has the name of the parameter's struct."""
+    what = f"argument '{name}' is of another struct {struct.name} than the one that annotates the parameter"
+    help = f"after {struct.name} is defined again, define again the kernels that it annotates, and make new values"
+    return LaunchError(what, help)
 
 
 def _named(x: Any) -> str:

@@ -202,7 +202,7 @@ def zeros(
     retain_grad: bool = False,
     n: int | None = None,
 ) -> array:
-    """A new array of zeros.
+    """A new array of zeros; in a kernel one of each thread for itself.
 
     Parameters:
         shape: the lengths of its 1 to 4 dimensions, an int or a sequence.
