@@ -3,7 +3,8 @@
     python tools/attack_schedules.py --wrong --count 2000 --jobs 2       wrong schedules: the verdicts by row
     python tools/attack_schedules.py --right --count 2000                right schedules
     python tools/attack_schedules.py --wrong --row O6 --row clusters     schedules of some rows of the table only
-    python tools/attack_schedules.py --wrong --first 5000 --count 100000 --into FILE     continues an ended run
+    python tools/attack_schedules.py --wrong --from 0 --to 100000 --into FILE --jobs 16 --seconds 95 --no-search
+        a part of a long run, which further calls continue; no launches are tried
     python tools/attack_schedules.py --wrong --count 90 --replays 40     replays the faulty launch of each schedule
     python tools/attack_schedules.py --wrong --show 17                   prints a program, its launch and its fault
 
@@ -18,9 +19,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from math import inf
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -30,9 +32,23 @@ CHUNK, TASKS = 16, 16
 """The number of seeds of a task, and the number of tasks of a process, whose memory grows with each."""
 SLOW = 10.0
 """The seconds from which a verdict is listed as slow."""
-Work = tuple[bool, tuple[int, ...], tuple[str, ...], int, int, bool]
-"""A task: whether schedules are wrong; seeds; rows; the number of replays; the number of orders in which right
-schedules are simulated; whether twins are judged too."""
+
+
+class How(NamedTuple):
+    """How schedules are judged: the number of replays; the number of orders in which right schedules are simulated;
+    whether twins are judged too; whether launches are tried where there is no proof; the limit of the prover's
+    work, 0 for the usual one; whether programs are those of support/attacks/constructs.py."""
+
+    replays: int
+    orders: int
+    twins: bool
+    searches: bool
+    work: int
+    constructs: bool
+
+
+Work = tuple[bool, tuple[int, ...], tuple[str, ...], How]
+"""A task: whether schedules are wrong; seeds; rows; how they are judged."""
 
 
 def main() -> int:
@@ -40,8 +56,19 @@ def main() -> int:
     kind = parser.add_mutually_exclusive_group(required=True)
     kind.add_argument("--wrong", action="store_true")
     kind.add_argument("--right", action="store_true")
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--first", "--from", type=int, default=0)
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--to", type=int, help="the end of the seeds, instead of their number")
+    parser.add_argument("--seconds", type=float, help="the time after which no more seeds are begun")
+    parser.add_argument(
+        "--no-search", action="store_true", help="prove packed arrays only, and try no launches of the others"
+    )
+    parser.add_argument(
+        "--constructs",
+        action="store_true",
+        help="programs that use functions, structs, and loops of many kinds",
+    )
+    parser.add_argument("--work", type=int, default=0, help="the inequalities that the prover may decide")
     parser.add_argument(
         "--row", action="append", default=[], help="a row of the tables of classes, obligations and schedules"
     )
@@ -58,63 +85,85 @@ def main() -> int:
         return show(options.wrong, options.show, *options.row[:1])
     start = time.monotonic()
     known = read(options.into)
-    seeds = range(options.first, options.first + options.count)
+    seeds = range(options.first, options.to if options.to is not None else options.first + options.count)
     rows = tuple(options.row)
     left = [s for s in seeds if (options.wrong, s, rows) not in known]
-    how = (options.replays, options.orders, options.twins)
-    work = [(options.wrong, tuple(left[k : k + CHUNK]), rows, *how) for k in range(0, len(left), CHUNK)]
-    for found in run(work, options.jobs):
+    how = How(
+        options.replays,
+        options.orders,
+        options.twins,
+        not options.no_search,
+        options.work,
+        options.constructs,
+    )
+    work = [(options.wrong, tuple(left[k : k + CHUNK]), rows, how) for k in range(0, len(left), CHUNK)]
+    for found in run(work, options.jobs, options.seconds):
         for result in found:
             known[options.wrong, result["seed"], rows] = result
             if options.into:
                 keep(options.into, options.wrong, rows, result)
-    results = [known[options.wrong, s, rows] for s in seeds]
+    results = [known[options.wrong, s, rows] for s in seeds if (options.wrong, s, rows) in known]
     print(page(results, options.wrong))
-    print(f"{time.monotonic() - start:.0f} s")
+    print(f"{time.monotonic() - start:.0f} s, {len(results)} of {len(seeds)} seeds")
     return int(any(bad(result, options.wrong) for result in results))
 
 
-def run(work: Sequence[Work], jobs: int) -> Iterator[list[dict[str, Any]]]:
-    if jobs == 1:
-        yield from map(judged, work)
-        return
+def run(work: Sequence[Work], jobs: int, seconds: float | None) -> Iterator[list[dict[str, Any]]]:
+    """The results of tasks, until the time is over."""
+    end = (
+        time.time() + seconds if seconds is not None else inf
+    )  # of the day: processes have no other clock in common
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=TASKS)
     with pool:
-        for done in as_completed([pool.submit(judged, part) for part in work]):
+        for done in as_completed([pool.submit(judged, part, end) for part in work]):
             yield done.result()
 
 
-def judged(work: Work) -> list[dict[str, Any]]:
-    wrong, seeds, rows, replays, orders, twins = work
+def judged(work: Work, end: float) -> list[dict[str, Any]]:
+    """The results of the seeds of a task that are begun before the end."""
+    wrong, seeds, rows, how = work
     row = {seed: rows[seed % len(rows)] if rows else "" for seed in seeds}
-    return [one(wrong, seed, row[seed], replays, orders, twins) for seed in seeds]
+    return [one(wrong, seed, row[seed], how) for seed in seeds if time.time() < end]
 
 
-def one(wrong: bool, seed: int, row: str, replays: int, orders: int, twins: bool) -> dict[str, Any]:
+def one(wrong: bool, seed: int, row: str, how: How) -> dict[str, Any]:
     """The verdict on a schedule, with its fault and the results of simulations and replays."""
     from support.attacks import attack as attacks
-    from support.attacks import judge
+    from support.attacks import constructs, judge
+    from tegula.check.proof import search
 
+    if how.work:
+        search.MOST_WORK = search.FIRST_WORK = how.work
+    if how.constructs:
+        start = time.process_time()
+        name, status, text = constructs.judged(seed, max(4, how.replays), wrong)
+        seconds = round(time.process_time() - start, 2)
+        fault = text if status == "wrongly proved" else ""
+        return {
+            "seed": seed, "row": name.partition(",")[0], "rows": (), "name": name, "fault": fault, "guarded": False,
+            "replay": fault, "status": "proved" if fault else status, "message": text, "seconds": seconds, "twin": "",
+            "constructs": True,
+        }  # fmt: skip
     made = (attacks.wrong if wrong else attacks.right)(seed, row)
     out: dict[str, Any] = {
         "seed": seed, "row": row or made.row, "rows": made.rows, "name": made.name, "fault": made.fault,
         "guarded": made.guarded, "replay": "",
     }  # fmt: skip
     start = time.process_time()
-    out["status"], out["message"] = made.verdict()
+    out["status"], out["message"] = made.verdict() if how.searches else made.proof()
     out["seconds"] = round(time.process_time() - start, 2)
     if wrong:
-        out["twin"] = judge.verdict(made.twin)[0] if made.twin and twins else ""
-        if replays and out["status"] != "refused":
-            out["replay"] = made.replay(made.args, replays)
+        out["twin"] = judge.verdict(made.twin)[0] if made.twin and how.twins else ""
+        if how.replays and out["status"] != "refused":
+            out["replay"] = made.replay(made.args, how.replays)
     elif out["status"] != "refused":
         if made.spoiled is None:
             out["fault"] = next(
-                (f for f in (attacks.simulate(made.text, args, orders) for args in made.sizes) if f), ""
+                (f for f in (attacks.simulate(made.text, args, how.orders) for args in made.sizes) if f), ""
             )
-        if replays:
+        if how.replays:
             out["replay"] = next(
-                (f for f in (made.replay(args, replays) for args in made.sizes[:6]) if f), ""
+                (f for f in (made.replay(args, how.replays) for args in made.sizes[:6]) if f), ""
             )
     return out
 
@@ -122,7 +171,7 @@ def one(wrong: bool, seed: int, row: str, replays: int, orders: int, twins: bool
 def bad(result: dict[str, Any], wrong: bool) -> bool:
     if result["status"] == "crash":
         return True
-    if wrong:
+    if wrong and not result.get("constructs"):
         return result["status"] == "proved" and not result["guarded"]
     return bool(result["fault"]) or bool(result["replay"]) and not result["replay"].startswith("unknown")
 

@@ -1,12 +1,15 @@
-"""Runs mutants of schedules on a GPU: mutants that the checker refutes and whose replays end with wrong results.
+"""Runs mutants of schedules on a GPU, of three groups: refuted ones whose replays end with wrong results ("wrong"),
+refuted ones whose replays wait for ever ("stuck"), and proved ones ("right").
 
-    python tools/device_mutants.py --save benchmarks/results/device-mutants.json
+    python tools/device_mutants.py --save benchmarks/results/device-mutants.json --jobs 14 --seconds 95
     python tools/device_mutants.py --each 5 --subject chain
     python tools/device_mutants.py --offline       compiles them only
 
 Each mutant (tools/mutants.py) is launched repeatedly on the same data in a process of its own, and its results are
 compared with those of the kernel. A process that takes too long is ended. The outcome is the number of launches with
-other results, or a hang or fault. Right results prove nothing: the order in which a mutant goes wrong may be rare."""
+other results, or a hang or fault. Right results of wrong mutants prove nothing: the order in which a mutant goes wrong
+may be rare. With `--save` a run continues the one before: mutants in the file are not run again. Exits with 1 if a
+proved mutant does not give the kernel's results."""
 
 from __future__ import annotations
 
@@ -16,8 +19,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from pathlib import Path
+from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,61 +48,111 @@ SIZES: dict[str, tuple[int, ...]] = {
 """The sizes for which arguments are made, with enough iterations for stages to be used many times."""
 BLOCKS = {"matmul": 132, "matmul32": 132, "attention": 1, "chain": 1, "producers": 1, "persistent": 16}
 LAUNCHES, ORDERS = 50, 12
+GROUPS = {("refuted", "other"): "wrong", ("refuted", "deadlock"): "stuck", ("proved", "same"): "right"}
+"""The groups of mutants, by the checker's verdict and by what the replays do."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--each", type=int, default=8, help="the number of mutants of each kernel")
+    parser.add_argument("--each", type=int, default=8, help="the number of mutants of each kernel and group")
     parser.add_argument("--subject", action="append")
     parser.add_argument("--limit", type=float, default=60.0, help="the time limit of a mutant in seconds")
     parser.add_argument("--offline", action="store_true", help="compile for sm_90a, launch nothing")
+    parser.add_argument("--jobs", type=int, default=1, help="the number of mutants that run at the same time")
+    parser.add_argument("--seconds", type=float, default=inf, help="the time after which no mutant is begun")
     parser.add_argument("--save", type=Path)
+    parser.add_argument("--choose", metavar="SUBJECT", help=argparse.SUPPRESS)
     parser.add_argument("--one", nargs=2, metavar=("SUBJECT", "NUMBER"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(compiled(*options.one) if options.offline else launched(*options.one)))
         return 0
+    if options.choose:
+        for row in chosen(options.choose, options.each):
+            print(json.dumps(row), flush=True)
+        return 0
     rows: list[dict[str, Any]] = []
-    for name in options.subject or SIZES:
-        for number, judged in chosen(name, options.each):
-            row = {"kernel": name, **judged, **in_process(name, number, options.limit, options.offline)}
-            rows.append(row)
-            print(*(f"{key}: {value}" for key, value in row.items()), sep=", ", flush=True)
+    if options.save and options.save.exists():
+        rows = json.loads(options.save.read_text(encoding="utf-8"))
+    run(options, rows)
+    counts = Counter((row["group"], row["outcome"]) for row in rows)
+    for (group, outcome), count in sorted(counts.items()):
+        print(f"{group}: {count} {outcome}")
+    good = ("compiled", "as expected")
+    return int(any(row["group"] == "right" and row["outcome"] not in good for row in rows))
+
+
+def run(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    """Add the rows of the mutants that are not yet among them. One process for each kernel chooses its mutants; they
+    run as they are chosen."""
+    end = time.monotonic() + options.seconds
+    known = {(row["kernel"], row["number"]) for row in rows}
+    lock = Lock()
+
+    def tried(row: dict[str, Any]) -> None:
+        if time.monotonic() > end:
+            return
+        found = in_process(row["kernel"], row["number"], options.limit, options.offline)
+        with lock:
+            rows.append({**row, **found})
+            print(*(f"{key}: {value}" for key, value in rows[-1].items()), sep=", ", flush=True)
             if options.save:
                 options.save.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    return 0
+
+    def followed(name: str, pool: ThreadPoolExecutor) -> None:
+        command = [sys.executable, __file__, "--choose", name, "--each", str(options.each)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as chooser:
+            timer = Timer(max(0.0, end - time.monotonic()), chooser.kill) if end < inf else None
+            if timer is not None:
+                timer.start()
+            assert chooser.stdout is not None
+            for line in chooser.stdout:
+                row = json.loads(line)
+                if (row["kernel"], row["number"]) not in known:
+                    pool.submit(tried, row)
+            if timer is not None:
+                timer.cancel()
+
+    names = options.subject or [*SIZES]
+    with ThreadPoolExecutor(options.jobs) as pool, ThreadPoolExecutor(len(names)) as choosers:
+        for done in [choosers.submit(followed, name, pool) for name in names]:
+            done.result()
 
 
-def chosen(name: str, count: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Mutants by number that the checker refutes, that end in every order, and that have wrong results or a race in
-    one."""
+def chosen(name: str, count: int) -> Iterator[dict[str, Any]]:
+    """Mutants of a kernel, at most one of each operator in each group: refuted ones that end in every order, and have
+    wrong results or a race in one; refuted ones that wait for ever in an order; proved ones with the kernel's
+    results."""
     from mutation.judge import Judge
     from mutation.subjects import subject
 
     from tegula.check.schedule import check_schedule
 
     judge = Judge(subject(name), ORDERS)
-    found: set[str] = set()
+    found: dict[str, set[str]] = {"wrong": set(), "stuck": set(), "right": set()}
     for number, mutant in enumerate(judge.mutants):
-        if len(found) == count:
-            return
-        if mutant.operator in found:
-            continue  # one of each operator
+        wanted = {g for g, given in found.items() if len(given) < count and mutant.operator not in given}
+        if not wanted:
+            continue
         try:
             mutant.apply()
             verdict = check_schedule(judge.subject.kernel, judge.subject.parts)
-            wrong = verdict.status == "refuted" and ends(judge)
+            group = GROUPS.get((verdict.status, played(judge)), "")
         finally:
             judge.saved.restore(judge.subject)
-        if wrong:
-            found.add(mutant.operator)
-            yield number, {"operator": mutant.operator, "change": mutant.what, "checker": verdict.kind}
+        if group in wanted:
+            found[group].add(mutant.operator)
+            yield {
+                "kernel": name, "number": number, "group": group, "operator": mutant.operator,
+                "change": mutant.what, "checker": verdict.kind or verdict.status,
+            }  # fmt: skip
 
 
-def ends(judge: Any) -> bool:
-    """Whether a mutant ends in all orders of its largest launch, even with races, and has other results in one."""
+def played(judge: Any) -> str:
+    """What a mutant's largest launch does: "other" if all orders end, even with races, and one has other results than
+    the kernel; "same" if none has; "deadlock" if one waits for ever; "" for others."""
     from tegula.interp.engines.launch import EngineLaunch
     from tegula.interp.engines.orders import orders
     from tegula.interp.engines.state import ReplayFailed
@@ -104,9 +162,12 @@ def ends(judge: Any) -> bool:
     try:
         launch = EngineLaunch(subject.made, subject.launches[0], subject.dims)
         roles = [role for role, *_ in launch.programs]
-        return any([launch.play(o, blind=True) != judge.stored[0] for o in orders(roles, ORDERS)])
-    except (Wrong, ReplayFailed):
-        return False
+        others = [launch.play(o, blind=True) != judge.stored[0] for o in orders(roles, ORDERS)]
+    except ReplayFailed as e:
+        return e.kind if e.kind == "deadlock" else ""
+    except Wrong:
+        return ""
+    return "other" if any(others) else "same"
 
 
 def in_process(name: str, number: int, limit: float, offline: bool) -> dict[str, Any]:

@@ -44,6 +44,7 @@ NAV: dict[str, tuple[str, ...]] = {
         "roles-by-hand.md",
         "hopper.md",
         "checker.md",
+        "verdicts.md",
     ),
     "Reference": ("errors.md", "accuracy.md", "configuration.md", "cli.md", "*.md"),
     "Decisions": ("design/*.md",),

@@ -50,6 +50,14 @@ class Attack:
         wrong = (lambda: judge.values(self.text, self.args)) if self.args else None
         return lowered.verdict(*self._lowered(), wrong)
 
+    def proof(self) -> tuple[str, str]:
+        """The verdict on packed arrays without a search for a fault: "proved", "guarded", "unproved", or "refused"."""
+        try:
+            made = judge.lowered(judge.kernel_of(self.text)) if self.spoiled is None else self._lowered()
+        except CompileError as e:
+            return "refused", str(e).partition("\n")[0]
+        return judge.proof(*made, (lambda: judge.values(self.text, self.args)) if self.args else None)
+
     def replay(self, args: Args, count: int) -> str:
         """The fault in a number of orders of a launch, or ""."""
         if self.spoiled is None:

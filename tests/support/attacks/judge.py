@@ -15,7 +15,7 @@ from tegula.check.guards import Leaf
 from tegula.check.limits import check_limits
 from tegula.check.proof import Stuck
 from tegula.check.schedule import certified
-from tegula.check.verdict import UNPROVED, Refuted, Verdict
+from tegula.check.verdict import PROVED, UNPROVED, Refuted, Verdict
 from tegula.check.verifier import Rejected
 from tegula.interp.engines.launch import EngineLaunch, prepared
 from tegula.interp.engines.orders import orders
@@ -37,19 +37,27 @@ MOST = 4096
 """Rows of the arrays of a replay; loads beyond give 0, stores are dropped."""
 
 
+PART = "###\n"
+"""What stands after each definition of a function or struct in front of a kernel."""
+
+
 def kernel_of(text: str) -> Any:
-    """The kernel of a text; CompileError when it is checked."""
-    names: dict[str, Any] = {"tg": tg}
-    exec(text, names)
-    return tg.kernel(source=text)(names["kernel"])
+    """The kernel of a text, in which definitions may stand before it; CompileError when it is checked."""
+    names: dict[str, Any] = {"tg": tg, "struct": tg.struct}
+    *parts, last = text.split(PART)
+    for part in parts:
+        names["func"] = tg.func(source=part.partition("\n")[2])  # the text without its decorator
+        exec(part, names)
+    exec(last, names)
+    return tg.kernel(source=last)(names["kernel"])
 
 
 def said(found: Verdict, launch: Callable[[], Sequence[Any]] | None = None) -> tuple[str, str]:
     """The status, or "undecided" if the search cannot follow the roles, or "guarded" if the host refuses the faulty
     launch; and the reason. `launch`: its arguments."""
     if found.proved and found.guards and launch is not None:
-        given = launch()
-        unmet = [g.text for g in found.guards if not g.holds(lambda leaf: _given(given, leaf))]
+        arguments = launch()
+        unmet = [g.text for g in found.guards if not g.holds(lambda leaf: given(arguments, leaf))]
         if unmet:
             return "guarded", unmet[0]
     if found.gap is not None and found.gap.failed:
@@ -58,7 +66,7 @@ def said(found: Verdict, launch: Callable[[], Sequence[Any]] | None = None) -> t
     return "undecided" if undecided else found.status, found.message
 
 
-def _given(arguments: Sequence[Any], leaf: Leaf) -> int:
+def given(arguments: Sequence[Any], leaf: Leaf) -> int:
     """An argument of a launch, or the length of one."""
     k, dim = leaf
     return int(arguments[k]) if dim < 0 else arguments[k].shape[dim]
@@ -91,14 +99,23 @@ def lowered(kernel: Any, known: AccessClass | None = None) -> tuple[Kernel, GpuC
     return made, for_gpu(made, get_cuda_target("sm_90a"))
 
 
-def proved(kernel: Kernel, parts: GpuCompilation) -> bool:
-    """Whether a lowered kernel is proved; no counterexample is searched for."""
+def proof(
+    kernel: Kernel, parts: GpuCompilation, launch: Callable[[], Sequence[Any]] | None = None
+) -> tuple[str, str]:
+    """ "proved", "guarded" or "unproved", and the reason, of a lowered kernel; no counterexample is searched for."""
     try:
         check_limits(kernel, parts.shared.places, parts.threads)
-        certified(kernel, parts)
-    except (Refuted, Stuck, Rejected):
-        return False
-    return True
+        text, guards = certified(kernel, parts)
+    except (Refuted, Stuck, Rejected) as e:
+        return UNPROVED, str(e)
+    except Exception as e:
+        return "crash", f"{type(e).__name__}: {e}"
+    return said(Verdict(PROVED, certificate=text, guards=guards), launch)
+
+
+def proved(kernel: Kernel, parts: GpuCompilation) -> bool:
+    """Whether a lowered kernel is proved, perhaps with guards."""
+    return proof(kernel, parts)[0] == PROVED
 
 
 def values(text: str, args: Args) -> list[Any]:
@@ -107,7 +124,7 @@ def values(text: str, args: Args) -> list[Any]:
     plain = {"x": np.zeros((MOST, 32), np.float32), "y": np.zeros((MOST, 32), np.float32)}
     plain["out"] = np.zeros((64, 64) if matmuls else (MOST, 32), np.float32)
     plain |= {name: np.zeros((MOST, MOST), ml_dtypes.bfloat16) for name in ("a", "b") if matmuls}
-    (kernel,) = ast.parse(text).body
+    (kernel,) = ast.parse(text.rpartition(PART)[2]).body
     assert isinstance(kernel, ast.FunctionDef)
     return [plain[a.arg] if a.arg in plain else args[a.arg] for a in kernel.args.args]
 

@@ -1,0 +1,24 @@
+"""Schedules in many constructs of the language, with wrong places: one that is proved does not go wrong in replays."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.attacks.constructs import judged
+from support.campaigns import chunks
+
+WRONG, CHUNK = range(600), 50
+
+
+def wrongly_proved(seeds: range, count: int) -> list[str]:
+    found = [(seed, *judged(seed, count)) for seed in seeds]
+    return [f"{seed}: {name}: {why}" for seed, name, status, why in found if status == "wrongly proved"]
+
+
+def test_wrong_ones_are_not_proved() -> None:
+    assert not wrongly_proved(range(4), 4)
+
+
+@pytest.mark.parametrize("first", chunks(range(0, len(WRONG), CHUNK)))
+def test_many_wrong_ones(first: int) -> None:
+    assert not wrongly_proved(WRONG[first : first + CHUNK], 12)

@@ -1,0 +1,375 @@
+"""Schedules of two roles that count their items in different constructs of the language: functions, structs, loops that
+go down or have steps, nested loops of different trip counts, early exits, bounds from arrays that a role may write,
+narrow integers and floats. One to two places of a program are wrong; a replay tells whether the program is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+
+import numpy as np
+
+from support.attacks import judge
+from support.attacks.compositions import Lines, Places, shifted
+from support.attacks.program import Args, defaults
+from tegula.check.guards import Guard
+from tegula.check.limits import check_limits
+from tegula.check.proof import Stuck
+from tegula.check.schedule import certified
+from tegula.check.verdict import Refuted
+from tegula.check.verifier import Rejected
+from tegula.errors import CompileError
+from tegula.ir import Kernel
+from tegula.passes.runner import GpuCompilation
+
+ARGS = (
+    "x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, c: int, d: int, u: int, "
+    "offs: tg.array1d[int], g: tg.array1d[int], w: tg.array1d[float]"
+)
+Walks = tuple[Lines, Lines]
+"""How two roles count their items: lines that end in one at which an iteration for item k begins."""
+WALKS: dict[str, Callable[[Places], Walks]] = {}
+SMALL = "assert n >= 0 and n <= 30000 and m >= 0 and m <= 30000"
+
+
+def walk(make: Callable[[Places], Walks]) -> Callable[[Places], Walks]:
+    WALKS[make.__name__.replace("_", " ")] = make
+    return make
+
+
+def counted(*loops: str) -> Lines:
+    """Loops, the innermost of which counts its iterations as k."""
+    lines = [f"{'    ' * depth}{line}" for depth, line in enumerate(loops)]
+    inner = "    " * len(loops)
+    return ["at = int(0)", *lines, f"{inner}k = at", f"{inner}at += 1"]
+
+
+PLAIN = ["for k in range(n):"]
+
+
+@walk
+def downwards(p: Places) -> Walks:
+    t = p.late()
+    loop = p(
+        "range(n - 1, -1, -1)", "range(n - 1, 0, -1)", "range(n, -1, -1)", "range(n - 1, -1, -2)",
+        "range(n - 1, c - 1, -1)", f"range(n - 1, tg.min(-1, n - {t}), -1)", "range(n - 1, n, -1)",
+        "range(n - 1, -1, -1 - c)",
+    )  # fmt: skip
+    return counted(f"for q in {loop}:"), PLAIN
+
+
+@walk
+def steps(p: Places) -> Walks:
+    first = p("range(0, n, d)", "range(1, n, d)", "range(0, n + 1, d)", "range(c, n, d)")
+    second = p(
+        "range((n + d - 1) // d)", "range(n // d)", "range((n + d) // d)", "range((n + d - 1) / d)",
+        "range(n // d + 1)", "range((n - 1) // d + 1 - c)",
+    )  # fmt: skip
+    return counted(f"for q in {first}:"), [f"for k in {second}:"]
+
+
+@walk
+def bounds_of_arrays(p: Places) -> Walks:
+    first = "for q in range(offs[i], offs[i + 1]):"
+    second = p(
+        first, "for q in range(offs[i + 1] - offs[i]):", "for q in range(offs[i], offs[i + 2]):",
+        "for q in range(offs[i] + 1, offs[i + 1] + 1):", "for q in range(offs[i] - c, offs[i + 1]):",
+        "for q in range(-offs[i + 1], -offs[i]):", "for q in range(offs[i + 1] - 1, offs[i] - 1, -1):",
+    )  # fmt: skip
+    rows = p("for i in range(m):", "for i in range(tg.min(m, n)):", "for i in range(m + c):")
+    return counted("for i in range(m):", first), counted(rows, second)
+
+
+@walk
+def a_written_bound(p: Places) -> Walks:
+    """The second role may change the elements that both roles decide by."""
+    t = p.late()
+    write = p("w[k] = 1.0", f"g[k + {t}] = 9", f"g[{t}] = k", "g[k] = 9", "tg.atomic_add(g, k + 2, 9)")
+    first = counted("for q in range(n):", "if g[q] < 5:")
+    return first, [*first[:2], f"    {write.replace('[k', '[q').replace('k + 2', 'q + 2')}", *first[2:]]
+
+
+@walk
+def triangles(p: Places) -> Walks:
+    second = p(
+        "for j in range(i):", "for j in range(i + 1):", "for j in range(n - i):", "for j in range(i // 2 * 2):",
+        "for j in range(tg.min(i, m)):", "for j in range(i * i):",
+    )  # fmt: skip
+    rows = p("for i in range(n):", "for i in range(1, n + 1):", "for i in range(n - c):")
+    return counted("for i in range(n):", "for j in range(i):"), counted(rows, second)
+
+
+@walk
+def multiplied(p: Places) -> Walks:
+    first = p("for q in range(n * m):", "for q in range(n * m + c):", "for q in range(n * (m + c)):")
+    second = p("for j in range(m):", "for j in range(tg.max(m, 1)):", "for j in range(m + i // 7):")
+    return counted(first), counted("for i in range(n):", second)
+
+
+@walk
+def multiplied_in_64_bits(p: Places) -> Walks:
+    """Trip counts that are multiplied in 32 and in 64 bits."""
+    second = p(
+        "range(n * m)",
+        "range(int(tg.int64(n) * tg.int64(m)))",
+        "range(tg.int64(n) * tg.int64(m))",
+        "range(m)",
+    )
+    return counted("for q in range(n * m):"), counted(f"for q in {second}:")
+
+
+@walk
+def one_side_skips(p: Places) -> Walks:
+    test = p(
+        "m > 3", "m >= 3", "m > 3 or c > 0", "m > 3 and n != 7", "m * 2 > 6", "m + u > 3 + u", "g[2] > 3"
+    )
+    return counted("if m > 3:", "for q in range(n):"), counted(f"if {test}:", "for q in range(n):")
+
+
+@walk
+def breaks(p: Places) -> Walks:
+    t = p.late()
+    test = p("q >= n", "q > n", "q == n", f"q >= n or q == {t}", "q >= n - c", "q >= n or g[q] > 5")
+    lines = [
+        "at = int(0)",
+        "while True:",
+        "    q = at",
+        f"    if {test}:",
+        "        break",
+        "    k = at",
+        "    at += 1",
+    ]
+    return lines, PLAIN
+
+
+@walk
+def continues(p: Places) -> Walks:
+    first = "g[q] > 4"
+    test = p(
+        first, "g[q] >= 4", "g[q] > 4 or q == 3", "g[q + 1] > 4", "g[q] + u > 4 + u", "g[q] > 4 and m > 2"
+    )
+
+    def lines(skipped: str) -> Lines:
+        head = ["at = int(0)", "for q in range(n):", f"    if {skipped}:", "        continue"]
+        return [*head, "    k = at", "    at += 1"]
+
+    return lines(first), lines(test)
+
+
+@walk
+def floats(p: Places) -> Walks:
+    first = "if float(q) * 0.5 < w[q]:"
+    second = p(
+        first, "if float(q) < w[q] * 2.0:", "if float(q) < w[q] + w[q] - 0.25:", "if not float(q) * 0.5 >= w[q]:",
+        "if q < int(w[q] * 2.0):", "if float(q) * 0.5 <= w[q]:",
+    )  # fmt: skip
+    return counted("for q in range(n):", first), counted("for q in range(n):", second)
+
+
+@walk
+def halves(p: Places) -> Walks:
+    first = p("n - n // 2", "(n + 1) >> 1", "(n + 1) // 2")
+    second = p(
+        "(n + 1) // 2",
+        "(n + 1) / 2",
+        "n // 2",
+        "n // 2 + 1",
+        "(n + u) // 2",
+        "(n + 2) >> 1",
+        "n - (n >> 1) - c",
+    )
+    return counted(f"for q in range({first}):"), [f"for k in range({second}):"]
+
+
+@walk
+def residues(p: Places) -> Walks:
+    first = counted("for q in range(n):", "if q % 3 == 1:")
+    count = p("(n + 1) // 3", "n // 3", "(n + 2) // 3", "(n + 1 + c) // 3", "(n + 1) // 3 + n // 40")
+    return first, counted(f"for q in range({count}):")
+
+
+def staged(p: Places, S: int, first: int) -> tuple[str, Lines, Lines, Lines]:
+    """How a role computes its stage and phase: definitions; lines before its loop, at the start and at the end of an
+    iteration. `first`: what is added to the phase."""
+    t, tag = p.late(), "one" if first else "two"
+    way = p.rng.choice(("functions", "a struct", "narrow", "carried"))
+    if way == "functions":
+        early = p(
+            "return k % {S}",
+            "if k == {t}:\n        return 0\n    return k % {S}",
+            "return (k + k // {t}) % {S}",
+        )
+        turn = p(
+            "return k // {S} + {first}", "return k // {S} + 1 - {first}", "return k // ({S} + 1) + {first}",
+            "if k > {t}:\n        return {first}\n    return k // {S} + {first}", "return (k + {t}) // {S} + {first}",
+        )  # fmt: skip
+        text = "".join(
+            f"@func\ndef {name}_{tag}(k: int) -> int:\n    {body.format(S=S, t=t, first=first)}\n###\n"
+            for name, body in (("stage", early), ("turn", turn))
+        )
+        return text, [], [f"s = stage_{tag}(k)", f"phase = turn_{tag}(k)"], []
+    if way == "a struct":
+        last = p(f"{S - 1}", f"{S}", f"{S - 1} - int(r.turn > {t})", f"{max(0, S - 2)}")
+        flips = p("1 - r.turn % 2", "r.turn + 1", "r.turn", "1 - r.turn % 2 * int(r.at > 0)")
+        text = (
+            f"@struct\nclass Ring_{tag}:\n    at: int\n    turn: int\n###\n"
+            f"@func\ndef next_{tag}(r: Ring_{tag}) -> Ring_{tag}:\n    if r.at == {last}:\n"
+            f"        return Ring_{tag}(0, {flips})\n    return Ring_{tag}(r.at + 1, r.turn)\n###\n"
+        )
+        start = p(
+            f"r = Ring_{tag}(0, {first})",
+            f"r = Ring_{tag}(0, {1 - first})",
+            f"r = Ring_{tag}({S - 1}, {first})",
+        )
+        return text, [start], ["s = r.at", "phase = r.turn"], [f"r = next_{tag}(r)"]
+    if way == "narrow":
+        kind = p("tg.int32", "tg.uint8", "tg.int8", "tg.uint16")
+        wrap = p(f"int(z) % {S}", f"int(z) % {S + 1}")
+        return (
+            "",
+            [f"z = {kind}(0)"],
+            [f"s = {wrap}", f"phase = int(z) // {S} + {first}"],
+            [f"z = z + {kind}(1)"],
+        )
+    reset = p(f"if s == {S}:", f"if s >= {S}:", f"if s == {S} or k == {t}:", f"if s == {S} + c:")
+    flip = p("phase = phase ^ 1", "phase = 1", f"phase = phase ^ int(k != {t})")
+    end = ["s = s + 1", reset, "    s = int(0)", f"    {flip}"]
+    return "", ["s = int(0)", f"phase = int({first})"], [], end
+
+
+def role(head: str, loop: Lines, before: Lines, body: Lines, after: Lines) -> Lines:
+    last = loop[-1]
+    depth = len(last) - len(last.lstrip()) + (4 if last.endswith(":") else 0)
+    return [f"with {head}:", *shifted([*before, *loop, *shifted(body, depth), *after])]
+
+
+def with_barriers(p: Places, walks: Walks) -> tuple[str, Lines]:
+    """A ring whose stages a copy fills and threads read, copy out or multiply, handed over at mbarriers."""
+    S = p.rng.choice((1, 2, 3, 4))
+    one, two = staged(p, S, 1), staged(p, S, 0)
+    fetch = [
+        "tg.mbarrier_wait(empty, s, phase)",
+        p.sometimes("tg.mbarrier_expect_bytes(full, s, 128)"),
+        "tg.tile_load_async(x, ring[s], (k, 0), full, s)",
+    ]
+    use = "tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))"
+    read = [
+        "tg.mbarrier_wait(full, s, phase)",
+        p(use, f"{use}\nring[s] = ring[s] + 1.0", f"if k > 2:\n    {use}"),
+        p(
+            "tg.fence_async()",
+            "if m < 9:\n    tg.fence_async()",
+            f"if k != {p.late()}:\n    tg.fence_async()",
+        ),
+        p("tg.mbarrier_arrive(empty, s)", "if k < n - 1:\n    tg.mbarrier_arrive(empty, s)"),
+    ]
+    body = [*one[2], "if tg.elect():", *shifted(fetch), *one[3]]
+    made = [
+        f'ring = tg.tile_empty(shape=({S}, 1, 32), dtype=float, storage="shared")',
+        f"full, empty = tg.mbarrier({p('1', '2')}, stages={S}), tg.mbarrier({p('4', '3', '8')}, stages={S})",
+    ]
+    lines = [
+        *made,
+        *role('tg.role("fetch", warps=1)', walks[0], one[1], body, []),
+        *role("tg.ws(1)", walks[1], two[1], [*two[2], *read, *two[3]], []),
+    ]
+    return one[0] + two[0], lines
+
+
+LOAD, POP = "tg.tile_pipe_load(pipe, x, offset=(k, 0))", "tile = tg.tile_pipe_pop(pipe)"
+
+
+def with_pipes(p: Places, walks: Walks) -> tuple[str, Lines]:
+    """A pipe from one role to the other, or two in a row through a role that doubles items."""
+    S, t, middle = p.rng.choice((1, 2, 3)), p.late(), p.rng.random() < 0.5
+    text = "@func\ndef doubled(v: float) -> float:\n    return v * 2.0\n###\n"
+    made = [f"pipe = tg.tile_pipe(shape=(1, 32), dtype=float, stages={S})"]
+    load = p(LOAD, f"if k != {t}:\n    {LOAD}")
+    lines = role('tg.role("fetch", warps=1)', walks[0], [], [load], [])
+    if not middle:
+        pop = p(POP, f"{POP}\nif g[k] > 4:\n    {POP}")
+        used = [pop, "tg.tile_store(out, tg.tile_map(doubled, tile), offset=(k, 0))"]
+        return text, [*made, *lines, *role("tg.ws(1)", walks[1], [], used, [])]
+    made.append(f"other = tg.tile_pipe(shape=(1, 32), dtype=float, stages={p.rng.choice((1, 2, 4))})")
+    push = p(
+        "tg.tile_pipe_push(other, tile)", "if g[k] < 5:\n    tg.tile_pipe_push(other, tile)",
+        f"if k % {t} != 1:\n    tg.tile_pipe_push(other, tile)",
+    )  # fmt: skip
+    inner = ["tile = tg.tile_map(doubled, tg.tile_pipe_pop(pipe))", push]
+    last = walks[p.rng.randrange(2)]
+    sink = ["tg.tile_store(out, tg.tile_pipe_pop(other), offset=(k, 0))"]
+    more = [*role("tg.ws(1)", walks[1], [], inner, []), *role("tg.ws(2)", last, [], sink, [])]
+    return text, [*made, *lines, *more]
+
+
+def program(seed: int, wrong: bool = True) -> tuple[str, str]:
+    """The text of a program, definitions first, and its name: the walks, with how many places are wrong."""
+    rng = Random(f"constructs {seed}")
+    name, bare = rng.choice([*WALKS]), rng.random() < 0.3
+    ring = rng.choice((with_barriers, with_barriers, with_pipes))
+
+    def made(p: Places) -> str:
+        text, lines = ring(p, WALKS[name](p))
+        asserts = [] if bare else [SMALL]
+        asserts += [p("assert d > 0", "assert d != 0")] if name == "steps" else []
+        return text + "\n".join([f"def kernel({ARGS}):", *shifted([*asserts, *lines])]) + "\n"
+
+    places = Places(f"{name} {seed}")
+    made(places)
+    some = rng.sample(range(places.count), rng.choice((1, 1, 2))) if wrong else []
+    return made(Places(f"{name} {seed}", frozenset(some))), f"{name}, {ring.__name__}, {len(some)} places"
+
+
+def fault(text: str, kernel: Kernel, parts: GpuCompilation, guards: Sequence[Guard], count: int) -> str:
+    """The first fault in a number of orders of each launch that satisfies the guards, or ""."""
+    for args in launches(text):
+        given = judge.values(text, args)
+        if not all(g.holds(lambda leaf, given=given: judge.given(given, leaf)) for g in guards):
+            continue
+        found = judge.replayed(kernel, parts, given, count)
+        if found and not found.startswith(NO_FAULT) and "assertion failed" not in found:
+            return f"{ {k: v for k, v in args.items() if isinstance(v, int)} }: {found}"
+    return ""
+
+
+NO_FAULT = ("endless", "unknown")
+"""Outcomes of replays that are longer than the interpreter follows, or that it does not cover."""
+NUMBERS = (
+    (0, 0, 0, 1), (1, 1, 0, 1), (4, 2, 1, 2), (9, 5, 0, 3), (15, 4, 1, 4), (7, 6, 2, 5), (16, 12, 0, 2), (-3, -2, 0, 1),
+    (5, -1, 1, -1), (-2, 5, 1, -2),
+)  # fmt: skip
+WIDE, MANY = (65537, 65535, 0, 1), (300, 4, 0, 1)
+"""Numbers whose multiple differs in 32 and 64 bits; more items than a byte counts."""
+
+
+def launches(text: str) -> Iterator[Args]:
+    """Launches in which faults of a program show: few and many items, negative numbers, rows that end before they
+    begin, numbers that wrap."""
+    more = [MANY] if "int8" in text else []
+    more += [WIDE] if "int64" in text else []
+    for n, m, c, d in (*NUMBERS, *more):
+        for u, far in ((0, False), (2**31 - 2, True)) if "offs[" in text or " + u" in text else ((0, False),):
+            args = {**defaults(400), "n": n, "m": m, "c": c, "d": d, "u": u}
+            for k, value in ((2, 4), (3, 4), (7, 5), (12, 6)):
+                args["g"][k] = value
+            row = [0, 2, 1, 4, 4, 9, 3] if not far else [2**31 - 1, -(2**31), 3, 5, 2**31 - 1, -(2**31), 0]
+            args["offs"][: len(row)] = np.array(row, np.int64).astype(np.int32)
+            args["w"][:] = np.arange(len(args["w"])) / 2 + (np.arange(len(args["w"])) % 3 - 1) / 2
+            yield args
+
+
+def judged(seed: int, count: int, wrong: bool = True) -> tuple[str, str, str]:
+    """The name of a program; "proved", "wrongly proved", "unproved" or "refused"; and the reason, or the fault, which
+    is looked for in a number of orders if the program is proved."""
+    text, name = program(seed, wrong)
+    try:
+        kernel, parts = judge.lowered(judge.kernel_of(text))
+    except CompileError as e:
+        return name, "refused", str(e).partition("\n")[0]
+    try:
+        check_limits(kernel, parts.shared.places, parts.threads)
+        _, guards = certified(kernel, parts)
+    except (Refuted, Stuck, Rejected) as e:
+        return name, "unproved", str(e)
+    found = fault(text, kernel, parts, guards, count)
+    return name, "wrongly proved" if found else "proved", found
