@@ -115,3 +115,22 @@ def test_refusals(written: str, code: str) -> None:
     with pytest.raises(tg.CompileError) as caught:
         tg.launch(tg.kernel(source=text)(space["kernel"]), 8, [tg.zeros(8), 3], block_dim=8)
     assert caught.value.CODE == code
+
+
+def repeated(wide: int) -> Any:
+    @tg.kernel
+    def run(a: tg.array2d[float], o: tg.array2d[float]):
+        i = tg.tid()
+        t = tg.tile_load(a[i], shape=wide)
+        for k in range(16):
+            t = t + tg.tile_sum(t)[0] * float(k)
+        tg.tile_store(o[i], t)
+
+    return run
+
+
+@pytest.mark.parametrize(("wide", "what"), [(64, "full"), (4096, "disable")])
+def test_llvm_unrolls_loops_only_if_the_code_stays_short(wide: int, what: str) -> None:
+    launch = Launch(repeated(wide), [tg.zeros((2, wide)), tg.zeros((2, wide))], (2, 32), 32)
+    text = lower_kernel(*lowered(launch), get_cuda_target()).text
+    assert re.findall(r"llvm\.loop\.unroll\.(\w+)", text) == [what]

@@ -14,8 +14,9 @@ from tegula.ops import scalar as S
 from tegula.ops.control import For, If, While
 from tegula.types import TileType, components, scalar_of
 
-UNROLLED = 16
-"""The most iterations of a loop that LLVM may unroll."""
+UNROLLED, LINES = 16, 2048
+"""The most iterations of a loop that LLVM may unroll, and the most lines of text that all of them may have: longer code
+takes long to compile and does not fit into the cache of instructions."""
 
 Body = Callable[[Region], None]
 
@@ -223,23 +224,27 @@ def _for(s: GpuState, op: For, body: Body) -> None:
     code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), inner, done)
     code.place(inner)
     s.scalars[op.index] = (index,)
-    kept = dict(s.inside)
+    kept, begin = dict(s.inside), s.length()
     body(region)
     s.inside = kept
+    lines, number = s.length() - begin, _known_trips(op)
+    short = number <= UNROLLED and number * lines <= LINES
+    if short and number:
+        s.repeated += (number - 1) * lines
     following, more = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
     phis = [
         f"  {index} = phi {t} [ {start}, %{before} ], [ {following}, %{code.block} ]",
         f"  {trip} = phi {t} [ 0, %{before} ], [ {more}, %{code.block} ]",
     ]
     code.lines[at] = "\n".join(phis + carried.phis(before, region.yielded))
-    code.line(f"br label %{head}{s.rolled(_short(op))}")
+    code.line(f"br label %{head}{s.rolled(short)}")
     code.place(done)
 
 
-def _short(op: For) -> bool:
-    """Whether a loop has a small constant number of iterations."""
+def _known_trips(op: For) -> int:
+    """The number of iterations of a loop, more than UNROLLED where it is no constant."""
     known = [v.owner.value for v in op.bounds if isinstance(v.owner, S.Const)]
-    return len(known) == 3 and len(range(*known)) <= UNROLLED
+    return len(range(*known)) if len(known) == 3 else UNROLLED + 1
 
 
 def _while(s: GpuState, op: While, body: Body) -> None:

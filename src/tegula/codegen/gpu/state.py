@@ -44,6 +44,8 @@ class GpuState(State):
     held: dict[Value, Registers] = field(default_factory=dict)
     bases: dict[tuple[int, tuple[Mode, ...]], list[str]] = field(default_factory=dict)
     loops: list[str] = field(default_factory=list)
+    repeated: int = 0
+    """The lines of code that unrolling adds."""
     barriers: dict[Value, str] = field(default_factory=dict)
     named: dict[Value, int] = field(default_factory=dict)
     maps: list[TensorMap] = field(default_factory=list)
@@ -136,6 +138,10 @@ class GpuState(State):
         """The address of a buffer or stack in shared memory."""
         place = self.places[value]
         return self.first(f"getelementptr inbounds i8, ptr %shared, i64 {place.offset}")
+
+    def length(self) -> int:
+        """The lines of code so far, those of unrolled loops for each iteration."""
+        return len(self.code.lines) + self.repeated
 
     def rolled(self, short: bool = False) -> str:
         """The unrolling metadata of a loop's back edge: a short loop is unrolled completely, others not at all, because
