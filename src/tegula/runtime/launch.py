@@ -181,9 +181,10 @@ def launch(
         options = {"device": device, "stream": stream, "adjoint": adjoint, "record_tape": record_tape}
         pairs = (inputs, adj_inputs), (outputs, adj_outputs)
         return Launch(launch, kernel, dim, *pairs, {**options, "block_dim": block_dim})
-    # Kernels get addresses of what typed arguments own, which must live until the kernel has run.
-    owners = inputs, outputs
+    owners = None
     if type(kernel) is not Kernel:
+        # Kernels get addresses of what typed arguments own, which must live until the kernel has run.
+        owners = inputs, outputs
         if isinstance(kernel, KernelChoice):
             args = arguments_of(kernel, inputs, outputs)
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, False, device, stream)
@@ -209,9 +210,11 @@ def launch(
             return None
         if told:
             dim, inputs, outputs = dimensions(dim), tuple(inputs), tuple(outputs)
-    given = dim, block_dim, inputs, outputs, 0
+    given = (dim, block_dim, inputs, outputs, 0) if told else ()
     dims = (dim,) if type(dim) is int else dimensions(dim)
-    if type(block_dim) is not int:
+    if block_dim is None and not kernel.has_roles:
+        block_dim = kernel.options.block_dim or config.block_dim  # as in block_size, without its call
+    elif type(block_dim) is not int:
         block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
     if adjoint:
         made = _plan(dims, block_dim)
