@@ -533,8 +533,8 @@ def abs(x: Any) -> Any:
 def acos(x: Any) -> Any:
     """The arccosine of x; NaN outside -1 to 1.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -567,7 +567,8 @@ def add(a: Any, b: Any) -> Any:
     """
 
 def argmax(v: Any) -> Any:
-    """The index of the largest component of a vector; the lowest of equal ones. A NaN loses to any number.
+    """The index of the largest component of a vector, of equal components the lowest index. Numbers are preferred to
+    NaNs.
 
     Parameters:
         v: a vector (N,) of any dtype but bool.
@@ -585,7 +586,8 @@ def argmax(v: Any) -> Any:
     """
 
 def argmin(v: Any) -> Any:
-    """The index of the smallest component of a vector; the lowest of equal ones. A NaN loses to any number.
+    """The index of the smallest component of a vector, of equal components the lowest index. Numbers are preferred to
+    NaNs.
 
     Parameters:
         v: a vector (N,) of any dtype but bool.
@@ -605,8 +607,8 @@ def argmin(v: Any) -> Any:
 def asin(x: Any) -> Any:
     """The arcsine of x; NaN outside -1 to 1.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -624,8 +626,8 @@ def asin(x: Any) -> Any:
 def atan(x: Any) -> Any:
     """The arctangent of x.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -643,8 +645,8 @@ def atan(x: Any) -> Any:
 def atan2(y: Any, x: Any) -> Any:
     """The angle of the point (x, y), from the positive x axis.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         y, x: float16, bfloat16, float32 or float64 scalars of one dtype, vectors or matrices of one type, or tiles
@@ -974,24 +976,24 @@ def brev(x: Any) -> Any:
     """
 
 def bvh_get_group_root(id: Any, group: Any) -> Any:
-    """The node under which all items of a group lie, for the `root` of queries.
+    """The root of the subtree of a group of items, for the `root` of queries.
 
     Parameters:
         id: the BVH, or its id.
         group: an int32.
     Returns:
-        an int32; -1, which stands for all groups, if there is no such group.
+        an int32; -1, the value for all groups, if there is no such group.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a BVH that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def bvh_query_aabb(id: Any, low: Any, high: Any, root: Any = -1) -> Any:
-    """A query for the items of a BVH whose box overlaps a box, be it by a point of their faces.
+    """A query for the items of a BVH whose box overlaps a box; boxes are closed sets.
 
     Parameters:
         id: the BVH, or its id.
@@ -1005,7 +1007,7 @@ def bvh_query_aabb(id: Any, low: Any, high: Any, root: Any = -1) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a BVH that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def bvh_query_aabb_tiled(id: Any, low: Any, high: Any) -> Any:
@@ -1022,20 +1024,20 @@ def bvh_query_aabb_tiled(id: Any, low: Any, high: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def bvh_query_capsule(id: Any, start: Any, dir: Any, radius: Any, root: Any = -1) -> Any:
-    """A query for the items of a BVH whose box, made larger by a radius on all sides, a ray intersects.
+    """A query for the items of a BVH whose box, enlarged by a radius on all sides, a ray intersects.
 
-    With `max_dist` 1, `bvh_query_next` gives all items that a ball hits on its way from `start` to `start` + `dir`, and
-    some near corners.
+    With `max_dist` 1, `bvh_query_next` yields all items whose boxes the ball swept from `start` to `start` + `dir`
+    intersects, and may yield items whose boxes are near only at a corner.
 
     Parameters:
         id: the BVH, or its id.
         start: a vec3.
         dir: a vec3, of any length but 0.
-        radius: a float32; a negative one counts as 0.
+        radius: a float32; a negative radius counts as 0.
         root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
@@ -1045,16 +1047,16 @@ def bvh_query_capsule(id: Any, start: Any, dir: Any, radius: Any, root: Any = -1
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a BVH that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def bvh_query_nearest(id: Any, point: Any, max_dist: Any = inf) -> Any:
-    """The item of a BVH whose box is nearest to a point, of several the one of the lowest number.
+    """The item of a BVH whose box is nearest to a point, of equally near ones the item with the lowest index.
 
     Parameters:
         id: the BVH, or its id.
-        point: a vec3; one with a NaN is near nothing.
-        max_dist: a float32; only boxes that are closer count.
+        point: a vec3; a point with a NaN is near no item.
+        max_dist: a float32; only boxes that are closer are considered.
     Returns:
         an int32, -1 if there is none.
     Raises:
@@ -1063,42 +1065,42 @@ def bvh_query_nearest(id: Any, point: Any, max_dist: Any = inf) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def bvh_query_next(query: Any, index: Any, max_dist: Any = inf) -> Any:
-    """Move a query of a BVH to the next item.
+    """Advances a query of a BVH to the next item.
 
     Parameters:
-        query: a variable that holds a BvhQuery; it changes.
-        index: a variable that holds an int32: the number of the item that is found; it stays when none is left.
-        max_dist: a float32, for rays: what lies farther, in lengths of the ray's direction, is left out. It may
-            fall from call to call.
+        query: a BvhQuery variable, which is updated.
+        index: an int32 variable, which is set to the index of the next item, and is unchanged if there is none.
+        max_dist: a float32, for rays: items farther away, in units of the length of the ray's direction, are
+            skipped. The value may decrease from call to call.
     Returns:
-        whether there was another item.
+        a bool, whether there was another item.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a BVH that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def bvh_query_next_tiled(query: Any) -> Any:
     """The function `tile_bvh_query_next` by its older name.
 
     Parameters:
-        query: a variable that holds a BvhQueryTiled; it changes.
+        query: a BvhQueryTiled variable, which is updated.
     Returns:
-        a tile (threads,) of int32: the items in the order of the walk, and -1 where none is left.
+        a tile (threads,) of int32: the items in traversal order, and -1 at the end.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def bvh_query_ray(id: Any, start: Any, dir: Any, root: Any = -1) -> Any:
@@ -1117,7 +1119,7 @@ def bvh_query_ray(id: Any, start: Any, dir: Any, root: Any = -1) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a BVH that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def bvh_query_ray_tiled(id: Any, start: Any, dir: Any) -> Any:
@@ -1135,16 +1137,16 @@ def bvh_query_ray_tiled(id: Any, start: Any, dir: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def bvh_query_sphere(id: Any, center: Any, radius: Any, root: Any = -1) -> Any:
-    """A query for the items of a BVH whose box has a point in a ball, be it on its surface.
+    """A query for the items of a BVH whose box intersects a closed ball.
 
     Parameters:
         id: the BVH, or its id.
         center: a vec3.
-        radius: a float32; a negative one counts as 0.
+        radius: a float32; a negative radius counts as 0.
         root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
@@ -1154,7 +1156,7 @@ def bvh_query_sphere(id: Any, center: Any, radius: Any, root: Any = -1) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a BVH that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def cast(a: Any, dtype: Any) -> Any:
@@ -1178,8 +1180,8 @@ def cast(a: Any, dtype: Any) -> Any:
 def cbrt(x: Any) -> Any:
     """The cube root of x, of either sign.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -1232,7 +1234,7 @@ def clamp(x: Any, low: Any, high: Any) -> Any:
 def closest_point_edge_edge(p1: Any, q1: Any, p2: Any, q2: Any, epsilon: Any) -> Any:
     """The points of two edges (line segments) that are closest to each other, and their distance.
 
-    Of parallel edges that are equally far apart along a stretch, one pair of points is chosen.
+    If several pairs of points are closest, because the edges are parallel, one pair is chosen.
 
     Parameters:
         p1, q1, p2, q2: the ends of the first and of the second edge, vectors (3,) of floats of one dtype.
@@ -1245,8 +1247,8 @@ def closest_point_edge_edge(p1: Any, q1: Any, p2: Any, q2: Any, epsilon: Any) ->
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        of s, t and d for the ends, where s or t is 0 or 1 with it constant; of d at distance 0 it is 0. If the
-        angle between the edges is below 0.001, s counts as constant. 0 for `epsilon`.
+        of s, t and d for the ends. A clamped s or t counts as constant, and so does s if the angle between the
+        edges is below 0.001. The gradient of d is 0 at distance 0, and the gradient for `epsilon` is 0.
     Source:
         Ericson, Real-Time Collision Detection, 2005, section 5.1.9.
     """
@@ -1288,7 +1290,7 @@ def cos(x: Any) -> Any:
     """The cosine of an angle; NaN for infinite x.
 
     Arguments of any size are as accurate as small ones. The error is at most 1.5 units in the last place in
-    float32, 1 in float64; 16-bit results are the float32 ones, rounded once more.
+    float32, 1 in float64; 16-bit results are rounded once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
@@ -1307,8 +1309,8 @@ def cos(x: Any) -> Any:
 def cosh(x: Any) -> Any:
     """The hyperbolic cosine of x.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -1351,17 +1353,17 @@ def ctz(x: Any) -> Any:
     """
 
 def curlnoise(state: Any, xy: Any = None, octaves: Any = 1, lacunarity: Any = 2.0, gain: Any = 0.5, xyz: Any = None, xyzt: Any = None) -> Any:
-    """The curl of noise: a field of vectors without divergence.
+    """The curl of noise, a vector field without divergence.
 
     Parameters:
-        state: a uint32 of tg.rand_init, which tells fields of noise apart.
-        xy: the point as a vec2 of float32, or under another name as a vec3 or vec4.
+        state: a uint32 of tg.rand_init, which selects the field of noise.
+        xy: the point as a vec2 of float32. Points in more dimensions are passed as `xyz` or `xyzt`.
         octaves: the number of fields that are added, a uint32; 1 by default.
-        lacunarity: the ratio of the frequencies of a field and the one before, a float32; 2 by default.
-        gain: the ratio of their sizes, a float32; 0.5 by default.
-        xyz, xyzt: the point as a vec3 or vec4; the fourth coordinate is a time, by which the field changes.
+        lacunarity: the ratio of the frequencies of consecutive fields, a float32; 2 by default.
+        gain: the ratio of the amplitudes of consecutive fields, a float32; 0.5 by default.
+        xyz, xyzt: the point as a vec3 or vec4; the fourth coordinate is the time.
     Returns:
-        a vec2 of a vec2, else a vec3.
+        a vec2 for `xy`, else a vec3.
     Raises:
         type-mismatch: an argument is no number, or the result would be a tile of vectors of another dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -1422,10 +1424,10 @@ def ddot(a: Any, b: Any) -> Any:
     """
 
 def degrees(x: Any) -> Any:
-    """An angle in degrees.
+    """Converts an angle from radians to degrees.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
@@ -1556,7 +1558,7 @@ def eig3(A: Any, Q: Any = None, d: Any = None) -> Any:
 
     Parameters:
         A: a symmetric matrix (3, 3) of floats.
-        Q, d: variables of the types of the results, which then are set instead.
+        Q, d: variables of the types of the results. If they are passed, they are set, and nothing is returned.
     Returns:
         a matrix (3, 3) and a vector (3,) of the dtype of `A`: Q and d.
     Raises:
@@ -1568,8 +1570,9 @@ def eig3(A: Any, Q: Any = None, d: Any = None) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
-        Q * P * transpose(Q), symmetric, with the adjoint of d on the diagonal of P and that of the rotation of each
-        pair of columns elsewhere; it grows as 1 over the difference of two eigenvalues; equal ones count as fixed.
+        Q * P * transpose(Q), symmetric, with the adjoint of d on the diagonal of P, and the adjoints of the
+        rotations of pairs of columns elsewhere. The gradient grows as 1 over the difference of two eigenvalues; the
+        rotation of a pair of equal eigenvalues counts as constant.
     Source:
         Jacobi, 1846; Golub and Van Loan, Matrix Computations, 8.5.
     """
@@ -1577,8 +1580,8 @@ def eig3(A: Any, Q: Any = None, d: Any = None) -> Any:
 def erf(x: Any) -> Any:
     """The error function: 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x.
 
-    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -1594,10 +1597,10 @@ def erf(x: Any) -> Any:
     """
 
 def erfc(x: Any) -> Any:
-    """The complement of the error function, 1 - erf(x), accurate where that is small.
+    """The complementary error function, 1 - erf(x), accurate where the result is small.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -1613,10 +1616,10 @@ def erfc(x: Any) -> Any:
     """
 
 def erfcinv(x: Any) -> Any:
-    """The inverse of the complement of the error function: the y with erfc(y) = x; NaN outside 0 to 2.
+    """The inverse of the complementary error function: the y with erfc(y) = x; NaN outside 0 to 2.
 
     Accurate where x is near 0, where tg.erfinv(1 - x) is not. The error is at most 1 unit in the last place in float32,
-    2 in float64; 16-bit results are the float32 ones, rounded once more.
+    2 in float64; 16-bit results are rounded once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -1634,8 +1637,8 @@ def erfcinv(x: Any) -> Any:
 def erfinv(x: Any) -> Any:
     """The inverse of the error function: the y with erf(y) = x; NaN outside -1 to 1.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -1654,7 +1657,7 @@ def exp(x: Any) -> Any:
     """The exponential function, e**x.
 
     Results beyond the range are inf or 0. The error is at most 1.5 units in the last place in float32, 1 in
-    float64; 16-bit results are the float32 ones, rounded once more.
+    float64; 16-bit results are rounded once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -1672,8 +1675,8 @@ def exp(x: Any) -> Any:
 def exp10(x: Any) -> Any:
     """The power 10**x.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -1691,8 +1694,8 @@ def exp10(x: Any) -> Any:
 def exp2(x: Any) -> Any:
     """The power 2**x.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -1708,7 +1711,7 @@ def exp2(x: Any) -> Any:
     """
 
 def expect_eq(a: Any, b: Any) -> Any:
-    """A check whether two values are equal. If they are not, an error is printed, and the kernel continues.
+    """Checks that two values are equal. A failed check prints an error, and the kernel continues.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type.
@@ -1725,8 +1728,8 @@ def expect_eq(a: Any, b: Any) -> Any:
     """
 
 def expect_near(a: Any, b: Any, tolerance: Any = 1e-06) -> Any:
-    """A check whether all components of two values differ by at most a tolerance, and none is a NaN. If the check
-    fails, an error is printed, and the kernel continues.
+    """Checks that all components of two values differ by at most a tolerance, and that none is a NaN. A failed check
+    prints an error, and the kernel continues.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of numbers.
@@ -1744,7 +1747,7 @@ def expect_near(a: Any, b: Any, tolerance: Any = 1e-06) -> Any:
     """
 
 def expect_neq(a: Any, b: Any) -> Any:
-    """A check whether two values differ. If they do not, an error is printed, and the kernel continues.
+    """Checks that two values differ. A failed check prints an error, and the kernel continues.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type.
@@ -1763,8 +1766,8 @@ def expect_neq(a: Any, b: Any) -> Any:
 def expm1(x: Any) -> Any:
     """The exponential function less 1, exp(x) - 1, accurate near 0.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -1849,7 +1852,7 @@ def fma(x: Any, y: Any, z: Any) -> Any:
     """
 
 def frac(x: Any) -> Any:
-    """The fraction of x, x - trunc(x), with its sign.
+    """The fractional part of x, x - trunc(x), with the sign of x.
 
     Parameters:
         x: a scalar, vector, matrix or tile of floats.
@@ -1921,35 +1924,35 @@ def group_size() -> Any:
     """
 
 def hash_grid_point_id(id: Any, index: Any) -> Any:
-    """The number of a point of a hash grid by its place in the order of the cells.
+    """The index of the point at a position of the sorted order of a hash grid.
 
-    Threads that take points in this order work on neighbouring ones.
+    Consecutive threads that take points in this order work on points close to each other.
 
     Parameters:
         id: the hash grid, or its id.
-        index: an int32, the place, from 0 to the number of points - 1.
+        index: an int32, the position, from 0 to the number of points - 1.
     Returns:
-        an int32; -1 outside of the points.
+        an int32; -1 for a position out of range.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def hash_grid_query(id: Any, point: Any, max_dist: Any, group: Any = None) -> Any:
     """A query for the points of a hash grid in the cells that a box around a point overlaps.
 
-    The points within the distance are among them, each once, whatever the cells are folded onto; others are too, so
-    that the caller compares distances. A coordinate that is NaN counts as 0. Loops go over queries: `for i in query`.
+    The query yields each point within the distance once, and may yield points farther away, so that the caller compares
+    distances. A NaN coordinate counts as 0. `for i in query` loops over the points.
 
     Parameters:
         id: the hash grid, or its id.
-        point: a vec3, vec3h or vec3d, as the points of the grid.
-        max_dist: a scalar, half the width of the box, converted to the dtype of the points. Nothing is found if it
-            is negative.
+        point: a vec3, vec3h or vec3d, of the dtype of the points of the grid.
+        max_dist: a scalar, half the width of the box, converted to the dtype of the points. A negative one finds no
+            points.
         group: an int32: only points of this group are found, if the grid was built with groups.
     Returns:
         a HashGridQuery.
@@ -1959,31 +1962,33 @@ def hash_grid_query(id: Any, point: Any, max_dist: Any, group: Any = None) -> An
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def hash_grid_query_next(query: Any, index: Any) -> Any:
-    """Move a query of a hash grid to the next point. The points follow by cells, in a cell by group and number.
+    """Advances a query of a hash grid to the next point. Points are ordered by cell, and within a cell by group and
+    index.
 
     Parameters:
-        query: a variable that holds a HashGridQuery; it changes.
-        index: a variable that holds an int32: the number of the point that is found; it stays when none is left.
+        query: a HashGridQuery variable, which is updated.
+        index: an int32 variable, which is set to the index of the next point, and is unchanged if there is none.
     Returns:
-        whether there was another point.
+        a bool, whether there was another point.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def hypot(x: Any, y: Any) -> Any:
-    """The length of the hypotenuse, sqrt(x**2 + y**2), without overflow on the way; inf if either is infinite.
+    """The length of the hypotenuse, sqrt(x**2 + y**2), without overflow of the squares; inf if either operand is
+    infinite.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x, y: float16, bfloat16, float32 or float64 scalars of one dtype, vectors or matrices of one type, or tiles
@@ -1996,7 +2001,7 @@ def hypot(x: Any, y: Any) -> Any:
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        adjoint * x / hypot(x, y) for `x`, the same with y for `y`; 0 at the origin.
+        adjoint * x / hypot(x, y) for `x`, adjoint * y / hypot(x, y) for `y`; 0 at the origin.
     """
 
 def identity(n: Any, dtype: Any = ...) -> Any:
@@ -2017,12 +2022,12 @@ def identity(n: Any, dtype: Any = ...) -> Any:
 def intersect_tri_tri(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> Any:
     """Whether two triangles have a common point; a common edge or vertex counts, also of triangles in one plane.
 
-    A triangle without area is its longest edge, or a point. Triangles with a NaN have no points. Where
-    the distance or the overlap is near 0, rounding errors may decide; a float64 is more precise.
+    A degenerate triangle is treated as its longest edge or as a point. Triangles with a NaN are empty. If the distance
+    or the overlap is near 0, rounding errors may decide the result; float64 is more precise.
 
     Parameters:
         v0, v1, v2: the vertices of the first triangle, vectors (3,) of floats.
-        u0, u1, u2: those of the second one, of the same dtype.
+        u0, u1, u2: the vertices of the second triangle, vectors (3,) of the same dtype.
     Returns:
         an int32: 1 if the triangles intersect, else 0.
     Raises:
@@ -2053,7 +2058,7 @@ def inverse(a: Any) -> Any:
     """
 
 def inverse_approx(a: Any) -> Any:
-    """The inverse of a small matrix, where an approximation would do: it is that of tg.inverse here.
+    """The inverse of a small matrix for callers that accept an approximation; the same as tg.inverse.
 
     Parameters:
         a: a matrix (2, 2), (3, 3) or (4, 4) of floats.
@@ -2330,7 +2335,7 @@ def lane_xor(x: Any, mask: Any, width: Any = 32) -> Any:
 def length(a: Any) -> Any:
     """The length of a vector of floats: sqrt(dot(a, a)).
 
-    Squares of components may overflow or vanish; tg.hypot of two scalars does without.
+    Squares of components may overflow or underflow; tg.hypot of two scalars avoids squares.
 
     Parameters:
         a: a vector (N,) of floats, or a tile of such vectors.
@@ -2358,7 +2363,7 @@ def length_sq(a: Any) -> Any:
     """
 
 def lerp(a: Any, b: Any, t: Any) -> Any:
-    """The value between a and b that is a at t = 0 and b at t = 1: a * (1 - t) + b * t.
+    """The linear interpolation a * (1 - t) + b * t.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of floats, or tiles of them.
@@ -2380,8 +2385,8 @@ def lerp(a: Any, b: Any, t: Any) -> Any:
 def log(x: Any) -> Any:
     """The natural logarithm of x; -inf at 0, NaN below.
 
-    The error is at most 1.5 units in the last place in float32, 1 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 1.5 units in the last place in float32, 1 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -2399,8 +2404,8 @@ def log(x: Any) -> Any:
 def log10(x: Any) -> Any:
     """The logarithm of x to base 10; -inf at 0, NaN below.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -2418,8 +2423,8 @@ def log10(x: Any) -> Any:
 def log1p(x: Any) -> Any:
     """The logarithm log(1 + x), accurate near 0; -inf at -1, NaN below.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -2437,8 +2442,8 @@ def log1p(x: Any) -> Any:
 def log2(x: Any) -> Any:
     """The logarithm of x to base 2; -inf at 0, NaN below.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -2454,12 +2459,12 @@ def log2(x: Any) -> Any:
     """
 
 def lower_bound(arr: Any, value: Any, arr_begin: Any = None, arr_end: Any = None) -> Any:
-    """The first index of a sorted array whose element is not below a value; the end of the range if there is none.
+    """The first index of a sorted array whose element is at least a value; the end of the range if there is none.
 
     Parameters:
         arr: an array (N,) of scalars that ascends.
         value: a scalar of the dtype of `arr`.
-        arr_begin, arr_end: the range of indices, int32 scalars; by default all.
+        arr_begin, arr_end: the range of indices, int32 scalars; by default the whole array.
     Returns:
         an int32 from the begin of the range to its end.
     Raises:
@@ -2472,7 +2477,7 @@ def lower_bound(arr: Any, value: Any, arr_begin: Any = None, arr_end: Any = None
         out-of-bounds: the range leaves the array, in debug mode.
         shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
-        none: an index has none.
+        none: an index has no gradient.
     """
 
 def lshift(a: Any, b: Any) -> Any:
@@ -2663,11 +2668,11 @@ def mbarrier_wait(barrier: Any, stage: Any, phase: Any) -> None:
     """
 
 def mesh_eval_face_normal(id: Any, face: Any) -> Any:
-    """The unit normal of a face: its vertices go round it counterclockwise.
+    """The unit normal of a face, around which the vertices are in counterclockwise order.
 
     Parameters:
         id: the mesh, or its id.
-        face: an int32; zeros are the result for a face that does not exist, or has no area.
+        face: an int32; the result is zeros if the face is out of range or has no area.
     Returns:
         a vec3.
     Raises:
@@ -2676,15 +2681,15 @@ def mesh_eval_face_normal(id: Any, face: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of the points of the mesh.
+        the gradient for the points of the mesh.
     """
 
 def mesh_eval_position(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
-    """The point of a face with given weights of its first two vertices; the third has the rest.
+    """The point of a face at barycentric coordinates.
 
     Parameters:
         id: the mesh, or its id.
-        face: an int32; zeros are the result for a face that does not exist.
+        face: an int32; the result is zeros if the face is out of range.
         bary_u, bary_v: float32.
     Returns:
         a vec3.
@@ -2694,15 +2699,15 @@ def mesh_eval_position(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of the weights, and of the points of the mesh.
+        the gradient for the weights and for the points of the mesh.
     """
 
 def mesh_eval_velocity(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
-    """The velocity at a point of a face, by the weights of its first two vertices; zeros if the mesh has no velocities.
+    """The velocity of a mesh at barycentric coordinates of a face; zeros if the mesh has no velocities.
 
     Parameters:
         id: the mesh, or its id.
-        face: an int32; zeros are the result for a face that does not exist.
+        face: an int32; the result is zeros if the face is out of range.
         bary_u, bary_v: float32.
     Returns:
         a vec3.
@@ -2712,23 +2717,23 @@ def mesh_eval_velocity(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of the weights, and of the velocities of the mesh.
+        the gradient for the weights and for the velocities of the mesh.
     """
 
 def mesh_get(id: Any) -> Any:
-    """The arrays of a mesh, to be read: `points`, `indices`, three for each face, and `velocities`.
+    """The arrays of a mesh, for reading: `points`, `indices` with three entries per face, and `velocities`.
 
     Parameters:
         id: the mesh, or its id.
     Returns:
-        a struct of these three arrays.
+        a struct of the three arrays.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of the points and of the velocities that are read.
+        the gradient for the points and velocities that are read.
     """
 
 def mesh_get_bvh(id: Any) -> Any:
@@ -2744,32 +2749,32 @@ def mesh_get_bvh(id: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def mesh_get_group_root(id: Any, group: Any) -> Any:
-    """The node under which all faces of a group lie, for the `root` of queries.
+    """The root of the subtree of a group of faces, for the `root` of queries.
 
     Parameters:
         id: the mesh, or its id.
         group: an int32.
     Returns:
-        an int32; -1, which stands for all groups, if there is no such group.
+        an int32; -1, the value for all groups, if there is no such group.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def mesh_get_index(id: Any, index: Any) -> Any:
-    """The number of the vertex at a corner of a face.
+    """The vertex at a corner of a face.
 
     Parameters:
         id: the mesh, or its id.
-        index: an int32, 3 * face + corner; -1 is the result outside.
+        index: an int32, 3 * face + corner; the result is -1 if it is out of range.
     Returns:
         an int32.
     Raises:
@@ -2778,7 +2783,7 @@ def mesh_get_index(id: Any, index: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def mesh_get_point(id: Any, index: Any) -> Any:
@@ -2786,7 +2791,7 @@ def mesh_get_point(id: Any, index: Any) -> Any:
 
     Parameters:
         id: the mesh, or its id.
-        index: an int32, 3 * face + corner; zeros are the result outside.
+        index: an int32, 3 * face + corner; the result is zeros if it is out of range.
     Returns:
         a vec3.
     Raises:
@@ -2795,7 +2800,7 @@ def mesh_get_point(id: Any, index: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of the points of the mesh.
+        the gradient for the points of the mesh.
     """
 
 def mesh_get_velocity(id: Any, index: Any) -> Any:
@@ -2803,7 +2808,7 @@ def mesh_get_velocity(id: Any, index: Any) -> Any:
 
     Parameters:
         id: the mesh, or its id.
-        index: an int32, 3 * face + corner; zeros are the result outside.
+        index: an int32, 3 * face + corner; the result is zeros if it is out of range.
     Returns:
         a vec3.
     Raises:
@@ -2812,7 +2817,7 @@ def mesh_get_velocity(id: Any, index: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of the velocities of the mesh.
+        the gradient for the velocities of the mesh.
     """
 
 def mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
@@ -2829,40 +2834,40 @@ def mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def mesh_query_aabb_next(query: Any, index: Any) -> Any:
-    """Move a query of a mesh to the next face: `mesh_query_next` by its older name.
+    """Advances a query of a mesh to the next face; the older name of `mesh_query_next`.
 
     Parameters:
-        query: a variable that holds a MeshQuery; it changes.
-        index: a variable that holds an int32: the face that is found; it stays when none is left.
+        query: a MeshQuery variable, which is updated.
+        index: an int32 variable, which is set to the next face, and is unchanged if there is none.
     Returns:
-        whether there was another face.
+        a bool, whether there was another face.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def mesh_query_aabb_next_tiled(query: Any) -> Any:
     """The function `tile_mesh_query_aabb_next` by its older name.
 
     Parameters:
-        query: a variable that holds a MeshQueryAABBTiled; it changes.
+        query: a MeshQueryAABBTiled variable, which is updated.
     Returns:
-        a tile (threads,) of int32: the faces in the order of the walk, and -1 where none is left.
+        a tile (threads,) of int32: the faces in traversal order, and -1 at the end.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def mesh_query_aabb_tiled(id: Any, low: Any, high: Any) -> Any:
@@ -2879,7 +2884,7 @@ def mesh_query_aabb_tiled(id: Any, low: Any, high: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def mesh_query_furthest_point_no_sign(id: Any, point: Any, min_dist: Any, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
@@ -2888,9 +2893,9 @@ def mesh_query_furthest_point_no_sign(id: Any, point: Any, min_dist: Any, face: 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        min_dist: a float32; only points that are farther count.
-        face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: they
-            get the face and the weights if a point is found, and the result is whether one is.
+        min_dist: a float32; only points that are farther away are considered.
+        face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: if a
+            point is found, they get the face and the weights; the result is whether a point is found.
     Returns:
         a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
         weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
@@ -2905,33 +2910,33 @@ def mesh_query_furthest_point_no_sign(id: Any, point: Any, min_dist: Any, face: 
     """
 
 def mesh_query_next(query: Any, index: Any) -> Any:
-    """Move a query of a mesh to the next face.
+    """Advances a query of a mesh to the next face.
 
     Parameters:
-        query: a variable that holds a MeshQuery; it changes.
-        index: a variable that holds an int32: the face that is found; it stays when none is left.
+        query: a MeshQuery variable, which is updated.
+        index: an int32 variable, which is set to the next face, and is unchanged if there is none.
     Returns:
-        whether there was another face.
+        a bool, whether there was another face.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def mesh_query_point(id: Any, point: Any, max_dist: Any, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
-    """The point of a mesh that is closest to a point, and whether that is inside: if two of three rays along the axes
-    hit the mesh first from the back.
+    """The point of a mesh that is closest to a point. The point is inside if two of three rays along the axes hit the
+    back of their first face.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        max_dist: a float32; only points that are closer count.
+        max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all
-            of them: they get the sign, the face and the weights if a point is found, and the result is whether one
-            is.
+            of them: if a point is found, they get the sign, the face and the weights; the result is whether a point
+            is found.
     Returns:
         a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
         weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
@@ -2946,14 +2951,14 @@ def mesh_query_point(id: Any, point: Any, max_dist: Any, inside: Any = None, fac
     """
 
 def mesh_query_point_no_sign(id: Any, point: Any, max_dist: Any, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
-    """The point of a mesh that is closest to a point, without finding whether that is inside: the `sign` is 0.
+    """The point of a mesh that is closest to a point; the `sign` is 0, because no inside test is made.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        max_dist: a float32; only points that are closer count.
-        face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: they
-            get the face and the weights if a point is found, and the result is whether one is.
+        max_dist: a float32; only points that are closer are considered.
+        face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: if a
+            point is found, they get the face and the weights; the result is whether a point is found.
     Returns:
         a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
         weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
@@ -2968,18 +2973,18 @@ def mesh_query_point_no_sign(id: Any, point: Any, max_dist: Any, face: Any = Non
     """
 
 def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, epsilon: Any = 0.001, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
-    """The point of a mesh that is closest to a point, and whether that is inside: at the back of the faces at the
-    closest point, by the sum of their normals, each weighted by its angle there.
+    """The point of a mesh that is closest to a point. The point is inside if it is at the back of the angle-weighted
+    pseudonormal of the closest point.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        max_dist: a float32; only points that are closer count.
-        epsilon: a float32, how far from the closest point a face, edge or vertex counts as being there, in mean
-            lengths of the edges of the closest face.
+        max_dist: a float32; only points that are closer are considered.
+        epsilon: a float32, the tolerance for faces, edges and vertices at the closest point, in units of the mean
+            edge length of the closest face.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all
-            of them: they get the sign, the face and the weights if a point is found, and the result is whether one
-            is.
+            of them: if a point is found, they get the sign, the face and the weights; the result is whether a point
+            is found.
     Returns:
         a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
         weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
@@ -2994,18 +2999,19 @@ def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, epsilon: An
     """
 
 def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, n_sample: Any = 1, perturbation_scale: Any = 0.1, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
-    """The point of a mesh that is closest to a point, and whether that is inside: if at least half of some rays hit an
+    """The point of a mesh that is closest to a point. The point is inside if at least half of `n_sample` rays hit an
     odd number of faces.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        max_dist: a float32; only points that are closer count.
-        n_sample: an int32, the number of rays; their directions are the same for all points.
-        perturbation_scale: a float32, how far the rays are from the direction (1, 1, 1) along each axis.
+        max_dist: a float32; only points that are closer are considered.
+        n_sample: an int32, the number of rays. All points use the same directions.
+        perturbation_scale: a float32, the largest deviation of the rays from the direction (1, 1, 1) along each
+            axis.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all
-            of them: they get the sign, the face and the weights if a point is found, and the result is whether one
-            is.
+            of them: if a point is found, they get the sign, the face and the weights; the result is whether a point
+            is found.
     Returns:
         a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
         weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
@@ -3020,20 +3026,21 @@ def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, n_sample: A
     """
 
 def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, accuracy: Any = 2.0, threshold: Any = 0.5, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
-    """The point of a mesh that is closest to a point, and whether that is inside: if the mesh winds around it.
+    """The point of a mesh that is closest to a point. The point is inside if its winding number exceeds a threshold.
 
-    Meshes with holes and loose triangles have such an inside too. A mesh without `support_winding_number` has no data
-    for it: the sign is that of `mesh_query_point`.
+    Winding numbers are robust for meshes with holes and for loose triangles. For a mesh without
+    `support_winding_number` the sign is computed as by `mesh_query_point`.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        max_dist: a float32; only points that are closer count.
-        accuracy: a float32: faces that are farther than their radius times this count together.
-        threshold: a float32, the winding number from which on a point is inside.
+        max_dist: a float32; only points that are closer are considered.
+        accuracy: a float32; the faces of a node are approximated together if their distance exceeds `accuracy`
+            times their radius.
+        threshold: a float32, the winding number above which a point is inside.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all
-            of them: they get the sign, the face and the weights if a point is found, and the result is whether one
-            is.
+            of them: if a point is found, they get the sign, the face and the weights; the result is whether a point
+            is found.
     Returns:
         a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
         weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
@@ -3048,7 +3055,7 @@ def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, acc
     """
 
 def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1, t: Any = None, bary_u: Any = None, bary_v: Any = None, sign: Any = None, normal: Any = None, face: Any = None) -> Any:
-    """The first face of a mesh that a ray hits, from either side; of faces at one distance that of the lowest number.
+    """The first face of a mesh that a ray hits from either side, of faces at equal distances the lowest.
 
     A ray that goes through an edge or a vertex of a closed mesh hits exactly one of the faces around it. The result
     does not depend on how the tree was built.
@@ -3057,11 +3064,11 @@ def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1, t:
         id: the mesh, or its id.
         start: a vec3.
         dir: a vec3, of any length; a ray of direction 0 hits nothing.
-        max_t: a float32, the farthest hit that counts, in lengths of `dir`.
+        max_t: a float32, the largest distance of a hit, in lengths of `dir`.
         root: an int32, the node of `mesh_get_group_root` for queries of one group; all by default.
         t, bary_u, bary_v, sign, normal, face: variables of the caller, four float32, a vec3 and an int32, for a
-            call with all of them: they get what a MeshQueryRay has if a face is hit, and the result is whether one
-            is.
+            call with all of them: if a face is hit, they get the values of a MeshQueryRay; the result is whether a
+            face is hit.
     Returns:
         a MeshQueryRay: `result`, whether a face is hit; `face`; `t`, in lengths of `dir`; `u` and `v`, the weights
         of the face's first two vertices; the unit `normal` of the face, and `sign`, above 0 if it is hit from the
@@ -3072,7 +3079,8 @@ def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1, t:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh, with the face constant.
+        the gradient of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh; the face is
+        constant.
     """
 
 def mesh_query_ray_anyhit(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1) -> Any:
@@ -3082,7 +3090,7 @@ def mesh_query_ray_anyhit(id: Any, start: Any, dir: Any, max_t: Any, root: Any =
         id: the mesh, or its id.
         start: a vec3.
         dir: a vec3, of any length.
-        max_t: a float32, the farthest hit that counts, in lengths of `dir`.
+        max_t: a float32, the largest distance of a hit, in lengths of `dir`.
         root: an int32, the node of `mesh_get_group_root` for queries of one group; all by default.
     Returns:
         a bool.
@@ -3092,7 +3100,7 @@ def mesh_query_ray_anyhit(id: Any, start: Any, dir: Any, max_t: Any, root: Any =
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def mesh_query_ray_count_intersections(id: Any, start: Any, dir: Any, root: Any = -1) -> Any:
@@ -3111,16 +3119,16 @@ def mesh_query_ray_count_intersections(id: Any, start: Any, dir: Any, root: Any 
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def mesh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
-    """A query for the faces of a mesh that have a point in a ball, be it on its surface.
+    """A query for the faces of a mesh that intersect a closed ball.
 
     Parameters:
         id: the mesh, or its id.
         center: a vec3.
-        radius: a float32; a negative one counts as 0.
+        radius: a float32; a negative radius counts as 0.
     Returns:
         a MeshQuery, for `mesh_query_next`.
     Raises:
@@ -3129,7 +3137,7 @@ def mesh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def min(a: Any, b: Any = None) -> Any:
@@ -3263,7 +3271,7 @@ def noise(state: Any, x: Any = None, xy: Any = None, xyz: Any = None, xyzt: Any 
     The state is not advanced.
 
     Parameters:
-        state: a uint32 of tg.rand_init, which tells fields of noise apart.
+        state: a uint32 of tg.rand_init, which selects the field of noise.
         x, xy, xyz, xyzt: the point, a float32 scalar, or a vec2, vec3 or vec4 of float32.
     Returns:
         a float32.
@@ -3278,7 +3286,7 @@ def noise(state: Any, x: Any = None, xy: Any = None, xyz: Any = None, xyzt: Any 
     """
 
 def nonzero(x: Any) -> Any:
-    """The number 0 where x is 0, and 1 elsewhere, for a NaN too.
+    """The number 0 where x is 0, and 1 elsewhere, also at NaN.
 
     Parameters:
         x: a scalar, or tile of scalars, of any dtype but bool.
@@ -3412,8 +3420,9 @@ def pnoise(state: Any, px: Any, x: Any = None, xy: Any = None, py: Any = None, x
     """Perlin noise that repeats after a number of cells along each axis.
 
     Parameters:
-        state: a uint32 of tg.rand_init, which tells fields of noise apart.
-        x: the point, of positive coordinates: a float32 scalar, or under another name a vec2, vec3 or vec4.
+        state: a uint32 of tg.rand_init, which selects the field of noise.
+        x: the point in one dimension, a positive float32 scalar. Points in more dimensions are passed as `xy`,
+            `xyz` or `xyzt`.
         px: the period along the first axis, an int32 scalar.
         xy: the point as a vec2 of float32.
         py: the period along the second axis, an int32 scalar.
@@ -3428,18 +3437,18 @@ def pnoise(state: Any, px: Any, x: Any = None, xy: Any = None, py: Any = None, x
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        the adjoint times the gradient of the noise for the point; none for the others.
+        the adjoint times the gradient of the noise for the point; none for the other parameters.
     Source:
         Perlin, Improving Noise, SIGGRAPH 2002, with gradients by the hash of Jarzynski and Olano, JCGT 9 (3), 2020.
     """
 
 def poisson(state: Any, lam: Any) -> Any:
-    """A random number of the Poisson distribution of a given mean. How often it draws depends on the draws.
+    """A random number of the Poisson distribution of a given mean. The number of draws varies.
 
     Parameters:
         state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
             variable is not changed.
-        lam: the mean, a float32 from 0 on; at 0 the result is 0, without a draw, and so it is for a NaN.
+        lam: the mean, a non-negative float32. For 0 and NaN the result is 0, without a draw.
     Returns:
         a uint32.
     Raises:
@@ -3451,8 +3460,8 @@ def poisson(state: Any, lam: Any) -> Any:
     Gradient:
         none: a draw does not depend on numbers that have one.
     Source:
-        Hörmann, The transformed rejection method for generating Poisson random variables, 1993, from a mean of 10
-        on; below Knuth's product of draws.
+        Hörmann, The transformed rejection method for generating Poisson random variables, 1993, for means of at
+        least 10; Knuth's algorithm for smaller means.
     """
 
 def pos(x: Any) -> Any:
@@ -3473,8 +3482,8 @@ def pow(x: Any, y: Any) -> Any:
     """The power x**y.
 
     `x ** y` in kernels is this function for floats; integers have the operator with a constant exponent only.
-    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x, y: float16, bfloat16, float32 or float64 scalars of one dtype, vectors or matrices of one type, or tiles
@@ -3513,14 +3522,14 @@ def printf(fmt: Any, *args: Any) -> None:
     """
 
 def qr3(A: Any, Q: Any = None, R: Any = None) -> Any:
-    """The factors of a 3x3 matrix, A = Q * R, of which R is upper triangular.
+    """The QR decomposition of a 3x3 matrix: A = Q * R, with R upper triangular.
 
     Q is a rotation, with determinant 1. The first two entries of the diagonal of R are not negative, and the last has
     the sign of the determinant of A.
 
     Parameters:
         A: a matrix (3, 3) of floats.
-        Q, R: variables of the types of the results, which then are set instead.
+        Q, R: variables of the types of the results. If they are passed, they are set, and nothing is returned.
     Returns:
         matrices (3, 3) of the dtype of `A`: Q and R.
     Raises:
@@ -3532,13 +3541,13 @@ def qr3(A: Any, Q: Any = None, R: Any = None) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
-        of the rotations that make R; a rotation of two zeros counts as fixed.
+        the derivative of the Givens rotations; a rotation of two zeros counts as constant.
     Source:
         Givens, Computation of Plane Unitary Rotations, 1958.
     """
 
 def quat_between_vectors(a: Any, b: Any) -> Any:
-    """The rotation by the smallest angle that turns the direction of `a` into that of `b`.
+    """The rotation by the smallest angle that maps the direction of `a` to the direction of `b`.
 
     Parameters:
         a, b: vectors (3,) of floats, of any length but 0; the directions must not be opposite.
@@ -3549,7 +3558,7 @@ def quat_between_vectors(a: Any, b: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def quat_from_axis_angle(axis: Any, angle: Any) -> Any:
@@ -3565,11 +3574,11 @@ def quat_from_axis_angle(axis: Any, angle: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def quat_from_euler(e: Any, i: Any, j: Any, k: Any) -> Any:
-    """The rotation by e[i] about axis `i`, then e[j] about `j`, then e[k] about `k`, axes that are fixed.
+    """The rotation by e[i] about axis `i`, then e[j] about `j`, then e[k] about `k`, with fixed axes.
 
     Parameters:
         e: the angles in radians, by axis, a vector (3,) of floats.
@@ -3581,23 +3590,24 @@ def quat_from_euler(e: Any, i: Any, j: Any, k: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula for `e`.
+        the derivative of the formula for `e`.
     """
 
 def quat_from_matrix(mat: Any) -> Any:
     """The rotation of a matrix that multiplies column vectors.
 
     Parameters:
-        mat: a matrix (3, 3) of floats, orthogonal with determinant 1; or (4, 4), of which the first 3 rows and
-            columns count.
+        mat: a matrix (3, 3) of floats, orthogonal with determinant 1; or a matrix (4, 4), of which the first 3 rows
+            and columns are used.
     Returns:
-        a quaternion of length 1; the largest of its components is positive where the trace is negative, else w is.
+        a quaternion of length 1. If the trace is negative the component of the largest magnitude is positive, else
+        w is positive.
     Raises:
         mixed-scalar-types: the arguments have not one dtype.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula, entry by entry.
+        the derivative of the formula, entry by entry.
     Source:
         Shepperd 1978, Quaternion from rotation matrix.
     """
@@ -3631,7 +3641,7 @@ def quat_inverse(quat: Any) -> Any:
     """
 
 def quat_multiply(a: Any, b: Any) -> Any:
-    """The product of two quaternions, Hamilton's, which `a * b` is too: the rotation by `b`, then by `a`.
+    """The Hamilton product of two quaternions, as `a * b`: the rotation by `b`, then by `a`.
 
     Parameters:
         a, b: a quaternion of floats.
@@ -3658,7 +3668,7 @@ def quat_rotate(quat: Any, vec: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        quat_rotate_inv(quat, adjoint) for `vec`; that of the formula for the components of `quat`.
+        quat_rotate_inv(quat, adjoint) for `vec`; the derivative of the formula for the components of `quat`.
     """
 
 def quat_rotate_inv(quat: Any, vec: Any) -> Any:
@@ -3674,11 +3684,11 @@ def quat_rotate_inv(quat: Any, vec: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        quat_rotate(quat, adjoint) for `vec`; that of the formula for the components of `quat`.
+        quat_rotate(quat, adjoint) for `vec`; the derivative of the formula for the components of `quat`.
     """
 
 def quat_rpy(roll: Any, pitch: Any, yaw: Any) -> Any:
-    """The rotation by roll about x, then pitch about y, then yaw about z, axes that stay where they are.
+    """The rotation by roll about x, then pitch about y, then yaw about z, with fixed axes.
 
     Parameters:
         roll, pitch, yaw: the angles in radians, floats.
@@ -3689,11 +3699,11 @@ def quat_rpy(roll: Any, pitch: Any, yaw: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def quat_slerp(a: Any, b: Any, t: Any) -> Any:
-    """The rotation between two at the share `t` of the way, which turns evenly about one axis, the shorter way.
+    """The spherical linear interpolation of two rotations, along the shorter arc.
 
     Parameters:
         a, b: quaternions of floats, of length 1; `b` of any length but 0.
@@ -3705,15 +3715,16 @@ def quat_slerp(a: Any, b: Any, t: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula, also where `a` is `b`.
+        the derivative of the formula, also where `a` is `b`.
     """
 
 def quat_to_axis_angle(quat: Any, axis: Any = None, angle: Any = None) -> Any:
-    """The axis of a rotation and its angle, the smaller of the two possible ones.
+    """The axis and the angle of a rotation, of the two possible angles the smaller one.
 
     Parameters:
         quat: a quaternion of floats.
-        axis, angle: variables, a vector (3,) and a scalar of the dtype of `quat`, which then are set instead.
+        axis, angle: variables, a vector (3,) and a scalar of the dtype of `quat`. If they are passed, they are set,
+            and nothing is returned.
     Returns:
         a vector (3,) of length 1, zeros for no rotation, and an angle from 0 to pi in radians.
     Raises:
@@ -3722,14 +3733,14 @@ def quat_to_axis_angle(quat: Any, axis: Any = None, angle: Any = None) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula; 0 where there is no rotation.
+        the derivative of the formula; 0 where there is no rotation.
     """
 
 def quat_to_euler(q: Any, i: Any, j: Any, k: Any) -> Any:
     """The angles of rotations about the axes `i`, then `j`, then `k`, that make up a rotation.
 
-    With three different axes quat_from_euler(e, i, j, k) makes the rotation again, also where the second angle is a
-    quarter turn and the first is chosen to be 0. Where `i` is `k`, the third angle stands at the axis that is left.
+    With three different axes quat_from_euler(e, i, j, k) is the inverse; if the second angle is pi / 2 or -pi / 2, the
+    first angle is chosen to be 0. If `i` equals `k`, the third angle is at the index of the unused axis.
 
     Parameters:
         q: a quaternion of floats.
@@ -3742,7 +3753,7 @@ def quat_to_euler(q: Any, i: Any, j: Any, k: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula for `q`.
+        the derivative of the formula for `q`.
     Source:
         Bernardes and Viollet 2022, Quaternion to Euler angles conversion.
     """
@@ -3759,13 +3770,14 @@ def quat_to_matrix(quat: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula, entry by entry.
+        the derivative of the formula, entry by entry.
     """
 
 def quat_to_rpy(q: Any) -> Any:
-    """The angles (roll, pitch, yaw) of a rotation, of which quat_rpy makes it again.
+    """The angles (roll, pitch, yaw) of a rotation, the inverse of quat_rpy.
 
-    Where pitch is pi / 2 or -pi / 2, roll and yaw are not determined: tg.quat_to_euler(q, 0, 1, 2) chooses some.
+    Where pitch is pi / 2 or -pi / 2, roll and yaw are not determined; tg.quat_to_euler(q, 0, 1, 2) chooses one of the
+    solutions.
 
     Parameters:
         q: a quaternion of floats.
@@ -3776,27 +3788,27 @@ def quat_to_rpy(q: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula; 0 for pitch where it is clamped.
+        the derivative of the formula; 0 for pitch where it is clamped.
     """
 
 def quat_twist(axis: Any, q: Any) -> Any:
-    """The part of a rotation about an axis: what is left is a rotation about an axis at a right angle to it.
+    """The twist of a rotation about an axis. The remaining rotation, the swing, is about an axis orthogonal to `axis`.
 
     Parameters:
         axis: a vector (3,) of floats, of length 1.
         q: a quaternion of floats.
     Returns:
-        a quaternion of length 1; the identity for a half turn about an axis at a right angle.
+        a quaternion of length 1; the identity for a half turn about an axis orthogonal to `axis`.
     Raises:
         mixed-scalar-types: the arguments have not one dtype.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def quat_twist_angle(axis: Any, q: Any) -> Any:
-    """The angle of the rotation about an axis that a rotation has, without its sign.
+    """The magnitude of the angle of the twist of a rotation about an axis.
 
     Parameters:
         axis: a vector (3,) of floats, of length 1.
@@ -3808,11 +3820,11 @@ def quat_twist_angle(axis: Any, q: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def quat_twist_angle_signed(axis: Any, q: Any) -> Any:
-    """The angle of the rotation about an axis that a rotation has, negative for a clockwise one.
+    """The angle of the twist of a rotation about an axis, negative for a clockwise twist.
 
     Parameters:
         axis: a vector (3,) of floats, of length 1.
@@ -3824,7 +3836,7 @@ def quat_twist_angle_signed(axis: Any, q: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def quaternion(*args: Any, dtype: Any = None) -> Any:
@@ -3844,10 +3856,10 @@ def quaternion(*args: Any, dtype: Any = None) -> Any:
     """
 
 def radians(x: Any) -> Any:
-    """An angle in radians.
+    """Converts an angle from degrees to radians.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in degrees.
@@ -3864,7 +3876,7 @@ def rand_init(seed: Any, offset: Any = None) -> Any:
     """The state of a random number generator, from a seed and an offset that distinguishes threads.
 
     Parameters:
-        seed, offset: int32 or uint32 scalars of one dtype; without `offset` the state is that of the seed alone.
+        seed, offset: int32 or uint32 scalars of one dtype; without `offset` the state depends on the seed alone.
     Returns:
         a uint32.
     Raises:
@@ -3879,7 +3891,7 @@ def rand_init(seed: Any, offset: Any = None) -> Any:
     """
 
 def randf(state: Any, low: Any = None, high: Any = None) -> Any:
-    """A random float32 from 0 up to, but without, 1, a multiple of 2**-24; or low + (high - low) times that.
+    """A random float32 in [0, 1), a multiple of 2**-24; with a range low + (high - low) times this number.
 
     Parameters:
         state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
@@ -3900,7 +3912,7 @@ def randf(state: Any, low: Any = None, high: Any = None) -> Any:
     """
 
 def randi(state: Any, low: Any = None, high: Any = None) -> Any:
-    """A random int32, of all or from low to high - 1.
+    """A random int32: any value, or one from low to high - 1.
 
     Parameters:
         state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
@@ -3941,7 +3953,7 @@ def randn(state: Any) -> Any:
     """
 
 def randu(state: Any, low: Any = None, high: Any = None) -> Any:
-    """A random uint32, of all or from low to high - 1.
+    """A random uint32: any value, or one from low to high - 1.
 
     Parameters:
         state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
@@ -4011,8 +4023,8 @@ def rshift(a: Any, b: Any) -> Any:
 def rsqrt(x: Any) -> Any:
     """The reciprocal of the square root, 1 / sqrt(x); inf at 0, NaN below.
 
-    Two roundings: of the root and of the quotient. The error is at most 2 units in the last place in float32, 2
-    in float64; 16-bit results are the float32 ones, rounded once more.
+    The root and the quotient are both rounded. The error is at most 2 units in the last place in float32, 2 in float64;
+    16-bit results are rounded once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -4026,7 +4038,8 @@ def rsqrt(x: Any) -> Any:
     """
 
 def sample_cdf(state: Any, cdf: Any) -> Any:
-    """A random index, of a given distribution function: the first whose value is at least a draw from 0 to 1.
+    """A random index with a given cumulative distribution function: the first index whose value is at least a draw from
+    0 to 1.
 
     Parameters:
         state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
@@ -4289,7 +4302,7 @@ def sin(x: Any) -> Any:
     """The sine of an angle; NaN for infinite x.
 
     Arguments of any size are as accurate as small ones. The error is at most 1.5 units in the last place in
-    float32, 1 in float64; 16-bit results are the float32 ones, rounded once more.
+    float32, 1 in float64; 16-bit results are rounded once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
@@ -4308,8 +4321,8 @@ def sin(x: Any) -> Any:
 def sinh(x: Any) -> Any:
     """The hyperbolic sine of x.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -4337,11 +4350,11 @@ def skew(vec: Any) -> Any:
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
     Gradient:
-        the differences of the entries of the adjoint that mirror each other.
+        the differences of mirrored entries of the adjoint.
     """
 
 def smooth_normalize(v: Any, delta: Any = 1.0) -> Any:
-    """The vector divided by its smooth Huber norm, which is positive: it is smooth at length 0.
+    """The vector divided by its smooth Huber norm, which is positive, so that the result is smooth at length 0.
 
     Parameters:
         v: a vector (N,) of floats.
@@ -4357,7 +4370,7 @@ def smooth_normalize(v: Any, delta: Any = 1.0) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
-        of the quotient.
+        the derivative of the quotient.
     """
 
 def smoothstep(a: Any, b: Any, x: Any) -> Any:
@@ -4376,7 +4389,7 @@ def smoothstep(a: Any, b: Any, x: Any) -> Any:
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        of the polynomial inside; 0 outside.
+        the derivative of the polynomial for x between a and b; 0 elsewhere.
     """
 
 def softsign(x: Any) -> Any:
@@ -4395,7 +4408,7 @@ def softsign(x: Any) -> Any:
     """
 
 def spatial_adjoint(r: Any, s: Any) -> Any:
-    """The matrix by which twists are seen from another frame, where `r` is a rotation and `s` is skew(p) @ r.
+    """The matrix that transforms twists to another frame, where `r` is a rotation and `s` is skew(p) @ r.
 
     Parameters:
         r, s: a matrix (3, 3) of floats.
@@ -4406,7 +4419,7 @@ def spatial_adjoint(r: Any, s: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        the sum of the blocks of the adjoint in which each stands.
+        the sum of the corresponding blocks of the adjoint, for `r` and `s`.
     """
 
 def spatial_bottom(svec: Any) -> Any:
@@ -4436,7 +4449,7 @@ def spatial_cross(a: Any, b: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def spatial_cross_dual(a: Any, b: Any) -> Any:
@@ -4451,7 +4464,7 @@ def spatial_cross_dual(a: Any, b: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def spatial_dot(a: Any, b: Any) -> Any:
@@ -4566,12 +4579,13 @@ def sub(a: Any, b: Any) -> Any:
 def svd2(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
     """The singular values of a 2x2 matrix, with A = U * diag(sigma) * transpose(V).
 
-    V is a rotation, and U one or a reflection. The values in sigma are not negative and descend. Pairs of columns of U
-    and V may change their signs together.
+    V is a rotation, U a rotation or a reflection. The values in sigma are not negative and descend. The signs of
+    corresponding columns of U and V are unspecified.
 
     Parameters:
         A: a matrix (2, 2) of floats.
-        U, sigma, V: variables of the types of the results, which then are set instead.
+        U, sigma, V: variables of the types of the results. If they are passed, they are set, and nothing is
+            returned.
     Returns:
         matrices (2, 2), a vector (2,) and a matrix (2, 2) of the dtype of `A`: U, sigma and V.
     Raises:
@@ -4583,7 +4597,7 @@ def svd2(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
-        as that of tg.svd3.
+        as for tg.svd3.
     Source:
         Hestenes, Inversion of Matrices by Biorthogonalization, 1958.
     """
@@ -4591,12 +4605,13 @@ def svd2(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
 def svd3(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
     """The singular values of a 3x3 matrix, with A = U * diag(sigma) * transpose(V).
 
-    U and V are rotations, with determinant 1. The magnitudes in sigma descend; the last has the sign of the determinant
-    of A. Pairs of columns of U and V may change their signs together.
+    U and V are rotations, with determinant 1. The magnitudes in sigma descend; the last element has the sign of the
+    determinant of A. The signs of corresponding columns of U and V are unspecified.
 
     Parameters:
         A: a matrix (3, 3) of floats.
-        U, sigma, V: variables of the types of the results, which then are set instead.
+        U, sigma, V: variables of the types of the results. If they are passed, they are set, and nothing is
+            returned.
     Returns:
         matrices (3, 3), a vector (3,) and a matrix (3, 3) of the dtype of `A`: U, sigma and V.
     Raises:
@@ -4608,9 +4623,9 @@ def svd3(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
     Gradient:
-        U * P * transpose(V), with the adjoint of sigma on the diagonal of P and that of the rotation of each pair
-        of columns elsewhere; it grows as 1 over the difference of the squares of two singular values, and pairs of
-        equal magnitude count as fixed.
+        U * P * transpose(V), with the adjoint of sigma on the diagonal of P, and the adjoints of the rotations of
+        pairs of columns elsewhere. The gradient grows as 1 over the difference of the squares of two singular
+        values; the rotation of a pair of equal magnitude counts as constant.
     Source:
         Hestenes, Inversion of Matrices by Biorthogonalization, 1958; Papadopoulo and Lourakis, Estimating the
         Jacobian of the Singular Value Decomposition, 2000.
@@ -4638,7 +4653,7 @@ def tan(x: Any) -> Any:
     """The tangent of an angle; NaN for infinite x.
 
     Arguments of any size are as accurate as small ones. The error is at most 1.5 units in the last place in
-    float32, 1 in float64; 16-bit results are the float32 ones, rounded once more.
+    float32, 1 in float64; 16-bit results are rounded once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
@@ -4657,8 +4672,8 @@ def tan(x: Any) -> Any:
 def tanh(x: Any) -> Any:
     """The hyperbolic tangent of x.
 
-    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, a vector or matrix of these, or a tile of such elements.
@@ -4734,10 +4749,11 @@ def tile_arange(*args: Any, dtype: Any = None, storage: Any = 'register') -> Any
     """
 
 def tile_argmax(a: Any, axis: object = None, keepdims: bool = False) -> Any:
-    """The index of the largest element of a tile, in row-major order or along a dimension; the lowest of equal ones.
+    """The index of the largest element of a tile, in row-major order or along a dimension; of equal elements the lowest
+    index.
 
-    As in tg.max, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0. Elements of absent
-    threads are skipped.
+    As in tg.max, numbers are preferred to NaNs, and -0.0 is below 0.0; if all elements are NaN the index is 0. Elements
+    of absent threads are skipped.
 
     Parameters:
         a: a tile of scalars of any dtype, of any shape.
@@ -4751,14 +4767,15 @@ def tile_argmax(a: Any, axis: object = None, keepdims: bool = False) -> Any:
         out-of-range: there is no such axis.
         not-constant: `axis` or `keepdims` is known at run time only.
     Gradient:
-        refused (no-gradient), of floats: an index has none.
+        refused (no-gradient) for floats: an index has no gradient.
     """
 
 def tile_argmin(a: Any, axis: object = None, keepdims: bool = False) -> Any:
-    """The index of the smallest element of a tile, in row-major order or along a dimension; the lowest of equal ones.
+    """The index of the smallest element of a tile, in row-major order or along a dimension; of equal elements the
+    lowest index.
 
-    As in tg.min, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0. Elements of absent
-    threads are skipped.
+    As in tg.min, numbers are preferred to NaNs, and -0.0 is below 0.0; if all elements are NaN the index is 0. Elements
+    of absent threads are skipped.
 
     Parameters:
         a: a tile of scalars of any dtype, of any shape.
@@ -4772,7 +4789,7 @@ def tile_argmin(a: Any, axis: object = None, keepdims: bool = False) -> Any:
         out-of-range: there is no such axis.
         not-constant: `axis` or `keepdims` is known at run time only.
     Gradient:
-        refused (no-gradient), of floats: an index has none.
+        refused (no-gradient) for floats: an index has no gradient.
     """
 
 def tile_argsort(keys: Any, axis: object = -1, descending: bool = False) -> Any:
@@ -5016,7 +5033,7 @@ def tile_broadcast(a: Any, shape: Any) -> Any:
     """
 
 def tile_bvh_query_aabb(id: Any, low: Any, high: Any) -> Any:
-    """A query of a block for the items of a BVH whose box overlaps a box; thread 0's arguments count.
+    """A query of a block for the items of a BVH whose box overlaps a box; the arguments are those of thread 0.
 
     Parameters:
         id: the BVH, or its id.
@@ -5029,27 +5046,27 @@ def tile_bvh_query_aabb(id: Any, low: Any, high: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def tile_bvh_query_next(query: Any) -> Any:
     """The next items of a query of a block, one for each thread.
 
     Parameters:
-        query: a variable that holds a BvhQueryTiled; it changes.
+        query: a BvhQueryTiled variable, which is updated.
     Returns:
-        a tile (threads,) of int32: the items in the order of the walk, and -1 where none is left.
+        a tile (threads,) of int32: the items in traversal order, and -1 at the end.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def tile_bvh_query_ray(id: Any, start: Any, dir: Any) -> Any:
-    """A query of a block for the items of a BVH whose box a ray intersects; thread 0's arguments count.
+    """A query of a block for the items of a BVH whose box a ray intersects; the arguments are those of thread 0.
 
     Parameters:
         id: the BVH, or its id.
@@ -5063,16 +5080,16 @@ def tile_bvh_query_ray(id: Any, start: Any, dir: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def tile_bvh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
-    """A query of a block for the items of a BVH whose box has a point in a ball; thread 0's arguments count.
+    """A query of a block for the items of a BVH whose box intersects a ball; the arguments are those of thread 0.
 
     Parameters:
         id: the BVH, or its id.
         center: a vec3.
-        radius: a float32; a negative one counts as 0.
+        radius: a float32; a negative radius counts as 0.
     Returns:
         a BvhQueryTiled, for `tile_bvh_query_next`.
     Raises:
@@ -5081,7 +5098,7 @@ def tile_bvh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def tile_cholesky(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
@@ -5091,11 +5108,11 @@ def tile_cholesky(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
         a: a tile (..., N, N) of floats, of which only the triangle that fill_mode names is read; float16 and
             bfloat16 are computed in float32.
         fill_mode: "lower" or "upper", a constant.
-        info: whether to give the second result too, a constant.
+        info: whether to return the second result too, a constant bool.
     Returns:
         a tile of the shape and dtype of `a`, 0 in the other triangle. A pivot that is not positive is NaN, and so
-        is what depends on it. With `info`, also a tile (..., 1) of int32: 0, or the number of the first such pivot,
-        from 1 on.
+        are all elements that depend on the pivot. With `info`, also a tile (..., 1) of int32: 0, or the 1-based
+        index of the first such pivot.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode.
         not-constant: `fill_mode` or `info` is known at run time only.
@@ -5114,7 +5131,7 @@ def tile_cholesky_inplace(a: Any, fill_mode: str = 'lower', info: bool = False) 
         a: a tile (..., N, N) of floats, of which only the triangle that fill_mode names is read; float16 and
             bfloat16 are computed in float32.
         fill_mode: "lower" or "upper", a constant.
-        info: whether to give the second result too, a constant.
+        info: whether to return the second result too, a constant bool.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode; `a` is no tile
             bound to a name, or read-only.
@@ -5129,7 +5146,7 @@ def tile_cholesky_inplace(a: Any, fill_mode: str = 'lower', info: bool = False) 
     """
 
 def tile_cholesky_solve(l: Any, y: Any, fill_mode: str = 'lower') -> Any:
-    """x with l @ l.T @ x = y, or l.T @ l @ x = y for fill_mode="upper", where l is what `tile_cholesky` gives.
+    """x with l @ l.T @ x = y, or l.T @ l @ x = y for fill_mode="upper", where l is the result of `tile_cholesky`.
 
     Parameters:
         l: a tile (..., N, N) of floats, of which only the triangle that fill_mode names is read.
@@ -5187,10 +5204,10 @@ def tile_concat(tiles: Any, axis: Any = 0) -> Any:
     """
 
 def tile_cumsum(a: Any, axis: object = None) -> Any:
-    """The sums of the elements up to each one, in row-major order or along a dimension: tg.tile_scan_inclusive.
+    """The running sums of the elements, in row-major order or along a dimension, as tg.tile_scan_inclusive.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool. Vectors are summed by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Returns:
@@ -5200,14 +5217,14 @@ def tile_cumsum(a: Any, axis: object = None) -> Any:
         out-of-range: there is no such axis.
         not-constant: `axis` is known at run time only.
     Gradient:
-        the sum of the adjoint over this element and those after it.
+        the running sum of the adjoint from the last element to the first.
     """
 
 def tile_cumsum_inplace(a: Any, axis: object = None) -> None:
     """The function tg.tile_cumsum, whose result overwrites `a`: nothing is returned.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool. Vectors are summed by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Raises:
@@ -5216,7 +5233,7 @@ def tile_cumsum_inplace(a: Any, axis: object = None) -> None:
         popped-tile-changed: `a` was popped from a pipe.
         not-constant: `axis` is known at run time only.
     Gradient:
-        the sum of the adjoint over this element and those after it.
+        the running sum of the adjoint from the last element to the first.
     """
 
 def tile_dct(x: Any) -> Any:
@@ -5252,13 +5269,13 @@ def tile_dct_inplace(x: Any) -> None:
     """
 
 def tile_determinant(a: Any) -> Any:
-    """The determinants of square matrices, by the LU decomposition with exchanged rows.
+    """The determinants of square matrices, by the LU decomposition with partial pivoting.
 
     Parameters:
         a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
     Returns:
-        a tile (..., 1) of the dtype of `a`; 0 for a singular matrix. `tile_slogdet` gives what is too large or too
-        small for it.
+        a tile (..., 1) of the dtype of `a`; 0 for a singular matrix. `tile_slogdet` covers determinants that
+        overflow or underflow.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats.
     Gradient:
@@ -5309,12 +5326,12 @@ def tile_eigh(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
         a: a tile (..., N, N) of floats, of which only the triangle that fill_mode names is read; float16 and
             bfloat16 are computed in float32.
         fill_mode: "lower" or "upper", a constant.
-        info: whether to give the third result too, a constant.
+        info: whether to return the third result too, a constant bool.
     Returns:
         w, a tile (..., N) in ascending order, and v, a tile (..., N, N) whose columns are orthonormal; the entry of
-        largest magnitude in each is positive. NaN if the iteration does not converge in 12 sweeps (float64: 16), as
-        where an element is no number. With `info`, also a tile (..., 1) of int32: 0, or 1 where it did not
-        converge.
+        largest magnitude in each column is positive. Both are NaN if the iteration does not converge in 12 sweeps
+        (float64: 16), which includes matrices with a NaN. With `info`, also a tile (..., 1) of int32: 0, or 1
+        without convergence.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode.
         not-constant: `fill_mode` or `info` is known at run time only.
@@ -5324,7 +5341,7 @@ def tile_eigh(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
         that is read, with half of its diagonal.
     Source:
         Brent and Luk, "The solution of singular-value and symmetric eigenvalue problems on multiprocessor arrays"
-        (1985): rotations of Jacobi, N / 2 at a time.
+        (1985): Jacobi rotations, N / 2 at a time.
     """
 
 def tile_empty(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
@@ -5387,7 +5404,7 @@ def tile_fft(inout: Any) -> None:
     """The discrete Fourier transform along the last dimension of a tile, in place: X[k] = sum of
     x[n] * exp(-2 * pi * i * k * n / N), as numpy.fft.fft.
 
-    Vectors of two floats are complex numbers, the real part first. Any length N will do.
+    Vectors of two floats are complex numbers, the real part first. N may be any length.
 
     Parameters:
         inout: a tile (..., N) of vec2f or vec2d.
@@ -5497,11 +5514,11 @@ def tile_full_like(a: Any, value: Any, dtype: Any = None, storage: Any = 'regist
     """
 
 def tile_histogram(t: Any, bins: int) -> Any:
-    """How often each of the integers from 0 to bins - 1 occurs in a tile.
+    """The number of occurrences of each integer from 0 to bins - 1 in a tile.
 
     Parameters:
-        t: a tile of integers of any shape; those below 0 and from `bins` on are left out.
-        bins: a positive constant.
+        t: a tile of integers of any shape. Elements outside 0 to bins - 1 are not counted.
+        bins: the number of bins, a positive constant int.
     Returns:
         a tile of int32 of shape (bins,).
     Raises:
@@ -5576,7 +5593,7 @@ def tile_ifft2(inout: Any) -> None:
     """
 
 def tile_inverse(a: Any) -> Any:
-    """The inverses of square matrices, by the LU decomposition with exchanged rows.
+    """The inverses of square matrices, by the LU decomposition with partial pivoting.
 
     Parameters:
         a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
@@ -5607,7 +5624,7 @@ def tile_inverse_inplace(a: Any) -> None:
 def tile_irfft(x: Any, n: int) -> Any:
     """The inverse of `tile_rfft` times n: n times numpy.fft.irfft(x, n).
 
-    The imaginary parts of the first element of each row and, if n is even, of the last are taken for 0.
+    The imaginary parts of the first element of each row and, if n is even, of the last element are ignored.
 
     Parameters:
         x: a tile (..., n // 2 + 1) of vec2f or vec2d.
@@ -5619,8 +5636,8 @@ def tile_irfft(x: Any, n: int) -> Any:
         out-of-range: `x` has no rows of n // 2 + 1 elements, or there are no tables for n.
         not-constant: `n` is known at run time only.
     Gradient:
-        `tile_rfft` of the adjoint, doubled but for the first element and, if n is even, the last, whose imaginary
-        parts get 0.
+        `tile_rfft` of the adjoint, doubled except for the first element and, if n is even, the last; the imaginary
+        parts of these two are 0.
     Source:
         that of `tile_rfft`.
     """
@@ -5794,30 +5811,30 @@ def tile_lstsq(a: Any, y: Any) -> Any:
     """
 
 def tile_lu(a: Any) -> Any:
-    """The LU decomposition of square matrices with exchanged rows: P @ a = L @ U.
+    """The LU decomposition of square matrices with partial pivoting: P @ a = L @ U.
 
     Parameters:
         a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
     Returns:
         lu, a tile of the shape and dtype of `a` with U in the upper triangle and L, whose diagonal is 1, below it;
-        and piv, a tile (..., N) of int32: in step k rows k and piv[k] were exchanged, k from 0 on, as in
-        scipy.linalg.lu_factor. The pivot is the first element of the largest magnitude, and NaN before all numbers.
-        Where all are 0, 0 stays on the diagonal.
+        and piv, a tile (..., N) of int32: step k, from 0 on, exchanged rows k and piv[k], as in
+        scipy.linalg.lu_factor. The pivot is the first element of the largest magnitude; NaNs are preferred to
+        numbers. If all candidates are 0, the diagonal is 0.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats.
     Gradient:
         with G the adjoint of lu: P.T @ inv(L).T @ (the strictly lower triangle of L.T @ tril(G) + the upper
-        triangle of triu(G) @ U.T) @ inv(U).T; piv has none.
+        triangle of triu(G) @ U.T) @ inv(U).T; piv has no gradient.
     Source:
         LAPACK getrf.
     """
 
 def tile_lu_solve(lu: Any, piv: Any, y: Any) -> Any:
-    """x with a @ x = y, where lu and piv are what `tile_lu` gives for a.
+    """x with a @ x = y, where lu and piv are the results of `tile_lu` for a.
 
     Parameters:
         lu: a tile (..., N, N) of floats, L below the diagonal and U in the upper triangle.
-        piv: a tile (..., N) of int32, the rows that were exchanged.
+        piv: a tile (..., N) of int32, the row exchanges.
         y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of lu.
     Returns:
         a tile of the shape and dtype of `y`. A 0 on the diagonal divides as IEEE 754 says.
@@ -5837,7 +5854,7 @@ def tile_lu_solve_inplace(lu: Any, piv: Any, y: Any) -> None:
 
     Parameters:
         lu: a tile (..., N, N) of floats, L below the diagonal and U in the upper triangle.
-        piv: a tile (..., N) of int32, the rows that were exchanged.
+        piv: a tile (..., N) of int32, the row exchanges.
         y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of lu.
     Raises:
         shape-mismatch: the extents of `lu`, `piv` and `y`, or their batches, differ.
@@ -5941,20 +5958,20 @@ def tile_max(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """
 
 def tile_median(t: Any) -> Any:
-    """The median along the last dimension: the middle element, or the mean of the two in the middle.
+    """The median along the last dimension: the middle element, or the mean of the two middle elements.
 
     Parameters:
         t: a tile (..., N) of floats; float16 and bfloat16 are computed in float32.
     Returns:
-        a tile (..., 1) of the same dtype; NaN where an element is.
+        a tile (..., 1) of the same dtype; NaN if an element is NaN.
     Raises:
         type-mismatch: `t` is no tile of floats.
     Gradient:
-        the adjoint for the element in the middle, or half of it for each of two.
+        the adjoint for the middle element, or half of the adjoint for each of two middle elements.
     """
 
 def tile_mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
-    """A query of a block for the faces of a mesh whose bounds overlap a box; thread 0's arguments count.
+    """A query of a block for the faces of a mesh whose bounds overlap a box; the arguments are those of thread 0.
 
     Parameters:
         id: the mesh, or its id.
@@ -5967,33 +5984,33 @@ def tile_mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def tile_mesh_query_aabb_next(query: Any) -> Any:
     """The next faces of a query of a block, one for each thread.
 
     Parameters:
-        query: a variable that holds a MeshQueryAABBTiled; it changes.
+        query: a MeshQueryAABBTiled variable, which is updated.
     Returns:
-        a tile (threads,) of int32: the faces in the order of the walk, and -1 where none is left.
+        a tile (threads,) of int32: the faces in traversal order, and -1 at the end.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def tile_mesh_query_point(id: Any, point: Any, max_dist: Any) -> Any:
-    """The point of a mesh that is closest to a point of the block, as `mesh_query_point` finds it; thread 0's arguments
-    count, and all threads have the same result.
+    """The point of a mesh that is closest to a point of the block, as `mesh_query_point`; the arguments are those of
+    thread 0.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        max_dist: a float32; only points that are closer count.
+        max_dist: a float32; only points that are closer are considered.
     Returns:
         a MeshQueryPoint, the same in all threads.
     Raises:
@@ -6007,13 +6024,13 @@ def tile_mesh_query_point(id: Any, point: Any, max_dist: Any) -> Any:
     """
 
 def tile_mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any) -> Any:
-    """The first face of a mesh that a ray of the block hits, as `mesh_query_ray` finds it; thread 0's arguments count.
+    """The first face of a mesh that a ray of the block hits, as `mesh_query_ray`; the arguments are those of thread 0.
 
     Parameters:
         id: the mesh, or its id.
         start: a vec3.
         dir: a vec3, of any length.
-        max_t: a float32, the farthest hit that counts, in lengths of `dir`.
+        max_t: a float32, the largest distance of a hit, in lengths of `dir`.
     Returns:
         a MeshQueryRay, the same in all threads.
     Raises:
@@ -6022,16 +6039,16 @@ def tile_mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        that of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh.
+        the gradient of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh.
     """
 
 def tile_mesh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
-    """A query of a block for the faces of a mesh that have a point in a ball; thread 0's arguments count.
+    """A query of a block for the faces of a mesh that intersect a ball; the arguments are those of thread 0.
 
     Parameters:
         id: the mesh, or its id.
         center: a vec3.
-        radius: a float32; a negative one counts as 0.
+        radius: a float32; a negative radius counts as 0.
     Returns:
         a MeshQueryAABBTiled, for `tile_mesh_query_aabb_next`.
     Raises:
@@ -6040,7 +6057,7 @@ def tile_mesh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def tile_min(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
@@ -6064,23 +6081,23 @@ def tile_min(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """
 
 def tile_nearest(id: Any, point: Any, k: Any, max_dist: Any = inf) -> Any:
-    """The nearest items of a BVH, by their boxes, or faces of a mesh; thread 0's arguments count.
+    """The nearest items of a BVH, by their boxes, or faces of a mesh; the arguments are those of thread 0.
 
     Parameters:
         id: the BVH or mesh, or its id.
-        point: a vec3; one with a NaN is near nothing.
-        k: how many, a constant.
-        max_dist: a float32; only what is closer counts.
+        point: a vec3; a point with a NaN is near no item.
+        k: the number of results, a constant int.
+        max_dist: a float32; only items and faces that are closer are considered.
     Returns:
-        a tile (k,) of int32: the numbers in the order of distances, of equal ones in their own order; -1 where
-        there are no more.
+        a tile (k,) of int32, the indices in the order of distance and, at equal distances, of index; -1 where there
+        are no more.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def tile_ones(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
@@ -6248,7 +6265,7 @@ def tile_pipe_release(pipe: Any) -> None:
     """
 
 def tile_qr(a: Any) -> Any:
-    """The QR decomposition of matrices that are not wider than high: a = q @ r.
+    """The QR decomposition of matrices with at least as many rows as columns: a = q @ r.
 
     Parameters:
         a: a tile (..., M, N) of floats with M >= N; float16 and bfloat16 are computed in float32.
@@ -6261,11 +6278,11 @@ def tile_qr(a: Any) -> Any:
         with G, H the adjoints of q and r, and T = r @ H.T - G.T @ q: (G + q @ (the lower triangle of T, mirrored))
         @ inv(r).T, which a matrix without full rank does not have.
     Source:
-        LAPACK geqrf: reflections of Householder.
+        LAPACK geqrf: Householder reflections.
     """
 
 def tile_query_valid(query: Any) -> Any:
-    """Whether a query of a block may have more items; the last tile may have none.
+    """Whether a query of a block may have more items; the next tile may still be all -1.
 
     Parameters:
         query: a value of type BvhQueryTiled or MeshQueryAABBTiled.
@@ -6277,7 +6294,7 @@ def tile_query_valid(query: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a structure of this kind that exists.
     Gradient:
-        none: what is found has no derivative.
+        none: results of queries have no gradient.
     """
 
 def tile_randf(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: Any = 'register') -> Any:
@@ -6416,13 +6433,13 @@ def tile_rfft(x: Any) -> Any:
     """
 
 def tile_scan_exclusive(a: Any, axis: object = None) -> Any:
-    """The sums of the elements in front of each one, 0 for the first, in row-major order or along a dimension.
+    """The exclusive running sums of the elements, 0 for the first, in row-major order or along a dimension.
 
     Floats narrower than 32 bits are summed in float32, and each sum is rounded once; integers wrap. Elements of absent
     threads are skipped.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool; vectors are handled by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Returns:
@@ -6432,14 +6449,14 @@ def tile_scan_exclusive(a: Any, axis: object = None) -> Any:
         out-of-range: there is no such axis.
         not-constant: `axis` is known at run time only.
     Gradient:
-        the sum of the adjoint over the elements after this one.
+        the exclusive running sum of the adjoint from the last element to the first.
     """
 
 def tile_scan_exclusive_inplace(a: Any, axis: object = None) -> None:
     """The function tg.tile_scan_exclusive, whose result overwrites `a`: nothing is returned.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool; vectors are handled by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Raises:
@@ -6448,17 +6465,17 @@ def tile_scan_exclusive_inplace(a: Any, axis: object = None) -> None:
         popped-tile-changed: `a` was popped from a pipe.
         not-constant: `axis` is known at run time only.
     Gradient:
-        the sum of the adjoint over the elements after this one.
+        the exclusive running sum of the adjoint from the last element to the first.
     """
 
 def tile_scan_inclusive(a: Any, axis: object = None) -> Any:
-    """The sums of the elements up to each one, that one included, in row-major order or along a dimension.
+    """The inclusive running sums of the elements, in row-major order or along a dimension.
 
     Floats narrower than 32 bits are summed in float32, and each sum is rounded once; integers wrap. Elements of absent
     threads are skipped.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool; vectors are handled by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Returns:
@@ -6468,14 +6485,14 @@ def tile_scan_inclusive(a: Any, axis: object = None) -> Any:
         out-of-range: there is no such axis.
         not-constant: `axis` is known at run time only.
     Gradient:
-        the sum of the adjoint over this element and those after it.
+        the running sum of the adjoint from the last element to the first.
     """
 
 def tile_scan_inclusive_inplace(a: Any, axis: object = None) -> None:
     """The function tg.tile_scan_inclusive, whose result overwrites `a`: nothing is returned.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool; vectors are handled by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Raises:
@@ -6484,17 +6501,17 @@ def tile_scan_inclusive_inplace(a: Any, axis: object = None) -> None:
         popped-tile-changed: `a` was popped from a pipe.
         not-constant: `axis` is known at run time only.
     Gradient:
-        the sum of the adjoint over this element and those after it.
+        the running sum of the adjoint from the last element to the first.
     """
 
 def tile_scan_max_inclusive(a: Any, axis: object = None) -> Any:
-    """The largest of the elements up to each one, that one included, in row-major order or along a dimension.
+    """The running maxima of the elements, in row-major order or along a dimension.
 
-    A NaN loses to any number: results are NaN until the first number. -0.0 is below 0.0. Elements of absent threads
-    are skipped.
+    Numbers are preferred to NaNs, so that results are NaN until the first number. -0.0 is below 0.0. Elements of absent
+    threads are skipped.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool; vectors are handled by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Returns:
@@ -6504,14 +6521,14 @@ def tile_scan_max_inclusive(a: Any, axis: object = None) -> Any:
         out-of-range: there is no such axis.
         not-constant: `axis` is known at run time only.
     Gradient:
-        goes to the element that set the extreme; along a dimension equal ones share it.
+        flows to the element that set the extreme; along a dimension it is divided among equal elements.
     """
 
 def tile_scan_max_inclusive_inplace(a: Any, axis: object = None) -> None:
     """The function tg.tile_scan_max_inclusive, whose result overwrites `a`: nothing is returned.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool; vectors are handled by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Raises:
@@ -6520,17 +6537,17 @@ def tile_scan_max_inclusive_inplace(a: Any, axis: object = None) -> None:
         popped-tile-changed: `a` was popped from a pipe.
         not-constant: `axis` is known at run time only.
     Gradient:
-        goes to the element that set the extreme; along a dimension equal ones share it.
+        flows to the element that set the extreme; along a dimension it is divided among equal elements.
     """
 
 def tile_scan_min_inclusive(a: Any, axis: object = None) -> Any:
-    """The smallest of the elements up to each one, that one included, in row-major order or along a dimension.
+    """The running minima of the elements, in row-major order or along a dimension.
 
-    A NaN loses to any number: results are NaN until the first number. -0.0 is below 0.0. Elements of absent threads
-    are skipped.
+    Numbers are preferred to NaNs, so that results are NaN until the first number. -0.0 is below 0.0. Elements of absent
+    threads are skipped.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool; vectors are handled by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Returns:
@@ -6540,14 +6557,14 @@ def tile_scan_min_inclusive(a: Any, axis: object = None) -> Any:
         out-of-range: there is no such axis.
         not-constant: `axis` is known at run time only.
     Gradient:
-        goes to the element that set the extreme; along a dimension equal ones share it.
+        flows to the element that set the extreme; along a dimension it is divided among equal elements.
     """
 
 def tile_scan_min_inclusive_inplace(a: Any, axis: object = None) -> None:
     """The function tg.tile_scan_min_inclusive, whose result overwrites `a`: nothing is returned.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool; vectors are handled by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Raises:
@@ -6556,7 +6573,7 @@ def tile_scan_min_inclusive_inplace(a: Any, axis: object = None) -> None:
         popped-tile-changed: `a` was popped from a pipe.
         not-constant: `axis` is known at run time only.
     Gradient:
-        goes to the element that set the extreme; along a dimension equal ones share it.
+        flows to the element that set the extreme; along a dimension it is divided among equal elements.
     """
 
 def tile_scatter_add(a: Any, *args: Any, atomic: Any = True) -> None:
@@ -6621,8 +6638,8 @@ def tile_slogdet(a: Any) -> Any:
     Parameters:
         a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
     Returns:
-        two tiles (..., 1) of the dtype of `a`: the sign, 1, -1, or 0 for a singular matrix, and log(abs(det(a))),
-        which is then -inf.
+        two tiles (..., 1) of the dtype of `a`: the sign, 1 or -1, and log(abs(det(a))). For a singular matrix the
+        sign is 0 and the logarithm -inf.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats.
     Gradient:
@@ -6632,7 +6649,7 @@ def tile_slogdet(a: Any) -> Any:
     """
 
 def tile_solve(a: Any, y: Any) -> Any:
-    """x with a @ x = y, for square matrices: by the LU decomposition with exchanged rows.
+    """x with a @ x = y for square matrices, by the LU decomposition with partial pivoting.
 
     Parameters:
         a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
@@ -6666,8 +6683,8 @@ def tile_solve_inplace(a: Any, y: Any) -> None:
     """
 
 def tile_sort(keys: Any, values: Any, axis: object = None, descending: bool = False) -> None:
-    """Sorts keys in ascending order, in place, and values along with them: all keys, in row-major order of their
-    elements, or each line along an axis.
+    """Sorts key-value pairs by key in ascending order, in place: all pairs in row-major order, or each line along an
+    axis.
 
     Equal keys stay in order; -0.0 is below 0.0, and NaN above all numbers.
 
@@ -6683,7 +6700,7 @@ def tile_sort(keys: Any, values: Any, axis: object = None, descending: bool = Fa
         popped-tile-changed: `keys` or `values` was popped from a pipe.
         not-constant: `axis` or `descending` is known at run time only.
     Gradient:
-        the adjoint of each element, for the element where it came from.
+        the adjoints, permuted back.
     Source:
         Batcher, "Sorting networks and their applications" (1968): the bitonic network.
     """
@@ -6883,12 +6900,12 @@ def tile_svd(a: Any, info: bool = False) -> Any:
 
     Parameters:
         a: a tile (..., M, N) of floats; float16 and bfloat16 are computed in float32.
-        info: whether to give the fourth result too, a constant.
+        info: whether to return the fourth result too, a constant bool.
     Returns:
         u, a tile (..., M, K) with orthonormal columns; s, a tile (..., K) in descending order, not negative; vt, a
-        tile (..., K, N) with orthonormal rows, the entry of largest magnitude in each of which is positive (if M <
-        N: in each column of u). NaN if the iteration does not converge in 12 sweeps (float64: 16), as where an
-        element is no number. With `info`, also a tile (..., 1) of int32: 0, or 1 where it did not converge.
+        tile (..., K, N) with orthonormal rows. The entry of largest magnitude in each row of vt (if M < N: in each
+        column of u) is positive. All are NaN if the iteration does not converge in 12 sweeps (float64: 16), which
+        includes matrices with a NaN. With `info`, also a tile (..., 1) of int32: 0, or 1 without convergence.
     Raises:
         type-mismatch: `a` is no tile of matrices of floats.
         not-constant: `info` is known at run time only.
@@ -6898,7 +6915,7 @@ def tile_svd(a: Any, info: bool = False) -> Any:
         j] = 1 / (s[j]**2 - s[i]**2), and 0 where the difference is within 8 * K units of rounding of the largest
         square.
     Source:
-        Hestenes (1958): one-sided rotations of Jacobi; the order of Brent and Luk (1985).
+        Hestenes (1958): one-sided Jacobi rotations; the order of Brent and Luk (1985).
     """
 
 def tile_topk(keys: Any, k: int) -> Any:
@@ -6908,7 +6925,7 @@ def tile_topk(keys: Any, k: int) -> Any:
 
     Parameters:
         keys: a tile (..., N) of float32, float64, int32, int64, uint32 or uint64.
-        k: how many, a constant from 1 to N.
+        k: the number of keys, a constant int from 1 to N.
     Returns:
         a tile (..., k) of the dtype of `keys`, and a tile (..., k) of int32.
     Raises:
@@ -6916,7 +6933,7 @@ def tile_topk(keys: Any, k: int) -> Any:
         out-of-range: `k` is below 1 or above N.
         not-constant: `k` is known at run time only.
     Gradient:
-        the adjoint of each of the largest keys, for the key where it came from.
+        the adjoint of each result, for the key of its index; 0 for other keys.
     Source:
         Batcher, "Sorting networks and their applications" (1968): the bitonic network.
     """
@@ -7073,15 +7090,16 @@ def transform_compose(position: Any, rotation: Any, scale: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def transform_decompose(m: Any, translation_out: Any = None, rotation_out: Any = None, scale_out: Any = None) -> Any:
-    """The translation, rotation and scale of a matrix of which transform_compose makes it.
+    """The translation, rotation and scale of a matrix, the inverse of transform_compose.
 
     Parameters:
         m: a matrix (4, 4) of floats.
-        translation_out, rotation_out, scale_out: variables of the types of the results, which then are set instead.
+        translation_out, rotation_out, scale_out: variables of the types of the results. If they are passed, they
+            are set, and nothing is returned.
     Returns:
         a vector (3,), a quaternion of length 1, and a vector (3,): the lengths of the first three columns.
     Raises:
@@ -7090,7 +7108,7 @@ def transform_decompose(m: Any, translation_out: Any = None, rotation_out: Any =
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def transform_from_matrix(mat: Any) -> Any:
@@ -7105,11 +7123,11 @@ def transform_from_matrix(mat: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def transform_get_rotation(xform: Any) -> Any:
-    """The rotation of a transform, which `xform.q` is too.
+    """The rotation of a transform, as `xform.q`.
 
     Parameters:
         xform: a transform of floats.
@@ -7124,7 +7142,7 @@ def transform_get_rotation(xform: Any) -> Any:
     """
 
 def transform_get_translation(xform: Any) -> Any:
-    """The translation of a transform, which `xform.p` is too.
+    """The translation of a transform, as `xform.p`.
 
     Parameters:
         xform: a transform of floats.
@@ -7152,7 +7170,7 @@ def transform_identity(dtype: Any = ...) -> Any:
     """
 
 def transform_inverse(xform: Any) -> Any:
-    """The motion back.
+    """The inverse of a transform.
 
     Parameters:
         xform: a transform of floats whose rotation has length 1.
@@ -7163,11 +7181,11 @@ def transform_inverse(xform: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def transform_multiply(a: Any, b: Any) -> Any:
-    """The product of two transforms, which `a * b` is too: the motion `b`, then `a`.
+    """The product of two transforms, as `a * b`: the motion `b`, then `a`.
 
     Parameters:
         a, b: a transform of floats.
@@ -7178,11 +7196,11 @@ def transform_multiply(a: Any, b: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def transform_point(xform: Any, point: Any) -> Any:
-    """A point moved: rotated, then translated.
+    """Transforms a point, by the rotation and the translation.
 
     Parameters:
         xform: a transform of floats whose rotation has length 1, or a matrix (4, 4), whose last row is not used.
@@ -7194,11 +7212,12 @@ def transform_point(xform: Any, point: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        transform_vector of the transposed rotation and the adjoint for `point`; that of the formula for `xform`.
+        transform_vector of the transposed rotation and the adjoint for `point`; the derivative of the formula for
+        `xform`.
     """
 
 def transform_set_rotation(xform: Any, q: Any) -> Any:
-    """Sets the rotation of a transform, which `xform.q = q` does too.
+    """Sets the rotation of a transform, as `xform.q = q`.
 
     Parameters:
         xform: a variable that holds a transform; what is no variable is not changed.
@@ -7212,7 +7231,7 @@ def transform_set_rotation(xform: Any, q: Any) -> Any:
     """
 
 def transform_set_translation(xform: Any, p: Any) -> Any:
-    """Sets the translation of a transform, which `xform.p = p` does too.
+    """Sets the translation of a transform, as `xform.p = p`.
 
     Parameters:
         xform: a variable that holds a transform; what is no variable is not changed.
@@ -7226,7 +7245,7 @@ def transform_set_translation(xform: Any, p: Any) -> Any:
     """
 
 def transform_to_matrix(xform: Any) -> Any:
-    """The matrix that moves points as a transform does.
+    """The matrix of a transform.
 
     Parameters:
         xform: a transform of floats whose rotation has length 1.
@@ -7237,11 +7256,11 @@ def transform_to_matrix(xform: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def transform_twist(t: Any, x: Any) -> Any:
-    """A twist (angular velocity, linear velocity) seen from another frame.
+    """Transforms a twist (angular velocity, linear velocity) to another frame.
 
     Parameters:
         t: a transform of floats whose rotation has length 1, from the frame of `x` to the other.
@@ -7253,11 +7272,11 @@ def transform_twist(t: Any, x: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def transform_vector(xform: Any, vec: Any) -> Any:
-    """A direction moved: rotated, not translated.
+    """Transforms a vector, by the rotation only.
 
     Parameters:
         xform: a transform of floats whose rotation has length 1, or a matrix (4, 4), whose last row is not used.
@@ -7269,11 +7288,12 @@ def transform_vector(xform: Any, vec: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        transform_vector of the transposed rotation and the adjoint for `vec`; that of the formula for `xform`.
+        transform_vector of the transposed rotation and the adjoint for `vec`; the derivative of the formula for
+        `xform`.
     """
 
 def transform_wrench(t: Any, x: Any) -> Any:
-    """A wrench (torque, force) seen from another frame.
+    """Transforms a wrench (torque, force) to another frame.
 
     Parameters:
         t: a transform of floats whose rotation has length 1, from the frame of `x` to the other.
@@ -7285,7 +7305,7 @@ def transform_wrench(t: Any, x: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def transformation(*args: Any, dtype: Any = None) -> Any:
@@ -7402,7 +7422,7 @@ def velocity_at_point(qd: Any, r: Any) -> Any:
 
     Parameters:
         qd: the twist of the body, a spatial vector (w, v) of floats.
-        r: the point, a vector (3,) of floats from where the twist is taken.
+        r: a vector (3,) of floats, the point relative to the origin of the twist.
     Returns:
         a vector (3,): v + cross(w, r).
     Raises:
@@ -7410,7 +7430,7 @@ def velocity_at_point(qd: Any, r: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
 
 def where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Matmuls of transposed tiles: read straight from their arrays where that pays, copied at edges and where memory
+"""Matmuls of transposed tiles: read straight from their arrays where that is_faster, copied at edges and where memory
 changes in between."""
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ def blocks(kernel: Any, threads: int = 64) -> dict[str, list[str]]:
 @pytest.mark.parametrize("kernel", [loaded, under_a_condition])
 def test_a_side_ends_after_all_have_synchronised(kernel: Any) -> None:
     sides = [lines for lines in blocks(kernel).values() if any("label %endif" in line for line in lines)]
-    parted = [lines for lines in sides if RECONVERGES in lines]
-    assert parted
-    for lines in parted:
+    diverged = [lines for lines in sides if RECONVERGES in lines]
+    assert diverged
+    for lines in diverged:
         assert lines.index(RECONVERGES) == len(lines) - 2
 
 

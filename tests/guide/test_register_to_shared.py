@@ -1,13 +1,10 @@
 """Assignments between tiles of different storage in a pipelined matmul: forward, reverse, and both in one loop."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from agreement import agree
 
 import tegula as tg
-from support.campaigns import sampled
 
 pytestmark = pytest.mark.machine_code
 
@@ -89,12 +86,11 @@ def both(A: tg.array2d(dtype=float), B: tg.array2d(dtype=float), C: tg.array2d(d
 KERNELS = (matmul_pipelined, register_into_shared, shared_into_register, both)
 
 
-SIZES = [(m, n, k) for m, n in ((16, 8), (13, 4), (8, 7), (19, 10)) for k in (8, 48)]
-
-
-@sampled(5, ("kernel", "size", "block_dim"), product(KERNELS, SIZES, (32, 64, 128)))
-def test_matmul(kernel: object, size: tuple[int, int, int], block_dim: int) -> None:
-    M, N, K = size
+@pytest.mark.parametrize("block_dim", [32, 64, 128])
+@pytest.mark.parametrize(("M", "N"), [(16, 8), (13, 4), (8, 7), (19, 10)])
+@pytest.mark.parametrize("K", [8, 48])
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
+def test_matmul(kernel: object, M: int, N: int, K: int, block_dim: int) -> None:
     rng = np.random.default_rng(M * N + K)
     A = rng.integers(-8, 8, (M, K)).astype(np.float32)
     B = rng.integers(-8, 8, (K, N)).astype(np.float32)

@@ -13,7 +13,7 @@ from data import assert_near, normal, wide
 import tegula as tg
 from support.campaigns import sampled
 from tegula.kernels import attention
-from tegula.kernels.operands import maker
+from tegula.kernels.operands import make_allocator
 
 LENGTHS = [1, 127, 128, 129, 300]
 
@@ -213,5 +213,5 @@ def test_new_arrays_are_tensors_next_to_tensors(monkeypatch: pytest.MonkeyPatch)
     module = SimpleNamespace(Tensor=Tensor, float32="torch.float32", nn=SimpleNamespace(Parameter=Tensor))
     monkeypatch.setitem(sys.modules, "torch", module)
     cpu = tg.get_device("cpu")
-    assert maker((2, 3), tg.float32, Own(), cpu)() == ((2, 3), "torch.float32")
-    assert isinstance(maker((2, 3), tg.float32, Q, cpu)(), tg.array)
+    assert make_allocator((2, 3), tg.float32, Own(), cpu)() == ((2, 3), "torch.float32")
+    assert isinstance(make_allocator((2, 3), tg.float32, Q, cpu)(), tg.array)

@@ -144,10 +144,12 @@ def test_an_old_output_under_an_activation_is_refused() -> None:
 @pytest.mark.parametrize("activation", [None, "silu"])
 def test_blocks_that_split_tiles(activation: str | None, dtype: str, tile: Any) -> None:
     """The splits' sums are memory of the call with its own gradient, so two calls do not share it."""
-    check_matmul(8, 70, 300, dtype, bias=True, activation=activation, tile=tile.shared_by(3))
+    check_matmul(8, 70, 300, dtype, bias=True, activation=activation, tile=tile.with_splits(3))
     a, b = grown(8, 300, dtype=dtype), grown(300, 70, dtype=dtype, seed=1)
     with tg.Tape() as tape:
-        both = [matmul(a, b, activation="silu", alpha=alpha, tile=tile.shared_by(3)) for alpha in (0.1, 0.2)]
+        both = [
+            matmul(a, b, activation="silu", alpha=alpha, tile=tile.with_splits(3)) for alpha in (0.1, 0.2)
+        ]
     tape.backward(grads={c: np.ones(c.shape, np.float32) for c in both})
     total = wide(a) @ wide(b)
     weights = 0.1 * _silu_slope(0.1 * total) + 0.2 * _silu_slope(0.2 * total)
@@ -157,8 +159,8 @@ def test_blocks_that_split_tiles(activation: str | None, dtype: str, tile: Any) 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3"])
 def test_copied_operands(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that bulk copies do not reach are copied, on CPUs only here; gradients flow through the copies."""
-    monkeypatch.setattr(gemm, "is_reachable", lambda known: False)
-    monkeypatch.setattr(gemm, "plans", operands.Plans(gemm.plans.make))
+    monkeypatch.setattr(gemm, "allows_bulk_reads", lambda known: False)
+    monkeypatch.setattr(gemm, "plans", operands.ConfigCache(gemm.plans.make))
     for transposed in (False, True):
         check_matmul(21, 33, 37, dtype, transposed=transposed)
 
@@ -248,8 +250,8 @@ def test_attention_of_long_heads(dtype: str) -> None:
 @pytest.mark.cpu
 def test_attention_with_copied_operands(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["tegula.kernels.attention"]
-    monkeypatch.setattr(module, "is_reachable", lambda known: False)
-    monkeypatch.setattr(module, "plans", operands.Plans(module.plans.make))
+    monkeypatch.setattr(module, "allows_bulk_reads", lambda known: False)
+    monkeypatch.setattr(module, "plans", operands.ConfigCache(module.plans.make))
     check_attention(70, 130, heads=(2, 1))
 
 

@@ -55,12 +55,12 @@ def test_every_tile(tile: shapes.Tile, transposed: bool) -> None:
 @pytest.mark.parametrize("shape", [(8, 200, 1300), (70, 65, 128), (65, 1030, 600), (3, 3, 0)])
 def test_blocks_that_split_tiles(shape: tuple[int, int, int], splits: int, transposed: bool) -> None:
     """Also if some blocks have no steps."""
-    check(*shape, tile=shapes.TENSOR_CORES[-1].shared_by(splits), transposed=transposed)
+    check(*shape, tile=shapes.TENSOR_CORES[-1].with_splits(splits), transposed=transposed)
 
 
 @pytest.mark.machine_code
 def test_epilogues_of_shared_tiles() -> None:
-    tile = shapes.TENSOR_CORES[-1].shared_by(3)
+    tile = shapes.TENSOR_CORES[-1].with_splits(3)
     a, b, bias, old = (
         normal(*shape, seed=seed) for seed, shape in enumerate([(20, 900), (900, 70), (70,), (20, 70)])
     )

@@ -12,7 +12,7 @@ from pretend_driver import PretendDriver
 import tegula as tg
 from tegula.kernels import attention, gemm, matmul, shapes
 from tegula.kernels.attention import order
-from tegula.kernels.operands import is_aligned, is_reachable, reachable
+from tegula.kernels.operands import allows_bulk_reads, is_aligned, with_aligned_copy
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_causal_heads_are_worked_on_in_groups() -> None:
 def test_rows_that_bulk_copies_do_not_reach_are_copied(driver: PretendDriver, columns: int) -> None:
     data = np.arange(6 * columns, dtype=np.float32).reshape(6, columns)
     known = tg.array(data, device="cuda:0")[:, columns % 8 :]
-    assert is_reachable(known) is is_aligned(known) is (columns == 64)
-    found = reachable(known, known.dtype)
+    assert allows_bulk_reads(known) is is_aligned(known) is (columns == 64)
+    found = with_aligned_copy(known, known.dtype)
     assert is_aligned(found) and found.device == known.device
     np.testing.assert_array_equal(found.numpy(), known.numpy())

@@ -1,5 +1,5 @@
-"""Algorithms on whole arrays, each of a few launches: sums, running sums, conversions, sorting. The package is
-`tg.utils`."""
+"""Host functions on whole arrays, each a few kernel launches: reductions, scans, conversions, sorts. Users import the
+package as `tg.utils`."""
 
 from tegula.algorithms.conversion import array_cast
 from tegula.algorithms.reduction import array_inner, array_sum

@@ -1,4 +1,4 @@
-"""Arrays converted to other element types."""
+"""Conversion of arrays between element types."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tegula.types import components, element_shape
 
 @tg.kernel
 def convert(a, out):
-    """Convert the elements of an array to the dtype of another one."""
+    """Convert the elements of an array to the dtype of the output."""
     i = tg.tid()
     out[i] = out.dtype(a[i])
 
 
 def array_cast(in_array: array, out_array: array, count: int | None = None) -> None:
-    """Writes the elements of an array converted to the dtype of another one. Arrays whose numbers of
-    dimensions or components differ are seen as arrays of their scalars, in row-major order.
+    """Converts the elements of an array to the dtype of another array and writes them there. Arrays whose numbers of
+    dimensions or components differ are converted scalar by scalar, in row-major order.
 
     Parameters:
         in_array: an array of numbers, vectors or matrices.
         out_array: the array to write.
         count: the number of elements of `in_array` to convert, from the first on; all by default.
     Raises:
-        launch: the devices or the shapes differ, `count` is out of range, or there is one for arrays of several
+        launch: the devices or the shapes differ, `count` is out of range, or `count` is given for arrays of several
             dimensions.
     Gradient:
         flows between arrays of floats where a tape records.

@@ -1,4 +1,5 @@
-"""Arrays as packed scalars of few dimensions, which kernels for all shapes and element types work on."""
+"""Views of arrays as packed scalars in one or three dimensions, on which one kernel handles all shapes and element
+types."""
 
 from __future__ import annotations
 
@@ -17,16 +18,16 @@ def packed(a: array) -> array:
 
 
 def scalars(a: array, *shape: int) -> array:
-    """A packed array's components as an array of scalars on the same memory; by default of one dimension."""
+    """A view of a packed array as scalars, in one dimension by default."""
     return array(a, scalar_of(a.dtype), shape or (a.size * components(a.dtype),), copy=False)
 
 
 def along(a: array, axis: int | None, count: int) -> tuple[int, int, int]:
-    """The shape (before, along, after) as which an array's scalars are seen from an axis.
+    """The shape (before, along, after) of the three-dimensional view of an array's scalars around an axis.
 
     Parameters:
         a: the array.
-        axis: the axis, or None for all elements, of which the first `count` are meant.
+        axis: the axis, or None for the first `count` of all elements.
         count: the number of elements.
     Returns:
         three lengths; the last includes the components of an element.
@@ -37,20 +38,20 @@ def along(a: array, axis: int | None, count: int) -> tuple[int, int, int]:
 
 
 def checked_axis(what: str, axis: Any, ndim: int) -> int:
-    """An axis counted from the first; IndexError if there is none."""
+    """A possibly negative axis as a non-negative one; IndexError if it is out of bounds."""
     if not -ndim <= axis < ndim:
         raise IndexError(f"{what}: axis {axis} is out of bounds for an array with {ndim} dimensions")
     return int(axis) % ndim
 
 
 def check_together(what: str, first: array, **others: array | None) -> None:
-    """LaunchError unless arrays live on one device."""
+    """Raise LaunchError unless all arrays are on one device."""
     for name, other in others.items():
         if other is not None and other.device != first.device:
             raise LaunchError(f"{what}: {name} is on {other.device}, the first array on {first.device}")
 
 
 def check_dtype(what: str, name: str, a: array, dtype: Any) -> None:
-    """LaunchError unless an array has an element type."""
+    """Raise LaunchError unless an array has the expected dtype."""
     if a.dtype != dtype:
         raise LaunchError(f"{what}: {name} holds {a.dtype}, not {dtype}")

@@ -1,4 +1,4 @@
-"""Sums of arrays: each block sums a chunk, and the partial sums are summed again until one is left."""
+"""Sums of arrays: each block sums a chunk, and the partial sums are reduced again until one is left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tegula.runtime.array import array
 from tegula.types import element_shape, scalar_of
 
 LONG, WIDE = (1024, 1), (64, 16)
-"""The shape of a block's chunk, along the axis and after it: for few sums and for many sums."""
+"""The shape of a block's chunk, along the axis and after the axis: for few sums and for many sums."""
 THREADS = 128
 
 
@@ -46,13 +46,12 @@ KERNELS = {chunk: _summing(*chunk) for chunk in (LONG, WIDE)}
 def array_sum(
     values: array, out: array | None = None, value_count: int | None = None, axis: int | None = None
 ) -> Any:
-    """The sum of an array's elements, of all or along an axis, in chunks whose size is the same on all
-    devices.
+    """The sum of all elements of an array, or of the elements along an axis. Chunks have the same size on all devices.
 
     Parameters:
         values: an array of numbers, vectors or matrices.
-        out: where the sum is written: an array of the dtype of `values` with one element, or with 1 in the
-            place of the axis; new by default.
+        out: the array for the sum, of the dtype of `values`, with one element, or with length 1 along the axis; new by
+            default.
         value_count: the number of elements to sum, from the first on; all by default.
         axis: the axis, from the last one if it is negative; all elements by default.
     Returns:
@@ -74,13 +73,13 @@ def array_sum(
 def array_inner(
     a: array, b: array, out: array | None = None, count: int | None = None, axis: int | None = None
 ) -> Any:
-    """The sum of the products of two arrays' elements, of all or along an axis; of vectors and matrices the
-    inner products.
+    """The inner product of two arrays, over all elements or along an axis; elements that are vectors or matrices
+    contribute their inner products.
 
     Parameters:
         a, b: arrays of one shape and dtype.
-        out: where the sum is written: an array of the scalar type with one element, or with 1 in the place of
-            the axis; new by default.
+        out: the array for the sum, of the scalar type, with one element, or with length 1 along the axis; new by
+            default.
         count: the number of elements to sum, from the first on; all by default.
         axis: the axis, from the last one if it is negative; all elements by default.
     Returns:
@@ -127,7 +126,7 @@ def _counted(what: str, values: array, count: int | None, axis: int | None) -> i
 
 
 def _result(what: str, values: array, out: array | None, axis: int | None, dtype: Any) -> array:
-    """The array that the sums are written to; LaunchError if the given array does not fit."""
+    """The output array, new if none is given; LaunchError if the given array does not fit."""
     shape = (1,) if axis is None else (*values.shape[:axis], 1, *values.shape[axis + 1 :])
     if out is None:
         return tg.empty(shape, dtype, values.device)
@@ -139,7 +138,7 @@ def _result(what: str, values: array, out: array | None, axis: int | None, dtype
 
 
 def _viewed(values: array, axis: int | None, shape: tuple[int, int, int]) -> array:
-    """The scalars of an array, or of its first elements, in three dimensions."""
+    """A three-dimensional view of the scalars of an array, or of its first elements."""
     flat = scalars(packed(values))
     return flat[: shape[0] * shape[1] * shape[2]].reshape(shape)
 

@@ -58,10 +58,10 @@ def runlength_encode(
         values: an array of numbers, of one dimension.
         run_values: an array of the same dtype, with as many elements as there are values.
         run_lengths: an array of int32, likewise.
-        run_count: an array of int32 for the number of runs; by default the number is waited for.
+        run_count: an array of int32 for the number of runs; by default the call waits and returns the number.
         value_count: the number of values to read, from the first on; all by default.
     Returns:
-        `run_count`, or without it the number of runs.
+        `run_count` if it is given, else the number of runs as an int.
     Raises:
         launch: the dtypes or devices differ, or an array is too small.
     """

@@ -1,4 +1,5 @@
-"""Running sums of arrays: within chunks by one block each, after the sums of all chunks before."""
+"""Scans of arrays: the sums of all chunks are scanned first, then one block scans each chunk and adds the sum of the
+chunks before."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ CHUNK = LONG[0]
 
 
 def _scanning(scan: Callable[..., Any]) -> tg.Kernel:
-    """The kernel that scans chunks by an op on tiles."""
+    """The kernel that scans chunks with a cooperative scan of tiles."""
 
     @tg.kernel
     def chunks(a, before, out):
-        """Scan chunks of the columns of an array, and add to each the sum before it."""
+        """Scan chunks of the columns of an array, and add the sum of the preceding chunks to each."""
         c, j = tg.tid()
         t = tg.tile_load(a, shape=(CHUNK, 1), offset=(c * CHUNK, j))
         s = scan(tg.tile_reshape(t, (CHUNK,)))
@@ -33,17 +34,16 @@ INCLUSIVE, EXCLUSIVE = _scanning(tg.tile_scan_inclusive), _scanning(tg.tile_scan
 
 
 def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> None:
-    """Writes the running sums of an array's elements, in row-major order; of vectors and matrices by
-    component.
+    """Writes the running sums of an array's elements in row-major order. Vectors and matrices are summed by component.
 
     Parameters:
         in_array: an array of numbers, vectors or matrices.
         out_array: an array of as many elements of the same dtype; it may be `in_array`.
-        inclusive: whether a sum includes the element of its own place; True by default.
+        inclusive: whether the sum at an index includes the element at this index; True by default.
     Raises:
         launch: the sizes, dtypes or devices differ.
     Gradient:
-        flows where a tape records and both arrays have one.
+        flows where a tape records and both arrays have gradients.
     """
     check_together("array_scan", in_array, out_array=out_array)
     check_dtype("array_scan", "out_array", out_array, in_array.dtype)

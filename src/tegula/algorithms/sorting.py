@@ -1,4 +1,4 @@
-"""Stable radix sort of keys with values, from the lowest digit to the highest.
+"""Stable least-significant-digit radix sort of key-value pairs.
 
 A thread counts the digits of a chunk of keys; the running sums of the counts, by digit and then by chunk, are the first
 positions of each chunk's elements with a digit; then each thread moves the elements of its chunk to these positions, in
@@ -22,12 +22,12 @@ from tegula.runtime.device import Device
 from tegula.types import DType, scalar_of
 
 DIGIT = 4
-"""The bits of a digit on a GPU."""
+"""The width of a digit on a GPU, in bits."""
 SHORTEST, LONGEST, MOST = 8, 255, 1 << 18
 """The least and the largest length of a thread's chunk on a GPU, and the number of chunks that makes all chunks longer
 than the least, but never longer than the largest."""
 CPU_DIGIT, CPU_SHORTEST, CPU_MOST = 11, 2048, 16
-"""The same on a CPU."""
+"""The width of a digit, the minimum length of a chunk and the maximum number of chunks on a CPU."""
 KEYS = (tg.int32, tg.uint32, tg.float32, tg.int64, tg.uint64, tg.float64)
 
 
@@ -39,7 +39,8 @@ def _digit(dtype: DType) -> Any:
 
     @tg.func
     def digit(key, shift: int, mask: int):
-        """A digit of an unsigned number that is ordered as the keys are; both zeros of floats are equal."""
+        """A digit of the key mapped to an unsigned integer of the same order; -0.0 and 0.0 are mapped to the same
+        integer."""
         bits = tg.bitcast(key, word)
         if is_float:
             if key == dtype(0):
@@ -150,7 +151,7 @@ def _kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
 
 @tg.kernel
 def place_digits(counts: tg.array2d[tg.int32], digits: int, places: tg.array2d[tg.int32]):
-    """Write the running sums of counts by digit and then by chunk; by one thread."""
+    """Write the exclusive scan of the counts by digit and then by chunk, in one thread."""
     total = 0
     for d in range(digits):
         for c in range(counts.shape[0]):
@@ -163,7 +164,7 @@ def place_digits(counts: tg.array2d[tg.int32], digits: int, places: tg.array2d[t
 def number_segments(
     starts: tg.array[tg.int32], ends: tg.array[tg.int32], count: int, segments: tg.array[tg.int32]
 ):
-    """Write the start of its segment for each element; each other element is a segment by itself."""
+    """Write the start of each element's segment; an element outside all segments is a segment of its own."""
     s = tg.tid()
     for i in range(tg.max(starts[s], 0), tg.min(ends[s], count)):
         segments[i] = starts[s]
@@ -171,7 +172,7 @@ def number_segments(
 
 @tg.kernel
 def gather(a, places: tg.array[tg.int32], out):
-    """Write the elements of an array in the order of given positions."""
+    """Gather the elements of an array at given positions."""
     i = tg.tid()
     out[i] = a[places[i]]
 
@@ -179,19 +180,20 @@ def gather(a, places: tg.array[tg.int32], out):
 def radix_sort_pairs(
     keys: array, values: array, count: int, begin_bit: int = 0, end_bit: int | None = None
 ) -> None:
-    """Sorts the first elements of an array of keys, and those of an array of values with them, ascending and
-    stably. The zeros of floats are equal; NaNs are last, or first if their sign is set.
+    """Sorts the first `count` key-value pairs of two arrays by key, ascending and stably. -0.0 and 0.0 are equal; NaNs
+    are last, or first if their sign bit is set.
 
     Parameters:
-        keys: an array of int32, uint32, float32, int64, uint64 or float64 with at least 2 * `count` elements, of
-            which those after the first `count` are overwritten.
-        values: likewise, of any dtype.
+        keys: an array of int32, uint32, float32, int64, uint64 or float64 with at least 2 * `count` elements; elements
+            after the first `count` are scratch memory, which is overwritten.
+        values: an array of any dtype with at least 2 * `count` elements, of which those after the first `count` are
+            overwritten too.
         count: the number of elements to sort.
-        begin_bit: an int, the lowest bit of the keys that counts; 0 by default.
-        end_bit: the bit after the highest one that counts; by default the number of bits of a key.
+        begin_bit: an int, the lowest bit of the keys that is compared; 0 by default.
+        end_bit: an int, one past the highest bit that is compared; by default the number of bits of a key.
     Raises:
-        launch: the devices differ, an array is too small or not packed, a dtype is no key's, or there are no
-            such bits.
+        launch: the devices differ, an array is too small or not packed, the keys have another dtype, or the bits are
+            out of range.
     """
     _check("radix_sort_pairs", keys, values, count)
     end = scalar_of(keys.dtype).bits if end_bit is None else end_bit
@@ -211,16 +213,16 @@ def segmented_sort_pairs(
     segment_start_indices: array,
     segment_end_indices: array | None = None,
 ) -> None:
-    """Sorts keys, and values with them, within segments that do not overlap, ascending and stably. Other
-    elements stay where they are.
+    """Sorts key-value pairs by key within disjoint segments, ascending and stably. Elements outside the segments keep
+    their positions.
 
     Parameters:
         keys: as for `radix_sort_pairs`.
         values: as for `radix_sort_pairs`.
         count: the number of elements in all segments.
-        segment_start_indices: an array of int32: where segments start.
-        segment_end_indices: the places after their ends; by default each segment ends where the next one starts,
-            and the last number is an end.
+        segment_start_indices: an array of int32, the positions of the first elements of the segments.
+        segment_end_indices: an array of int32, the positions after the last elements of the segments; by default each
+            segment ends where the next one starts, and the last entry of `segment_start_indices` is only an end.
     Raises:
         TypeError: `count` is no integer.
         ValueError: on a CPU, a segment is not within the first `count` elements; `count` is negative.
@@ -255,8 +257,8 @@ def segmented_sort_pairs(
 
 
 class Chunks:
-    """The chunks of sorts of at most `count` elements on a device, and the counts of their digits. `long`: whether
-    these are the few long chunks of CPUs; by default on a CPU."""
+    """The scratch memory for sorts of at most `count` elements on a device: chunks and the counts of their digits.
+    `long`: whether these are the few long chunks of CPUs; by default on a CPU."""
 
     def __init__(self, count: int, device: Device, long: bool | None = None) -> None:
         self.long = device.is_cpu if long is None else long
@@ -287,7 +289,7 @@ class Chunks:
         return counts, places
 
     def place(self, counts: array, places: array) -> None:
-        """Turn digit counts into output offsets, by an exclusive scan."""
+        """Compute output offsets from digit counts by an exclusive scan."""
         if self.long:
             tg.launch(place_digits, 1, [counts, counts.shape[1], places], device=counts.device, block_dim=1)
         else:
@@ -296,8 +298,8 @@ class Chunks:
 
 
 def sort(keys: array, values: array, count: int, begin: int, end: int, chunks: Chunks | None = None) -> None:
-    """Sort the first keys and values by some of the keys' bits; the elements after them are overwritten. `chunks`:
-    those of an earlier sort of at least as many elements, whose memory is used again."""
+    """Sort the first `count` key-value pairs by the keys' bits from `begin` to `end`; later elements are scratch
+    memory. `chunks`: the scratch memory of an earlier sort of at least as many elements, which is reused."""
     made = chunks or Chunks(count, keys.device)
     kernels = made.kernels(keys.dtype)
     length, number = made.cut(count)
@@ -317,7 +319,8 @@ def sort(keys: array, values: array, count: int, begin: int, end: int, chunks: C
 
 
 def digits(begin: int, end: int, widest: int = DIGIT) -> Iterator[tuple[int, int]]:
-    """The lowest bit and the width of each digit of the bits from `begin` to `end`: as few as can be, of like width."""
+    """The lowest bit and the width of each digit of the bits from `begin` to `end`: as few digits as possible, of
+    nearly equal widths."""
     number = -(-(end - begin) // widest)
     cuts = [begin + k * (end - begin) // number for k in range(number)] if number else []
     for low, high in zip(cuts, [*cuts[1:], end], strict=False):
@@ -325,13 +328,14 @@ def digits(begin: int, end: int, widest: int = DIGIT) -> Iterator[tuple[int, int
 
 
 def _check(what: str, keys: array, values: array, count: int) -> None:
-    """Raise LaunchError unless keys and values can be sorted."""
+    """Raise LaunchError for keys and values that cannot be sorted."""
     check_together(what, keys, values=values)
     if keys.dtype not in KEYS:
         raise LaunchError(f"{what}: keys of {keys.dtype} cannot be sorted", f"convert them to {KEYS[0]}")
     if count < 0 or min(keys.size, values.size) < 2 * count:
         raise LaunchError(
-            f"{what}: {count} elements need arrays with {2 * count}, these have {keys.size} and {values.size}"
+            f"{what}: to sort {count} elements, the arrays need {2 * count} elements; they have {keys.size} and "
+            f"{values.size}"
         )
     for name, a in (("keys", keys), ("values", values)):
         if a.ndim != 1 or not a.is_contiguous:
@@ -339,7 +343,7 @@ def _check(what: str, keys: array, values: array, count: int) -> None:
 
 
 def _segments(what: str, starts: array, ends: array | None) -> tuple[array, array]:
-    """The first and the last positions of segments."""
+    """The start and end positions of segments, end exclusive."""
     for name, a in (("segment_start_indices", starts), ("segment_end_indices", ends)):
         if a is not None:
             check_dtype(what, name, a, tg.int32)

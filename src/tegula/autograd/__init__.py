@@ -1,5 +1,5 @@
-"""Derivatives of kernels and of functions that launch them: Jacobians, by adjoints and by differences, and whether
-they agree."""
+"""Jacobians of kernels and of functions that launch kernels, by adjoints and by finite differences, and checks of one
+against the other."""
 
 from tegula.autograd.checks import gradcheck, gradcheck_tape
 from tegula.autograd.jacobians import jacobian, jacobian_fd

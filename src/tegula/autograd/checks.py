@@ -1,4 +1,4 @@
-"""Whether Jacobians by the adjoint and by differences agree."""
+"""Checks of Jacobians by the adjoint against Jacobians by finite differences."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def gradcheck(
     show_summary: bool = True,
     restore_inputs: bool = True,
 ) -> bool:
-    """Whether the Jacobians by the adjoint and by central differences agree, component by component. `tg.gradcheck`
-    takes fewer launches: it compares along random directions.
+    """Checks the Jacobian by the adjoint against the Jacobian by central differences, component by component.
+    `tg.gradcheck` takes fewer launches, because it compares derivatives along random directions.
 
     Parameters:
         function, dim, inputs, outputs: as for `tg.autograd.jacobian`.
@@ -50,11 +50,11 @@ def gradcheck(
         restore_inputs: whether the arguments have their old values afterwards; True by default, and always for
             kernels.
     Returns:
-        True, or without `raise_exception` whether they agree; NaN agrees with nothing.
+        True, or without `raise_exception` whether the Jacobians agree; NaN agrees with nothing.
     Raises:
-        ValueError: they differ (tg.GradientMismatch, an AssertionError too).
+        ValueError: the Jacobians differ (tg.GradientMismatch, which is also an AssertionError).
         launch: there are no inputs or outputs, or no such pair.
-        no-gradient: an op on the way has no gradient.
+        no-gradient: an op between an input and an output has no gradient.
     """
     of = evaluation(function, dim, inputs, outputs, block_dim, device, restore_inputs)
     most = max_inputs_per_var, max_outputs_per_var
@@ -77,22 +77,23 @@ def gradcheck_tape(
     reverse_launches: bool = False,
     skip_to_launch_index: int = 0,
 ) -> bool:
-    """Whether the Jacobians of each recorded launch by the adjoint and by central differences agree, for the
-    values that the arrays have now.
+    """Checks the Jacobian of each recorded launch by the adjoint against central differences, at the current values of
+    the arrays.
 
     Parameters:
-        tape: the records; the inputs are the arrays that a launch reads, the outputs are the arrays that it writes.
+        tape: the tape with the recorded launches. The inputs of a launch are the arrays that it reads, the outputs the
+            arrays that it writes.
         eps, atol, rtol, raise_exception: as for `gradcheck`.
-        input_output_masks: pairs of an input and an output by the names of kernels.
+        input_output_masks: a dictionary from names of kernels to pairs of an input and an output.
         blacklist_kernels: the names of kernels that are not checked.
         whitelist_kernels: the names of kernels that are checked; all by default.
         max_inputs_per_var, max_outputs_per_var, show_summary: as for `gradcheck`.
         reverse_launches: whether the last launch is checked first; False by default.
         skip_to_launch_index: the number of launches that are left out; 0 by default.
     Returns:
-        True, or without `raise_exception` whether all agree.
+        True, or without `raise_exception` whether all Jacobians agree.
     Raises:
-        ValueError: some differ (tg.GradientMismatch).
+        ValueError: Jacobians differ (tg.GradientMismatch).
         no-gradient: a kernel has no gradient.
     """
     records = [r for r in tape.records if isinstance(r, Launched)]
@@ -135,7 +136,7 @@ def _agree(
     raise_exception: bool,
     show_summary: bool,
 ) -> bool:
-    """Whether both Jacobians of an evaluation agree; prints a table, and raises, if requested."""
+    """Whether both Jacobians of an evaluation agree. Prints a table and raises GradientMismatch on request."""
     exact, numeric = by_adjoint(of, mask, most[1]), by_differences(of, mask, most[0], eps)
     rows: list[tuple[str, ...]] = []
     wrong = ""
@@ -163,7 +164,7 @@ def _agree(
 
 
 def _table(name: str, rows: Sequence[Sequence[str]]) -> str:
-    """Rows under a header, in columns."""
+    """A table of the compared pairs as text."""
     widths = [max(map(len, column)) for column in zip(HEADER, *rows, strict=True)]
     lines = [
         "  ".join(f"{x:{w}}" for x, w in zip(row, widths, strict=True)).rstrip() for row in (HEADER, *rows)

@@ -1,4 +1,4 @@
-"""Computations whose Jacobians are taken: a kernel's launch, a Python function, or a launch recorded by a tape."""
+"""Computations to differentiate: a kernel launch, a Python function, or a launch recorded by a tape."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Mask = Sequence[tuple[str | int, str | int]]
 
 
 class Evaluation:
-    """A computation from inputs to outputs, run any number of times.
+    """A repeatable computation of outputs from inputs.
 
     Parameters:
         name: the name of the kernel or function.
-        inputs: its arguments.
+        inputs: the arguments.
         input_names, output_names: the names of inputs and outputs.
-        run: computes, and returns the results.
-        kept: arrays whose values are set back after every run.
+        run: computes and returns the outputs.
+        kept: arrays whose values are restored after every run.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Evaluation:
         self._kept = [(a, tg.clone(a, requires_grad=False)) for a in kept if isinstance(a, tg.array)]
 
     def run(self) -> Sequence[Any]:
-        """The results for the current inputs."""
+        """Compute the outputs for the current inputs."""
         return self._run()
 
     def restore(self) -> None:
-        """Set the arrays back to the values that they had at first."""
+        """Restore the arrays to their initial values."""
         with recording.paused():
             for a, value in self._kept:
                 a.assign(value)
@@ -63,7 +63,8 @@ class Evaluation:
             self.restore()
 
     def pairs(self, outputs: Sequence[Any], mask: Mask | None) -> Iterator[tuple[int, int]]:
-        """The positions of inputs and outputs with a gradient, of all, or of the requested ones."""
+        """The positions of the pairs of an input and an output that have gradients: all pairs, or the pairs of a
+        mask."""
         names = [self.output_name(k) for k in range(len(outputs))]
         wanted = mask and {
             (_position(i, self.input_names, 0), _position(k, names, len(self.input_names))) for i, k in mask
@@ -75,7 +76,7 @@ class Evaluation:
 
 
 def _position(name: str | int, names: Sequence[str], before: int) -> int:
-    """The position of a named argument. A number is already a position."""
+    """The position of an argument that is given by name or by position."""
     if isinstance(name, int):
         return name
     if name not in names:

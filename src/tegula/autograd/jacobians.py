@@ -27,17 +27,18 @@ def jacobian(
     max_outputs_per_var: int = -1,
     restore_inputs: bool = True,
 ) -> Jacobians:
-    """The derivatives of all components of outputs by all components of inputs, by the adjoint. The gradients
-    of all arrays are 0 afterwards.
+    """The Jacobian by the adjoint: the derivatives of all components of the outputs by all components of the inputs.
+    The gradients of all arrays are 0 afterwards.
 
     Parameters:
         function: a kernel whose outputs are its last arguments, or a function of Python that launches kernels
             and returns an array or several.
         dim: the number of threads in each dimension, of a kernel.
-        inputs: a list of the arguments before the outputs; arrays with `requires_grad` are differentiated by.
+        inputs: a list of the arguments before the outputs. The Jacobian has the derivatives by arrays with
+            `requires_grad`.
         outputs: the other arguments of a kernel.
         input_output_mask: pairs of an input and an output by position or name; all pairs by default.
-        device: where a kernel without arrays runs.
+        device: the device on which a kernel without array arguments runs.
         max_blocks: is accepted and changes nothing.
         block_dim: the number of threads in a block; as for tg.launch by default.
         max_outputs_per_var: the number of components of each output that are differentiated, from the first on; all by
@@ -45,10 +46,11 @@ def jacobian(
         restore_inputs: whether the arguments have their old values afterwards; True by default, and always for
             kernels.
     Returns:
-        an array by (input, output): a row of the input's elements for each component of the output.
+        a dictionary from (input, output) to an array with a row for each component of the output, which has an element
+        for each element of the input.
     Raises:
         launch: there are no inputs or outputs, or no such pair.
-        no-gradient: something has no gradient.
+        no-gradient: an op between an input and an output has no gradient.
     """
     of = evaluation(function, dim, inputs, outputs, block_dim, device, restore_inputs)
     return by_adjoint(of, input_output_mask, max_outputs_per_var)
@@ -67,7 +69,8 @@ def jacobian_fd(
     eps: float = 1e-4,
     restore_inputs: bool = True,
 ) -> Jacobians:
-    """The derivatives of all components of outputs by all components of inputs, by central differences.
+    """The Jacobian by central differences: the derivatives of all components of the outputs by all components of the
+    inputs.
 
     Parameters:
         function, dim, inputs, outputs, input_output_mask, device, max_blocks, block_dim: as for `jacobian`.
@@ -119,17 +122,17 @@ def by_differences(of: Evaluation, mask: Mask | None, most: int, eps: float) -> 
             values = source.numpy().copy()
             columns = {k: np.full((values.size, components_of(outputs[k]).size), np.nan) for k in wanted}
             for n in range(values.size if most <= 0 else min(most, values.size)):
-                (above, up), (below, down) = (_moved(of, source, values, n, step) for step in (eps, -eps))
+                (above, up), (below, down) = (_perturbed(of, source, values, n, step) for step in (eps, -eps))
                 for k in wanted:
                     columns[k][n] = (up[k] - down[k]) / (above - below)
             found |= {(i, k): _jacobian(columns[k].T, source) for k in wanted}
     return found
 
 
-def _moved(
+def _perturbed(
     of: Evaluation, source: tg.array, values: np.ndarray, n: int, step: float
 ) -> tuple[float, list[np.ndarray]]:
-    """The outputs' components after a component of an input is moved by a step, and the moved component's value. The
+    """The outputs' components with one input component perturbed by a step, and the perturbed component's value. The
     input is restored."""
     of.restore()
     moved = values.copy()

@@ -1,1 +1,1 @@
-"""LLVM IR text from the IR."""
+"""Lowering of the IR to LLVM IR, as text."""

@@ -72,8 +72,7 @@ def array_view(s: State, op: ArrayView) -> None:
 def _checked_view(
     s: State, op: Op, source: ArrayAt, chosen: list[tuple[str, str]], pointer: str, shape: list[str]
 ) -> tuple[str, list[str]]:
-    """The pointer and the lengths of a view; if an index is out of bounds it is reported and the view has no
-    elements."""
+    """The pointer and the lengths of a view. An index out of bounds is reported, and the view then has no elements."""
     ok = "true"
     for index, length in chosen:
         ok = _and(s, ok, s.code.emit(f"icmp ult i64 {index}, {length}"))
@@ -84,8 +83,8 @@ def _checked_view(
 
 
 def array_address(s: State, op: Op, array: ArrayAt, indices: list[Value]) -> tuple[str, str | None]:
-    """The address of an element, and in debug mode whether it lies inside the array, else None. The address is that of
-    a spare element where the element lies outside."""
+    """The address of an element, and in debug mode an i1 that is true if the element is in bounds, else None. The
+    address of an element out of bounds is redirected to scratch memory."""
     values = [s.i64(v) for v in indices]
     pointer, last = array.pointer, len(values) - 1
     for d, (i, stride) in enumerate(zip(values, array.strides, strict=True)):
@@ -166,7 +165,7 @@ def buffer_view(s: State, op: BufView) -> None:
 
 
 def sliced(s: State, source: View, starts: list[str], attrs: dict[str, tuple[int, ...]]) -> View:
-    """The part of a view that the attributes of a `tile.slice` or `buf.view` select."""
+    """The slice of a view that the attributes of a `tile.slice` or `buf.view` select."""
     return source.sliced(s.memory, starts, attrs)
 
 
@@ -209,14 +208,14 @@ def accessed_element(view: View, indices: int) -> tuple[ElementType, list[int]]:
 
 
 def _checked(s: State, op: ElementAccess, view: View, values: list[str], pointer: str) -> str:
-    """The address of an element or a component; if an index is out of bounds, that is reported and the address is one
-    in scratch memory."""
+    """The address of an element or a component. An index out of bounds is reported, and its address is redirected to
+    scratch memory."""
     ok, shape = "true", (*view.shape, *element_shape(view.dtype))[: len(values)]
     for i, n in zip(values, shape, strict=True):
         ok = _and(s, ok, s.code.emit(f"icmp ult i64 {i}, {n}"))
     site = s.site("bounds", op.loc, array=op.target.name, rank=len(values))
     report_unless(s, ok, site, [*values, *map(str, shape)])
-    # Components have the same stride as those of the view.
+    # Components keep the component stride of the view.
     extent = 1 + (components(view.dtype) - 1) * view.component_stride
     dropped = s.allocate("spare", scalar_of(view.dtype), (extent,)).pointer
     return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {dropped}")
@@ -235,7 +234,7 @@ def _set(s: State, op: BufSet) -> None:
 
 
 def _update(s: State, op: BufUpdate) -> None:
-    """Lower `buf.update`. One thread runs a block, so the lanes' updates follow each other."""
+    """Lower `buf.update`. One thread runs a block, so the lanes' updates are sequential."""
     pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
     old, by = s.memory.load_element(pointer, t, stride), s.components(op.value)
     made = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, by, strict=True))
@@ -243,7 +242,7 @@ def _update(s: State, op: BufUpdate) -> None:
 
 
 def _exchange(s: State, op: BufExchange) -> Components:
-    """Lower `buf.exchange`. One thread runs a block, so the lanes' exchanges follow each other."""
+    """Lower `buf.exchange`. One thread runs a block, so the lanes' exchanges are sequential."""
     pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
     old = s.memory.load_element(pointer, t, stride)
     s.memory.store_element(pointer, s.components(op.value), t, stride)
@@ -264,8 +263,8 @@ def _stack_count(s: State, op: StackCount) -> Components:
 
 
 def thread_component(s: State, k: int, uniform: bool, block: str | None = None) -> str:
-    """Component k of the thread index, i32. `uniform`: that of the block's first thread, else the lane's. `block`: the
-    number of the block, an i64."""
+    """Component k of the thread index, i32. `uniform`: the index of the block's first thread, else of the lane.
+    `block`: the block index, an i64."""
     launch, code = s.kernel.launch, s.code
     block = block or s.block
     last = launch.ndim - 1

@@ -1,7 +1,7 @@
-"""Atomic updates of elements in memory, as LLVM IR. `ops/scalar.py` defines the operations.
+"""Atomic updates of elements in memory. `ops/scalar.py` defines the operations.
 
-Vectors and matrices are updated component by component. An atomic orders no other accesses (monotonic). With
-`plain=True` an update is a load, the operation and a store, for memory that no other thread accesses."""
+Vectors and matrices are updated component by component. Atomics are monotonic (relaxed). With `plain=True` an update is
+a load, the operation and a store, for memory that no other thread accesses."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def _component(code: Code, pointer: str, dtype: DType, at: int) -> str:
 
 
 def atomic(code: Code, kind: str, pointer: str, dtype: DType, value: str, plain: bool = False) -> str:
-    """A read-modify-write of one scalar. Returns the previous value. InternalError for an operation that the type
-    lacks."""
+    """A read-modify-write of one scalar. Returns the previous value. InternalError for an operation that the type does
+    not have."""
     if plain:
         old = from_bits(code, code.emit(f"load {_bits(dtype)}, ptr {pointer}, align {_align(dtype)}"), dtype)
         new = to_bits(code, _combined(code, kind, dtype, old, value), dtype)
@@ -69,7 +69,7 @@ def atomic(code: Code, kind: str, pointer: str, dtype: DType, value: str, plain:
     if dtype in (float32, float64) and kind in ("add", "sub"):
         t = register_type(dtype, 1)
         return code.emit(f"atomicrmw f{kind} ptr {pointer}, {t} {value} monotonic, align {_align(dtype)}")
-    return swap_until_unchanged(code, kind, pointer, dtype, value)
+    return compare_and_swap_loop(code, kind, pointer, dtype, value)
 
 
 def _instruction(code: Code, name: str, pointer: str, dtype: DType, bits: str) -> str:
@@ -86,8 +86,8 @@ def _combined(code: Code, kind: str, dtype: DType, old: str, value: str) -> str:
     return elementwise(code, _OPS[kind]([], []), dtype, [old, value], 1)
 
 
-def swap_until_unchanged(code: Code, kind: str, pointer: str, dtype: DType, value: str) -> str:
-    """An atomic update by a compare-and-swap loop, where machines have no instruction: min and max of floats, and
+def compare_and_swap_loop(code: Code, kind: str, pointer: str, dtype: DType, value: str) -> str:
+    """An atomic update by a compare-and-swap loop, for operations without an instruction: min and max of floats, and
     arithmetic of narrow floats."""
     bits = _bits(dtype)
     first = code.emit(f"load atomic {bits}, ptr {pointer} monotonic, align {_align(dtype)}")
@@ -123,7 +123,7 @@ def compare_and_swap(
 
 
 def _exchange(code: Code, pointer: str, dtype: DType, expected: str, value: str) -> tuple[str, str]:
-    """One compare-and-swap on bits. Returns the previous bits, and whether they were as expected."""
+    """One compare-and-swap on bits. Returns the previous bits, and whether they were equal to the expected bits."""
     bits = _bits(dtype)
     pair = code.emit(
         f"cmpxchg ptr {pointer}, {bits} {expected}, {bits} {value} monotonic monotonic, align {_align(dtype)}"

@@ -25,10 +25,10 @@ from tegula.ops.tile import TileLoad, TileStore
 from tegula.types import element_bytes, scalar_of
 
 PHASE, PENDING, BYTES = (WORD * k for k in range(3))
-"""Byte offsets in a stage."""
+"""Byte offsets in the state of a barrier's stage."""
 STAGE_BYTES = 3 * WORD
 
-FUNCTIONS = f"""define internal void @settle(ptr %stage, i64 %count) #0 {{
+FUNCTIONS = f"""define internal void @complete_phase(ptr %stage, i64 %count) #0 {{
 entry:
   %pending.at = getelementptr i8, ptr %stage, i64 {PENDING}
   %pending = load i64, ptr %pending.at, align {WORD}
@@ -55,7 +55,7 @@ again:
   %pending = load i64, ptr %pending.at, align {WORD}
   %less = sub i64 %pending, 1
   store i64 %less, ptr %pending.at, align {WORD}
-  call void @settle(ptr %stage, i64 %count)
+  call void @complete_phase(ptr %stage, i64 %count)
   %fewer = sub i64 %left, 1
   %more = icmp ne i64 %fewer, 0
   br i1 %more, label %again, label %done
@@ -81,8 +81,8 @@ def _stage(s: State, barriers: Value, stage: Value) -> str:
     return s.memory.bytes_offset(s.named_barriers[barriers].stages, offset)
 
 
-def _settle(s: State, barriers: Value, at: str) -> None:
-    s.code.line(f"call void @settle(ptr {at}, i64 {s.named_barriers[barriers].arrivals})")
+def _complete_phase(s: State, barriers: Value, at: str) -> None:
+    s.code.line(f"call void @complete_phase(ptr {at}, i64 {s.named_barriers[barriers].arrivals})")
     moved(s)
 
 
@@ -113,7 +113,7 @@ def expect(s: State, op: MbarrierExpect) -> None:
 
 
 def wait(s: State, op: MbarrierWait) -> None:
-    """Lower `mbarrier.wait`: wait until the parity of the barrier's phase differs from the operand."""
+    """Lower `mbarrier.wait`: wait until the parity of the barrier's phase differs from the operand's parity."""
     barriers, stage = op.barriers, op.stage
     at, wanted = _stage(s, barriers, stage), s.i64(op.parity)
 
@@ -135,7 +135,7 @@ def _site(s: State, op: Op, barriers: Value) -> int:
 
 
 def named_arrive(s: State, op: NamedArrive | NamedSync) -> None:
-    """Count the warps of the role as arrivals at a named barrier."""
+    """Lower `named.arrive`: an arrival of each warp of the role at a named barrier."""
     _arrived(s, op.barrier, s.named_barriers[op.barrier].stages, _warps(s, op))
 
 
@@ -164,7 +164,7 @@ def load(s: State, op: Op) -> None:
     tiles.materialise(s, made.result, s.buffers[buffer])
     at = _stage(s, barriers, stage)
     _announced(s, at, -t.tile.size * element_bytes(t.dtype))
-    _settle(s, barriers, at)
+    _complete_phase(s, barriers, at)
 
 
 def put_tile(s: State, op: Op) -> None:

@@ -1,8 +1,7 @@
-"""Loop-carried tiles, in memory slots whose addresses are exchanged from iteration to iteration, which avoids most
-copies of tiles.
+"""Loop-carried tiles in memory. Iterations exchange addresses of slots, which avoids most copies of tiles.
 
-Each carried tile has a slot, whose address is a phi in the loop's head. A yielded tile is written to a slot with dead
-contents, or to a spare slot, where the next iteration reads the tile: only addresses are carried."""
+Each carried tile has a slot, whose address is a phi in the loop header. A yielded tile is written to a slot with dead
+contents or to a spare slot, from which the next iteration reads the tile."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from tegula.ops.tile import TileFillAbsent, TileMap, TileMarkPartial, TilePermut
 from tegula.types import TileType
 
 VIEWS = (TileSlice, TilePermute, TileReshape)
-"""Ops whose result lies in the memory of another tile."""
+"""Ops whose result aliases the operand."""
 
 IN_PLACE = (TileMap, TileFillAbsent, TileMarkPartial)
 """Ops that can overwrite each element that they read in place."""
@@ -29,8 +28,8 @@ IN_PLACE = (TileMap, TileFillAbsent, TileMarkPartial)
 
 @dataclass(slots=True)
 class TileSlot:
-    """Memory for one tile. `view`: its place in this iteration; `first`: its address in the first iteration; `holds`:
-    the value that this iteration writes to it; `following`: its address in the next iteration."""
+    """Memory for one tile. `view`: its view in the current iteration; `first`: its address in the first iteration;
+    `holds`: the value that the current iteration writes to it; `following`: its address in the next iteration."""
 
     view: View
     first: str
@@ -58,7 +57,7 @@ class CarriedTiles:
     # Entry -----------------------------------------------------------------------------------------------------------
 
     def _entered(self, loop: Op, initial: Value, result: Value) -> TileSlot:
-        """The slot of a tile before the first iteration: the memory of the tile itself if this is its only use, else a
+        """The slot of a tile before the first iteration: the memory of the tile if the loop is its only use, else a
         copy."""
         s = self.s
         if _owns_memory(s, initial, loop):
@@ -72,7 +71,7 @@ class CarriedTiles:
         return TileSlot(replace(home, pointer=self.s.code.fresh("h")), home.pointer)
 
     def open(self) -> None:
-        """Bind the carried tiles in the loop's head, and offer slots to the ops of the body that compute the next
+        """Bind the carried tiles in the loop header, and offer slots to the ops of the body that compute the next
         iteration's tiles."""
         s = self.s
         for k, slot in enumerate(self.slots):
@@ -86,8 +85,8 @@ class CarriedTiles:
     # An iteration ----------------------------------------------------------------------------------------------------
 
     def _offered(self, value: Value, k: int) -> View:
-        """A slot for `value`, which is about to be computed and which the next iteration receives as tile `k`: the slot
-        of that tile if possible."""
+        """A slot for `value`, which is about to be computed and becomes carried tile `k` of the next iteration: the
+        slot of tile `k` if its contents are dead."""
         assert isinstance(value.owner, Op)
         carried = list(zip(self.slots, self.arguments[-1], strict=False))
         for slot, arg in [carried[k], *carried]:
@@ -104,7 +103,7 @@ class CarriedTiles:
         return slot
 
     def _free(self, arg: Value, op: Op) -> bool:
-        """Whether a carried tile is dead after `op`, which itself may still read each element that it replaces."""
+        """Whether a carried tile is dead after `op`, which may read each element before it overwrites the element."""
         here = self.order[op]
         for user in self._users(arg, op):
             at = self.order.get(user, len(self.order))
@@ -113,8 +112,8 @@ class CarriedTiles:
         return True
 
     def _users(self, value: Value, last: Op) -> Iterator[Op]:
-        """The ops of the body that read a tile's memory, also through views, fused ops, matmuls and loops; not through
-        `last`, whose result gets memory of its own."""
+        """The ops of the body that read a tile's memory, directly or through views, fused ops, matmuls and loops, but
+        not through `last`, whose result has memory of its own."""
         s = self.s
         for user, position in s.users.get(value, []):
             top = user
@@ -130,8 +129,7 @@ class CarriedTiles:
                     yield from self._users(result, last)
 
     def close(self, yielded: list[Value]) -> None:
-        """Choose the slot from which the next iteration reads each tile; a tile without its own slot is copied to
-        one."""
+        """Choose the slot of each tile in the next iteration; a tile outside all slots is copied to one."""
         s = self.s
         for value in yielded:
             s.destinations.pop(value, None)
@@ -148,12 +146,12 @@ class CarriedTiles:
             if yielded[k] in s.tiles:
                 s.copies.append(self.loop.loc)
             tiles.materialise(s, yielded[k], target.view)
-        self._settle([c for c in chosen if c is not None])
+        self._assign_next([c for c in chosen if c is not None])
 
     def _target(
         self, k: int, value: Value, chosen: list[TileSlot | None], own: set[str], others: set[str]
     ) -> TileSlot:
-        """A dead slot, for a tile that has to be copied. A loop's result may be copied onto itself."""
+        """A dead slot for a tile that must be copied. A loop's result may be copied onto itself."""
         barred = others if isinstance(value.owner, For | While) else others | own
         claimed = [x for x in self.slots if x.holds is value]
         for slot in [*claimed, self.slots[k], *self.slots]:
@@ -163,8 +161,8 @@ class CarriedTiles:
                 return slot
         return self._spare(value)
 
-    def _settle(self, chosen: list[TileSlot]) -> None:
-        """Assign every slot its address in the next iteration; slots that were not chosen become the spare ones."""
+    def _assign_next(self, chosen: list[TileSlot]) -> None:
+        """Assign every slot its address in the next iteration; slots that were not chosen become spare."""
         left = [x for x in self.slots if not any(x is c for c in chosen)]
         for slot, source in zip(self.slots, chosen, strict=False):
             slot.following = source.view.pointer
@@ -176,14 +174,14 @@ class CarriedTiles:
     # The frame -------------------------------------------------------------------------------------------------------
 
     def phis(self, before: str, last: str) -> list[str]:
-        """The phi instructions for the addresses of carried tiles at the head of a loop."""
+        """The phi instructions of the slots' addresses in the loop header."""
         return [
             f"  {x.view.pointer} = phi ptr [ {x.first}, %{before} ], [ {x.following}, %{last} ]"
             for x in self.slots
         ]
 
     def finish(self) -> None:
-        """Bind the results to the slots that the loop's head holds after the last iteration."""
+        """Bind the results to the slots in the loop header after the last iteration."""
         s = self.s
         everywhere = set().union(*(s.origins.get(x.first, {x.first}) for x in self.slots))
         for slot, result in zip(self.slots, self.results, strict=False):
@@ -195,15 +193,15 @@ class CarriedTiles:
 
 
 def offer(s: State, region: Region, values: list[Value], places: list[View]) -> None:
-    """Register, for the values that a region yields, the memory in which they can be computed without a copy."""
+    """Offer memory for the values that a region yields, so that they are computed there without a copy."""
     for value, place in zip(values, places, strict=True):
         if isinstance(value.owner, Op) and value.owner.parent is region and value not in s.destinations:
             s.destinations[value] = lambda place=place: place
 
 
 def join(s: State, values: list[Value], places: list[View]) -> None:
-    """Copy the values that a branch yields to the memory of the results of the join, as a parallel copy: a loop in the
-    branch may have left one value in the memory of another."""
+    """Copy the values that a branch yields to the memory of the join's results. The copy is parallel, because a loop in
+    the branch may have left one value in the memory of another."""
     reads = [accessed(s, v) for v in values]
     pending: list[tuple[Value, View]] = []
     for k, (value, place) in enumerate(zip(values, places, strict=True)):
@@ -218,7 +216,7 @@ def join(s: State, values: list[Value], places: list[View]) -> None:
 
 
 def accessed(s: State, value: Value) -> set[str]:
-    """The addresses of all memory that a tile is read or computed from."""
+    """The addresses of all memory from which a tile is read or computed."""
     out: set[str] = set()
     for leaf in tree(s, value):
         while isinstance(leaf.owner, VIEWS):
@@ -230,7 +228,7 @@ def accessed(s: State, value: Value) -> set[str]:
 
 
 def _replaces(s: State, op: Op, arg: Value) -> bool:
-    """Whether the only elements of a tile that `op` reads are those it is about to overwrite."""
+    """Whether `op` reads only those elements of a tile that it then overwrites."""
     if not isinstance(op, IN_PLACE):
         return False
     pointer = s.tiles[arg].pointer
@@ -244,7 +242,7 @@ def _replaces(s: State, op: Op, arg: Value) -> bool:
 
 
 def _owns_memory(s: State, value: Value, user: Op) -> bool:
-    """Whether a tile's memory belongs to it alone and `user` is its only reader."""
+    """Whether no other value aliases a tile's memory and `user` is its only reader."""
     if value not in s.tiles or len(s.users.get(value, [])) != 1:
         return False
     owner = value.owner

@@ -14,7 +14,7 @@ from tegula.ops.tile import TileAtomic, TileLoad, TileStore, tile_type
 from tegula.types import DType, element_bytes, scalar_of
 
 ALIGNMENT = 16
-"""Bytes that the first element of a tile access with aligned=True is a multiple of."""
+"""The alignment of the first element of a tile access with aligned=True, in bytes."""
 
 
 def check_division(s: State, op: Div | FloorDiv | Mod) -> None:
@@ -31,17 +31,17 @@ def check_division(s: State, op: Div | FloorDiv | Mod) -> None:
     report_unless(s, ok, s.site("division", op.loc), [])
 
 
-def check_uniform(s: State, op: Op, value: Value, said: str = "") -> None:
-    """Report lanes whose value of an operand differs from lane 0's. `said`: the name of an operand that the user did
-    not declare uniform, for which the report is only a note."""
+def check_uniform(s: State, op: Op, value: Value, implicit: str = "") -> None:
+    """Report lanes whose value of an operand differs from lane 0's. `implicit`: the name of an operand that the user
+    did not declare uniform, for which the report is only a note."""
     if value not in s.lanes:
         return
-    view, site, first = s.lanes[value], _site(s, op, said), s.components(value)
-    with s.code.loop("1", s.present, "1", [("i1", "false")] if said else []) as loop:
+    view, site, first = s.lanes[value], _site(s, op, implicit), s.components(value)
+    with s.code.loop("1", s.present, "1", [("i1", "false")] if implicit else []) as loop:
         parts = s.memory.load_element(s.memory.at(view, [loop.index]), view.dtype, view.component_stride)
         ok = _same(s, first, parts, scalar_of(view.dtype))
         before, s.lane = s.lane, loop.index
-        if said:
+        if implicit:
             # One thread reports for the block.
             silent = s.code.emit(f"or i1 {loop.values[0]}, {_or_enough(s, ok)}")
             loop.next = [s.code.emit(f"or i1 {loop.values[0]}, {s.code.emit(f'xor i1 {ok}, true')}")]
@@ -53,17 +53,17 @@ def check_uniform(s: State, op: Op, value: Value, said: str = "") -> None:
 def check_agreement(s: State, op: Op) -> None:
     """Report this lane if its value, the first operand, differs from lane 0's, the second."""
     parts, first = (s.components(v) for v in op.operands)
-    dtype, said = scalar_of(op.value.type), op.implicit  # type: ignore[arg-type]
+    dtype, implicit = scalar_of(op.value.type), op.implicit  # type: ignore[arg-type]
     ok = _same(s, first, parts, dtype)
-    report_unless(s, _or_enough(s, ok) if said else ok, _site(s, op, said), [])
+    report_unless(s, _or_enough(s, ok) if implicit else ok, _site(s, op, implicit), [])
 
 
-def _site(s: State, op: Op, said: str) -> int:
-    return s.site("differing", op.loc, operand=said) if said else s.site("uniform", op.loc)
+def _site(s: State, op: Op, implicit: str) -> int:
+    return s.site("differing", op.loc, operand=implicit) if implicit else s.site("uniform", op.loc)
 
 
 NOTES = RECORDS // 2
-"""The number of records in a launch from which on notes are dropped, so that there is room for failures."""
+"""Notes are dropped once a launch has this number of records, to leave room for failures."""
 
 
 def _or_enough(s: State, ok: str) -> str:
@@ -81,8 +81,8 @@ def _same(s: State, first: Components, second: Components, dtype: DType) -> str:
 
 
 def check_access(s: State, op: TileLoad | TileStore | TileAtomic) -> None:
-    """Report a tile access that breaks a promise: in every mode a first element that is not aligned, in debug mode also
-    other violations of aligned=True and bounds_check=False."""
+    """Report a tile access that violates a promise: in every mode a misaligned first element, in debug mode all
+    violations of aligned=True and bounds_check=False."""
     array, starts = s.arrays[op.array], offsets(s, op)
     aligned = op.aligned
     if aligned:

@@ -1,4 +1,4 @@
-"""Conversions between scalar types, as LLVM IR. `ops/convert.py` defines their semantics."""
+"""Conversions between scalar types. `ops/convert.py` defines the semantics."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _int_to_float(code: Code, x: str, source: DType, to: DType, width: int) -> s
     wide = to if to.bits >= 32 else float32
     if (
         to is bfloat16 and source.bits >= 32
-    ):  # float32 would round before; other narrow floats do not reach so far
+    ):  # float32 would round twice; the range of other narrow floats is too small
         wide = float64
         x = _rounded_to_odd(code, x, source, width) if source.bits == 64 else x
     made = _cast(code, "sitofp" if source.kind == "i" else "uitofp", x, _scalar(source), _scalar(wide), width)
@@ -60,8 +60,8 @@ def _int_to_float(code: Code, x: str, source: DType, to: DType, width: int) -> s
 
 
 def _rounded_to_odd(code: Code, x: str, source: DType, width: int) -> str:
-    """A 64-bit integer rounded to one that float64 represents exactly. Where bits are dropped, the lowest kept bit
-    records whether any of them was set (rounding to odd), so that the next rounding is right."""
+    """A 64-bit integer rounded to odd to one that float64 represents exactly, so that the following rounding is
+    correct: the lowest kept bit is set if any dropped bit was set."""
     ints = _Ints(code, 64, width)
     low = ints.op("and", x, 0x7FF)
     kept = ints.op("and", x, -0x800)
@@ -74,8 +74,8 @@ def _rounded_to_odd(code: Code, x: str, source: DType, width: int) -> str:
 
 
 def _float_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> str:
-    """A float truncated to an integer, with saturation; NaN gives 0. On x86 LLVM's own saturating conversions of
-    vectors are done element by element."""
+    """A float truncated to an integer, with saturation; NaN gives 0. LLVM's saturating conversions are not used,
+    because x86 lowers them element by element."""
     if source.bits < 32:
         x, source = convert(code, x, source, float32, width), float32
     floats, flag = register_type(source, width), vector_of("i1", width)
@@ -93,7 +93,7 @@ def _float_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> s
 
 
 def truncated(code: Code, x: str, source: DType, to: DType, width: int) -> str:
-    """A float32 or float64 that lies in the range of integer type `to`, without its fraction."""
+    """A float32 or float64 in the range of integer type `to`, truncated."""
     if to.bits >= 32:
         name = "fptosi" if to.kind == "i" else "fptoui"
         return _cast(code, name, x, _scalar(source), _scalar(to), width)
@@ -152,7 +152,7 @@ class _Ints:
 
 
 def _round_to_odd(code: Code, x: str, width: int) -> str:
-    """float64 to float32 with inexact results made odd, so that the next rounding is right."""
+    """float64 to float32, rounded to odd, so that the following rounding is correct."""
     near = _cast(code, "fptrunc", x, "double", "float", width)
     back = _cast(code, "fpext", near, "float", "double", width)
     ints = _Ints(code, 32, width)
@@ -201,7 +201,7 @@ def narrow_exact(code: Code, x: str, to: DType, width: int) -> str:
 
 
 def _narrow(code: Code, x: str, to: DType, width: int) -> str:
-    """A float32 rounded to a 16- or 8-bit float, to nearest even."""
+    """A float32 rounded to the nearest 16- or 8-bit float, ties to even."""
     if to is float16:
         return _cast(code, "fptrunc", x, "float", "half", width)
     ints = _Ints(code, 32, width)

@@ -1,4 +1,4 @@
-"""Divergent control flow of the lanes of a vector: a path is executed if any lane takes it, with the other lanes
+"""Divergent control flow of the lanes of a vector: a path is executed if any lane takes the path, with the other lanes
 masked."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tegula.types import scalar_of
 Body = Callable[[Region], None]
 
 LIGHT = 12
-"""The most ops of a branch that cost less than a mispredicted jump."""
+"""The maximum number of ops of a branch that is cheaper than a mispredicted jump."""
 
 ACCESSES = (ArrayLoad, ArrayStore, BufGet, BufSet)
 
@@ -52,8 +52,8 @@ def _both(s: State, mask: str, condition: str) -> str:
 
 
 def _wide_type(s: State) -> str:
-    """A vector of integers that fills a vector register: the form of masks on processors without mask registers. LLVM
-    would pack vectors of bools into shorter ones at the end of every basic block."""
+    """The type of masks on processors without mask registers: a vector of integers that fills a vector register. LLVM
+    would pack vectors of bools at the end of every basic block."""
     return vector_of(f"i{s.target.vector_bytes * 8 // s.width}", s.width)
 
 
@@ -75,8 +75,8 @@ def _to_wide(s: State, mask: str) -> str:
 def _any(s: State, mask: str) -> str:
     """Whether any lane is active."""
     if mask in s.wide_masks:
-        # A comparison separate from that of the mask, which LLVM can then sink to its uses, so that the mask takes no
-        # register.
+        # The comparison is separate from the mask's comparison, so that LLVM can sink the latter to its uses and the
+        # mask takes no register.
         mask = s.code.emit(f"icmp ne {_wide_type(s)} {s.wide_masks[mask]}, zeroinitializer")
     bits = s.code.emit(f"bitcast {vector_of('i1', s.width)} {mask} to i{s.width}")
     return s.code.emit(f"icmp ne i{s.width} {bits}, 0")
@@ -102,7 +102,7 @@ def _if(s: State, op: If, body: Body) -> None:
 
 
 def _side(s: State, region: Region, mask: str, body: Body) -> list[Components]:
-    """The values that one branch yields in each lane. A run-time test skips the branch if no lane takes it."""
+    """The values that one branch yields in each lane. A run-time test skips a branch that no lane takes."""
     yielded, code = region.yielded, s.code
     s.mask = mask
     if _light(s, region):
@@ -134,7 +134,7 @@ def _light(s: State, region: Region) -> bool:
 
 
 def _harmless(s: State, op: Op) -> bool:
-    """Whether the op does nothing in masked lanes: it is pure, or accesses memory per lane."""
+    """Whether an op has no effect in masked lanes: the op is pure, or accesses memory per lane."""
     if isinstance(op, ACCESSES):
         return any(s.known.varying(v) for v in [op.target, *op.indices])
     return isinstance(op, STRAIGHT) or (isinstance(op, If) and op in s.known.divergent)
@@ -181,7 +181,7 @@ def _for(s: State, op: For, body: Body) -> None:
 
 
 def _while(s: State, op: While, body: Body) -> None:
-    """Lanes whose condition fails keep the values they carry, until the condition fails in all lanes."""
+    """The loop runs until the condition fails in all lanes; lanes whose condition failed keep their carried values."""
     code, width, narrow = s.code, s.width, s.target.mask_registers
     t = vector_of("i1", width) if narrow else _wide_type(s)
     outer = (s.mask or "splat (i1 true)") if narrow else _to_wide(s, s.mask)

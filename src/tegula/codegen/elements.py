@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TypeGuard
 
-from tegula.codegen.scalar import Components, elementwise, goes_together, lower_all
+from tegula.codegen.scalar import Components, elementwise, is_batched, lower_all
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt
 from tegula.codegen.text import register_type, vector_of
@@ -51,7 +51,7 @@ STRAIGHT = (
 
 
 def is_straight(region: Region) -> bool:
-    """Whether a region can run for many elements at once: no control flow but pure `if`s that become selects."""
+    """Whether a region can be vectorised: it has no control flow except pure `if`s, which become selects."""
     return all(
         isinstance(op, STRAIGHT) or (isinstance(op, If) and all(is_straight(r) for r in op.regions))
         for op in region.ops
@@ -59,12 +59,12 @@ def is_straight(region: Region) -> bool:
 
 
 LONG = 24
-"""The largest number of ops that cost at most as much as a branch."""
+"""The maximum number of ops that cost no more than a branch."""
 
 
 def is_long(region: Region) -> bool:
-    """Whether a region has more than `LONG` ops: it is then worth a branch, and too large to repeat for a few lanes at
-    a time."""
+    """Whether a region has more than `LONG` ops. Such a region is worth a branch, and too large for a separate copy for
+    the remaining lanes."""
     return sum(not isinstance(op, Yield | S.Const) for op in region.walk()) > LONG
 
 
@@ -72,8 +72,8 @@ DIVISIONS = (S.Div, S.FloorDiv, S.Mod)
 
 
 def at_once(s: State, op: TileMap) -> bool:
-    """Whether a map is computed for many elements at once. In debug mode integer divisions are checked one by one, but
-    not where absent lanes have no values."""
+    """Whether a map is vectorised. In debug mode integer divisions are checked element by element, except where absent
+    lanes have no values."""
     checked = s.debug and not (op.result.type.partial and s.kernel.launch.partial)  # type: ignore[union-attr]
     return is_straight(op.function) and not (checked and _divides(op.function))
 
@@ -87,10 +87,10 @@ def _divides(region: Region) -> bool:
 
 
 def is_faster_in_lockstep(s: State, region: Region) -> bool:
-    """Whether several elements of a map are computed faster in lockstep than one after the other, because they share a
+    """Whether a map is faster for several elements in lockstep than element by element, because the elements share a
     branch."""
     return any(
-        (isinstance(op, If) and any(map(is_long, op.regions))) or goes_together(s.code, op)
+        (isinstance(op, If) and any(map(is_long, op.regions))) or is_batched(s.code, op)
         for outer in region.ops
         for op in outer.walk()
     )
@@ -124,7 +124,7 @@ def element(s: State, value: Value, index: list[str], width: int, masked: bool) 
 
 
 def splat(s: State, value: Value, width: int) -> Components:
-    """The components of a uniform operand, repeated in every element of a vector."""
+    """The components of a uniform operand, splat to vectors."""
     dtype = scalar_of(value.type)  # type: ignore[arg-type]
     return tuple(s.memory.splat(x, dtype, width) for x in s.components(value))
 
@@ -143,7 +143,7 @@ def _zero(dtype: DType) -> str:
 
 
 def _map(s: State, op: TileMap, index: list[str], width: int, masked: bool) -> Components:
-    taken = taken_side(s, op)
+    taken = taken_operand(s, op)
     if taken is not None:
         return (
             element(s, taken, index, width, masked)
@@ -159,8 +159,8 @@ def _map(s: State, op: TileMap, index: list[str], width: int, masked: bool) -> C
     return s.run_branching(op.function, args)[0]
 
 
-def is_choice(op: Op) -> TypeGuard[TileMap]:
-    """Whether a map does nothing but choose between two of its inputs, by a third one."""
+def is_select(op: Op) -> TypeGuard[TileMap]:
+    """Whether a map is a select of two of its inputs by a third input."""
     if (
         not isinstance(op, TileMap)
         or len(op.function.ops) != 2
@@ -171,17 +171,17 @@ def is_choice(op: Op) -> TypeGuard[TileMap]:
     return op.function.yielded == [select.result] and all(v in op.elements for v in select.operands)
 
 
-def sides(op: TileMap) -> tuple[Value, Value, Value]:
-    """The condition of a choice, and the inputs that are taken where it holds and where it does not."""
+def select_operands(op: TileMap) -> tuple[Value, Value, Value]:
+    """The condition, the true operand and the false operand of a select map."""
     a, b, c = (op.inputs[op.elements.index(v)] for v in op.function.ops[0].operands)
     return a, b, c
 
 
-def taken_side(s: State, op: Op) -> Value | None:
-    """The input that a choice takes, where its condition is known (`State.assumed`); else None."""
-    if not s.assumed or not is_choice(op):
+def taken_operand(s: State, op: Op) -> Value | None:
+    """The operand that a select map takes if its condition is known (`State.assumed`), else None."""
+    if not s.assumed or not is_select(op):
         return None
-    condition, yes, no = sides(op)
+    condition, yes, no = select_operands(op)
     known = s.assumed.get(condition)
     return None if known is None else yes if known else no
 
@@ -202,7 +202,7 @@ def run_regions(
     known: Sequence[Known] | None = None,
 ) -> list[list[Components]]:
     """The values that a straight region yields for each of several elements, lowered op by op. `known`: for each
-    element results that are already computed, of the same ops for all."""
+    element, results of the same ops that are already computed."""
     given = known if known is not None else [dict[Value, Components]()] * len(elements)
     envs = [
         {**dict(zip(region.args, args, strict=True)), **done}
@@ -229,15 +229,15 @@ def _straight(
 
 
 def _selected(s: State, op: If, envs: Sequence[dict[Value, Components]], width: int) -> None:
-    """Lower a pure `if` as both branches and a select. A long branch is skipped at run time where no element takes
-    it."""
+    """Lower a pure `if` as both branches and a select. A long branch is skipped at run time if no element takes the
+    branch."""
     code, flag = s.code, vector_of("i1", width)
     conditions = [env[op.condition][0] for env in envs]
-    sides = [_side(s, region, envs, conditions, k == 0, width) for k, region in enumerate(op.regions)]
+    branches = [_side(s, region, envs, conditions, k == 0, width) for k, region in enumerate(op.regions)]
     for k, env in enumerate(envs):
         for at, result in enumerate(op.results):
             t = register_type(scalar_of(result.type), width)  # type: ignore[arg-type]
-            pairs = zip(sides[0][k][at], sides[1][k][at], strict=True)
+            pairs = zip(branches[0][k][at], branches[1][k][at], strict=True)
             env[result] = tuple(
                 code.emit(f"select {flag} {conditions[k]}, {t} {x}, {t} {y}") for x, y in pairs
             )
@@ -251,8 +251,8 @@ def _side(
     taken: bool,
     width: int,
 ) -> list[list[Components]]:
-    """The values that one branch yields for each element; they are arbitrary where all elements take the other branch.
-    `taken`: it is the branch for elements whose condition holds."""
+    """The values that one branch yields for each element; unspecified if all elements take the other branch. `taken`:
+    whether the branch is the one for a true condition."""
     code = s.code
     if not is_long(region):
         return _straight(s, region, envs, width)
@@ -290,12 +290,12 @@ def _arange(s: State, op: Op, index: list[str], width: int) -> str:
 
 
 def _filled(s: State, op: TileFillAbsent, index: list[str], width: int, masked: bool) -> Components:
-    """The elements of a tile whose last dimension runs over the lanes, 0 for absent lanes."""
+    """The elements of a tile whose last dimension is the lanes, 0 for absent lanes."""
     return without_absent(s, op.result, element(s, op.tile, index, width, masked), index, width)
 
 
 def without_absent(s: State, tile: Value, values: Components, index: list[str], width: int) -> Components:
-    """Elements of a tile whose last dimension runs over the lanes, with 0 for absent lanes."""
+    """Elements of a tile whose last dimension is the lanes, with 0 for absent lanes."""
     if not s.kernel.launch.partial:
         return values
     where = s.memory.iota(index[-1], width)
@@ -327,13 +327,13 @@ def offsets(s: State, op: TileAccess) -> list[str]:
 
 
 def needs_bounds(s: State, op: TileAccess) -> bool:
-    """Whether a tile access may leave its array. `aligned` and `bounds_check=False` are the user's promise, which
-    debug mode does not trust."""
+    """Whether a tile access may be out of bounds. `aligned` and `bounds_check=False` promise that it is in bounds;
+    debug mode checks the promise."""
     return s.debug or (op.bounds_check and not op.aligned)
 
 
 def inside(s: State, op: TileLoad | TileStore | TileAtomic) -> str:
-    """Whether the whole tile of an access lies in its array, as i1; computed once per op."""
+    """An i1 that is true if the whole tile of an access is in bounds; computed once per op."""
     if op in s.inside:
         return s.inside[op]
     array, code = s.arrays[op.array], s.code
@@ -359,7 +359,7 @@ def array_pointer(s: State, array: ArrayAt, where: list[str]) -> str:
 
 
 def row_ok(s: State, array: ArrayAt, where: list[str]) -> str:
-    """Whether all coordinates but the last lie inside the array, as i1."""
+    """An i1 that is true if all coordinates except the last are in bounds."""
     ok = "true"
     for i, n in zip(where[:-1], array.shape[:-1], strict=True):
         test = s.code.emit(f"icmp ult i64 {i}, {n}")
@@ -368,7 +368,7 @@ def row_ok(s: State, array: ArrayAt, where: list[str]) -> str:
 
 
 def column_mask(s: State, array: ArrayAt, where: list[str], width: int) -> str:
-    """For each of `width` elements from `where` on, whether it lies inside the array."""
+    """The mask of the elements in bounds, of `width` elements from `where` on."""
     positions = s.memory.iota(where[-1], width)
     bound = s.memory.splat_i64(array.shape[-1], width)
     mask = s.code.emit(f"icmp ult {vector_of('i64', width)} {positions}, {bound}")
@@ -379,8 +379,8 @@ def column_mask(s: State, array: ArrayAt, where: list[str], width: int) -> str:
 
 
 def near(s: State, array: ArrayAt, where: list[str], pointer: str) -> str:
-    """The address of a vector, replaced by the address of the array if the vector begins after the array's end. A
-    processor takes hundreds of cycles to find that a masked access to an unmapped page has no effect."""
+    """The address of a vector, or the address of the array if the vector begins after the array's end: a masked access
+    to an unmapped page takes hundreds of cycles even if all lanes are masked."""
     ok = s.code.emit(f"icmp slt i64 {where[-1]}, {array.shape[-1]}")
     row = row_ok(s, array, where)
     if row != "true":
@@ -404,13 +404,13 @@ def _load(s: State, op: TileLoad, index: list[str], width: int, masked: bool) ->
 
 
 def _along(s: State, array: ArrayAt, pointer: str, k: int) -> str:
-    """The address of the element k further along the last dimension."""
+    """The address of the element at distance k along the last dimension."""
     unit = str(element_bytes(array.dtype)) if array.contiguous else array.strides[-1]
     return s.memory.bytes_offset(pointer, s.memory.mul(unit, str(k)))
 
 
 def _masked(s: State, op: TileLoad, array: ArrayAt, where: list[str], pointer: str, width: int) -> Components:
-    """Elements of a load, with the fill value outside the array; no memory outside it is read."""
+    """Elements of a load, with the fill value out of bounds; no memory out of bounds is read."""
     fill = splat(s, op.fill, width)
     scalar = scalar_of(array.dtype)
     if width > 1 and array.contiguous and components(array.dtype) == 1:
@@ -425,8 +425,7 @@ def _masked(s: State, op: TileLoad, array: ArrayAt, where: list[str], pointer: s
 
 
 def _one_or_fill(s: State, fill: Value, array: ArrayAt, pointer: str, ok: str) -> Components:
-    """One element or the fill value, without a branch: where the element is outside, a spare element is read
-    instead."""
+    """One element or the fill value, without a branch: an element out of bounds is read from scratch memory."""
     from tegula.codegen.arrays import spare
 
     safe = s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {spare(s, array.dtype)}")
@@ -439,8 +438,8 @@ def _one_or_fill(s: State, fill: Value, array: ArrayAt, pointer: str, ok: str) -
 def placed(
     s: State, op: ScatteredAccess, index: list[str], width: int, masked: bool
 ) -> list[tuple[str, str]]:
-    """For `width` elements of a tile, each with its own coordinates: the address, and an i1 that is true if the element
-    is in bounds."""
+    """For each of `width` elements of a tile with separate coordinates: the address, and an i1 that is true if the
+    element is in bounds."""
     array = s.arrays[op.array]
     (where,), *at = (element(s, v, index, width, masked) for v in (op.where, *op.at))
     made: list[tuple[str, str]] = []
@@ -454,7 +453,7 @@ def placed(
 
 
 def selected(s: State, ok: str, array: ArrayAt, at: list[str]) -> str:
-    """Whether an element is selected and its coordinates lie inside of the array, as i1."""
+    """An i1 that is true if an element is selected and in bounds."""
     for i, n in zip(at, array.shape, strict=True):
         ok = s.code.emit(f"and i1 {ok}, {s.code.emit(f'icmp ult i64 {i}, {n}')}")
     return ok

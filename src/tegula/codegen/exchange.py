@@ -1,5 +1,5 @@
-"""Exchange between the lanes of a segment: their values lie in memory, one component after the other, so that vectors
-of them are loaded, permuted or combined, and stored."""
+"""Exchange between the lanes of a segment. The lanes' values are in memory, component-major, and are loaded as vectors,
+permuted or combined, and stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tegula.types import DType, ElementType, components, scalar_of, uint32
 
 
 class _Segments:
-    """The segments of an op. The last one may have lanes that the block lacks."""
+    """The segments of an op. The last segment may have lanes that are absent from the block."""
 
     def __init__(self, s: State, op: SegmentOp) -> None:
         self.s, self.width = s, op.width
@@ -33,7 +33,7 @@ class _Segments:
         self.whole = s.present == str(self.room)
 
     def allocate(self, name: str, dtype: ElementType) -> View:
-        """Memory for one value per lane, including the lanes that the block lacks."""
+        """Memory for one value per lane, absent lanes included."""
         made = self.s.allocate(name, dtype, (self.room,))
         return View(made.pointer, dtype, (self.room,), (1,), self.room)
 
@@ -116,7 +116,7 @@ Source = Callable[[_Segments, str], str]
 
 
 def _picked(s: State, op: SegmentOp, source: Source) -> None:
-    """Lower an op by which each lane reads the value of another lane, lane by lane."""
+    """Lower an op that reads the value of another lane, lane by lane."""
     rows = _Segments(s, op)
     values, made = rows.values(op.value), rows.allocate("picked", op.result.type)  # type: ignore[arg-type]
     with s.code.loop("0", s.present) as loop:
@@ -146,8 +146,8 @@ def _combined(s: State, kind: type, dtype: DType, a: str, b: str, width: int) ->
 
 
 def reduce(s: State, op: LaneReduce) -> None:
-    """Lower `lane.reduce`: halves of a segment are combined until one value is left, which all lanes of the segment
-    get."""
+    """Lower `lane.reduce`: halves of a segment are combined until one value is left, which is broadcast to the
+    segment."""
     rows, scalar = _Segments(s, op), scalar_of(op.result.type)  # type: ignore[arg-type]
     values, made = (
         rows.values(op.value, op.neutral),

@@ -1,4 +1,4 @@
-"""Fusion: selects the tiles that are computed inside their consumer instead of being materialised."""
+"""Fusion: selects the tiles that are computed inside their consumer and not materialised."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tegula.types import ArrayType
 FREE = (TileFull, TileArange, TileEmpty)
 POINTWISE = (TileMap, TileLoad, ArrayGather, TileFillAbsent, TileMarkPartial, TileBroadcast)
 VIEWS = (TileSlice, TilePermute, TileReshape)
-"""Ops whose result lies in the memory of their operand."""
+"""Ops whose result aliases the operand."""
 CONSUMERS = (
     *(
         TileMap,
@@ -89,7 +89,7 @@ class Fusion:
         if isinstance(op, FREE):
             return not reads_elements(uses)
         if isinstance(op, TilePermute):
-            # If the operand is left to a matmul, the matmul reads it transposed.
+            # If the matmul reads the operand from its array, the matmul reads it transposed.
             return isinstance(self.inline.get(op.tile), TileLoad) and op.tile not in self.s.tiles
         if not isinstance(op, POINTWISE):
             return False
@@ -112,7 +112,7 @@ class Fusion:
         return not self._conflict(op, user)
 
     def _streams(self, op: Op, user: Op, position: int) -> bool:
-        """Whether the consumer visits each element once and in order, or reads the array itself."""
+        """Whether the consumer visits each element once and in order, or is a matmul that reads the array directly."""
         if isinstance(user, TileMatmul):
             found = loaded_operand(user, position) if position < 2 else None
             return found is not None and found[0] is op and read_in_place(self.s, user, position)
@@ -123,8 +123,9 @@ class Fusion:
         return True
 
     def _conflict(self, op: Op, user: Op) -> bool:
-        """Whether memory from which the tile is computed may be written before or while the tile is consumed: a store
-        into the array that it is loaded from would read elements that it has already overwritten."""
+        """Whether memory from which the tile is computed may be written before or while the tile is consumed. For
+        example, a store to the array that the tile is loaded from would read elements that it has already
+        overwritten."""
         sources = self.sources(op)
         between = self.region.ops[self.order[op] + 1 : self.order[user] + 1]
         return any(writes(self.kernel, other, sources) for other in between)

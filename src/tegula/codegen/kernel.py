@@ -89,8 +89,8 @@ SYMBOL = "kernel"
 
 @dataclass(frozen=True, slots=True)
 class CpuCode:
-    """LLVM IR of a kernel, and the other data that its launch needs. `together`: how many blocks run side by side, or
-    why they run one by one."""
+    """LLVM IR of a kernel, and other data for its launch. `together`: the number of blocks per vector iteration, or the
+    reason why blocks run one by one."""
 
     text: str
     sites: list[Site]
@@ -162,8 +162,8 @@ class _Walk:
             self.region(s.kernel.body)
 
     def _side_by_side(self, kernel: Kernel, lanes: int) -> str:
-        """Lower the body for several blocks at once, in a loop over as many as there are; the number of the first block
-        that is left."""
+        """Lower a loop over groups of blocks, whose body computes a group at once. Returns the first remaining
+        block."""
         s, code, alone = self.s, self.code, self.s.kernel
         for value, same in zip(kernel.params, alone.params, strict=True):
             if same in s.arrays:
@@ -261,14 +261,14 @@ class _Walk:
         s.scalars[op.result] = lower(self.code, op, [s.spread(v, width) for v in op.operands], width)
 
     def _pure_tile(self, op: Op) -> None:
-        """Compute a tile from others: now, or inside its consumer."""
+        """Lower a pure tile op, now or inside its consumer."""
         assert op.parent is not None
         self.s.inline[op.result] = op
         if not self.fusion[op.parent].inlines(op):
             tiles.materialise(self.s, op.result)
 
     def permute(self, op: TilePermute) -> None:
-        """Lower `tile.permute`: a view, or nothing yet where a matmul reads the operand straight from an array."""
+        """Lower `tile.permute`: a view, or nothing if a matmul reads the operand directly from an array."""
         assert op.parent is not None
         if self.fusion[op.parent].inlines(op):
             self.s.inline[op.result] = op
@@ -276,7 +276,8 @@ class _Walk:
             tiles.tile_permute(self.s, op)
 
     def tid(self, op: Tid) -> None:
-        """Uniform components now; varying ones in each lane loop that uses them, and in memory for cooperative uses."""
+        """Lower `tid`: uniform components now, varying components in each lane loop that uses them, and in memory for
+        cooperative uses."""
         s = self.s
         block = s.scalar(op.block) if op.block is not None else None
         for k, value in enumerate(op.results):
@@ -291,14 +292,14 @@ class _Walk:
                 s.lanes[value] = view
 
     def logical_blocks(self, op: LogicalBlocks) -> None:
-        """Lower `logical_blocks`: those that run side by side."""
+        """Lower `logical_blocks`: the body for the blocks of a group."""
         s = self.s
         end = self.code.emit(f"add i64 {s.block}, {s.side_by_side.lanes}")
         s.scalars.update(zip(op.results, [(s.block,), (end,), ("1",)], strict=True))
 
     def lane_uniform(self, op: LaneUniform) -> None:
         if self.s.debug and not op.implicit:
-            check_uniform(self.s, op, op.value)  # the group visits other values as its operands
+            check_uniform(self.s, op, op.value)  # other ops check their own operands
         self.s.scalars[op.result] = self.s.components(op.value)
 
     # Buffers ---------------------------------------------------------------------------------------------------------
@@ -365,7 +366,8 @@ class _Walk:
         self.code.line(f"store i32 0, ptr {self.s.stacks[op.stack][0]}, align 4")
 
     def print_tile(self, op: PrintTile) -> None:
-        """Write the elements of all operands to the report buffer, one record each, numbered consecutively."""
+        """Lower `print.tile`: write consecutively numbered records with the elements of all operands to the report
+        buffer."""
         s, site, first = self.s, self.s.site("tile", op.loc, **printed_tiles(op)), 0
         for operand in op.operands:
             view = tiles.materialise(s, operand)
@@ -391,8 +393,7 @@ class _Walk:
     # Lanes -----------------------------------------------------------------------------------------------------------
 
     def lanes(self, op: Lanes) -> None:
-        """Lower `lanes`: loops over the present lanes, as many at once as fit a vector, and the remaining ones one by
-        one."""
+        """Lower `lanes`: a loop over vectors of present lanes, and a loop over the remaining lanes."""
         s = self.s
         (body,) = op.regions
         for value in op.results:
@@ -468,7 +469,7 @@ class _Walk:
     # Control flow ----------------------------------------------------------------------------------------------------
 
     def control(self, op: If | For | While) -> None:
-        """Lower `if`, `for` or `while`. Scalars are carried in registers; tiles and the lanes' own values in memory."""
+        """Lower `if`, `for` or `while`. Scalars are carried in registers, tiles and lane-varying values in memory."""
         s = self.s
         kept = dict(s.inside), dict(s.tiles)
         if s.width > 1 and op in s.known.divergent:
@@ -489,16 +490,16 @@ class _Walk:
             self.region(region)
 
     def _in_lanes(self, value: Value) -> bool:
-        """Whether a value is no tile, differs between lanes and therefore lies in memory."""
+        """Whether a value is lane-varying and no tile, so that it is in memory."""
         return not isinstance(value.type, TileType) and not self.s.lane and self.s.known.varying(value)
 
     def _home(self, value: Value) -> View:
-        """Memory for the lanes' own values that are merged at a join or are carried."""
+        """Memory for a lane-varying value that is merged at a join or carried by a loop."""
         return self.s.lane_array(value.name or "carried", value.type)  # type: ignore[arg-type]
 
     def _move(self, values: list[Value], homes: list[View]) -> None:
-        """Write lanes' values to their homes as a parallel copy: a value that lies in another's home is copied aside
-        first."""
+        """Copy lane-varying values to their homes. The copy is parallel: a value in the home of another value is copied
+        to scratch memory first."""
         s = self.s
         pointers = {h.pointer for h in homes}
         pending: list[tuple[Value, View]] = []
@@ -565,7 +566,7 @@ class _Walk:
             s.scalars[r] = tuple(code.phi(t, (x, ends[0]), (y, ends[1])) for x, y in zip(a, b, strict=True))
 
     def _for(self, op: For) -> None:
-        """Counts up or down; the number of trips is known on entry."""
+        """Lower a `for`, whose trip count is known on entry."""
         s, code = self.s, self.code
         body = op.body
         t = register_type(op.start.type, 1)  # type: ignore[arg-type]
@@ -623,7 +624,8 @@ def _role(s: State, op: Roles, position: int) -> None:
 
 
 class _CarriedLoop:
-    """The values that a loop carries: phis for scalars, slots in memory for tiles, homes for lanes' own values."""
+    """The values that a loop carries: phis for scalars, slots in memory for tiles, homes in memory for lane-varying
+    values."""
 
     def __init__(
         self, walk: _Walk, op: For | While, initial: list[Value], arguments: list[list[Value]]
@@ -644,7 +646,7 @@ class _CarriedLoop:
         walk._move([initial[k] for k in self.homes], list(self.homes.values()))
 
     def open(self) -> None:
-        """Name the carried values in the loop's head."""
+        """Name the carried values in the loop header."""
         self.registers.open()
         self.tiles.open()
         for group in self.arguments:
@@ -659,7 +661,7 @@ class _CarriedLoop:
         return self.tiles.phis(before, last) + self.registers.phis(before, last)
 
     def finish(self) -> None:
-        """Bind the results to the values that the loop's head holds when the loop is left."""
+        """Bind the results to the values of the loop header at the exit."""
         self.tiles.finish()
         self.walk.s.lanes.update({self.results[k]: home for k, home in self.homes.items()})
         self.registers.finish()

@@ -9,7 +9,7 @@ from typing import Any
 from tegula.codegen.arrays import accessed_element, combined, length_of, lower_access, reshaped
 from tegula.codegen.convert import convert
 from tegula.codegen.lane_address import LaneAddress, Offsets, lane_numbers, moved, place, spread_pointer
-from tegula.codegen.lane_width import in_turn
+from tegula.codegen.lane_width import is_serial
 from tegula.codegen.scalar import Components
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
@@ -25,12 +25,12 @@ from tegula.types import DType, ElementType, components, element_bytes, int32, i
 
 
 def lower_lanes_access(s: State, op: Op) -> Components | None:
-    """Lower a lane op that accesses memory, for `s.width` lanes. Unless the op accesses an element for each lane, at
-    least one lane must be active."""
+    """Lower a lane op that accesses memory, for `s.width` lanes. At least one lane must be active, unless the op
+    accesses an element for each lane."""
     if isinstance(op, LaneIndex):
         return (lane_numbers(s),)
-    if isinstance(op, ElementAccess) and in_turn(s, op):
-        return _in_turn(s, op)
+    if isinstance(op, ElementAccess) and is_serial(s, op):
+        return _one_by_one(s, op)
     if not any(s.known.varying(v) for v in op.operands):
         return lower_access(s, op)
     rule = _RULES.get(type(op))
@@ -108,7 +108,7 @@ def _neighbours(s: State, pointer: str, element: ElementType) -> Components:
 def _by_mask(s: State, t: str, plain: Callable[[], str], masked: Callable[[], str]) -> str:
     """Access adjacent elements with or without the mask. Returns the value of type `t`, "" for a store.
 
-    Processors without mask registers take many times as long for a masked access: there it pays to test whether all
+    On processors without mask registers a masked access takes many times as long, so that the code tests whether all
     lanes are active."""
     if not s.mask:
         return plain()
@@ -253,7 +253,7 @@ def _update(s: State, op: BufUpdate) -> None:
 
 
 def _array_view(s: State, op: ArrayView) -> None:
-    """Lower `array.view`: a descriptor with an address for each lane; lengths may differ between lanes too."""
+    """Lower `array.view`: a descriptor with an address, and possibly lengths, for each lane."""
     source, spec, rest = s.arrays[op.array], op.spec, iter(op.bounds)
     offsets: Offsets = []
     shape, strides = [], []
@@ -297,8 +297,8 @@ def _buffer_reshape(s: State, op: BufReshape) -> None:
 # One lane after the other --------------------------------------------------------------------------------------------
 
 
-def _in_turn(s: State, op: ElementAccess) -> Components | None:
-    """Each active lane runs the op by itself, in the lanes' order."""
+def _one_by_one(s: State, op: ElementAccess) -> Components | None:
+    """Run an op for one active lane after the other, in lane order."""
     code, width, mask, first = s.code, s.width, s.mask, s.lane
     kinds = [(scalar_of(r.type), components(r.type)) for r in op.results]  # type: ignore[arg-type]
     types = [register_type(t, width) for t, n in kinds for _ in range(n)]

@@ -1,4 +1,4 @@
-"""The addresses of elements for the lanes of a vector, and which indices increase by one from lane to lane."""
+"""The addresses of elements for the lanes of a vector, and the analysis of indices that increase by one per lane."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ INTERLEAVED = 4
 """Elements of at most this many components are deinterleaved in registers; larger ones are gathered."""
 
 NEAR = 4
-"""The number of operations on a thread index that are searched for one by which lanes may access adjacent elements."""
+"""The search depth, in operations, for a thread index that an index is computed from."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneAddress:
-    """The addresses of the lanes' elements: adjacent from address `first` on, or a vector of addresses, `each`. With
-    both, the i1 register `test` is true at run time if the elements of all active lanes are adjacent from `first` on;
-    or, if `shared`, whether a lane is active and all active lanes access the element at `first`."""
+    """The addresses of the lanes' elements: adjacent from address `first` on, or a vector of addresses, `each`. If both
+    are set, the i1 register `test` selects at run time: it is true if the elements of all active lanes are adjacent
+    from `first` on, or, with `shared`, if a lane is active and all active lanes access the element at `first`."""
 
     first: str = ""
     each: str = ""
@@ -68,8 +68,8 @@ def _upwards(s: State, first: str, dtype: DType) -> str:
 
 
 def _unflattened(s: State, k: int) -> str:
-    """Component k where a row may end between lanes: the first lane's index by 64-bit division, the indices of the
-    other lanes from their distance beyond the end of its row."""
+    """Component k if a row may end between lanes: 64-bit division yields the first lane's index, and the other lanes'
+    indices follow from their distance to the end of the row."""
     code, width, rank = s.code, s.width, s.kernel.launch.ndim
     t = register_type(uint32, width)
     rest = code.emit(f"add i64 {s.first_thread()}, {s.lane}")
@@ -92,8 +92,8 @@ def _unflattened(s: State, k: int) -> str:
 
 
 def _lead(s: State, value: Value, crossed: bool = False) -> str | None:
-    """The first lane's index, if the index increases by one from lane to lane, else None. `crossed`: an earlier lane
-    loop computed it.
+    """The first lane's index if the index increases by one per lane, else None. `crossed`: whether an earlier lane loop
+    computed the index.
 
     Integers wrap, but a signed index that wraps is negative and belongs to no element: such a lane is not active."""
     dtype: DType = value.type  # type: ignore[assignment]
@@ -135,8 +135,7 @@ def _lead_of_sum(s: State, op: S.Add | S.Sub, dtype: DType, crossed: bool) -> st
 
 
 def _at_hand(s: State, value: Value) -> bool:
-    """Whether a value that is the same in all lanes has a register at this point; a value computed by an earlier lane
-    loop has none."""
+    """Whether a uniform value is in a register at this point; a value computed by an earlier lane loop is not."""
     if value not in s.scalars:
         return False
     if not s.scalar(value).startswith("%"):
@@ -150,7 +149,7 @@ def _at_hand(s: State, value: Value) -> bool:
 
 
 def _strided(s: State, value: Value, region: Region) -> bool:
-    """Whether a value is the counter of a loop that starts at adjacent indices and has the same step in all lanes."""
+    """Whether a value is the induction variable of a loop with adjacent start values and a uniform step."""
     loop = region.parent
     return (
         isinstance(loop, For)
@@ -161,7 +160,7 @@ def _strided(s: State, value: Value, region: Region) -> bool:
 
 
 def _may_count(s: State, value: Value, depth: int = NEAR) -> bool:
-    """Whether the index probably increases by one from lane to lane except at the end of a row or at a border."""
+    """Whether the index probably increases by one per lane, except at the end of a row or at a border."""
     owner = _source(value).owner
     if isinstance(owner, Tid | LaneIndex):
         return True
@@ -176,8 +175,8 @@ ROW = (S.Add, S.Sub, S.Mul, S.Div, S.FloorDiv, S.Mod, S.Min, S.Max, S.Select, Ca
 
 
 def _follows_row(s: State, value: Value, depth: int = NEAR) -> bool:
-    """Whether the index is probably the same in all lanes except at the end of a row: it derives from a component of
-    the thread index other than the last."""
+    """Whether the index is probably uniform except at the end of a row, because it derives from a component of the
+    thread index other than the last."""
     source = _source(value)
     owner = source.owner
     if isinstance(owner, Tid):
@@ -189,8 +188,8 @@ def _follows_row(s: State, value: Value, depth: int = NEAR) -> bool:
 
 
 def _agrees(s: State, value: Value, step: int) -> tuple[str, str]:
-    """The first lane's index as i64, and a mask: whether each lane's index is that plus `step` times its distance in
-    lanes."""
+    """The first lane's index as i64, and the mask of the lanes whose index is the first lane's index plus `step` times
+    the lane number."""
     t, code, width = f"<{s.width} x i64>", s.code, s.width
     index = convert(code, s.scalar(value), value.type, int64, width)  # type: ignore[arg-type]
     first = code.emit(f"extractelement {t} {index}, i32 0")
@@ -200,7 +199,7 @@ def _agrees(s: State, value: Value, step: int) -> tuple[str, str]:
 
 def _tested(s: State, pointer: str, varying: Offsets, neighbour: int | None) -> tuple[str, str]:
     """The first lane's address, and whether the addresses of all active lanes follow from it. `neighbour`: the position
-    of the index that must increase by one from lane to lane, if any."""
+    of the index that must increase by one per lane, if any."""
     code, flag = s.code, vector_of("i1", s.width)
     good = code.emit(f"xor {flag} {s.mask}, splat (i1 true)") if s.mask else ""
     agreed = ""
@@ -224,7 +223,8 @@ def _tested(s: State, pointer: str, varying: Offsets, neighbour: int | None) -> 
 def place(
     s: State, pointer: str, spread: bool, offsets: Offsets, element: ElementType, component_stride: int = 1
 ) -> LaneAddress:
-    """The addresses of the elements at pointer + offsets. `spread`: the pointer is a vector of one for each lane."""
+    """The addresses of the elements at pointer + offsets. `spread`: whether the pointer is a vector with an element per
+    lane."""
     size, varying = str(element_bytes(element)), [(v, u) for v, u in offsets if s.known.varying(v)]
     n = components(element)
     counting = [k for k, (_, unit) in enumerate(varying) if unit == size]
@@ -265,8 +265,8 @@ def spread_pointer(s: State, pointer: str, spread: bool) -> str:
 
 
 def moved(s: State, pointer: str, spread: bool, offsets: Offsets) -> tuple[str, bool]:
-    """The pointer after adding each index times its unit, and whether the result is a vector with one pointer for each
-    lane: it is if the pointer was (`spread`) or an index varies."""
+    """The pointer plus each index times its unit, and whether the result is a vector with an element per lane, because
+    the pointer was one (`spread`) or an index varies."""
     fixed = [(v, unit) for v, unit in offsets if not s.known.varying(v)]
     code, width = s.code, s.width
     for v, unit in fixed:

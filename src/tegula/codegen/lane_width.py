@@ -13,27 +13,26 @@ from tegula.ops.lane import Lanes
 from tegula.ops.structures import StructureAdd, StructureLoad, StructureValue
 from tegula.types import components, is_element, scalar_of
 
-APART = (Print, Assert, StructureLoad, StructureValue, StructureAdd)
-"""Ops for which lanes run one by one: reports to the host, and traversals of spatial structures, in which lanes
-diverge."""
+NOT_VECTORISED = (Print, Assert, StructureLoad, StructureValue, StructureAdd)
+"""Ops that are not vectorised: reports to the host, and traversals of spatial structures, in which lanes diverge."""
 
 FEWEST = 4
-"""With fewer lanes the overhead of masks and gathers exceeds the gain."""
+"""The minimum number of lanes: with fewer lanes the overhead of masks and gathers exceeds the gain."""
 
 WIDEST_ELEMENT = 16
-"""The most components of a value: vectors of larger values would only move between registers and the stack."""
+"""The maximum number of components of a vectorised value; vectors of larger values would be spilled."""
 
 
 def lane_width(s: State, op: Lanes) -> int:
-    """The number of lanes computed at once, a power of two. It is 1, a loop over single lanes, for code that reports to
-    the host, where lanes run in order and are named, for walks through structures, and for code that consists mostly
-    of ops done lane by lane."""
+    """The SIMD width, a power of two. The width is 1, a loop over single lanes, for code that reports to the host,
+    because reports name lanes and are in lane order; for traversals of structures; and for code that consists mostly of
+    serial ops."""
     inner = [o for o in op.body.walk() if not isinstance(o, Yield)]
-    if s.debug or any(isinstance(o, APART) for o in inner):
+    if s.debug or any(isinstance(o, NOT_VECTORISED) for o in inner):
         return 1
     varying = [o for o in inner if any(s.known.varying(r) for r in o.results)]
     arithmetic = sum(isinstance(o, STRAIGHT) for o in varying)
-    if sum(in_turn(s, o) for o in inner) * 4 > arithmetic + 2:
+    if sum(is_serial(s, o) for o in inner) * 4 > arithmetic + 2:
         return 1
     if any(is_element(r.type) and components(r.type) > WIDEST_ELEMENT for o in varying for r in o.results):  # type: ignore[arg-type]
         return 1
@@ -43,8 +42,8 @@ def lane_width(s: State, op: Lanes) -> int:
     return width if width >= FEWEST else 1
 
 
-def in_turn(s: State, op: Op) -> bool:
-    """Whether lanes do the op one after the other at any width, because they may update the same element."""
+def is_serial(s: State, op: Op) -> bool:
+    """Whether an op is serial across lanes at any width, because lanes may update the same element."""
     if not isinstance(op, BufUpdate):
         return isinstance(op, ArrayAtomic | ArrayCas | BufExchange)
     buffer, _, *index = op.operands
@@ -54,8 +53,8 @@ def in_turn(s: State, op: Op) -> bool:
 
 
 def _hot_bytes(ops: list[Op]) -> int:
-    """The size in bytes that most floats have, or most integers in code without floats; thread indices have 4 bytes.
-    Vectors of another size take two registers, or half of one."""
+    """The predominant size of floats in bytes, or of integers in code without floats; thread indices have 4 bytes.
+    Vectors of another element size take two registers or half a register."""
     types = [scalar_of(r.type) for op in ops for r in op.results if is_element(r.type)]  # type: ignore[arg-type]
     floats = [t for t in types if t.is_float] or types
     wide = sum(t.bits == 64 for t in floats)

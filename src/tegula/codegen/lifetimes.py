@@ -1,11 +1,11 @@
-"""The live range of each piece of scratch memory: from its first access to its last, extended over every loop that uses
-the piece and began after it was allocated.
+"""The live range of each piece of scratch memory: from the first access to the last, extended over every loop that uses
+the piece and began after the allocation of the piece.
 
 A piece is allocated at the lowering of the op that defines its object, stack or value. Control flow is structured and
 the text of the function is in program order, so the iterations of a loop are one range of lines. A piece allocated
-inside an iteration carries no data between iterations. A piece allocated before the loop may: the elements that an
-iteration writes before it reads them are known only at run time, and the live part of a stack depends on its count. So
-its live range is the whole loop. The text shows only where an address is used."""
+inside an iteration carries no data between iterations. A piece allocated before the loop may carry data, because the
+text shows only the uses of addresses: the elements that an iteration writes before it reads them are known only at run
+time, and the live part of a stack depends on its count. The live range of such a piece is the whole loop."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ Span = tuple[int, int]
 
 
 def lifetimes(lines: list[str], pieces: Mapping[str, int]) -> dict[str, Span]:
-    """The live range of each register in `pieces` that the lines use: its first line, and the line after its last.
-    `pieces`: for each register with the address of a piece, how many lines there were when the piece was allocated."""
+    """The live range [first line, end) of each register in `pieces` that the lines use. `pieces`: for each register
+    with the address of a piece, the number of lines at the allocation."""
     reader = _Reader(pieces)
     for at, line in enumerate(lines):
         reader.read(at, line)
     loops = _Loops(reader.loops)
-    return {piece: loops.stretched(pieces[piece], *span) for piece, span in reader.spans().items()}
+    return {piece: loops.extended(pieces[piece], *span) for piece, span in reader.spans().items()}
 
 
 class _Reader:
-    """Reads a function line by line. Until all lines are read a phi counts as a piece of its own: its incoming values
-    may be defined after it."""
+    """Reads a function line by line. A phi counts as a piece of its own until all lines are read, because its incoming
+    values may be defined later."""
 
     def __init__(self, pieces: Iterable[str]) -> None:
         self.origins = {piece: frozenset((piece,)) for piece in pieces}
@@ -84,8 +84,8 @@ class _Reader:
             self.used[piece] = min(first, at), max(end, at + 1)
 
     def spans(self) -> dict[str, Span]:
-        """The pieces with the range of all their uses. An incoming value of a phi is in use to the end of its
-        predecessor block."""
+        """The pieces with the range of their uses. An incoming value of a phi is live to the end of its predecessor
+        block."""
         for pointer, label in self.passed:
             self._use(self.origins.get(pointer, ()), self.ends[label])
         for phi in self.phis:
@@ -96,7 +96,7 @@ class _Reader:
         return {piece: span for piece, span in self.used.items() if piece not in self.phis}
 
     def _pieces(self, phi: str) -> set[str]:
-        """The pieces whose address a phi may hold, through phis of loops too."""
+        """The pieces whose address a phi may hold, directly or through other phis."""
         found, left = {phi}, [phi]
         while left:
             taken = (self.origins.get(p, frozenset()) for p in self.phis.get(left.pop(), []))
@@ -107,7 +107,7 @@ class _Reader:
 
 
 class _Loops:
-    """The loop nest of a function. `loops`: for each loop its first line and the line after its last."""
+    """The loop nest of a function. `loops`: the range of lines [first, end) of each loop."""
 
     def __init__(self, loops: list[Span]) -> None:
         self.loops = sorted(loops, key=lambda loop: (loop[0], -loop[1]))
@@ -128,9 +128,9 @@ class _Loops:
                 yield self.loops[at]
             at = self.parents[at]
 
-    def stretched(self, made: int, first: int, end: int) -> Span:
-        """A range extended over every loop with a use of the piece, unless all its uses and its allocation are inside
-        that loop."""
+    def extended(self, made: int, first: int, end: int) -> Span:
+        """A range extended over every loop with a use of the piece, unless the loop contains the allocation and all
+        uses."""
         start, last = first, end
         for head, after in self.around(first):
             if made < head or after < end:

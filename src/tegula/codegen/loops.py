@@ -10,8 +10,8 @@ from tegula.types import scalar_of
 
 
 class CarriedRegisters:
-    """The values that a loop carries in registers, one phi for each component. `arguments`: the names of these
-    values in each of the loop's regions."""
+    """The values that a loop carries in registers, one phi for each component. `arguments`: the block arguments of each
+    of the loop's regions."""
 
     def __init__(
         self, s: State, initial: list[Value], arguments: list[list[Value]], results: list[Value]
@@ -22,14 +22,14 @@ class CarriedRegisters:
         self.next: list[Components] = []
 
     def open(self) -> None:
-        """Name the carried values in the loop's head."""
+        """Name the carried values in the loop header."""
         self.registers = [tuple(self.s.code.fresh("k") for _ in parts) for parts in self.initial]
         for group in self.arguments:
             self.s.scalars.update(zip(group, self.registers, strict=True))
 
     def close(self, yielded: list[Value], active: str = "") -> None:
-        """Set the values of the next iteration. `active`: the lanes that ran this one; other lanes keep their
-        values."""
+        """Set the values of the next iteration. `active`: the lanes that ran the current iteration; other lanes keep
+        their values."""
         s = self.s
         made = [s.spread(v, s.width_of(r)) for v, r in zip(yielded, self.results, strict=True)]
         self.next = (
@@ -50,7 +50,7 @@ class CarriedRegisters:
         )
 
     def phis(self, before: str, last: str) -> list[str]:
-        """The phi instructions of the carried scalars, at the head of a loop."""
+        """The phi instructions of the carried scalars in the loop header."""
         out: list[str] = []
         for r, names, first, following in zip(
             self.results, self.registers, self.initial, self.next, strict=True
@@ -61,5 +61,5 @@ class CarriedRegisters:
         return out
 
     def finish(self) -> None:
-        """Bind the results to the values that the loop's head holds when it is left."""
+        """Bind the results to the values of the loop header at the exit."""
         self.s.scalars.update(zip(self.results, self.registers, strict=True))

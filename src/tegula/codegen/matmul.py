@@ -1,8 +1,8 @@
 """The matmul of two tiles in memory, as one LLVM function for its sizes, types and strides.
 
 A block of the result, a few rows by a few SIMD vectors, stays in registers while the loop over k adds one outer product
-at a time: vectors of a row of B times single elements of A. Operands that are not in the accumulator's type, or whose
-elements are not in the order of that loop, are first packed into scratch memory. If rows of B are far apart in memory,
+at a time: vectors of a row of B times single elements of A. Operands of another type than the accumulator's, or with
+elements in another order than the loop's, are first packed into scratch memory. If rows of B are far apart in memory,
 the first block of rows stores them contiguously in scratch memory for the blocks below.
 """
 
@@ -35,7 +35,7 @@ MAX_VECTORS = 4
 PART = 16
 # Lines in one set of the first cache.
 CACHE_WAYS = 8
-# Nothing that the function writes overlaps these.
+# The function's writes overlap none of these parameters.
 OWN_POINTERS = ("ptr %a", "ptr %b", "ptr %c", "ptr %scratch")
 
 Stride = int | None
@@ -53,11 +53,11 @@ class Ahead:
 class MatmulSpec:
     """C (m, n) = A (m, k) @ B (k, n) in memory.
 
-    `a`, `b`: their types in memory; `acc`: the type of C and of the arithmetic (float32, float64 or an integer).
-    Strides count elements, (rows, columns); None means a stride passed at run time. `accumulate`: the result is added
-    to C, otherwise it overwrites C. `scaled`: the matmul is multiplied by an argument alpha, and C, where it is added
-    to, by an argument beta; a factor of 0 gives 0 whatever it multiplies. `ahead`: memory that is needed next, such as
-    the tiles of the next step; it need not be mapped."""
+    `a`, `b`: the types of A and B in memory; `acc`: the type of C and of the arithmetic (float32, float64 or an
+    integer). Strides count elements, (rows, columns); None means a stride passed at run time. `accumulate`: the result
+    is added to C, otherwise it overwrites C. `scaled`: the matmul is multiplied by an argument alpha, and with
+    `accumulate` C by an argument beta; a factor of 0 gives 0, also for NaN and infinity. `ahead`: memory to prefetch,
+    such as the tiles of the next step, which need not be mapped."""
 
     m: int
     n: int
@@ -77,8 +77,8 @@ class MatmulSpec:
             raise InternalError(f"matmuls are not accumulated in {self.acc}")
 
     def parameters(self) -> list[str]:
-        """The function's parameters, each as type and name: a, b, c; alpha and beta where scaled; the strides that are
-        None (a's, then b's); the address and the row stride in bytes of each region ahead; scratch."""
+        """The function's parameters, each as type and name: a, b, c; alpha and beta if scaled; the run-time strides of
+        a and b; the address and the row stride in bytes of each region to prefetch; scratch."""
         made = ["ptr %a", "ptr %b", "ptr %c"]
         if self.scaled:
             made += [f"{scalar_type(self.acc)} %{x}" for x in ("alpha", "beta")[: 1 + self.accumulate]]
@@ -142,7 +142,7 @@ def balanced(total: int, size: int) -> tuple[Run, ...]:
 
 def block_cycles(rows: int, vectors: int, k: int) -> int:
     """The estimated cycles of one block. Each step of k is bound by multiply-adds, by loads (at the same rate), or by
-    the latency of accumulating into the same registers; before and after, the block is loaded and stored."""
+    the latency of accumulating into the same registers; loading and storing the block is added."""
     return k * max(rows * vectors, rows + vectors, IN_FLIGHT) + 2 * rows * vectors + 12
 
 
@@ -177,12 +177,11 @@ def power_of_two(n: int) -> int:
 
 
 def reads_in_place(spec: MatmulSpec, vector_bytes: int) -> tuple[bool, bool]:
-    """For A and for B, whether it is better read directly from an array with long rows, with its next part prefetched,
-    than copied to a contiguous tile first.
+    """For A and for B, whether reading directly from an array with long rows, with prefetches, is faster than a copy to
+    a contiguous tile.
 
-    Rows of an array may all start in the same cache set. A block can keep lines of a few rows of A in the cache, but
-    not of as many rows as it has steps, as it would need where A lies transposed. B is read once, being packed if need
-    be."""
+    Rows of an array may all start in the same cache set. The cache can hold lines of the few rows of A that a block
+    reads, but not of one row per step, which a transposed A needs. B is read once, and packed if necessary."""
     matmul = _Matmul(spec, vector_bytes)
     few_rows = max(r.size for r in matmul.blocking.rows) <= CACHE_WAYS
     a = few_rows and matmul.a.column == "1" and not matmul.straight
@@ -216,7 +215,7 @@ class _Matmul:
         self.c = MatrixOperand("%c", spec.acc, *_strides("c", spec.c_strides, (spec.m, spec.n)))
         self.swapped = self.c.row == "1" and (self.c.column != "1" or self.n == 1)
         if self.swapped:
-            # C^T = B^T A^T: the columns of C become rows of neighbours.
+            # C^T = B^T A^T: the columns of C become contiguous rows.
             self.m, self.n = self.n, self.m
             self.a, self.b, self.c = self.b.transposed, self.a.transposed, self.c.transposed
         lanes = vector_bytes * 8 // self.acc.bits if self.c.column == "1" else 1
@@ -260,7 +259,7 @@ class _Matmul:
                 source = MatrixOperand(self.at(b, "0", first), b.dtype, b.row, b.column)
                 for rows in _with_first_apart(self.blocking.rows) if kept else self.blocking.rows:
                     for row in self._each(rows):
-                        self._bring_ahead(panel, run.size, row, rows.size)
+                        self._prefetch_ahead(panel, run.size, row, rows.size)
                         left = MatrixOperand(self.at(a, row, "0"), a.dtype, a.row, a.column)
                         sums = MatrixOperand(self.at(self.c, row, first), self.acc, self.c.row, self.c.column)
                         begins = kept if rows.start == 0 else None
@@ -276,8 +275,8 @@ class _Matmul:
         pointer = self.memory.bytes_offset("%scratch", room.pointer)
         return MatrixOperand(pointer, room.dtype, room.row, room.column)
 
-    def _bring_ahead(self, panel: str, vectors: int, row: str, rows: int) -> None:
-        """Prefetch this block's chunk of the regions ahead."""
+    def _prefetch_ahead(self, panel: str, vectors: int, row: str, rows: int) -> None:
+        """Prefetch the block's chunk of the regions ahead."""
         total = self.vectors * self.m
         for i, region in enumerate(self.spec.ahead):
             done = self.memory.add(self.memory.mul(panel, str(self.m)), self.memory.mul(row, str(vectors)))
@@ -291,7 +290,7 @@ class _Matmul:
 
     @property
     def straight(self) -> bool:
-        """Whether the matmul is so small that loops over k would cost more than they save."""
+        """Whether the matmul is emitted as straight-line code, because it is small."""
         converts = not self.pack_b and self.b.dtype != self.acc
         return self.m * self.vectors * self.k <= (STRAIGHT // 8 if converts else STRAIGHT)
 
@@ -301,8 +300,8 @@ class _Matmul:
         return sum(p.count * p.size for p in self.blocking.panels)
 
     def _each(self, run: Run) -> Iterator[str]:
-        """Emit the code that follows for each piece of a run, as a loop if there are several; yields the piece's start
-        position."""
+        """Emit the code of the `with` block for each piece of a run, as a loop if there are several; yields the piece's
+        start."""
         if run.count == 1:
             yield str(run.start)
             return
@@ -337,13 +336,13 @@ class _Matmul:
 
     def _pack_transposed(self, x: MatrixOperand, to: MatrixOperand, rows: int, columns: int) -> None:
         """Copy x (columns, rows) into `to` (rows, columns), a vector of columns by several rows at a time. Each
-        register is loaded with parts of several rows of x, so that the remaining shuffles move nothing from one part of
-        a register to another."""
+        register is loaded with parts of several rows of x, so that the remaining shuffles stay within parts of a
+        register."""
         lanes = min(max(2, self.lanes), power_of_two(max(2, columns)))
         part = min(lanes, PART * 8 // self.acc.bits)
         depth = max(part, min(lanes, self.registers // 2, power_of_two(rows)))
         starts = range(0, min(depth, rows), part)
-        # The inner loop runs along a row of x, so that each cache line is used up at once.
+        # The inner loop runs along a row of x, so that a cache line is consumed before the next.
         for column in self._covering(columns, lanes):
             for row in self._covering(rows, depth):
                 corner = MatrixOperand(self.at(x, column, row), x.dtype, x.row, x.column)
@@ -359,7 +358,7 @@ class _Matmul:
                         self._put(to, self.memory.add(row, str(start + i)), column, vector, lanes, columns)
 
     def _parts(self, x: MatrixOperand, rows: range, start: int, part: int, shape: tuple[int, int]) -> str:
-        """A vector of `part` elements of each of these rows of x, from `start` on, concatenated; zeros outside
+        """`part` elements of each of `rows` of x, from `start` on, concatenated to one vector; zeros outside
         `shape`."""
         active, dtype, width = min(part, shape[1] - start), x.dtype, part
         vectors = [
@@ -369,8 +368,8 @@ class _Matmul:
             for i in rows
         ]
         if active < part:
-            # Only part of the result is used. From that LLVM 22 would derive shuffles of float16 across the whole
-            # register before the conversion; after it, the shuffles stay within its halves.
+            # Only part of the result is used. LLVM 22 would shuffle float16 across the whole register before the
+            # conversion; shuffles after the conversion stay within halves of the register.
             vectors = [convert(self.code, v, dtype, self.acc, width) for v in vectors]
             dtype = self.acc
         while len(vectors) > 1:
@@ -391,8 +390,8 @@ class _Matmul:
             yield self.code.call("smin", "i64", "i64", f"i64 {loop.index}, i64 {length - step}")
 
     def _transpose(self, vectors: list[str], lanes: int) -> list[str]:
-        """Transpose the squares that lie next to each other in these vectors, each as wide as there are vectors. Each
-        step merges vectors i and i + half lane by lane: it rotates the bits of (vector, lane in the square) by one."""
+        """Transpose the adjacent squares in these vectors, each as wide as there are vectors. Each step merges vectors
+        i and i + half lane by lane: it rotates the bits of (vector, lane in the square) by one."""
         type, size = register_type(self.acc, lanes), len(vectors)
         low = [s + i // 2 + i % 2 * lanes for s in range(0, lanes, size) for i in range(size)]
         high = [i + size // 2 for i in low]
@@ -446,8 +445,8 @@ class _Matmul:
 
 
 class _Block:
-    """The code for one block of C: `rows` rows by these columns, of operands that begin where the block does. `kept`:
-    where the vectors of B that it reads are stored for the blocks below."""
+    """The code for one block of C, `rows` rows by these columns, with operands that begin at the block. `kept`: the
+    memory in which the block stores its vectors of B for the blocks below."""
 
     def __init__(
         self,
@@ -528,7 +527,7 @@ class _Block:
         return self.factors[x, width]
 
     def _unless_zero(self, factor: str, scaled: str, without: str, type: str) -> str:
-        """`scaled`, or `without` where the factor is 0, even if it scaled a NaN or infinity."""
+        """`scaled`, or `without` where the factor is 0, also if it scaled a NaN or infinity."""
         if not self.acc.is_float:
             return scaled
         zero = self.code.emit(f"fcmp oeq {scalar_type(self.acc)} {factor}, {constant(self.acc, 0)}")
@@ -566,7 +565,7 @@ class _Block:
 
 
 def _strides(name: str, strides: tuple[Stride, Stride], shape: tuple[int, int]) -> tuple[str, str]:
-    """Strides as registers or literals. The stride of a dimension of length 1 does not matter and becomes 1."""
+    """Strides as registers or literals. The unused stride of a dimension of length 1 becomes 1."""
     row, column = (
         "1" if length == 1 else f"%{name}{axis}" if stride is None else str(stride)
         for axis, (stride, length) in enumerate(zip(strides, shape, strict=True))
@@ -575,7 +574,7 @@ def _strides(name: str, strides: tuple[Stride, Stride], shape: tuple[int, int]) 
 
 
 def _with_last_apart(runs: tuple[Run, ...], apart: bool) -> tuple[Run, ...]:
-    """The runs, with the very last piece in a run of its own if `apart`."""
+    """The runs, with the last piece split off into a run of its own if `apart`."""
     last = runs[-1]
     if not apart or last.count == 1:
         return runs
@@ -584,7 +583,7 @@ def _with_last_apart(runs: tuple[Run, ...], apart: bool) -> tuple[Run, ...]:
 
 
 def _with_first_apart(runs: tuple[Run, ...]) -> tuple[Run, ...]:
-    """The runs, with the very first piece in a run of its own."""
+    """The runs, with the first piece split off into a run of its own."""
     first, *others = runs
     rest = [Run(first.start + first.size, first.count - 1, first.size)] if first.count > 1 else []
     return (Run(first.start, 1, first.size), *rest, *others)

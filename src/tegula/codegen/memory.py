@@ -39,8 +39,8 @@ class MemoryEmitter:
         return str(int(a) // by) if _literal(a) else self.code.emit(f"udiv i64 {a}, {by}")
 
     def swizzled(self, offset: str, row_bytes: int) -> str:
-        """A swizzled byte offset: the number of the 16-byte unit within rows of `row_bytes` is combined by exclusive or
-        with the number of the 128-byte line that it lies in, as tensor maps do it."""
+        """A swizzled byte offset, as tensor maps swizzle: the index of the 16-byte unit within rows of `row_bytes`, xor
+        the index of its 128-byte line."""
         mask = row_bytes // 16 - 1
         if _literal(offset):
             return str(int(offset) ^ ((int(offset) >> 7 & mask) << 4))
@@ -66,7 +66,7 @@ class MemoryEmitter:
         return self._to_register(value, dtype, width)
 
     def store(self, pointer: str, value: str, dtype: DType, width: int = 1) -> None:
-        """Store a scalar, or a vector of neighbouring ones."""
+        """Store a scalar or a vector."""
         t = vector_of(memory_type(dtype), width)
         value = self._to_memory(value, dtype, width)
         self.code.line(f"store {t} {value}, ptr {pointer}, align {max(1, dtype.bits // 8)}")
@@ -93,7 +93,7 @@ class MemoryEmitter:
         return self._to_register(value, dtype, width)
 
     def masked_store(self, pointer: str, value: str, dtype: DType, width: int, mask: str) -> None:
-        """Store those lanes of a vector whose mask is true."""
+        """Store the lanes of a vector whose mask is true."""
         t = vector_of(memory_type(dtype), width)
         value = self._to_memory(value, dtype, width)
         name = "i8" if dtype.is_bool else mangled_memory(dtype)
@@ -103,7 +103,7 @@ class MemoryEmitter:
         )  # fmt: skip
 
     def gather(self, pointers: str, dtype: DType, width: int, mask: str) -> str:
-        """The scalars at a vector of addresses where the mask holds; elsewhere 0."""
+        """The scalars at a vector of addresses, 0 in masked lanes."""
         t = vector_of(memory_type(dtype), width)
         name = "i8" if dtype.is_bool else mangled_memory(dtype)
         value = self.code.call(
@@ -114,7 +114,7 @@ class MemoryEmitter:
         return self._to_register(value, dtype, width)
 
     def scatter(self, pointers: str, value: str, dtype: DType, width: int, mask: str) -> None:
-        """Store each scalar to its address where the mask holds; of several at one address the last one remains."""
+        """Store each scalar whose mask is true to its address; of several at one address the last one wins."""
         t = vector_of(memory_type(dtype), width)
         value = self._to_memory(value, dtype, width)
         name = "i8" if dtype.is_bool else mangled_memory(dtype)
@@ -143,12 +143,12 @@ class MemoryEmitter:
             self.store(self.offset(pointer, str(c * component_stride), scalar), part, scalar)
 
     def load_adjacent(self, pointer: str, dtype: ElementType, width: int) -> Components:
-        """`width` elements that are next to each other, one register for each component."""
+        """`width` adjacent elements, one register for each component."""
         scalar, n = scalar_of(dtype), components(dtype)
         return self.separated(self.load(pointer, scalar, width * n), scalar, width, n)
 
     def store_adjacent(self, pointer: str, value: Components, scalar: DType, width: int) -> None:
-        """Store `width` elements next to each other, given as one register for each component."""
+        """Store `width` adjacent elements, given as one register for each component."""
         self.store(pointer, self.interleaved(value, scalar, width), scalar, width * len(value))
 
     def at(self, view: View, index: list[str]) -> str:
@@ -171,7 +171,7 @@ class MemoryEmitter:
         return self.packed(lanes, scalar, width)
 
     def store_view(self, view: View, index: list[str], value: Components, width: int) -> None:
-        """Store an element, or a vector of neighbouring ones, of a view."""
+        """Store an element of a view, or a vector of adjacent elements."""
         pointer = self.at(view, index)
         scalar = scalar_of(view.dtype)
         if width == 1:
@@ -204,7 +204,7 @@ class MemoryEmitter:
         return self.code.emit(f"shufflevector {t} {a}, {t} {b}, <{len(order)} x i32> <{mask}>")
 
     def separated(self, whole: str, dtype: DType, width: int, n: int) -> Components:
-        """The components of `width` adjacent elements of n components each, one register for each component."""
+        """`width` adjacent elements of n components each, deinterleaved into one register for each component."""
         if n == 1:
             return (whole,)
         t = register_type(dtype, 1)
@@ -213,7 +213,7 @@ class MemoryEmitter:
         )
 
     def interleaved(self, value: Components, dtype: DType, width: int) -> str:
-        """One vector of `width` elements, element by element, from one register for each component."""
+        """`width` elements interleaved into one vector, from one register for each component."""
         t, n, whole = register_type(dtype, 1), len(value), value[0]
         for c in range(1, n):
             padded = self.shuffled(value[c], "poison", t, width, [*range(width), *[-1] * (width * (c - 1))])

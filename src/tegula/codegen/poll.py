@@ -1,6 +1,6 @@
-"""Cancellation points of CPU kernels: polls at the ends of iterations of long-running loops.
+"""Cancellation points of CPU kernels: long-running loops poll at the end of iterations.
 
-A poll costs a read of the clock, so a loop polls once in a number of iterations that depends on the work of each. Short
+A poll reads the clock, so a loop polls once in a number of iterations, which depends on the work per iteration. Short
 loops with literal bounds do not poll; the enclosing loops do. All other work of a kernel is bounded by the sizes of its
 tiles and blocks."""
 
@@ -22,10 +22,10 @@ PACE = 1 << 13
 """The approximate number of operations between two polls."""
 
 SOON = 1 << 18
-"""A loop with literal bounds that does at most this many operations ends soon."""
+"""The maximum number of operations of a loop with literal bounds that does not poll."""
 
 INNER = PACE // 16
-"""The operations that a polling loop counts for in the loop around it: it may or may not end before its first poll."""
+"""The estimated operations of a nested loop that polls; the nested loop may end before its first poll."""
 
 MOST_ITERATIONS = 1 << 10
 
@@ -36,7 +36,7 @@ _CLOCK = {
 
 PHI = re.compile(r"  (%\w+) = phi (.+?) \[ (.+), %\w+ \], \[ (.+), %\w+ \]")
 HIDDEN = "memory(inaccessiblemem: readwrite) nounwind"
-"""LLVM attributes of calls that change no memory that the kernel uses."""
+"""LLVM attributes of calls that access no memory of the kernel."""
 
 RARELY = ", !prof !900"
 METADATA = '!900 = !{!"branch_weights", i32 1, i32 1048575}'
@@ -53,7 +53,7 @@ def every(s: State, loop: Op) -> int:
 
 
 def _most_iterations(loop: For) -> int | None:
-    """The most iterations that a loop with literal bounds can have; None for other loops."""
+    """The maximum trip count of a loop with literal bounds; None for other loops."""
     ends = [v.owner for v in loop.bounds]
     if not all(isinstance(owner, S.Const) for owner in ends):
         return None
@@ -87,18 +87,18 @@ def _work_of(s: State, op: Op) -> int:
 class Iterations:
     """The iterations of one loop, which polls once in `every` of them.
 
-    The loop becomes two nested loops, with the poll in the outer one: as far as LLVM knows a poll changes memory, so
-    LLVM would hoist no access out of a loop that contains one. The inner loop is left from its head only, or LLVM would
-    not rotate it. A loop stays single if it polls in every iteration, if it is a `while` that accesses no memory, which
-    is faster so, or if its condition must not be computed twice."""
+    The loop is split into two nested loops, with the poll in the outer loop: LLVM must assume that a poll changes
+    memory, so that it hoists no access out of a loop with a poll. The inner loop exits only from its header, so that
+    LLVM can rotate it. A loop is not split if it polls in every iteration, if it is a `while` without memory accesses,
+    which is faster unsplit, or if its condition must not be computed twice."""
 
     def __init__(self, s: State, loop: Op, head: str, done: str) -> None:
-        """`head`, `done`: the labels of the loop's head and of the code after the loop."""
+        """`head`, `done`: the labels of the loop header and of the code after the loop."""
         self.s, self.head, self.done = s, head, done
         self.every = every(s, loop) if s.watch else 0
         if isinstance(loop, For):
             self.every = min(self.every, 1 << loop.start.type.bits - 2)  # type: ignore[union-attr]
-        self.nested = self.every > 1 and (isinstance(loop, For) or _pays(s, loop))
+        self.nested = self.every > 1 and (isinstance(loop, For) or _is_worth_splitting(s, loop))
         self.counts = self.every > 1 and isinstance(loop, While)
         self.count, self.following = s.code.fresh("n"), ""
         self.before = s.code.block
@@ -106,7 +106,7 @@ class Iterations:
         self.goes_on = ""
 
     def open(self) -> None:
-        """Begin the loop's head."""
+        """Begin the loop header."""
         code = self.s.code
         if self.nested:
             code.jump(self.run)
@@ -146,8 +146,8 @@ class Iterations:
         self.more = f"and i1 {condition}, true"
 
     def close(self, phis: Callable[[str, str], list[str]]) -> str:
-        """End an iteration: poll if it is time, and begin the next one. Returns the text of the head's phis. `phis`:
-        the lines of the phis, given the block before the loop and the last block of an iteration."""
+        """End an iteration: poll if a poll is due, and begin the next iteration. Returns the text of the header's phis.
+        `phis`: the lines of the phis, given the block before the loop and the last block of an iteration."""
         code = self.s.code
         if self.counts:
             self.following = code.emit(f"add i64 {self.count}, 1")
@@ -182,8 +182,8 @@ class Iterations:
         code.place(self.going)
 
     def _split(self, lines: list[str], last: str) -> list[str]:
-        """The phis of the inner loop's head; those of the outer loop's head are written to the line reserved for
-        them."""
+        """The phis of the inner loop's header. The phis of the outer loop's header are written to their reserved
+        line."""
         found = [m.groups() for line in lines if (m := PHI.fullmatch(line))]
         assert len(found) == len(lines)
         outer = [
@@ -197,8 +197,8 @@ class Iterations:
         ]
 
 
-def _pays(s: State, loop: Op) -> bool:
-    """Whether a `while` accesses memory while its condition has no effects but reads."""
+def _is_worth_splitting(s: State, loop: Op) -> bool:
+    """Whether a `while` accesses memory and its condition has no effects except reads."""
     if s.debug:
         return False
     of_condition = {e.kind for op in loop.condition.walk() for e in op.effects()}  # type: ignore[attr-defined]
@@ -206,7 +206,7 @@ def _pays(s: State, loop: Op) -> bool:
 
 
 def late(s: State, go: str) -> None:
-    """Poll if it is time; then jump to the label `go`."""
+    """Poll if a poll is due; then jump to the label `go`."""
     code = s.code
     s.polls.append(s.loc)
     then = code.label("late")
@@ -225,7 +225,7 @@ def _watch(s: State, at: int) -> str:
 
 
 def ask(s: State, go: str) -> None:
-    """Call the function that the watch names, and leave the kernel if it returns nonzero."""
+    """Call the function in the watch, and exit the kernel if it returns nonzero."""
     code = s.code
     function = code.emit(f"load volatile ptr, ptr {_watch(s, LOOK)}, align 8")
     said = code.emit(f"call i32 {function}(i64 {s.watch}) {HIDDEN}")
@@ -236,8 +236,8 @@ def ask(s: State, go: str) -> None:
 
 
 def beginning(s: State) -> list[str]:
-    """The first instructions of a kernel. LLVM must not see that the watch lies in front of the scratch memory, to
-    which nothing else refers as far as LLVM knows."""
+    """The first instructions of a kernel. LLVM must not derive the address of the watch, which precedes the scratch
+    memory, from the noalias pointer to the scratch memory."""
     lines = [
         f"  %watch.at = getelementptr i8, ptr %scratch, i64 {SELF}",
         "  %watch = load i64, ptr %watch.at, align 8",

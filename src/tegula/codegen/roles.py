@@ -1,9 +1,9 @@
-"""Roles on a CPU: coroutines of the thread that runs the block. Each role is a function with a stack of its own in the
-block's scratch memory; where it must wait for a pipe it switches back to the block, which resumes the next role.
+"""Roles on a CPU, as coroutines of the thread that runs the block. Each role is a function with a stack of its own in
+the block's scratch memory. A role that must wait for a pipe switches back to the block, which resumes the next role.
 
 Values that the block computes before the roles are passed to each role in a frame in memory. If all roles have been
-resumed once and none has filled or released a stage, the roles are deadlocked: the deadlock is reported, and no further
-block is run."""
+resumed and none has filled or released a stage, the roles are deadlocked: the deadlock is reported, and no further
+block runs."""
 
 from __future__ import annotations
 
@@ -27,16 +27,15 @@ from tegula.passes.plan_memory import LINE
 from tegula.types import PipeType, TileType, element_bytes, scalar_of
 
 STACK_BYTES = 1 << 18
-"""The size of a role's stack in bytes. Pages that are never accessed take no memory; a signal handler may need some
-kilobytes."""
+"""The size of a role's stack in bytes, with room for signal handlers. Pages that are never accessed take no memory."""
 
 WORD = 8
 POINTER, ENDED, SITE, ITEM, OTHERS, STAGE = (WORD * k for k in range(6))
-"""Byte offsets in a role's control block: its stack pointer while it is suspended, whether it has ended, and its wait
-(site, item, the other roles, stage)."""
+"""Byte offsets in a role's control block: the stack pointer of a suspended role, whether the role has ended, and its
+wait (site, item, the other roles, stage)."""
 BLOCK_POINTER, MOVES = 0, WORD
-"""Byte offsets in the memory that all roles share: the block's stack pointer while a role runs, and how often a stage
-was filled or released."""
+"""Byte offsets in the memory that all roles share: the block's stack pointer while a role runs, and the number of times
+that a stage was filled or released."""
 
 DECLARATIONS = """declare void @start_stack(ptr, ptr, ptr, ptr)
 declare void @switch_stack(ptr, ptr)"""
@@ -59,11 +58,11 @@ def _stage_bytes(t: PipeType) -> int:
 
 
 def lower_roles(s: State, op: Roles, body: Body) -> None:
-    """Start each role, then resume the roles in turn until all have ended; roles that never wait end when they are
-    started."""
+    """Start each role, then resume the roles in turn until all have ended; a role that never waits ends at its
+    start."""
     names, waits = op.names, any(isinstance(inner, WAITING) for inner in op.walk())
     if waits:
-        _unless_stuck(s)
+        _exit_if_deadlocked(s)
     _connect(s, op)
     crew = words(s, "roles", MOVES // WORD + 1)
     controls = [words(s, f"{name}: waits", STAGE // WORD + 1) for name in names]
@@ -77,7 +76,7 @@ def lower_roles(s: State, op: Roles, body: Body) -> None:
         top = s.memory.bytes_offset(stack, str(STACK_BYTES))
         s.code.line(f"call void @start_stack(ptr {crew}, ptr {top}, ptr @{symbol(k)}, ptr {frame})")
     if waits or len(s.polls) > before:
-        _turns(s, crew, controls)
+        _resume_in_turn(s, crew, controls)
     end = len(s.code.lines)
     s.scratch.held.update({p.pointer: end for p in s.scratch.pieces})
 
@@ -87,9 +86,9 @@ def symbol(k: int) -> str:
     return f"role{k}"
 
 
-def _unless_stuck(s: State) -> None:
-    """Leave the kernel if an earlier block was found to be deadlocked."""
-    flag = s.code.emit(f"load atomic i64, ptr {_stuck_flag(s)} monotonic, align {WORD}")
+def _exit_if_deadlocked(s: State) -> None:
+    """Exit the kernel if an earlier block was deadlocked."""
+    flag = s.code.emit(f"load atomic i64, ptr {_deadlock_flag(s)} monotonic, align {WORD}")
     given_up, going_on = s.code.label("given_up"), s.code.label("going_on")
     s.code.branch(s.code.emit(f"icmp ne i64 {flag}, 0"), given_up, going_on)
     s.code.place(given_up)
@@ -97,13 +96,13 @@ def _unless_stuck(s: State) -> None:
     s.code.place(going_on)
 
 
-def _stuck_flag(s: State) -> str:
+def _deadlock_flag(s: State) -> str:
     """The address of the deadlock flag: in the report buffer, after the number of records."""
     return s.memory.bytes_offset("%report", str(WORD))
 
 
 def _connect(s: State, op: Op) -> None:
-    """Record which roles produce to and consume from each pipe, and zero its counters."""
+    """Record the producers and consumers of each pipe, and zero its counters."""
     for value, pipe in s.pipes.items():
         producers, consumers = ends(op, value)
         counters = words(s, f"{pipe.name}: counters", 1 + 2 * len(consumers))
@@ -114,7 +113,7 @@ def _connect(s: State, op: Op) -> None:
         s.named_barriers[value] = replace(barriers, roles=tuple(arriving(op, value)))
 
 
-def _turns(s: State, crew: str, controls: list[str]) -> None:
+def _resume_in_turn(s: State, crew: str, controls: list[str]) -> None:
     """Resume the unfinished roles in turn until all have ended; report a deadlock after a cycle without
     progress."""
     code = s.code
@@ -146,7 +145,7 @@ def _turns(s: State, crew: str, controls: list[str]) -> None:
 def _report_waits(s: State, controls: list[str]) -> None:
     """Report the condition that each role that has not ended waits for."""
     code = s.code
-    code.line(f"store atomic i64 1, ptr {_stuck_flag(s)} monotonic, align {WORD}")
+    code.line(f"store atomic i64 1, ptr {_deadlock_flag(s)} monotonic, align {WORD}")
     for control in controls:
         waits, next = code.label("waits"), code.label("next")
         code.branch(_has_ended(s, control), next, waits)
@@ -189,14 +188,14 @@ def put(s: State, pointer: str, at: int, value: str, type: str = "i64") -> None:
 
 @dataclass(slots=True)
 class _Frame:
-    """The registers of the block that a role needs, in the order in which they lie in the role's frame."""
+    """The registers of the block that a role captures, in the order of the role's frame."""
 
     role: State
     passed: list[tuple[str, str]]
     known: dict[str, str] = field(default_factory=dict)
 
     def get(self, type: str, register: str) -> str:
-        """The role's register for a register of the block; literals are returned as they are."""
+        """The role's register for a register of the block. Literals are returned unchanged."""
         if not register.startswith("%"):
             return register
         if register not in self.known:
@@ -206,20 +205,20 @@ class _Frame:
 
 
 def _lower_role(s: State, op: Roles, at: RoleAt, body: Body) -> str:
-    """Lower a role to a function. Returns the register with the address of the frame that the role is started with."""
+    """Lower a role to a function. Returns the register with the address of the role's frame."""
     name, region = op.names[at.position], op.roles[at.position]
     scratch = _piece(s, f"{name}: tiles", LINE)
     r = State(s.kernel, s.known, s.target, s.debug)
     r.code.rounds_bfloat16, r.code.fences_extremes = s.code.rounds_bfloat16, s.code.fences_extremes
     r.code.packs = s.code.packs
     r.code.tables, r.code.named = s.code.tables, s.code.named
-    r.polls, r.when_late = s.polls, lambda go: _step_aside(r, go)
+    r.polls, r.when_late = s.polls, lambda go: _switch_to_poll(r, go)
     r.users, r.sites, r.matmuls, r.copies, r.functions = s.users, s.sites, s.matmuls, s.copies, s.functions
     frame = _Frame(r, [("ptr", "%args"), ("ptr", scratch)])
     r.block, r.present, r.watch = frame.get("i64", s.block), str(at.lanes), frame.get("i64", s.watch)
     r.role = replace(at, control=frame.get("ptr", at.control), crew=frame.get("ptr", at.crew))
     for value in dict.fromkeys(v for inner in region.walk() for v in inner.operands):
-        _hand_over(s, frame, value)
+        _capture(s, frame, value)
     body(r, op, at.position)
     _end(r)
     entry, plan = r.scratch.planned(r.code.lines)
@@ -243,8 +242,8 @@ entry:
 }}"""
 
 
-def _hand_over(s: State, frame: _Frame, value: Value) -> None:
-    """Make a value from before the roles available in a role through its frame; a role reads parameters itself."""
+def _capture(s: State, frame: _Frame, value: Value) -> None:
+    """Capture a value of the block in a role's frame. Parameters are not captured, because a role reads them itself."""
     r = frame.role
     if value in s.kernel.params:
         return
@@ -270,23 +269,23 @@ def _hand_over(s: State, frame: _Frame, value: Value) -> None:
 
 
 def _end(r: State) -> None:
-    """Mark the role as ended, and switch to the block for good."""
+    """Mark the role as ended, and switch to the block."""
     assert r.role is not None
     put(r, r.role.control, ENDED, "1")
-    _leave(r, r.role)
+    _suspend(r, r.role)
 
 
-def _leave(r: State, at: RoleAt) -> None:
-    """Switch to the block, until it resumes this role."""
+def _suspend(r: State, at: RoleAt) -> None:
+    """Suspend the role until the block resumes it."""
     r.code.line(f"call void @switch_stack(ptr {at.control}, ptr {get(r, at.crew, BLOCK_POINTER, 'ptr')})")
 
 
-def _step_aside(r: State, go: str) -> None:
-    """Switch to the block to poll for cancellation: the block runs on the stack of its thread, which has room for
-    signal handlers. If the kernel is cancelled, this role is never resumed."""
+def _switch_to_poll(r: State, go: str) -> None:
+    """Switch to the block to poll for cancellation on the thread's own stack, which has room for signal handlers. If
+    the kernel is cancelled, the role is never resumed."""
     assert r.role is not None
     moved(r)
-    _leave(r, r.role)
+    _suspend(r, r.role)
     r.code.jump(go)
 
 
@@ -294,7 +293,7 @@ def _step_aside(r: State, go: str) -> None:
 
 
 def pipe_load(r: State, op: PipeLoad) -> None:
-    """Lower `pipe.load`: a copy that is complete at once."""
+    """Lower `pipe.load`: a synchronous copy."""
     pipe, array, *starts = op.operands
     t = pipe_type(pipe.type)
     zero, tile = Value(t.dtype, None), TileType(t.dtype, t.shape)
@@ -329,7 +328,7 @@ def _fill(r: State, op: PipeLoad | PipePush, tile: Value) -> None:
     filled = get(r, pipe.counters, 0)
     watch = r.watch
     if len(pipe.producers) > 1:
-        r.watch = ""  # another role could fill the same stage if this one were suspended during the fill
+        r.watch = ""  # a poll could let another role fill the same stage
     materialise(r, tile, _stage(r, value, filled))
     r.watch = watch
     _count(r, pipe, 0)
@@ -377,7 +376,7 @@ def _count(r: State, pipe: PipeAt, at: int) -> None:
 
 
 def moved(r: State) -> None:
-    """Count a step of progress, which rules out a deadlock."""
+    """Count a fill or release, by which the block detects progress."""
     assert r.role is not None
     put(r, r.role.crew, MOVES, r.code.emit(f"add i64 {get(r, r.role.crew, MOVES)}, 1"))
 
@@ -394,8 +393,8 @@ def _stage(r: State, pipe: Value, item: str) -> View:
 def _wait(
     r: State, op: PipeLoad | PipePop | PipePush, test: Callable[[], tuple[str, str]], counter: int
 ) -> None:
-    """Switch to other roles until a test holds. `test`: whether it holds, and the roles that keep this one waiting as
-    bits. `counter`: the offset of the pipe's counter that numbers this role's operations."""
+    """Suspend the role until a test holds. `test`: emits the test's i1, and the mask of the roles that are waited for.
+    `counter`: the offset of the pipe's counter of this role's operations."""
     pipe = op.pipe
     wait_until(r, _site(r, op), test, lambda: (get(r, r.pipes[pipe].counters, counter), "-1"))
 
@@ -403,8 +402,8 @@ def _wait(
 def wait_until(
     r: State, site: int, test: Callable[[], tuple[str, str]], item: Callable[[], tuple[str, str]]
 ) -> None:
-    """Switch to other roles until a test holds. `test`: whether it holds, and the roles that keep this one waiting as
-    bits. `item`: the number of the item that it waits for, and its stage."""
+    """Suspend the role until a test holds. `test`: emits the test's i1, and the mask of the roles that are waited for.
+    `item`: the index of the awaited item, and its stage."""
     assert r.role is not None
     code, control = r.code, r.role.control
     look, blocked, go = (code.label(n) for n in ("look", "blocked", "go"))
@@ -416,7 +415,7 @@ def wait_until(
     number, stage = item()
     for at, word in ((SITE, str(site)), (ITEM, number), (OTHERS, others), (STAGE, stage)):
         put(r, control, at, word)
-    _leave(r, r.role)
+    _suspend(r, r.role)
     code.jump(look)
     code.place(go)
 

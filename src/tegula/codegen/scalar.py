@@ -1,4 +1,4 @@
-"""Lane ops on scalars, vectors and matrices as LLVM IR, at any SIMD width.
+"""Lowering of lane ops on scalars, vectors and matrices, at any SIMD width.
 
 A value of element type is `Components`: one register per scalar component, each holding `width` of them."""
 
@@ -77,7 +77,7 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
 
 def lower_all(code: Code, op: Op, elements: Sequence[Sequence[Components]], width: int) -> list[Components]:
     """The op's result for each of several elements, computed together where the target can do so."""
-    if len(elements) == 1 or not goes_together(code, op):
+    if len(elements) == 1 or not is_batched(code, op):
         return [lower(code, op, operands, width) for operands in elements]
     dtype, each = scalar_of(op.result.type), components(op.result.type)  # type: ignore[arg-type]
     wide = [
@@ -89,9 +89,9 @@ def lower_all(code: Code, op: Op, elements: Sequence[Sequence[Components]], widt
     return [tuple(made[k : k + each]) for k in range(0, len(made), each)]
 
 
-def goes_together(code: Code, op: Op) -> bool:
-    """Whether the target computes several results of an op at a time: of float32, or of narrower floats converted to
-    it."""
+def is_batched(code: Code, op: Op) -> bool:
+    """Whether the target computes several float32 results of an op at a time; narrower floats are converted to
+    float32."""
     if type(op) not in code.together:
         return False
     dtype = scalar_of(op.result.type)  # type: ignore[arg-type]
@@ -141,9 +141,9 @@ def _intrinsic(name: str) -> Rule:
 
 
 def _float_extreme(name: str) -> Rule:
-    """The rule of a minimum or maximum in which a NaN loses. On x86 LLVM 22 misuses known facts about the operands:
-    with AVX-512 a NaN wins over a scalar known to be no NaN, unless that is a literal, and a search for zeros through a
-    widened 16-bit number crashes LLVM. Fences, which cost no instruction, hide the operands."""
+    """The rule of a minimum or maximum that prefers numbers to NaNs. LLVM 22 miscompiles it on x86 by known facts about
+    the operands: with AVX-512 a NaN wins over a non-literal scalar known to be no NaN, and LLVM crashes on widened
+    16-bit operands. Fences without instructions hide the operands from these analyses."""
     plain = _intrinsic(name)
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
@@ -184,7 +184,7 @@ def _compare(code: Code, op: Cmp, dtype: DType, xs: list[str], width: int) -> st
 
 
 def _quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> tuple[str, str, str]:
-    """The truncated quotient, 0 for a zero divisor; the divisor that was used; and whether the divisor was 0 or -1."""
+    """The truncated quotient, 0 for a zero divisor; the divisor that is used; and whether the divisor was 0 or -1."""
     t = register_type(dtype, width)
     zero = code.emit(f"icmp eq {t} {b}, {constant(dtype, 0, width)}")
     special = zero
@@ -205,8 +205,8 @@ def _quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> tuple[str
 def _float_quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> str:
     """a / b of vectors, for which x86 has no integer instruction, for a divisor other than 0 and -1.
 
-    A quotient that is not integral differs from the next integer by more than one part in 2**bits, and rounding in
-    a float type of more bits than that moves it by less."""
+    A quotient that is not integral differs from the next integer by more than one part in 2**bits, which is more than
+    the rounding error in a float type with more fraction bits."""
     wide = float64 if dtype.bits == 32 else float32
     numerator, denominator = (convert(code, x, dtype, wide, width) for x in (a, b))
     quotient = code.emit(f"fdiv {register_type(wide, width)} {numerator}, {denominator}")
@@ -243,8 +243,8 @@ def _floor_divide(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -
 
 
 def _shift(name: str) -> Rule:
-    """The rule of a shift, which is 0 for amounts that are too large. The amount is masked rather than selected: from a
-    select LLVM 22 makes a single NVPTX shift, which uses only the low half of a 64-bit amount (docs/design/003)."""
+    """The rule of a shift, which is 0 for too large amounts. The amount is masked, not selected: LLVM 22 would fold a
+    select into a single NVPTX shift, which uses only the low half of a 64-bit amount (docs/design/003)."""
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
         t = register_type(dtype, width)
@@ -298,7 +298,7 @@ def _invert(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
 
 
 def _sign_bit(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    """neg, abs, copysign of 16- and 8-bit floats, which have no such instructions: on their bits."""
+    """neg, abs and copysign of 16- and 8-bit floats, by integer operations on their bits."""
     t, bits, sign = register_type(dtype, width), vector_of(f"i{dtype.bits}", width), 1 << (dtype.bits - 1)
     integer = DTYPES[f"uint{dtype.bits}"]
     ints = [x if t == bits else code.emit(f"bitcast {t} {x} to {bits}") for x in xs]
@@ -375,7 +375,7 @@ EXP2 = tuple(math.log(2) ** k / math.factorial(k) for k in range(7))
 
 
 def _fast_exp2(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    """The hardware's approximation, else a polynomial of the fraction, scaled in two steps."""
+    """The hardware's approximation if there is one, else a polynomial of the fraction, scaled in two steps."""
     if code.approximates:
         return code.emit(f"call float @llvm.nvvm.ex2.approx.ftz.f(float {xs[0]})")
     f, i = register_type(dtype, width), vector_of("i32", width)
@@ -431,7 +431,7 @@ _FLOAT: dict[type[Op], Rule] = {
     S.NeverAbove: _not_above,
     S.Classify: _classify,
 }
-# The ops that 16- and 8-bit floats do without rounding that would change nothing, or without conversion to float32.
+# Ops on 16- and 8-bit floats without a final rounding, which would change nothing, or without conversion to float32.
 _TO_BOOL = frozenset({S.Cmp, S.NeverAbove, S.Classify})
 _EXACT = frozenset({S.Min, S.Max, S.Floor, S.Ceil, S.Trunc, S.Rint})
 _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})
@@ -440,11 +440,11 @@ _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})
 # The components of one value in one register -----------------------------------------------------------------
 
 PACKED = (4, 8, 16)
-"""The numbers of components that make a vector register."""
+"""The numbers of components that fit a vector register."""
 
 
 def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Components:
-    """The result of an elementwise op or select with an operand in a vector register; () for others."""
+    """The result of an elementwise op or select with an operand in a vector register; () for other ops."""
     t = op.result.type
     if not isinstance(op, Elementwise | S.Select) or not isinstance(t, VecType):
         return ()
@@ -506,8 +506,8 @@ def _select(code: Code, op: Select, operands: Sequence[Components], width: int) 
 
 
 def _bound(op: Select) -> str:
-    """The intrinsic for the select "c if x < c else x", or the same with >: a maximum or minimum with a constant other
-    than 0, in which a NaN is kept. "" for other selects."""
+    """The intrinsic for the select "c if x < c else x" or "c if x > c else x": a NaN-propagating maximum or minimum
+    with a constant other than 0. "" for other selects."""
     compare = op.condition.owner
     if not isinstance(compare, S.Cmp) or (op.a, op.b) != (compare.b, compare.a):
         return ""
@@ -533,7 +533,7 @@ def _bitcast(code: Code, x: str, source: DType, to: DType, width: int) -> str:
 def _component(
     code: Code, op: VecExtract | VecInsert, operands: Sequence[Components], width: int
 ) -> Components:
-    """Extract or insert: by constant indices at no cost, by run-time ones through a chain of selects."""
+    """Lower an extract or insert: constant indices are free, run-time indices are a chain of selects."""
     composite: ElementType = op.composite.type  # type: ignore[assignment]
     shape, dtype = list(element_shape(composite)), scalar_of(composite)
     first = 2 if isinstance(op, VecInsert) else 1
@@ -547,7 +547,7 @@ def _component(
 
 
 def _matches(code: Code, index: Value, x: str, n: int, width: int) -> list[str]:
-    """For each position along a dimension, whether the index is that position: an i1 register, "true" or "false"."""
+    """For each position along a dimension, whether the index equals the position: an i1 register, "true" or "false"."""
     t: DType = index.type  # type: ignore[assignment]
     if isinstance(index.owner, S.Const):
         return ["true" if k == int(index.owner.value) else "false" for k in range(n)]

@@ -1,4 +1,4 @@
-"""Report sites: source locations in a kernel that report to the host, and the records that they write."""
+"""Report sites: source locations in a kernel that report to the host, and the records of the reports."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ RECORD_SLOTS = 16
 RECORD_BYTES = 8 * RECORD_SLOTS
 RECORD_HEADER = 4
 TABLE_SLOT = 2
-"""The word before the records that holds the address of the table of spatial structures, after their number and the
-flag of a deadlock."""
+"""The index of the word with the address of the table of spatial structures; the words before are the number of records
+and the deadlock flag."""
 RECORDS = 4096
 VALUES = RECORD_SLOTS - RECORD_HEADER + 1
 """The number of values that one record of a print holds."""
@@ -30,7 +30,7 @@ class Site:
 
 
 def printed_tiles(op: PrintTile) -> dict[str, Any]:
-    """The shape and element type of each tile of a `print.tile`, which the host needs to print it."""
+    """The shape and element type of each tile of a `print.tile`, for the host."""
     tiles = [v.type for v in op.operands if isinstance(v.type, TileType)]
     return {
         "parts": list(op.parts),

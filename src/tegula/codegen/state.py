@@ -25,8 +25,8 @@ from tegula.types import BufType, ElementType, TileType, components, element_byt
 @dataclass(frozen=True, slots=True)
 class RoleAt:
     """A role that is being lowered: its position among the `names` of all roles, its first lane in the block and its
-    number of lanes. `control`: the address of its control block, with its stack pointer and its wait; `crew`: the
-    address of the state that all roles of the block share."""
+    number of lanes. `control`: the address of the role's control block; `crew`: the address of the state that all roles
+    of the block share."""
 
     position: int
     names: tuple[str, ...]
@@ -40,22 +40,23 @@ class RoleAt:
 class State:
     """The state of the lowering of one kernel to LLVM IR.
 
-    `scalars`: registers of uniform values, and inside a lane loop those of the lane's own values. `lanes`: where
-    varying values lie, component-major. `tiles`: materialised tiles. `inline`: tile ops evaluated inside their
-    consumers. `loc`: the source location of the op being lowered. In a lane loop: `lane` is its lane, or the first of
-    `width` lanes that run at once; `mask` (a vector of i1; "" for all) selects the active lanes, `wide_masks` maps a
-    mask to the vector of -1 and 0 that it was made of.
+    `scalars`: registers of uniform values, and inside a lane loop of varying values. `lanes`: the memory of varying
+    values, component-major. `tiles`: materialised tiles. `inline`: tile ops evaluated inside their consumers. `loc`:
+    the source location of the op being lowered. In a lane loop, `lane` is the lane, or the first of `width` lanes;
+    `mask` (a vector of i1, or "" for all lanes) selects the active lanes; `wide_masks` maps a mask to the vector of -1
+    and 0 that it was made of.
 
-    `launched`: the number of threads of the launch. `side_by_side`: the body for several blocks at once. `assumed`: the
-    conditions, tiles, that are known where elements are computed. `role`: the role that is being lowered, if any.
+    `launched`: the number of threads of the launch. `side_by_side`: whether the body computes several blocks at once.
+    `assumed`: conditions, as tiles, with known values at the current point. `role`: the role that is being lowered, if
+    any.
 
-    `named_barriers`: barriers that roles arrive at. `destinations`: memory offered for tiles about to be computed.
-    `own`: tiles whose memory belongs to them alone. `origins`: for a register with an address, the addresses that it
-    may be. `copies`: the loops that copy a tile for their next iteration. `functions`: the text of functions that the
-    kernel calls, besides matmuls.
+    `named_barriers`: named barriers of roles. `destinations`: memory offered for tiles about to be computed. `own`:
+    tiles whose memory no other value aliases. `origins`: for a register with an address, the addresses that it may
+    equal. `copies`: loops that copy a tile for the next iteration. `functions`: the text of functions that the kernel
+    calls, besides matmuls.
 
-    `watch`: the register with the address of the thread's watch, "" where loops must not poll; `polls`: the loops that
-    poll; `when_late`: emits the code of a due poll, and a jump to a label (see `poll`)."""
+    `watch`: the register with the address of the thread's watch, or "" where loops must not poll; `polls`: the loops
+    that poll; `when_late`: emits the code of a due poll and a jump to a label (see `poll`)."""
 
     kernel: Kernel
     known: Uniformity
@@ -115,12 +116,13 @@ class State:
         return self.role.first if self.role is not None else 0
 
     def first_thread(self, block: str | None = None) -> str:
-        """The group's lane 0 among the threads of the launch. `block`: its number, where it is not the hardware's."""
+        """The thread of the group's lane 0 in the launch. `block`: the block index if it is not the hardware's."""
         base = self.code.emit(f"mul i64 {block or self.block}, {self.kernel.launch.block_dim}")
         return self.memory.add(base, str(self.first_lane))
 
     def allocate(self, name: str, dtype: ElementType, shape: tuple[int, ...]) -> View:
-        """Scratch memory for a packed tile, which `ThreadScratch.planned` gives an address once its uses are known."""
+        """Scratch memory for a packed tile, to which `ThreadScratch.planned` assigns an address once all uses are
+        known."""
         per = components(dtype)
         count = 1
         for n in shape:
@@ -131,7 +133,7 @@ class State:
         return View(pointer, dtype, shape, packed_strides(shape, per))
 
     def room(self, value: Value, name: str) -> View:
-        """Memory for a tile that is about to be computed: the memory that a loop or branch offers, or fresh scratch
+        """Memory for a tile that is about to be computed: memory that a loop or branch offers, or fresh scratch
         memory."""
         if value in self.destinations:
             return self.destinations.pop(value)()
@@ -150,7 +152,7 @@ class State:
         return self.components(value)[0]
 
     def components(self, value: Value) -> Components:
-        """The registers of a value; for a varying value outside a lane loop, those of lane 0's value."""
+        """The registers of a value; for a varying value outside a lane loop, the registers of lane 0's value."""
         if value in self.scalars:
             return self.scalars[value]
         if value in self.lanes:
@@ -163,7 +165,7 @@ class State:
         return self.width if self.width > 1 and self.known.varying(value) else 1
 
     def spread(self, value: Value, width: int) -> Components:
-        """The registers of a value for `width` lanes: a value that is the same in all lanes is repeated in each."""
+        """The registers of a value for `width` lanes; a uniform value is splat."""
         parts = self.components(value)
         if width == 1 or self.width_of(value) == width:
             return parts

@@ -1,4 +1,4 @@
-"""The storage of values while a block runs: views of memory, array descriptors, and the scratch memory plan."""
+"""The storage of values during a block: views of memory, array descriptors, and the plan of scratch memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class View:
         return memory.offset(self.pointer, total, scalar_of(self.dtype))
 
     def sliced(self, memory: Any, starts: Sequence[str], attrs: Mapping[str, Any]) -> View:
-        """The view that a `buf.view` with these attributes takes of this one."""
+        """The slice of the view that a `buf.view` with these attributes selects."""
         pointer = self.at(memory, starts)
         strides = tuple(
             self.strides[d] * step if d >= 0 else 0
@@ -50,7 +50,7 @@ class View:
 
     @property
     def adjacent(self) -> bool:
-        """Whether consecutive elements of the last dimension, of one or several components, are next to each other."""
+        """Whether consecutive elements of the last dimension are adjacent in memory."""
         count = components(self.dtype)
         return (self.strides[-1] == count or self.shape[-1] == 1) and (
             count == 1 or self.component_stride == 1
@@ -58,8 +58,7 @@ class View:
 
     @property
     def packed(self) -> bool:
-        """Whether the elements are adjacent in row-major order. The stride of a dimension of length 1 does not
-        matter."""
+        """Whether the elements are adjacent in row-major order. Strides of dimensions of length 1 are ignored."""
         wanted = packed_strides(self.shape, components(self.dtype))
         fits = (n == 1 or a == b for n, a, b in zip(self.shape, self.strides, wanted, strict=True))
         return all(fits) and self.component_stride == 1
@@ -68,9 +67,9 @@ class View:
 @dataclass(frozen=True, slots=True)
 class SwizzledView(View):
     """A view of a buffer of two-dimensional stages. `root`: the shape of the whole buffer (stages, rows, columns). Each
-    stage is cut into boxes with rows of `row_bytes`, one box after the other; the 16-byte units of a row are permuted
-    by the row's number. Element e lies at the root's element starts[d] + sum of e_k * steps_k over k with dims[k] = d.
-    The strides only determine which elements may be accessed together."""
+    stage is divided into consecutive boxes with rows of `row_bytes`; the 16-byte units of a row are permuted by the row
+    index. Element e is the root's element starts[d] + sum of e_k * steps_k over k with dims[k] = d. The strides only
+    determine which elements may be accessed together."""
 
     root: tuple[int, int, int] = (1, 1, 1)
     row_bytes: int = 128
@@ -116,8 +115,8 @@ FAR = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ArrayAt:
-    """An array at run time: registers for its address, lengths (i64) and strides (i64 bytes). `contiguous`: the last
-    dimension is known to be packed. `name` is the user's."""
+    """An array at run time: registers for its address, lengths (i64) and strides (i64 bytes). `contiguous`: whether the
+    last dimension is known to be packed; `name`: the user's name."""
 
     pointer: str
     dtype: ElementType
@@ -141,9 +140,9 @@ class PipeAt:
 
 @dataclass(frozen=True, slots=True)
 class BarrierAt:
-    """Barriers at run time: the address of their stages, each three i64: the number of the phase, the pending arrivals,
-    and the bytes announced in the phase that have not arrived. `arrivals`: how many arrivals end a phase; `roles`: the
-    positions of the roles that arrive."""
+    """Barriers at run time: the address of their stages, of three i64 each: the phase, the pending arrivals, and the
+    pending transaction bytes. `arrivals`: the number of arrivals that complete a phase; `roles`: the positions of the
+    roles that arrive."""
 
     name: str
     stages: str
@@ -162,8 +161,8 @@ def packed_strides(shape: Sequence[int], unit: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Scratch memory of `size` bytes at the address in register `pointer`, allocated for `name` at `loc`. `made`: how
-    many lines of text the function had then."""
+    """Scratch memory of `size` bytes at the address in register `pointer`, allocated for `name` at `loc`. `made`: the
+    number of lines of the function at the allocation."""
 
     pointer: str
     name: str
@@ -175,8 +174,8 @@ class Piece:
 @dataclass(slots=True)
 class ThreadScratch:
     """The scratch memory of one thread while it runs blocks. `places`: pairs of a line of the text and the source
-    location of the lines after it. `held`: for each piece with uses that no line names, the last line of its live
-    range. `inner`: the plans of pieces that are divided further."""
+    location of the lines after it. `held`: the last line of the live range of each piece with uses that the text does
+    not show. `inner`: the plans of subdivided pieces."""
 
     pieces: list[Piece] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)
@@ -184,7 +183,7 @@ class ThreadScratch:
     places: list[tuple[int, Location]] = field(default_factory=list)
 
     def resize(self, pointer: str, plan: MemoryMap) -> None:
-        """Give a piece the size of the plan that divides it."""
+        """Set the size of a piece to the size of its subdivision's plan."""
         size = max(plan.total, LINE)
         self.pieces = [replace(p, size=size) if p.pointer == pointer else p for p in self.pieces]
         self.inner[pointer] = plan
@@ -208,7 +207,7 @@ class ThreadScratch:
 
     def _interval(self, p: Piece, start: int, end: int) -> Interval:
         """The live interval of a piece. Large pieces are staggered, so that tiles whose size is a power of two do not
-        fall on the same cache sets."""
+        map to the same cache sets."""
         pad = STAGGER if p.size >= PAGE else 0
         return Interval(p.name, start, end, p.size, LINE, pad, p.loc, self._place(end - 1, p.loc))
 

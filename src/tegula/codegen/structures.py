@@ -1,5 +1,5 @@
-"""Reads of spatial structures: the table, whose address launches hand over with the memory of reports, and elements at
-addresses, as wide as the address is aligned."""
+"""Reads of spatial structures: the table, whose address is passed with the report buffer, and elements at addresses,
+with accesses as wide as the alignment allows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tegula.target import CudaTarget
 from tegula.types import VecType, bool_, components, element_bytes, scalar_of
 
 WIDEST = 16
-"""The most bytes that are read at a time on a GPU; elements of structures are aligned to their size up to this."""
+"""The widest access on a GPU, in bytes; elements of structures are aligned to their size up to this."""
 
 
 def structure_table(s: State, op: StructureTable) -> Components:

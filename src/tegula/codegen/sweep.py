@@ -17,7 +17,8 @@ Body = Callable[[list[str], int], None]
 
 
 def tree(s: State, value: Value) -> Iterator[Value]:
-    """A tile and all tiles evaluated inline for it, with the materialised ones at the leaves."""
+    """The expression tree of a tile: the tile, the tiles that are evaluated inline, and the materialised tiles as
+    leaves."""
     yield value
     op = fused(s, value)
     if op is not None:
@@ -27,7 +28,7 @@ def tree(s: State, value: Value) -> Iterator[Value]:
 
 
 def fused(s: State, value: Value) -> Op | None:
-    """The op that computes a tile inside its consumer; None for a tile that lies in memory."""
+    """The op of a tile that is computed inside its consumer; None for a tile in memory."""
     return None if value in s.tiles else s.inline.get(value)
 
 
@@ -67,8 +68,8 @@ def _compute_bytes(op: Op | None) -> int:
 
 
 def sweep(s: State, shape: tuple[int, ...], width: int, body: Body, rare: bool = False) -> None:
-    """Call `body(index, width)` for all elements in row-major order: in loops, or unrolled where there are few elements
-    and the code is not `rare`."""
+    """Call `body(index, width)` for all elements in row-major order, in loops, or unrolled for few elements unless the
+    code is `rare`."""
     full, rest = _pieces(shape[-1], width)
     most = UNROLLED if s.side_by_side.kernel is not s.kernel else UNROLLED // 2
     static = math.prod(shape[:-1]) * (full + len(rest)) <= most and not rare
@@ -119,8 +120,8 @@ def _row(
 def guarded(
     s: State, values: list[Value], own: Sequence[TileLoad | TileStore], emit: Callable[[bool], None]
 ) -> None:
-    """Emit a consumer twice: without bounds checks where all tiles it accesses lie inside their arrays, with them
-    otherwise. `own`: the accesses of the consumer itself."""
+    """Emit a consumer in two versions: without bounds checks if all accessed tiles are in bounds, else with bounds
+    checks. `own`: the accesses of the consumer itself."""
     checked = [op for op in own if needs_bounds(s, op)]
     for value in values:
         for v in tree(s, value):

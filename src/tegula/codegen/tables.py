@@ -1,4 +1,4 @@
-"""Reading elements of tables: read-only data of the compiled code."""
+"""Reads of tables, which are read-only data of the compiled code."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _wide(n: int, width: int) -> str:
 
 
 def _added(code: Code, number: str, index: str, size: int, width: int) -> str:
-    """The row-major number of an element, one more dimension included."""
+    """The row-major index of an element, extended by one dimension."""
     if not number:
         return index
     t = vector_of("i64", width)

@@ -12,7 +12,7 @@ from tegula.errors import InternalError
 from tegula.ops.convert import convert
 from tegula.types import DType, bfloat16, float16, float32, to_numpy
 
-# LLVM aborts the process on an intrinsic that it cannot lower, so only these are ever emitted.
+# LLVM aborts the process on an intrinsic that it cannot lower, so only these are emitted.
 INTRINSICS = frozenset(
     {
         *("fabs", "sqrt", "floor", "ceil", "trunc", "roundeven", "fma", "copysign"),
@@ -48,8 +48,7 @@ def memory_type(dtype: DType) -> str:
 
 
 def constant(dtype: DType, value: float, width: int = 1) -> str:
-    """A literal, repeated in every element of a vector. Integers wrap; floats round, to infinity if they are too
-    large."""
+    """A literal, splat to a vector. Integers wrap; floats are rounded and may overflow to infinity."""
     text = _literal(dtype, value)
     return text if width == 1 else f"splat ({scalar_type(dtype)} {text})"
 
@@ -72,7 +71,7 @@ def wrapped(value: int, dtype: DType) -> int:
 
 
 def float_literal(value: float, dtype: DType) -> str:
-    """A literal of type float32 or float64: LLVM writes both as the bits of the double of the same value."""
+    """A float32 or float64 literal, which LLVM spells as the bits of the double of the same value."""
     if dtype is float32:
         with np.errstate(over="ignore"):
             value = float(np.float32(value))
@@ -83,12 +82,11 @@ class Code:
     """The lines of one function, with fresh names for registers and labels.
 
     `rounds_bfloat16`: the target has an instruction that rounds to bfloat16 correctly, subnormals included.
-    `approximates`: it has instructions for fast functions. `together`: for ops that are faster on several float32
-    numbers at a time than one by one, the function that emits them, given the operands of each. `fences_extremes`: the
-    operands of a minimum or maximum must be hidden from LLVM's analyses. `mark`: the suffix of every instruction.
-    `packs`: the target has vector registers for the components of one value; `packed`: for components that were read
-    from a vector register, that register. `tables`: the names of read-only data, by contents; `table_space`: their
-    address space; `named`: the data that have a name, by object."""
+    `approximates`: the target has instructions for fast functions. `together`: the functions that emit ops for several
+    float32 numbers at a time, by op. `fences_extremes`: the operands of a minimum or maximum must be hidden from LLVM's
+    analyses. `mark`: the suffix of every instruction. `packs`: the target has vector registers for the components of
+    one value; `packed`: the vector register from which components were read. `tables`: the names of read-only data, by
+    contents; `table_space`: their address space; `named`: the names by object."""
 
     def __init__(self) -> None:
         self.rounds_bfloat16 = False
@@ -107,8 +105,8 @@ class Code:
         self._next = 0
 
     def table(self, dtype: DType, elements: Sequence[float], written: Callable[[], str]) -> str:
-        """The name of read-only data, each of which is defined once. `written` returns the text of the elements; it is
-        called once for ops that share an object."""
+        """The name of read-only data, which is defined once. `written` returns the text of the elements, and is called
+        once for ops that share an object."""
         key = id(elements), dtype
         if key not in self.named:
             self.named[key] = elements, self.tables.setdefault(written(), f"@table{len(self.tables)}")
@@ -138,7 +136,7 @@ class Code:
         return name
 
     def unpacked(self, type: str, count: int, vector: str) -> tuple[str, ...]:
-        """The elements of a vector register as components of a value. LLVM removes those that are not used."""
+        """The elements of a vector register as components of a value. LLVM removes unused extracts."""
         parts = tuple(self.emit(f"extractelement <{count} x {type}> {vector}, i32 {k}") for k in range(count))
         self.packed[parts] = vector
         return parts
@@ -174,7 +172,7 @@ class Code:
         self.line(f"br i1 {condition}, label %{then}, label %{other}")
 
     def phi(self, type: str, *sources: tuple[str, str]) -> str:
-        """A value that depends on the basic block that control came from."""
+        """A phi of values by predecessor block."""
         return self.emit(f"phi {type} " + ", ".join(f"[ {v}, %{b} ]" for v, b in sources))
 
     @contextmanager
@@ -186,10 +184,10 @@ class Code:
         carried: list[tuple[str, str]] | None = None,
         metadata: str = "",
     ) -> Iterator[Loop]:
-        """A counting loop over i64, not run unless start is below stop.
+        """A counting loop over i64, which does not run unless start < stop.
 
-        `carried`: (type, initial value) of values carried around it; set `loop.next` before the end of the body;
-        `loop.results` are the final ones. `metadata`: text after the branch back, as in ", !llvm.loop !0"."""
+        `carried`: (type, initial value) of carried values. The body sets `loop.next`; `loop.results` are the final
+        values. `metadata`: text after the back branch, as in ", !llvm.loop !0"."""
         made = Loop(self, start, stop, step, carried or [], metadata)
         made.open()
         yield made
@@ -210,7 +208,7 @@ class Loop:
         self.results: list[str] = []
 
     def open(self) -> None:
-        """Begin the loop: its head with the index, and its body."""
+        """Begin the loop: the header with the index, and the body."""
         code = self.code
         self.head, self.body, self.done = code.label("head"), code.label("body"), code.label("done")
         before = code.block
@@ -226,7 +224,7 @@ class Loop:
         code.place(self.body)
 
     def close(self) -> None:
-        """End the loop: the next index, and the jump to the head."""
+        """End the loop: the next index, and the jump to the header."""
         code = self.code
         following = code.emit(f"add nsw i64 {self.index}, {self.step}")
         last = code.block

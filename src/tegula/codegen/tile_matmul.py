@@ -1,4 +1,4 @@
-"""Matmuls of tiles: the sources of operands, the targets of results, and prefetches for the next step."""
+"""Matmuls of tiles: sources of operands, destinations of results, and prefetches for the next step."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tegula.types import DType, TileType, element_bytes, float32, int8, scalar_o
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An operand of a call: its address, its strides in elements where static (None: passed at run time), and the
-    registers of the strides that are passed."""
+    """An operand of a call: its address, its static strides in elements (None for run-time strides), and the registers
+    of the run-time strides."""
 
     pointer: str
     dtype: DType
@@ -32,7 +32,7 @@ class Source:
 
 
 def matmul(s: State, op: TileMatmul) -> None:
-    """Lower alpha * a @ b + beta * c; the result overwrites c's memory where c is not needed afterwards."""
+    """Lower alpha * a @ b + beta * c; the result overwrites c's memory if c is dead afterwards."""
     c = op.c
     t: TileType = op.result.type  # type: ignore[assignment]
     scalar = scalar_of(t.dtype)
@@ -102,7 +102,7 @@ def loaded_operand(op: TileMatmul, position: int) -> tuple[TileLoad, bool] | Non
 
 
 def read_in_place(s: State, op: TileMatmul, position: int) -> bool:
-    """Whether a matmul reads operand `position` (0 or 1), a tile load or its transpose, straight from its array."""
+    """Whether a matmul reads operand `position` (0 or 1), a tile load or its transpose, directly from the array."""
     found = loaded_operand(op, position)
     if found is None:
         return False
@@ -136,8 +136,8 @@ def _from(at_array: bool, transposed: bool, row: int) -> tuple[int | None, int |
 
 
 def _multiply(s: State, op: TileMatmul, into: View, work: DType, accumulate: bool) -> None:
-    """Emit the call; two calls where operands are read from arrays, because tiles that cross an array's edge are copied
-    first."""
+    """Emit the call. If operands are read from arrays, emit two versions, because tiles that cross an array's edge are
+    copied first."""
     direct = {v: found for k, v in enumerate((op.a, op.b)) if (found := _direct(s, op, k)) is not None}
     loads = [load for load, _ in direct.values()]
     if not loads:
@@ -164,8 +164,7 @@ def _multiply(s: State, op: TileMatmul, into: View, work: DType, accumulate: boo
 
 
 def _direct(s: State, op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:
-    """The load of an operand that is read from its array during the matmul, and whether the operand is its
-    transpose."""
+    """The load of an operand that the matmul reads from the array, and whether the operand is the load's transpose."""
     found, value = loaded_operand(op, position), (op.a, op.b)[position]
     if found is None or any(v in s.tiles or v not in s.inline for v in (value, found[0].result)):
         return None
@@ -243,8 +242,8 @@ def _function(s: State, spec: MatmulSpec) -> str:
 
 
 def _following(s: State, load: TileLoad) -> tuple[Ahead, str, str] | None:
-    """The region that a load will read in the next iteration of its loop, with its address and row stride in bytes;
-    None outside loops and where the tile stays the same."""
+    """The region that a load reads in the next iteration of its loop, with its address and row stride in bytes; None
+    outside loops and for loop-invariant tiles."""
     loop = load.parent.parent if load.parent is not None else None
     if not isinstance(loop, For):
         return None

@@ -55,7 +55,7 @@ from tegula.types import (
 
 
 def materialise(s: State, value: Value, into: View | None = None) -> View:
-    """The view of a tile in memory: where it lies already, or `into` (or fresh scratch memory), to which it is
+    """The view of a tile in memory: its existing memory, or `into` or fresh scratch memory, to which the tile is
     written."""
     if into is None and value in s.tiles:
         return s.tiles[value]
@@ -98,7 +98,7 @@ def _swept(
 
 
 def store(s: State, op: TileStore) -> None:
-    """Lower `tile.store`; the tile's elements are computed in the same loops unless they lie in memory."""
+    """Lower `tile.store`. Elements of a tile that is not in memory are computed in the same loops."""
     array, value = s.arrays[op.array], op.tile
     t: TileType = value.type  # type: ignore[assignment]
     starts = offsets(s, op)
@@ -146,7 +146,7 @@ def _store_mask(
 def _masked_store(
     s: State, array: ArrayAt, where: list[str], index: list[str], values: Components, width: int, absent: bool
 ) -> None:
-    """Store elements except those outside the array and those of absent lanes."""
+    """Store elements that are in bounds and belong to present lanes."""
     pointer, scalar = array_pointer(s, array, where), scalar_of(array.dtype)
     mask = _store_mask(s, array, where, index, width, absent)
     if width > 1 and array.contiguous:
@@ -172,7 +172,7 @@ def _when(s: State, condition: str, body: object) -> None:
 
 
 def tile_atomic(s: State, op: TileAtomic) -> None:
-    """Lower `tile.atomic`, element by element; the previous elements are kept only if they are used."""
+    """Lower `tile.atomic`, element by element. Previous elements are stored only if they are used."""
     array, value = s.arrays[op.array], op.tile
     t: TileType = value.type  # type: ignore[assignment]
     starts = offsets(s, op)
@@ -219,7 +219,7 @@ def scatter(s: State, op: ArrayScatter) -> None:
 
 
 def scatter_atomic(s: State, op: ArrayScatterAtomic | ArrayScatterCas) -> None:
-    """Lower `array.scatter_atomic` or `array.scatter_cas`, element by element; the previous elements are kept only if
+    """Lower `array.scatter_atomic` or `array.scatter_cas`, element by element. Previous elements are stored only if
     they are used."""
     array, t = s.arrays[op.array], tile_type(op.tile.type, partial=True)
     absent = t.partial and s.kernel.launch.partial
@@ -249,7 +249,7 @@ def scatter_atomic(s: State, op: ArrayScatterAtomic | ArrayScatterCas) -> None:
 
 
 def _if_present(s: State, ok: str, index: list[str], absent: bool) -> str:
-    """`ok`, an i1, and, where lanes may be absent, whether the element's lane is present."""
+    """The i1 `ok`, and'ed with whether the element's lane is present if lanes may be absent."""
     if not absent:
         return ok
     return s.code.emit(f"and i1 {ok}, {s.code.emit(f'icmp slt i64 {index[-1]}, {s.present}')}")
@@ -259,7 +259,7 @@ def _if_present(s: State, ok: str, index: list[str], absent: bool) -> str:
 
 
 def _combiner(region: Region) -> type[Op] | None:
-    """The op that a reduction's region consists of, if it is a single known op on the region's arguments, else None."""
+    """The op of a reduction's region if the region is a single known op on the region's arguments, else None."""
     ops = region.ops
     if len(ops) == 2 and isinstance(ops[1], Yield) and set(ops[0].operands) == set(region.args):
         kind = type(ops[0])
@@ -268,7 +268,8 @@ def _combiner(region: Region) -> type[Op] | None:
 
 
 def identity(kind: type[Op], dtype: DType) -> float | int:
-    """The neutral element of a combiner. For min and max of floats it is NaN, which loses against all numbers."""
+    """The neutral element of a combiner. For min and max of floats the neutral element is NaN, because numbers are
+    preferred to NaNs."""
     if kind is S.Add:
         return -0.0 if dtype.is_float else 0
     if kind is S.Mul:
@@ -284,8 +285,8 @@ def identity(kind: type[Op], dtype: DType) -> float | int:
 
 
 def reduce(s: State, op: TileReduce) -> None:
-    """Lower `tile.reduce` to a fresh tile. Known combiners run in several vector accumulators, others element by
-    element."""
+    """Lower `tile.reduce` to a fresh tile. Known combiners use several vector accumulators, other regions run element
+    by element."""
     value, axis = op.tile, op.axis
     t: TileType = value.type  # type: ignore[assignment]
     result = s.room(op.result, "reduced")
@@ -325,7 +326,7 @@ def _accumulate(s: State, kind: type[Op], value: Value, t: TileType, fixed: list
     dtype = scalar_of(t.dtype)
     width = width_for(s, [value], t.shape, (t.dtype,))
     if width > 1 and dtype.bits >= 32:
-        # The order of a sum does not depend on what the elements are computed from.
+        # The order of a sum does not depend on how the elements are computed.
         width = width_for(s, [], t.shape, (t.dtype,))
     outer, n = t.shape[len(fixed) : -1], t.shape[-1]
     full = n // width
@@ -364,7 +365,7 @@ def _rest(at: int, n: int, width: int) -> list[tuple[int, int]]:
 
 
 def _widened(s: State, x: str, dtype: DType, narrow: int, width: int, fill: float | int) -> str:
-    """A wide vector whose first elements are those of a narrow one and whose others are `fill`."""
+    """A narrow vector widened with `fill`."""
     if narrow == width:
         return x
     if narrow == 1:
@@ -434,7 +435,7 @@ def _run(s: State, region: Region, args: list[Components]) -> Components:
 def _reduce_generic(
     s: State, region: Region, view: View, t: TileType, result: View, axis: int | None, absent: bool
 ) -> None:
-    """Reduce by any region, one element after another, with the first element as the start."""
+    """Reduce by any region, element by element, starting with the first element."""
     axes = range(len(t.shape)) if axis is None else [axis]
     fixed = [d for d in range(len(t.shape)) if d not in axes]
     keep = len(result.shape) == len(t.shape) and axis is not None
@@ -454,7 +455,7 @@ def _fold(
     s: State, region: Region, view: View, t: TileType, at: list[str], axes: list[int], result: View,
     where: list[str], absent: bool,
 ) -> None:  # fmt: skip
-    """Combine all elements along `axes`, except the very first, into `result[where]`."""
+    """Combine all elements along `axes` except the first into `result[where]`."""
     lengths = [s.present if absent and d == len(t.shape) - 1 else str(t.shape[d]) for d in axes]
 
     def nest(depth: int, index: list[str], first: str) -> None:
@@ -509,8 +510,8 @@ def tile_reshape(s: State, op: TileReshape) -> None:
 
 
 def gather(s: State, op: Op) -> None:
-    """Lower `tile.gather`: a negative index counts from the end; an index out of bounds gives 0. Parts that are longer
-    than one element in the last dimension are copied a vector at a time."""
+    """Lower `tile.gather`: negative indices count from the end, and an index out of bounds gives 0. Slices with more
+    than one element in the last dimension are copied by vectors."""
     assert isinstance(op, TileGather)
     source, picks, axis = materialise(s, op.tile), materialise(s, op.index), op.axis
     made: TileType = op.result.type  # type: ignore[assignment]
@@ -554,7 +555,7 @@ def concat(s: State, op: TileConcat) -> None:
 
 
 def from_lanes(s: State, op: TileFromLanes) -> None:
-    """Lower `tile.from_lanes`: a view of the lanes' values where they lie; for a grid, each lane's elements are written
+    """Lower `tile.from_lanes`: a view of the memory of the lanes' values; for a grid, each lane's elements are written
     to their coordinates."""
     value = op.value
     if op.grid is not None:
@@ -627,7 +628,7 @@ def _grid_places(
 def _where(
     s: State, ok: str, made: Callable[[], Components], otherwise: Components, dtype: DType
 ) -> Components:
-    """The components that `made` returns where a condition holds, else `otherwise`; nothing is read in that case."""
+    """The components that `made` returns if a condition holds, else `otherwise`, without a read."""
     if ok == "true":
         return made()
     then, done, before = s.code.label("then"), s.code.label("done"), s.code.block
@@ -642,7 +643,7 @@ def _where(
 
 
 def _clear_absent(s: State, view: View) -> None:
-    """Store 0 for the lanes that the last block lacks."""
+    """Store 0 for the absent lanes of the last block."""
     if not s.kernel.launch.partial:
         return
     zero = tuple(constant(scalar_of(view.dtype), 0) for _ in range(components(view.dtype)))
@@ -651,7 +652,7 @@ def _clear_absent(s: State, view: View) -> None:
 
 
 def to_lanes(s: State, op: TileToLanes) -> None:
-    """Lower `tile.to_lanes`: each lane's element of a tile; the tile itself where it lies component-major."""
+    """Lower `tile.to_lanes`: each lane's element of a tile; the tile itself if it is component-major."""
     source = materialise(s, op.tile)
     t: ElementType = op.result.type  # type: ignore[assignment]
     view = s.lane_array(op.result.name or "untiled", t)

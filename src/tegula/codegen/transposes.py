@@ -1,4 +1,4 @@
-"""Copies of tiles whose rows lie along columns of memory: squares are transposed in registers."""
+"""Copies of tiles whose rows are columns of memory: squares are transposed in registers."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from tegula.types import components, scalar_of
 
 
 def transposes(source: View, target: View) -> bool:
-    """Whether rows of the target are columns of the source: elements that are next to each other in the target's last
-    dimension are apart in the source, and next to each other along another dimension."""
+    """Whether rows of the target are columns of the source: adjacent elements of the target's last dimension are not
+    adjacent in the source, whose adjacent elements are along another dimension."""
     return (
         components(source.dtype) == 1 and not source.contiguous and target.contiguous and _along(source) >= 0
     )
 
 
 def _along(source: View) -> int:
-    """The dimension along which the elements of a view are next to each other; -1 if there is none."""
+    """The dimension along which the elements of a view are adjacent; -1 if there is none."""
     found = [d for d, n in enumerate(source.shape[:-1]) if n > 1 and source.strides[d] == 1]
     return found[-1] if found else -1
 
 
 def transposed_copy(s: State, source: View, target: View, width: int) -> None:
-    """Copy a tile, `width` elements of each of as many rows of the target as there are in a square at a time. The last
-    squares overlap those before where the lengths are no multiples."""
+    """Copy a tile in squares of `width` x `width` elements. The last square overlaps the one before if `width` does not
+    divide a length."""
     along, last = _along(source), len(source.shape) - 1
     rows, depth = source.shape[along], width
     while depth > rows:
@@ -61,7 +61,7 @@ def transposed_copy(s: State, source: View, target: View, width: int) -> None:
 
 
 def _each(s: State, length: int, step: int) -> Iterator[str]:
-    """The starts of pieces of `step` that cover a length; the last piece may overlap the one before."""
+    """The starts of pieces of `step` that cover a length. The last piece may overlap the one before."""
     if length == step:
         yield "0"
         return
@@ -75,7 +75,7 @@ def _each(s: State, length: int, step: int) -> Iterator[str]:
 
 
 def _joined(s: State, view: View, vectors: list[str], width: int) -> str:
-    """Vectors one after the other in one."""
+    """The concatenation of vectors."""
     t = register_type(scalar_of(view.dtype), 1)
     while len(vectors) > 1:
         vectors = [
@@ -87,8 +87,8 @@ def _joined(s: State, view: View, vectors: list[str], width: int) -> str:
 
 
 def _transposed(s: State, view: View, vectors: list[str], width: int) -> list[str]:
-    """Transpose the squares that lie next to each other in vectors, each as wide as there are vectors. Each step merges
-    vectors i and i + half lane by lane, which rotates the bits of (vector, lane in its square) by one."""
+    """Transpose the adjacent squares in vectors, each as wide as there are vectors. Each step merges vectors i and i +
+    half lane by lane, which rotates the bits of (vector, lane in its square) by one."""
     t, size = register_type(scalar_of(view.dtype), 1), len(vectors)
     low = [at + i // 2 + i % 2 * width for at in range(0, width, size) for i in range(size)]
     high = [i + size // 2 for i in low]

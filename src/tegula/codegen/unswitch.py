@@ -1,11 +1,11 @@
-"""Choices that are the same along all dimensions of a tile but one: a branch for each index of that dimension takes
-their place. Only the side that is taken is computed, and nothing where a tile keeps the elements that it has."""
+"""Unswitching of selects whose condition varies along one dimension of a tile only: a branch for each index of this
+dimension replaces the select. Only the selected operand is computed, and nothing if a tile keeps its elements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tegula.codegen.elements import element, is_choice, sides, taken_side
+from tegula.codegen.elements import element, is_select, select_operands, taken_operand
 from tegula.codegen.state import State
 from tegula.codegen.storage import View
 from tegula.codegen.sweep import fused
@@ -19,8 +19,8 @@ Sweep = Callable[[int, str], None]
 
 
 def unswitched(s: State, value: Value, view: View, sweep: Sweep) -> None:
-    """Compute a tile into a view. `sweep`: emits the loops over all elements (-1 for the dimension), or over those with
-    one coordinate."""
+    """Compute a tile into a view. `sweep`: emits the loops over all elements (-1 for the dimension), or over the
+    elements with one coordinate."""
     conditions = _conditions(s, value)
     rank = len(view.shape)
     dims = {d for _, d in conditions}
@@ -37,7 +37,7 @@ def unswitched(s: State, value: Value, view: View, sweep: Sweep) -> None:
 
 
 def _branch(s: State, value: Value, view: View, index: list[str], emit: Callable[[], None]) -> None:
-    """Branch on the first condition that is not known yet, until all are."""
+    """Branch on the first unknown condition, until all conditions are known."""
     found = next(iter(_conditions(s, value)), None)
     if found is None:
         kept = _resolved(s, value)
@@ -61,15 +61,15 @@ def _branch(s: State, value: Value, view: View, index: list[str], emit: Callable
 
 
 def _resolved(s: State, value: Value) -> Value:
-    """The tile that a value is where the conditions known hold."""
+    """The tile that equals a value under the known conditions."""
     op = fused(s, value)
-    taken = taken_side(s, op) if op is not None else None
+    taken = taken_operand(s, op) if op is not None else None
     return value if taken is None or not isinstance(taken.type, TileType) else _resolved(s, taken)
 
 
 def _conditions(s: State, value: Value) -> list[tuple[Value, int]]:
-    """The conditions of choices in the computation of a tile that are the same along all dimensions but one, with that
-    dimension, outer choices first; without those that are known."""
+    """The unknown conditions in the computation of a tile that vary along one dimension only, with this dimension,
+    outer selects first."""
     return list(dict.fromkeys(_walk(s, value)))
 
 
@@ -77,14 +77,14 @@ def _walk(s: State, value: Value) -> Iterator[tuple[Value, int]]:
     op = fused(s, value)
     if not isinstance(op, TileMap):
         return
-    taken = taken_side(s, op)
+    taken = taken_operand(s, op)
     if taken is not None:
         if isinstance(taken.type, TileType):
             yield from _walk(s, taken)
         return
     inputs = [v for v in op.inputs if isinstance(v.type, TileType)]
-    if is_choice(op):
-        condition, yes, no = sides(op)
+    if is_select(op):
+        condition, yes, no = select_operands(op)
         dim = _line(s, condition) if isinstance(condition.type, TileType) else None
         if dim is not None:
             yield condition, dim
@@ -99,7 +99,7 @@ def _shape(tile: Value) -> tuple[int, ...]:
 
 
 def _line(s: State, value: Value) -> int | None:
-    """The only dimension along which a tile that is computed inside its consumer differs; None for others."""
+    """The only dimension along which an inlined tile varies; None for other tiles."""
     op, shape = fused(s, value), _shape(value)
     if isinstance(op, TileBroadcast):
         source = _shape(op.tile)
@@ -138,7 +138,7 @@ def _alike(s: State, a: Value, b: Value) -> bool:
 
 
 def _same_source(a: Value, b: Value) -> bool:
-    """Whether two tiles are the same, or the same one with dimensions of length 1 added."""
+    """Whether two tiles are equal up to dimensions of length 1."""
     if a is b:
         return True
     one, other = a.owner, b.owner

@@ -1,7 +1,7 @@
-"""The layout of the watch, which lies in front of the scratch memory of a launching thread: generated code polls it,
-the launching thread sets it. Launches load this file without the rest of code generation."""
+"""The layout of the watch, which precedes the scratch memory of a launching thread: generated code polls the watch, and
+the launching thread sets it. Launches import this file without the rest of code generation."""
 
 WATCH_BYTES = 64
 DUE, LOOK, SELF = -64, -48, -8
-"""Byte offsets of the watch, which lies in front of the scratch memory: when to poll next (0: at once), the function to
-call then, and the address of the scratch memory."""
+"""Byte offsets of the watch relative to the scratch memory: the time of the next poll (0: immediately), the function to
+call, and the address of the scratch memory."""

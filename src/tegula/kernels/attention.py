@@ -1,8 +1,9 @@
-"""Attention: the softmax of one tile of keys is overlapped with the matmul of the previous tile's weights and values.
+"""Attention. The softmax of one tile of keys is overlapped with the matmul of the previous tile's weights and values.
 
-Tiles of keys are visited from the last visible one to the first, so that only the tile before the loop needs a mask.
-Without a causal mask blocks are persistent: the next tile of queries and its first keys are fetched while the current
-one is finished. With a causal mask each tile of queries has a block; blocks with the most keys start first."""
+Tiles of keys are visited from the last visible tile to the first, so that only the tile before the loop needs a mask.
+Without a causal mask blocks are persistent, and fetch the next tile of queries with its first keys during the epilogue
+of the current tile. With a causal mask each tile of queries has a block of its own; blocks with the most keys start
+first."""
 
 import math
 from collections.abc import Callable
@@ -11,17 +12,17 @@ from typing import Any, NamedTuple
 
 import tegula as tg
 from tegula.kernels.operands import (
-    ByteReach,
+    ByteRanges,
+    ConfigCache,
     Copies,
-    Plans,
-    expect_apart,
+    allows_bulk_reads,
+    expect_disjoint,
     expect_shape,
-    grows,
-    is_reachable,
-    maker,
+    make_allocator,
+    needs_gradient,
     processors,
-    reachable,
     seen,
+    with_aligned_copy,
 )
 
 DTYPES = ("bfloat16", "float16")
@@ -38,8 +39,8 @@ FAR = -1e30
 
 @cache
 def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> Any:
-    """The kernel for heads of `depth`. `ragged`: the diagonal does not run through the corners of tiles, so that it may
-    cross two tiles of keys; `logs`: whether the kernel also stores the logarithms of the sums."""
+    """The kernel for heads of dimension `depth`. `ragged`: whether the diagonal misses the corners of tiles, so that it
+    may cross two tiles of keys; `logs`: whether the kernel also stores the logarithms of the sums."""
     stages = STAGES[depth]
     sums = tg.array3d[tg.float32] if logs else int
 
@@ -51,8 +52,8 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
 
     @tg.func
     def visible(scores: Any, limit: int):
-        """The scores with minus infinity for the keys that are not visible to a row. `limit`: with a causal mask the
-        last key that is visible to the first row, else the number of keys."""
+        """The scores, with minus infinity at the keys that are masked for a row. `limit`: with a causal mask the last
+        visible key of the first row, else the number of keys."""
         columns = tg.tile_reshape(tg.tile_arange(KEYS, dtype=int), shape=(1, KEYS))
         if causal:
             rows = tg.tile_reshape(tg.tile_arange(QUERIES, dtype=int), shape=(QUERIES, 1))
@@ -161,15 +162,15 @@ def attention(
         q: (B, H, S, D), of bfloat16 or float16; D is 64 or 128.
         k, v: (B, HK, T, D), of the dtype of `q`; H is a multiple of HK, and head h reads keys and values h //
             (H // HK).
-        out: (B, H, S, D), of that dtype, apart from the inputs; a new one by default.
-        causal: whether query s sees the keys up to s + T - S only, so that the last one sees all; one that sees
-            none gives 0. False by default.
+        out: (B, H, S, D), of the dtype of `q`, in memory disjoint from the inputs; a new array by default.
+        causal: whether query s attends only to the keys up to s + T - S, so that the last query attends to all keys; a
+            query without keys gives 0. False by default.
         scale: a positive float, the factor of the scores; 1 / sqrt(D) by default.
         return_lse: whether to return the logarithms of the sums too; False by default.
     Returns:
-        `out`, or a new array where the inputs are: a tensor if `q` is one of PyTorch, else a tg.array. With
-        `return_lse` also float32 (B, H, S), the logarithms of the sums of exp(scale * q @ k^T); -inf for no
-        keys.
+        `out`, or a new array on the device of the inputs: a PyTorch tensor if `q` is a PyTorch tensor, else a tg.array.
+        With `return_lse` also an array (B, H, S) of float32, the logarithms of the sums of exp(scale * q @ k^T); -inf
+        for a query without keys.
     Raises:
         launch: shapes, dtypes, devices or the scale do not fit.
     Gradient:
@@ -183,7 +184,7 @@ def attention(
     plan: AttentionConfig = plans.find((q, k, v), out, (bool(causal), bool(return_lse)))
     fresh = [] if out is not None else [out := plan.new()]
     lse: Any = plan.new_lse() if return_lse else 0
-    if grows(q, k, v):
+    if needs_gradient(q, k, v):
         for made in (*fresh, lse):
             if isinstance(made, tg.array):
                 made.requires_grad = True
@@ -192,71 +193,74 @@ def attention(
         if plan.copies:
             inputs = [copy(x) if copy else x for x, copy in zip(inputs, plan.copies, strict=True)]
         factor = plan.factor if scale is None else LOG2E * float(scale)
-        tg.launch_tiled(plan.kernel, plan.grid, [*inputs, factor, *plan.told], [lse, out])
+        tg.launch_tiled(plan.kernel, plan.grid, [*inputs, factor, *plan.sizes], [lse, out])
     return (out, lse) if return_lse else out
 
 
 class AttentionConfig(NamedTuple):
-    """The configuration of attention for all arguments with one launch key. `new`, `new_lse`: functions that make the
-    outputs if none are given; `reach`: the byte ranges of a given output and the inputs. `kernel`: None if there is
-    nothing to compute; `told`: its integer arguments. `copies`: for each operand the function that makes an aligned
-    copy for bulk copies, or None; empty if no operand needs a copy. `factor`: the factor of the scores by default."""
+    """The configuration of attention for all arguments with one launch key. `new`, `new_lse`: functions that allocate
+    the outputs if none are given; `reach`: the byte ranges of a given output and the inputs. `kernel`: None if there is
+    nothing to compute; `sizes`: the kernel's integer arguments. `copies`: for each operand the function that makes an
+    aligned copy for bulk copies, or None; empty if no operand needs a copy. `factor`: the default scale of the
+    scores."""
 
     new: Callable[[], Any]
     new_lse: Callable[[], Any]
-    reach: ByteReach | None
+    reach: ByteRanges | None
     kernel: Any
     grid: tuple[int, ...] = ()
-    told: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
     copies: Copies = ()
     factor: float = 1.0
 
 
-def _plan(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> AttentionConfig:
+def _configure(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> AttentionConfig:
     """The configuration for arguments of attention; LaunchError for arguments that do not fit."""
     given = {name: seen("attention", name, x, 4, DTYPES) for name, x in (("q", q), ("k", k), ("v", v))}
     queries, keys = given["q"], given["k"]
     _check(given)
     batch, heads, length, depth = queries.shape
     dtype, device = queries.dtype, queries.device
-    new = maker(queries.shape, dtype, q, device)
-    new_lse = maker((batch, heads, length), tg.float32, q, device)
+    new = make_allocator(queries.shape, dtype, q, device)
+    new_lse = make_allocator((batch, heads, length), tg.float32, q, device)
     reach = None
     if out is not None:
         target = seen("attention", "out", out, 4, (str(dtype),))
         expect_shape("attention", "out", target, queries.shape, "'q'")
-        reach = expect_apart("attention", target, given)
+        reach = expect_disjoint("attention", target, given)
     if not queries.size:
         return AttentionConfig(new, new_lse, reach, None)
     causal = causal and length > 1
     ragged = causal and (keys.shape[2] - length) % KEYS != 0
-    copies = [None if is_reachable(x) else partial(reachable, dtype=dtype) for x in given.values()]
-    grid, told = order(queries.shape, keys.shape, dtype.bits, processors(device), causal)
+    copies = [
+        None if allows_bulk_reads(x) else partial(with_aligned_copy, dtype=dtype) for x in given.values()
+    ]
+    grid, sizes = order(queries.shape, keys.shape, dtype.bits, processors(device), causal)
     return AttentionConfig(
         new,
         new_lse,
         reach,
         kernel=forward(dtype, depth, causal, ragged, logs),
         grid=grid,
-        told=told,
+        sizes=sizes,
         copies=copies if any(copies) else (),
         factor=LOG2E / math.sqrt(depth),
     )
 
 
-plans = Plans(_plan)
+plans = ConfigCache(_configure)
 
 
 @lru_cache(maxsize=1024)
 def order(
     queries: tuple[int, ...], keys: tuple[int, ...], bits: int, most: int, causal: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The grid, and the kernel's integer arguments: heads per group; blocks, the number of iterations in which every
-    block has a tile, and the number of tiles in the last, partial iteration; tiles per head and heads; heads that share
-    their keys; keys, and keys minus queries.
+    """The grid, and the kernel's integer arguments: heads per group; blocks; the number of iterations in which every
+    block has a tile; the number of tiles in the last, partial iteration; tiles per head; heads; query heads per key
+    head; keys; and keys minus queries.
 
-    A group has as many heads as there is room for their keys and values in the cache, but at least a tile for each of
-    the `most` blocks that run at a time."""
+    A group has as many heads as have keys and values that fit into the cache, but at least one tile for each of the
+    `most` concurrent blocks."""
     batch, heads, length, depth = queries
     tiles, count, per_key = math.ceil(length / QUERIES), batch * heads, heads // keys[1]
     size = 2 * keys[2] * depth * bits // 8 // per_key
@@ -264,7 +268,7 @@ def order(
     together = max((n for n in full_groups if n * size <= CACHED), default=full_groups[0])
     blocks = min(most, count * tiles)
     grid = (count // together, tiles, together) if causal else (blocks,)
-    told = (
+    sizes = (
         together,
         blocks,
         *divmod(count * tiles, blocks),
@@ -274,7 +278,7 @@ def order(
         keys[2],
         keys[2] - length,
     )
-    return grid, told
+    return grid, sizes
 
 
 def _check(given: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Fourier transforms of arrays of any batch, on any device."""
+"""Batched Fourier transforms of arrays, on any device."""
 
 import math
 import sys
@@ -6,15 +6,15 @@ from functools import cache
 from typing import Any
 
 import tegula as tg
-from tegula.kernels.operands import array_of, grows, is_tensor
+from tegula.kernels.operands import array_of, is_tensor, needs_gradient
 
 PAIRS = {tg.float32: tg.vec2f, tg.float64: tg.vec2d}
 REALS = {pair: real for real, pair in PAIRS.items()}
 SAME = {pair: pair for pair in REALS}
 ELEMENTS, OF_A_THREAD = 1024, 16
-"""About how many numbers a block transforms, in whole rows, and how many a thread."""
+"""The approximate number of elements that a block transforms, rounded to whole rows, and that a thread transforms."""
 LEAST, MOST = 32, 256
-"""Numbers of threads in a block."""
+"""The minimum and the maximum number of threads per block."""
 
 STEPS = {
     "fft": ("tg.tile_fft(t)",),
@@ -22,7 +22,7 @@ STEPS = {
     "rfft": ("t = tg.tile_rfft(t)",),
     "irfft": ("t = tg.tile_irfft(t, n) * scale",),
 }
-"""What a block does with its rows `t`."""
+"""The expression of each transform for a tile `t` of rows."""
 
 
 def fft(x: Any) -> Any:
@@ -32,7 +32,7 @@ def fft(x: Any) -> Any:
         x: complex numbers (..., N), with any strides: an array of vec2f or vec2d, a complex array of NumPy or a complex
             tensor of PyTorch.
     Returns:
-        a new array of the shape of `x`: a complex tensor if that is one, else a tg.array of vec2f or vec2d.
+        a new array of the shape of `x`: a complex tensor if `x` is a PyTorch tensor, else a tg.array of vec2f or vec2d.
     Raises:
         launch: `x` is no array of complex numbers, or has no elements in a row.
         out-of-range: there are no tables for N.
@@ -86,7 +86,7 @@ def irfft(x: Any, n: int | None = None) -> Any:
 
     Parameters:
         x: complex numbers (..., n // 2 + 1), as `fft` takes.
-        n: the length of the results; by default the even one.
+        n: an int, the length of a result; by default the even one of the two possible lengths.
     Returns:
         a new array (..., n) of float32 or float64: a tensor if `x` is one of PyTorch, else a tg.array.
     Raises:
@@ -101,8 +101,8 @@ def irfft(x: Any, n: int | None = None) -> Any:
 
 
 def _transformed(function: str, x: Any, dtypes: dict[Any, Any], n: int | None = None) -> Any:
-    """The transforms of the rows of an array. `dtypes`: those of results by those of arguments; `n`: the length of the
-    results of `irfft`."""
+    """The transforms of the rows of an array. `dtypes`: the dtype of results by the dtype of the argument; `n`: the
+    length of the results of `irfft`."""
     is_pairs = is_tensor(x) and x.is_complex()
     given = sys.modules["torch"].view_as_real(x.resolve_conj()) if is_pairs else x
     found = array_of(function, "x", given)
@@ -122,7 +122,7 @@ def _transformed(function: str, x: Any, dtypes: dict[Any, Any], n: int | None = 
     made = dtypes[found.dtype]
     of_row = {"rfft": wide // 2 + 1, "irfft": length}.get(function, wide)
     out = _new((*outer, of_row), made, x, found)
-    if grows(x):
+    if needs_gradient(x):
         out.requires_grad = True
     if math.prod(outer):
         _launch(function, given, found, out, length, made)
@@ -130,7 +130,8 @@ def _transformed(function: str, x: Any, dtypes: dict[Any, Any], n: int | None = 
 
 
 def _new(shape: tuple[int, ...], dtype: Any, like: Any, found: Any) -> Any:
-    """New memory for results: a tensor, of pairs of real numbers for complex ones, if `like` is one."""
+    """Uninitialised memory for results: a PyTorch tensor if `like` is one. Complex numbers are pairs of real
+    numbers."""
     if not is_tensor(like):
         return tg.empty(shape, dtype, found.device)
     real, pair = REALS.get(dtype, dtype), (2,) if dtype in REALS else ()
@@ -139,7 +140,8 @@ def _new(shape: tuple[int, ...], dtype: Any, like: Any, found: Any) -> Any:
 
 
 def _launch(function: str, x: Any, found: Any, out: Any, n: int, made: Any) -> None:
-    """Transform the rows of `x`, of which `found` is the array, into `out`; n is the length of the transforms."""
+    """Write the transforms of the rows of `x` to `out`. `found`: `x` as a tg.array; `n`: the length of the
+    transforms."""
     *outer, wide = found.shape
     *batch, lines = outer or [1]
     rows = min(lines, max(1, ELEMENTS // n))
@@ -152,8 +154,8 @@ def _launch(function: str, x: Any, found: Any, out: Any, n: int, made: Any) -> N
 
 @cache
 def _kernel(function: str, n: int, wide: int, rows: int, given: Any, made: Any, batch: int) -> Any:
-    """The kernel in which a block transforms `rows` rows of `wide` elements, or 0 for an array of one dimension.
-    `batch`: the number of dimensions in front of those of rows."""
+    """The kernel whose blocks transform `rows` rows of `wide` elements each; `rows` is 0 for an array of one dimension.
+    `batch`: the number of dimensions before the dimension of rows."""
     at = "".join(f"b{k}, " for k in range(batch))
     part = f"[{at.removesuffix(', ')}]" if batch else ""
     shape, offset = ("(rows, wide)", "(first * rows, 0)") if rows else ("wide", "0")

@@ -1,7 +1,7 @@
-"""Matmuls: persistent blocks, in which one role fetches tiles and another multiplies them.
+"""Matmuls with persistent blocks, in which one role fetches tiles and another role multiplies the tiles.
 
-Where there are fewer tiles than blocks, several blocks split the K dimension of a tile (split-K), and a second kernel
-adds up their sums."""
+If there are fewer tiles than blocks, several blocks split the K dimension of a tile (split-K), and a second kernel adds
+up the partial sums."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 import tegula as tg
 from tegula.kernels.activations import EXACT, SHORT
 from tegula.kernels.operands import (
-    ByteReach,
+    ByteRanges,
+    ConfigCache,
     Copies,
-    Plans,
-    expect_apart,
+    allows_bulk_reads,
+    expect_disjoint,
     expect_shape,
-    grows,
-    is_reachable,
-    maker,
+    make_allocator,
+    needs_gradient,
     processors,
-    reachable,
     scratch,
     seen,
     transposed_copy,
+    with_aligned_copy,
 )
 from tegula.kernels.shapes import DeviceRates, Tile, candidates, choose, cpu, speed
 
@@ -32,7 +32,7 @@ RESULTS = ("bfloat16", "float16", "float32")
 PRECISIONS = ("default", "tf32")
 RASTER = 8
 WIDTH, THREADS = 256, 64
-"""The elements of a row that a block of the second kernel adds up, and the block's threads."""
+"""The number of elements of a row per block of the second kernel, and the number of threads per block."""
 
 
 class Epilogue(NamedTuple):
@@ -73,7 +73,7 @@ class Epilogue(NamedTuple):
 def matmul_kernel(
     dtype: Any, tile: Tile, transposed: bool, epilogue: Epilogue, precision: str = "default"
 ) -> Any:
-    """The kernel for operands of a dtype. `precision`: as for tile_matmul. With more than one split, the output has the
+    """The kernel for operands of a dtype. `precision`: as for tile_matmul. With split-K, the output has the partial
     sums of each split, (splits, M, N) of float32, without an epilogue."""
     rows, columns, depth, stages, groups, _, splits, swapped = tile
     shape = (columns, depth) if transposed else (depth, columns)
@@ -90,7 +90,7 @@ def matmul_kernel(
         right = tg.tile_pipe(shape=shape, dtype=dtype, stages=stages)
         height = (c.shape[across] + rows - 1) // rows
         width = (c.shape[across + 1] + columns - 1) // columns
-        # Elements outside the operands are loaded as 0.
+        # Out-of-bounds elements are loaded as 0.
         steps = (a.shape[1] + depth * splits - 1) // (depth * splits)
         with tg.role("fetch", warp_groups=1, registers=40 if swapped else 24):
             for i, j in tg.persistent_tiles((height, width * splits), raster=RASTER):
@@ -115,7 +115,8 @@ def matmul_kernel(
                         tg.tile_matmul(x, tg.tile_transpose(y), total, precision=precision)
                     else:
                         tg.tile_matmul(x, y, total, precision=precision)
-                # A copy: accumulators of tensor cores stay in registers, and tiles that are transposed do not.
+                # The copy keeps the accumulators of the MMA in registers; a tile that is transposed lives in shared
+                # memory.
                 whole = tg.tile_transpose(total * 1.0) if swapped else total
                 if splits > 1:
                     tg.tile_store(c[j // width], whole, offset=(i * rows, j % width * columns))
@@ -127,8 +128,8 @@ def matmul_kernel(
 
 @lru_cache(maxsize=256)
 def summed(splits: int, epilogue: Epilogue) -> Any:
-    """The kernel that adds up the splits' sums of each element. All splits of an element are loaded as one tile, so
-    that their loads overlap."""
+    """The kernel that reduces the partial sums over splits. All splits of an element are loaded as one tile, so that
+    the loads overlap."""
     biases = tg.array1d[Any] if epilogue.biased else int
     finish = epilogue.function()
 
@@ -150,7 +151,7 @@ def summed(splits: int, epilogue: Epilogue) -> Any:
 
 @lru_cache(maxsize=256)
 def without_matmul(epilogue: Epilogue) -> Any:
-    """The kernel for alpha = 0: it applies the epilogue to zeros and does not read `a` and `b`."""
+    """The kernel for alpha = 0, which applies the epilogue to zeros and does not read `a` and `b`."""
     biases = tg.array1d[Any] if epilogue.biased else int
     finish = epilogue.function()
 
@@ -178,28 +179,29 @@ def matmul(
 ) -> Any:
     """The matmul of two matrices with an epilogue: activation(alpha * a @ b + beta * out + bias).
 
-    Products are summed in float32. On a GPU tensor cores read float8 and tf32 operands with K along rows: a `b`
-    of (K, N) is transposed first.
+    Products are summed in float32. On a GPU the MMA of float8 and tf32 operands reads K-major operands; a `b` of (K, N)
+    is transposed first.
 
     Parameters:
         a: (M, K), of bfloat16, float16, float32, float8_e4m3 or float8_e5m2, with any strides.
-        b: (K, N), or (N, K) with `transpose_b`, of such a dtype.
-        out: (M, N), of bfloat16, float16 or float32, apart from the inputs; a new one by default, of the dtype
-            of `a`, bfloat16 if that has 8 bits.
-        alpha: a number, the factor of the matmul; 1 by default. With 0, `a` and `b` are ignored, NaNs included.
-        beta: a number, the factor of the elements of `out`; 0 by default, which ignores the elements.
-        bias: (N,), of any dtype that `out` may have; None for none.
+        b: (K, N), or (N, K) with `transpose_b`, of the dtype of `a`.
+        out: (M, N), of bfloat16, float16 or float32, in memory disjoint from the inputs; by default a new array of the
+            dtype of `a`, or of bfloat16 if `a` is float8.
+        alpha: a number, the factor of the matmul; 1 by default. With 0, `a` and `b` are not read, so that their NaNs
+            have no effect.
+        beta: a number, the factor of the old elements of `out`; 0 by default, which does not read the old elements.
+        bias: (N,), of bfloat16, float16 or float32, or None; None by default.
         activation: None, "relu", "gelu" (by the error function) or "silu".
         transpose_b: whether `b` is (N, K); False by default.
-        precision: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, which tensor cores
-            multiply.
+        precision: a string, "default" or "tf32". With "tf32", GPUs round float32 operands to 10 fraction bits and use
+            tensor cores.
         tile: the tiling of the output; chosen by its shape by default.
     Returns:
-        `out`, or a new array where the inputs are: a tensor if `a` is one of PyTorch, else a tg.array.
+        `out`, or a new array on the device of the inputs: a PyTorch tensor if `a` is a PyTorch tensor, else a tg.array.
     Raises:
         launch: shapes, dtypes, devices or options do not fit, or `beta` has no `out`.
     Gradient:
-        of all options, recorded by tapes; a new array has a gradient where one of the inputs has.
+        recorded by tapes, for all options; a new output has a gradient if an input has one.
     Source:
         BLAS gemm.
     """
@@ -208,7 +210,7 @@ def matmul(
     factor = 0 if alpha == 0 else 1 if alpha == 1 else None
     options = factor, bool(beta != 0), activation, bool(transpose_b), precision, tile
     plan: GemmConfig = plans.find((a, b, bias), out, options)
-    graded = grows(a, b, bias, out)
+    graded = needs_gradient(a, b, bias, out)
     if out is None:
         out = plan.new()
         if graded and isinstance(out, tg.array):
@@ -233,15 +235,16 @@ def matmul(
 
 
 class GemmConfig(NamedTuple):
-    """The configuration of a matmul for all arguments with one launch key. `new`: the function that makes the output if
-    none is given; `reach`: the byte ranges of a given output and the inputs. `kernel`: None if there is nothing to
-    compute; `blocks`: the number of its blocks. `copies`: for each operand the function that makes an aligned copy for
-    bulk copies, or None; empty if neither operand needs one. `split_sums`: for split-K the shape of the splits' sums,
-    the kernel that adds them up, and its grid. `without`: for alpha = 0 the grid of the kernel without operands."""
+    """The configuration of a matmul for all arguments with one launch key. `new`: the function that allocates the
+    output if none is given; `reach`: the byte ranges of a given output and the inputs. `kernel`: None if there is
+    nothing to compute; `blocks`: the number of blocks. `copies`: for each operand the function that makes an aligned
+    copy for bulk copies, or None; empty if neither operand needs a copy. `split_sums`: for split-K the shape of the
+    partial sums, the kernel that reduces the partial sums, and the grid of this kernel. `without`: for alpha = 0 the
+    grid of the kernel without operands."""
 
     new: Callable[[], Any]
     device: Any
-    reach: ByteReach | None
+    reach: ByteRanges | None
     kernel: Any = None
     blocks: int = 0
     copies: Copies = ()
@@ -249,7 +252,7 @@ class GemmConfig(NamedTuple):
     without: tuple[int, int] | None = None
 
 
-def _plan(
+def _configure(
     a: Any,
     b: Any,
     bias: Any,
@@ -268,7 +271,7 @@ def _plan(
     dtype, device = left.dtype, left.device
     (m, depth), n = left.shape, right.shape[0 if transposed else 1]
     result = dtype if dtype.bits > 8 else tg.bfloat16
-    new, inputs = maker((m, n), result, a, device), {"a": left, "b": right}
+    new, inputs = make_allocator((m, n), result, a, device), {"a": left, "b": right}
     if bias is not None:
         inputs["bias"] = seen("matmul", "bias", bias, 1, RESULTS)
         expect_shape("matmul", "bias", inputs["bias"], (n,), "'b'")
@@ -276,7 +279,7 @@ def _plan(
     if out is not None:
         target = seen("matmul", "out", out, 2, RESULTS)
         expect_shape("matmul", "out", target, (m, n), "'a' and 'b'")
-        reach, result = expect_apart("matmul", target, inputs), target.dtype
+        reach, result = expect_disjoint("matmul", target, inputs), target.dtype
     if not m or not n:
         return GemmConfig(new, device, reach)
     precision = precision if dtype == tg.float32 else "default"
@@ -285,7 +288,7 @@ def _plan(
     wide = m, ceil(n / WIDTH)
     if factor == 0:
         return GemmConfig(new, device, reach, kernel=without_matmul(epilogue), without=wide)
-    # The epilogue needs many registers: for old elements of `out`, or for the exact gelu.
+    # The old elements of `out` and the exact gelu need many registers in the epilogue.
     crowded = keeps or (activation == "gelu" and result == tg.float32)
     blocks = processors(device)
     if tile is None:
@@ -295,11 +298,13 @@ def _plan(
         ways = candidates(dtype, crowded, precision)
         tile = choose(m, n, depth, dtype.bits / 8, speed(dtype, precision), ways, machine)
     transposes = not transposed and (dtype.bits == 8 or precision == "tf32") and not device.is_cpu
-    # An even number of blocks: two neighbouring blocks may fetch by one multicast.
+    # The number of blocks is even, so that 2-CTA clusters can multicast.
     tiles = ceil(m / tile.rows) * ceil(n / tile.columns) * tile.splits
-    copy = partial(reachable, dtype=dtype)
-    second = partial(transposed_copy, dtype=dtype) if transposes else None if is_reachable(right) else copy
-    copies = (None if is_reachable(left) else copy, second)
+    copy = partial(with_aligned_copy, dtype=dtype)
+    second = (
+        partial(transposed_copy, dtype=dtype) if transposes else None if allows_bulk_reads(right) else copy
+    )
+    copies = (None if allows_bulk_reads(left) else copy, second)
     split_sums = None
     if tile.splits > 1:
         split_sums = (tile.splits, m, n), summed(tile.splits, epilogue), wide
@@ -331,4 +336,4 @@ def _check(left: Any, right: Any, transposed: bool, precision: str, activation: 
         raise tg.LaunchError(what, f"there are {', '.join(EXACT)}; None is no activation")
 
 
-plans = Plans(_plan)
+plans = ConfigCache(_configure)

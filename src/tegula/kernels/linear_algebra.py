@@ -1,22 +1,22 @@
-"""Linear algebra and sorting for arrays of matrices and keys, of any batch, on any device."""
+"""Batched linear algebra and sorting on arrays, on any device."""
 
 import math
 from typing import Any
 
 import tegula as tg
-from tegula.kernels.operands import array_of, grows, maker
+from tegula.kernels.operands import array_of, make_allocator, needs_gradient
 
 
 def over_batches(name: str, function: str, arrays: dict[str, Any], **constants: Any) -> tuple[Any, ...]:
-    """The results of a cooperative function for each element of a batch, whose dimensions come first. LaunchError for
-    arrays that do not fit its signature. `name`: that of the host function, for messages; `arrays`: the arguments by
-    parameter, which are arrays of any library."""
+    """The results of a cooperative function for each element of a batch; batch dimensions are the leading ones. Raises
+    LaunchError for arrays that do not fit the function's signature. `name`: the name of the host function, for
+    messages; `arrays`: the arguments by parameter, arrays of any library."""
     found = [array_of(name, key, x) for key, x in arrays.items()]
-    device, like, graded = found[0].device, next(iter(arrays.values())), grows(*arrays.values())
+    device, like, graded = found[0].device, next(iter(arrays.values())), needs_gradient(*arrays.values())
     if any(x.device != device for x in found):
         raise tg.LaunchError(f"{name}: the arrays are on several devices", "copy them to one: x.to(device)")
     made = tg.over_batches(function, found, constants, name)
-    results = [maker(shape, dtype, like, device)() for shape, dtype in made.results]
+    results = [make_allocator(shape, dtype, like, device)() for shape, dtype in made.results]
     for x in results:
         if graded and isinstance(x, tg.array) and x.dtype.is_float:
             x.requires_grad = True

@@ -1,4 +1,5 @@
-"""Operands of the library's kernels: checks of arrays and tensors, aligned and transposed copies, new outputs."""
+"""Operands of the library's kernels: checks of arrays and tensors, aligned and transposed copies, allocation of
+outputs."""
 
 import math
 import os
@@ -15,7 +16,7 @@ MAP_ALIGNMENT = 16
 
 
 def array_of(function: str, name: str, value: Any) -> Any:
-    """A `tg.array` on the memory of an argument of any library; LaunchError for an argument that is no array."""
+    """A `tg.array` view of an array of any library; LaunchError for an argument that is no array."""
     try:
         return value if isinstance(value, tg.array) else tg.array(value, copy=False)
     except (tg.LaunchError, tg.RunError):
@@ -26,10 +27,10 @@ def array_of(function: str, name: str, value: Any) -> Any:
 
 
 def seen(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str]) -> Any:
-    """A `tg.array` on the memory of an argument of any library; LaunchError for an argument that does not fit.
+    """A `tg.array` view of an array of any library; LaunchError for other numbers of dimensions and other dtypes.
 
-    The array gives shape, dtype and device. Launches get the argument itself, whose library may have a stream of its
-    own."""
+    The view is for shape, dtype and device. Launches get the argument itself, whose library may order work in a stream
+    of its own."""
     found = array_of(function, name, value)
     if found.ndim != ndim:
         what = f"{function}: '{name}' must have {ndim} dimension{'s' * (ndim > 1)}, got shape {found.shape}"
@@ -41,33 +42,32 @@ def seen(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str])
 
 
 def expect_shape(function: str, name: str, found: Any, wanted: tuple[int, ...], of: str) -> None:
-    """Raise LaunchError if the shape of an array is not `wanted`. `of`: the names of the arrays it must fit."""
+    """Raise LaunchError if the shape of an array is not `wanted`. `of`: the names of the arrays that imply `wanted`."""
     if found.shape != wanted:
         what = f"{function}: '{name}' must have shape {wanted} to fit {of}, got {found.shape}"
         raise tg.LaunchError(what, "check the order of its dimensions")
 
 
-def expect_apart(function: str, out: Any, inputs: dict[str, Any]) -> "ByteReach":
-    """Raise LaunchError if an output shares memory with an input, because other blocks may still read the input. The
-    returned ranges make the same check for other arguments with the same launch key."""
-    reach = ByteReach(
+def expect_disjoint(function: str, out: Any, inputs: dict[str, Any]) -> "ByteRanges":
+    """Raise LaunchError if the memory of an output overlaps an input, which other blocks may still read. The returned
+    ranges make the same check for other arguments with the same launch key."""
+    reach = ByteRanges(
         function, *((name, x.low - x.ptr, x.high - x.ptr) for name, x in (("out", out), *inputs.items()))
     )
-    reach.expect_apart(out, inputs.values())
+    reach.expect_disjoint(out, inputs.values())
     return reach
 
 
-class ByteReach:
-    """The byte ranges of an output and of inputs, relative to their addresses. `of`: names with the begin and the end
-    of their ranges, the output first."""
+class ByteRanges:
+    """The byte ranges of an output and of inputs, relative to their addresses. `of`: the name, begin and end of each
+    range, the output first."""
 
     def __init__(self, function: str, *of: tuple[str, int, int]) -> None:
         self.function = function
         (_, self.low, self.high), *self.inputs = of
 
-    def expect_apart(self, out: Any, inputs: Iterable[Any]) -> None:
-        """Raise LaunchError if an output shares memory with an input. Only as many inputs as have ranges are
-        checked."""
+    def expect_disjoint(self, out: Any, inputs: Iterable[Any]) -> None:
+        """Raise LaunchError if the memory of an output overlaps an input."""
         start = address(out)
         first, end = start + self.low, start + self.high
         for x, (name, low, high) in zip(inputs, self.inputs, strict=False):
@@ -80,11 +80,11 @@ class ByteReach:
 
 
 def address(x: Any) -> int:
-    """The address of element 0 of a tg.array or of a PyTorch tensor."""
+    """The address of the first element of a tg.array or a PyTorch tensor."""
     return x.ptr if isinstance(x, tg.array) else x.data_ptr()
 
 
-def grows(*arguments: Any) -> bool:
+def needs_gradient(*arguments: Any) -> bool:
     """Whether a tape is recording and an argument requires a gradient, so that results need a gradient too."""
     return tg.Tape.active() is not None and any(
         isinstance(x, tg.array) and x.requires_grad for x in arguments
@@ -94,10 +94,10 @@ def grows(*arguments: Any) -> bool:
 Copies = Sequence[Callable[[Any], Any] | None]
 
 
-def reachable(argument: Any, dtype: Any) -> Any:
+def with_aligned_copy(argument: Any, dtype: Any) -> Any:
     """A copy of an operand whose rows are aligned for bulk copies."""
     made = with_aligned_rows(argument, argument.shape, dtype)
-    if grows(argument):
+    if needs_gradient(argument):
         tg.launch(copying(dtype, argument.ndim), argument.shape, [argument], [made])
     elif is_in_order(argument):
         made.copy_(argument.detach())
@@ -107,8 +107,9 @@ def reachable(argument: Any, dtype: Any) -> Any:
 
 
 def with_aligned_rows(argument: Any, shape: Sequence[int], dtype: Any) -> Any:
-    """Uninitialised memory whose rows are aligned for bulk copies: a PyTorch tensor, which CUDA graphs of PyTorch keep
-    alive, for a tensor whose work is ordered with launches; else a tg.array, with a gradient if a tape needs one."""
+    """Uninitialised memory with rows aligned for bulk copies. For a tensor whose work is ordered with launches the
+    memory is a PyTorch tensor, which PyTorch's CUDA graphs keep alive; otherwise it is a tg.array, with a gradient if a
+    tape needs one."""
     *outer, last = shape
     unit = 8 * MAP_ALIGNMENT // dtype.bits
     padded = (*outer, math.ceil(last / unit) * unit)
@@ -116,7 +117,7 @@ def with_aligned_rows(argument: Any, shape: Sequence[int], dtype: Any) -> Any:
         made = argument.new_empty(padded)
     else:
         home = argument if isinstance(argument, tg.array) else tg.array(argument, copy=False)
-        made = tg.empty(padded, dtype, home.device, grows(argument))
+        made = tg.empty(padded, dtype, home.device, needs_gradient(argument))
     return made[(*(slice(n) for n in outer), slice(last))]
 
 
@@ -127,8 +128,8 @@ def is_tensor(value: Any) -> bool:
 
 
 def is_in_order(value: Any) -> bool:
-    """Whether a value is a PyTorch tensor and PyTorch's work on it is ordered with launches: on CPUs, and on GPUs where
-    this thread has chosen no stream, so that launches go to PyTorch's stream."""
+    """Whether a value is a PyTorch tensor whose pending work is ordered with launches: on a CPU always, on a GPU if the
+    thread has set no stream of its own, so that launches go to PyTorch's stream."""
     if not is_tensor(value):
         return False
     return not value.is_cuda or tg.get_stream(str(value.device)).cuda_stream == DEFAULT_STREAM
@@ -136,7 +137,7 @@ def is_in_order(value: Any) -> bool:
 
 @cache
 def copying(dtype: Any, ndim: int) -> Any:
-    """A kernel that copies arrays of 2 or 4 dimensions and that tapes record."""
+    """The kernel that copies arrays of 2 or 4 dimensions, recorded by tapes."""
 
     @tg.kernel
     def copy_matrix(x: tg.array2d[dtype], out: tg.array2d[dtype]):
@@ -152,7 +153,7 @@ def copying(dtype: Any, ndim: int) -> Any:
 
 
 SIDE = 64
-"""The side of the square tiles that are transposed at a time, in elements."""
+"""The side of the square tiles of the transposing kernel, in elements."""
 
 
 @cache
@@ -178,7 +179,7 @@ def transposed_copy(argument: Any, dtype: Any) -> Any:
     return made
 
 
-def is_reachable(x: Any) -> bool:
+def allows_bulk_reads(x: Any) -> bool:
     """Whether an operand can be read by bulk copies: on CPUs always, on GPUs if its rows are aligned."""
     return x.device.is_cpu or is_aligned(x) or not x.size
 
@@ -190,8 +191,8 @@ def is_aligned(x: Any) -> bool:
     return distances and x.ptr % MAP_ALIGNMENT == 0 and 8 * last == x.dtype.bits
 
 
-def maker(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -> Callable[[], Any]:
-    """A function that makes new arrays: PyTorch tensors if `like` is one, else Tegula's arrays on the device. The
+def make_allocator(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -> Callable[[], Any]:
+    """A function that allocates an array: a PyTorch tensor if `like` is one, else a tg.array on the device. The
     function keeps no reference to an argument that has a launch key."""
     if is_tensor(like):
         torch = sys.modules["torch"]
@@ -211,8 +212,8 @@ MOST_SCRATCH = 4
 
 
 class StreamScratch(threading.local):
-    """A thread's scratch arrays for calls in the default streams, by device and shape; calls use them one after
-    another."""
+    """A thread's scratch arrays for calls in the default streams, by device and shape. Consecutive calls reuse the
+    arrays."""
 
     def __init__(self) -> None:
         self.known: dict[Any, Any] = {}
@@ -222,9 +223,10 @@ kept = StreamScratch()
 
 
 def scratch(shape: tuple[int, int, int], like: Any, device: Any, graded: bool = False) -> Any:
-    """Uninitialised float32 memory for one call, with rows aligned for bulk copies: a PyTorch tensor if `like` is one,
-    as PyTorch's allocator is fast. Other allocations take longer than the launches, so a thread reuses arrays for its
-    calls in the default stream, which run one after another. `graded`: new memory with a gradient, for a tape."""
+    """Uninitialised float32 memory for one call, with rows aligned for bulk copies. The memory is a PyTorch tensor if
+    `like` is one, because PyTorch's allocator is fast. Other allocations take longer than the launches, so a thread
+    reuses arrays for its calls in the default stream, which run in order. `graded`: whether the memory is new and has a
+    gradient, for a tape."""
     padded, end = (*shape[:2], math.ceil(shape[2] / 4) * 4), slice(shape[2])
     if graded:
         return tg.empty(padded, tg.float32, device, True)[:, :, end]
@@ -243,24 +245,24 @@ def scratch(shape: tuple[int, int, int], like: Any, device: Any, graded: bool = 
 
 @cache
 def processors(device: Any) -> int:
-    """The number of blocks of a persistent kernel that a device runs concurrently: SMs of a GPU, cores of a CPU."""
+    """The number of concurrent blocks of a persistent kernel: the SMs of a GPU, or the cores of a CPU."""
     return device.sm_count or os.cpu_count() or 1
 
 
 MOST_PLANS = 4096
 
 
-class Plans:
-    """A cache of configurations by launch keys of the arguments and by options; no arrays are kept. `make`: the
-    function that decides the configuration for inputs, an output and options."""
+class ConfigCache:
+    """A cache of configurations, keyed by the launch keys of the arguments and by options. The cache holds no arrays.
+    `make`: the function that chooses the configuration for inputs, an output and options."""
 
     def __init__(self, make: Callable[..., Any]) -> None:
         self.make = make
         self.known: dict[Any, Any] = {}
 
     def find(self, inputs: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
-        """The configuration for arguments, of which the output and the last input may be None. Raises LaunchError if
-        arguments do not fit or the output shares memory with an input."""
+        """The configuration for arguments; the output and the last input may be None. Raises LaunchError if arguments
+        do not fit or the memory of the output overlaps an input."""
         alike = tg.launch_key(*inputs, out)
         key = None if alike is None else (alike, options)
         plan = self.known.get(key)
@@ -271,5 +273,5 @@ class Plans:
                     self.known.clear()
                 self.known[key] = plan
         elif plan.reach is not None:
-            plan.reach.expect_apart(out, inputs)
+            plan.reach.expect_disjoint(out, inputs)
         return plan

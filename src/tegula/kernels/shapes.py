@@ -9,11 +9,11 @@ import tegula as tg
 
 
 class Tile(NamedTuple):
-    """The tiling of the output. A block computes `rows` x `columns` elements at a time with `groups` warp groups, in
-    steps of `depth` along K, of which `stages` are fetched ahead. `rate`: the block's speed relative to the largest
-    tile. `splits`: the number of blocks that split the steps of a tile; their sums are added up afterwards, in order.
-    `swapped`: the operands are exchanged, so that the columns are the M of wgmma, which is at least 64; matmuls with
-    few rows waste no work then."""
+    """The tiling of the output. A block computes tiles of `rows` x `columns` elements with `groups` warp groups, in
+    steps of `depth` along K, and fetches `stages` steps ahead. `rate`: the block's throughput relative to the largest
+    tile. `splits`: the number of blocks that split the steps of a tile (split-K). `swapped`: whether the operands are
+    exchanged, so that the columns are the M of wgmma, which is at least 64; a matmul with few rows then wastes no
+    work."""
 
     rows: int
     columns: int
@@ -24,8 +24,8 @@ class Tile(NamedTuple):
     splits: int = 1
     swapped: bool = False
 
-    def shared_by(self, splits: int) -> "Tile":
-        """This tile with its steps split over `splits` blocks."""
+    def with_splits(self, splits: int) -> "Tile":
+        """The tile with its steps split over `splits` blocks."""
         return Tile(*self[:6], splits, self.swapped)
 
 
@@ -37,26 +37,25 @@ TENSOR_CORES = (
     Tile(32, 64, 128, stages=9, groups=1, rate=0.5, swapped=True),
     Tile(16, 64, 128, stages=11, groups=1, rate=0.3, swapped=True),
 )
-"""Tiles for 16-bit operands; tiles for 8-bit and 32-bit operands have steps with as many bytes."""
+"""Tiles for 16-bit operands. Tiles for 8-bit and 32-bit operands have steps of the same number of bytes."""
 VECTOR_UNITS = (Tile(128, 128, 16, stages=4, groups=2), Tile(64, 64, 32, stages=4, groups=1, rate=0.7))
 """Tiles for float32 operands without tf32."""
 MOST_CROWDED = 128 * 128
-"""The number of elements of the largest tile whose accumulators leave registers for a costly epilogue."""
+"""The size of the largest tile whose accumulators leave registers for a costly epilogue, in elements."""
 SPLITS = (*range(1, 17), 24, 32)
 LEAST_STEPS = 4
 """The least number of steps of a split."""
 SECTOR, WITHIN_SECTORS = 32, 1.6
-"""The bytes of a sector of the L2 cache, and the factor by which reads of arrays are slower if rows start inside a
-sector."""
+"""The size of an L2 sector in bytes, and the slowdown of reads whose rows are not aligned to sectors."""
 
 
 class DeviceRates(NamedTuple):
-    """Throughputs and latencies of a device; the defaults are an H200's. `blocks`: the number that run concurrently.
-    Per second: `rate`: operations of a block with 16-bit operands and the largest tile; `fetch`: bytes that a block
-    fetches; `cache`, `memory`: bytes that all blocks read; `stream`: bytes of memory that one block reads. In seconds:
-    `start`: for a launch; `store`: for a block before and after its steps, three times as long for a tile of 128 x 256;
-    `absent`: for 128 bytes of a row outside the array, which are fetched as zeros; `second`: for the launch that adds
-    up splits."""
+    """Throughputs and latencies of a device; the defaults are an H200's. `blocks`: the number of concurrent blocks.
+    Rates per second: `rate`, operations of a block with 16-bit operands and the largest tile; `fetch`, bytes into the
+    shared memory of a block; `cache` and `memory`, bytes from the L2 cache and from memory to all blocks; `stream`,
+    bytes from memory to one block. Times in seconds: `start`, a launch; `store`, prologue and epilogue of a block,
+    three times as long for a tile of 128 x 256; `absent`, the zero fill of 128 out-of-bounds bytes of a row; `second`,
+    the launch that reduces splits."""
 
     blocks: int
     rate: float = 6.4e12
@@ -70,21 +69,21 @@ class DeviceRates(NamedTuple):
     second: float = 2.6e-6
 
     def reading(self, *distances: int) -> "DeviceRates":
-        """The rates for arrays whose rows are `distances` bytes apart: a row that starts inside a sector of the cache
-        takes one sector more. Measured: 5000 x 5000 x 5000 with tiles of 128 x 128 takes 464 us, with 128 x 256 390."""
+        """The rates for arrays with row strides of `distances` bytes: a row that is not aligned to an L2 sector reads
+        one sector more. Measured: 5000 x 5000 x 5000 with tiles of 128 x 128 takes 464 us, with 128 x 256 390."""
         aligned = all(n % SECTOR == 0 for n in distances)
         return self if aligned else self._replace(cache=self.cache / WITHIN_SECTORS)
 
 
 def cpu(cores: int) -> DeviceRates:
-    """The rates of a CPU, in whose estimate only the multiplications of whole tiles take time. `rate` is 1, because the
-    estimates are only compared with each other."""
+    """The rates of a CPU. The estimate counts only the multiplications of whole tiles; `rate` is 1, because estimates
+    are only compared with each other."""
     return DeviceRates(cores, 1.0, inf, inf, inf, inf, 0.0, 0.0, 0.0, inf)
 
 
 def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machine: DeviceRates) -> float:
-    """The estimated time of an m x n matmul of k terms, in seconds. `size`: bytes of an element; `speed`: the rate of
-    the units that multiply, relative to 16-bit operands."""
+    """The estimated time of an m x n matmul of k terms, in seconds. `size`: bytes of an element; `speed`: the
+    throughput of the multiplication units relative to 16-bit operands."""
     high, wide = ceil(m / tile.rows), ceil(n / tile.columns)
     tiles = high * wide * tile.splits
     waves, active = ceil(tiles / machine.blocks), min(tiles, machine.blocks)
@@ -103,10 +102,10 @@ def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machi
 def choose(
     m: int, n: int, k: int, size: float, speed: float, tiles: Sequence[Tile], machine: DeviceRates
 ) -> Tile:
-    """The tile and the number of splits with the least estimated time. On CPUs no tile is split or swapped."""
+    """The tile and the number of splits with the least estimated time. On CPUs tiles are neither split nor swapped."""
     on_gpu = machine.second < inf
     ways = [
-        tile.shared_by(splits)
+        tile.with_splits(splits)
         for tile in tiles
         for splits in SPLITS
         if (on_gpu or not tile.swapped)
@@ -126,5 +125,5 @@ def candidates(dtype: Any, crowded: bool, precision: str = "default") -> tuple[T
 
 
 def speed(dtype: Any, precision: str) -> float:
-    """The speed of the units that multiply operands of a dtype, relative to 16-bit operands."""
+    """The throughput of the multiplication units for operands of a dtype, relative to 16-bit operands."""
     return 0.06 if dtype == tg.float32 and precision == "default" else 16 / dtype.bits

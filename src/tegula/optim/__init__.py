@@ -1,4 +1,4 @@
-"""Optimisers: they change arrays in place by gradients, on the arrays' device."""
+"""Optimisers, which update arrays in place on their device."""
 
 from tegula.optim.adam import Adam
 from tegula.optim.sgd import SGD

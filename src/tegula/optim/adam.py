@@ -33,12 +33,12 @@ def adam_step(
 
 
 class Adam:
-    """An optimiser that scales the step of each number by averages of its gradient and of the gradient's
-    square (Kingma and Ba 2015). `m` and `v` are the averages by parameter, arrays of scalars, float32 for
-    narrower floats; `t` is the number of steps so far.
+    """An optimiser that scales the step of each number by running averages of its gradient and of the gradient's square
+    (Kingma and Ba 2015). `m` and `v` are the averages by parameter, arrays of scalars, float32 for narrower floats; `t`
+    is the number of steps so far.
 
     Parameters:
-        params: arrays of floats, of vectors or of matrices; None: `set_params` gives them.
+        params: arrays of floats, of vectors or of matrices; None to set them later by `set_params`.
         lr: a float, the step size; 0.001 by default.
         betas: a pair of floats, the decay rates of the averages of the gradient and of its square;
             (0.9, 0.999) by default.
@@ -61,7 +61,7 @@ class Adam:
         self.beta1, self.beta2 = betas
 
     def set_params(self, params: Sequence[array] | None) -> None:
-        """Sets the parameters; averages that fit them are kept.
+        """Sets the parameters. Averages of matching shape and dtype are kept.
 
         Parameters:
             params: as for the class.

@@ -1,4 +1,4 @@
-"""The parameters of an optimiser, and its state, as packed arrays of scalars."""
+"""Checks of an optimiser's parameters and gradients, and its state as packed arrays of scalars."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def state_of(params: Sequence[array], states: Sequence[array]) -> list[array]:
 
 
 def listed(params: Any) -> list[array] | None:
-    """The parameters as a list, or None; LaunchError for other values than arrays in a sequence."""
+    """The parameters as a list, or None; LaunchError unless all are arrays of floats."""
     if params is None:
         return None
     _check_list(params, "parameters")
@@ -48,19 +48,19 @@ def listed(params: Any) -> list[array] | None:
 
 
 def _check_list(x: Any, name: str) -> None:
-    """Raise LaunchError for a single array, or a value with no items, in the place of a list."""
+    """Raise LaunchError for a value that is no list of arrays."""
     if isinstance(x, array) or not hasattr(x, "__iter__"):
         given = "one array" if isinstance(x, array) else f"a value of type {type(x).__name__}"
         raise LaunchError(f"the {name} of an optimiser are a list of arrays, got {given}", "write [a, b]")
 
 
 def update(param: array, grad: array, run: Callable[[array, array], None]) -> None:
-    """Change a parameter by a launch on its scalars and the gradient's, which no tape records.
+    """Update a parameter by a launch on views of its scalars and of the gradient's scalars; no tape records the launch.
 
     Parameters:
         param: the parameter.
         grad: its gradient.
-        run: launches a kernel on both.
+        run: a function that launches the kernel on the two views.
     Raises:
         TypeError: the dtypes differ.
         ValueError: the shapes differ.
@@ -82,7 +82,7 @@ def update(param: array, grad: array, run: Callable[[array, array], None]) -> No
 
 
 def check_count(params: Sequence[array] | None, grads: Sequence[array]) -> Sequence[array]:
-    """The parameters; raises an error if there are none, or no gradient for each."""
+    """The parameters; LaunchError if there are none, or if their number differs from that of the gradients."""
     if params is None:
         raise LaunchError(
             "the optimiser has no parameters", "pass parameters to the constructor, or call set_params"

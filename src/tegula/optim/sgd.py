@@ -40,12 +40,12 @@ class SGD:
     so far.
 
     Parameters:
-        params: arrays of floats, of vectors or of matrices; None: `set_params` gives them.
+        params: arrays of floats, of vectors or of matrices; None to set them later by `set_params`.
         lr: a float, the step size; 0.001 by default.
         momentum: a float, the decay rate of the average of the gradients; 0 by default, for no momentum.
-        dampening: a float, 1 less the factor of a gradient in the average; 0 by default.
-        weight_decay: a float, the factor of the parameter that is added to its gradient; 0 by default.
-        nesterov: whether a step looks ahead by the momentum; False by default.
+        dampening: a float; a gradient enters the average with the factor 1 - `dampening`. 0 by default.
+        weight_decay: a float; `weight_decay` times the parameter is added to its gradient. 0 by default.
+        nesterov: whether to use Nesterov momentum; False by default.
     Raises:
         launch: a parameter is no array of floats.
     """
@@ -65,7 +65,7 @@ class SGD:
         self.weight_decay, self.nesterov, self.t = weight_decay, nesterov, 0
 
     def set_params(self, params: Sequence[array] | None) -> None:
-        """Sets the parameters; averages that fit them are kept.
+        """Sets the parameters. Averages of matching shape and dtype are kept.
 
         Parameters:
             params: as for the class.

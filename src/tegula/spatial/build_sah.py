@@ -1,8 +1,8 @@
-"""Binary hierarchies, from the top down: the boxes of a node are parted where the surface area heuristic, or the number
-of boxes on both sides, is best among sixteen bins of each axis.
+"""Top-down construction of binary hierarchies: the boxes of a node are split at the best of sixteen bins along each
+axis, by the surface area heuristic or by the number of boxes on both sides.
 
-The boxes themselves are moved, so that each node has a range of adjacent ones. A node's children have adjacent numbers,
-which follow from the place of the cut, so that threads share no counter."""
+The boxes are reordered, so that each node has a contiguous range of boxes. The indices of a node's children follow from
+the position of the split, so that threads share no counter."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ AXES = 3
 SAH, MEDIAN = 0, 1
 """Where ranges are cut: by the surface area heuristic, or by numbers."""
 FEW = 8
-"""A range of so few boxes is parted in the middle of its longest axis: most of these boxes are children of one node."""
+"""Ranges of at most this many boxes are split in the middle of the longest axis: most of their boxes become children of
+one node."""
 DEEPEST = 30
-"""The most levels of a binary hierarchy: ranges are halved where only that ends in time."""
+"""The maximum depth of a binary hierarchy. A range is halved if any other split could exceed this depth."""
 LARGE = 1.0e38
 
 
 @tg.struct
 class Ranges:
-    """The boxes in the order of the hierarchy, and its nodes. `bins`: for each thread and bin the number of boxes,
-    `low` and `high` their bounds; `stack`: the nodes that a thread has still to part."""
+    """The boxes in the order of the hierarchy, and the nodes. For each thread and bin, `bins` has the number of boxes,
+    `low` and `high` the bounds of the boxes; `stack`: the nodes that a thread has yet to split."""
 
     lower: tg.array1d[tg.vec3]
     upper: tg.array1d[tg.vec3]
@@ -41,7 +42,7 @@ class Ranges:
 
 @tg.func
 def middle(low: tg.vec3, high: tg.vec3):
-    """The centre of a box; 0 along an axis where the box is not in order, or has no centre."""
+    """The centre of a box; 0 along an axis where the box is empty or has no finite centre."""
     x = 0.5 * low + 0.5 * high
     for k in tg.static(range(3)):
         known = (low[k] <= high[k]) & (x[k] == x[k])
@@ -51,23 +52,23 @@ def middle(low: tg.vec3, high: tg.vec3):
 
 @tg.func
 def area(low: tg.vec3, high: tg.vec3):
-    """Half the surface area of a box; 0 for one that is not in order."""
+    """Half the surface area of a box; 0 for an empty box."""
     d = high - low
     half = d[0] * d[1] + d[1] * d[2] + d[2] * d[0]
     return tg.where(low[0] <= high[0], half, 0.0)
 
 
 @tg.func
-def lesser(a: tg.vec3, b: tg.vec3):
-    """The smaller of each component of two vectors without NaN."""
+def vector_min(a: tg.vec3, b: tg.vec3):
+    """The component-wise minimum of two vectors without NaN."""
     for k in tg.static(range(3)):
         a[k] = tg.where(a[k] < b[k], a[k], b[k])
     return a
 
 
 @tg.func
-def greater(a: tg.vec3, b: tg.vec3):
-    """The larger of each component of two vectors without NaN."""
+def vector_max(a: tg.vec3, b: tg.vec3):
+    """The component-wise maximum of two vectors without NaN."""
     for k in tg.static(range(3)):
         a[k] = tg.where(a[k] > b[k], a[k], b[k])
     return a
@@ -81,7 +82,7 @@ def bin_of(x: float, start: float, scale: float):
 
 @tg.func
 def levels_of(count: int):
-    """The levels that halving a range takes."""
+    """The depth of a tree that halves a range of `count` boxes."""
     levels = 0
     while (1 << levels) < count:
         levels += 1
@@ -90,7 +91,7 @@ def levels_of(count: int):
 
 @tg.func
 def exchange(r: Ranges, i: int, j: int):
-    """Two boxes change places."""
+    """Swap two boxes."""
     a, b, c = r.lower[i], r.upper[i], r.order[i]
     r.lower[i], r.upper[i], r.order[i] = r.lower[j], r.upper[j], r.order[j]
     r.lower[j], r.upper[j], r.order[j] = a, b, c
@@ -98,15 +99,16 @@ def exchange(r: Ranges, i: int, j: int):
 
 @tg.func
 def part(r: Ranges, node: int, thread: int, leaf: int, by: int):
-    """Write a node's bounds, and part its boxes: the end of the first part, or the node's begin if it is a leaf."""
+    """Write a node's bounds and split its boxes. Returns the end of the first part, or the begin of the range for a
+    leaf."""
     b, e = r.begin[node], r.end[node]
     big = tg.vec3(tg.inf, tg.inf, tg.inf)
     low, high, first, last = big, -big, big, -big
     for i in range(b, e):
         lo, hi = r.lower[i], r.upper[i]
-        low, high = lesser(low, lo), greater(high, hi)
+        low, high = vector_min(low, lo), vector_max(high, hi)
         c = middle(lo, hi)
-        first, last = lesser(first, c), greater(last, c)
+        first, last = vector_min(first, c), vector_max(last, c)
     r.node_lower[node], r.node_upper[node] = low, high
     cut = b
     if e - b > leaf:
@@ -121,7 +123,7 @@ def part(r: Ranges, node: int, thread: int, leaf: int, by: int):
 
 @tg.func
 def by_bins(r: Ranges, b: int, e: int, thread: int, first: tg.vec3, last: tg.vec3, by: int, half: int):
-    """Part a range at the best end of a bin; `half` if all boxes are in one bin along each axis."""
+    """Split a range at the best bin boundary; returns `half` if all boxes are in one bin along each axis."""
     scale = tg.vec3(0.0, 0.0, 0.0)
     for k in tg.static(range(3)):
         d = last[k] - first[k]
@@ -137,23 +139,23 @@ def by_bins(r: Ranges, b: int, e: int, thread: int, first: tg.vec3, last: tg.vec
         for axis in tg.static(range(3)):
             k = axis * BINS + bin_of(c[axis], first[axis], scale[axis])
             r.bins[thread, k] = r.bins[thread, k] + 1
-            r.low[thread, k] = lesser(r.low[thread, k], lo)
-            r.high[thread, k] = greater(r.high[thread, k], hi)
+            r.low[thread, k] = vector_min(r.low[thread, k], lo)
+            r.high[thread, k] = vector_max(r.high[thread, k], hi)
     best, best_axis, best_bin = float(tg.inf), (-1), 0
     for axis in range(AXES):
-        # From the right: the cost of the boxes beyond each bin.
+        # The sweep from the right computes the cost of the boxes after each bin.
         costs = tg.vector(BINS, float)()
         count, low, high = 0, big, -big
         for back in tg.static(range(BINS - 1)):
             k = axis * BINS + BINS - 1 - back
             count += r.bins[thread, k]
-            low, high = lesser(low, r.low[thread, k]), greater(high, r.high[thread, k])
+            low, high = vector_min(low, r.low[thread, k]), vector_max(high, r.high[thread, k])
             costs[BINS - 2 - back] = area(low, high) * float(count)
         count, low, high = 0, big, -big
         for k in tg.static(range(BINS - 1)):
             count += r.bins[thread, axis * BINS + k]
-            low = lesser(low, r.low[thread, axis * BINS + k])
-            high = greater(high, r.high[thread, axis * BINS + k])
+            low = vector_min(low, r.low[thread, axis * BINS + k])
+            high = vector_max(high, r.high[thread, axis * BINS + k])
             cost = area(low, high) * float(count) + costs[k]
             if by == MEDIAN:
                 cost = float(tg.abs(2 * count - (e - b)))
@@ -173,7 +175,8 @@ def by_bins(r: Ranges, b: int, e: int, thread: int, first: tg.vec3, last: tg.vec
 
 @tg.func
 def in_middle(r: Ranges, b: int, e: int, first: tg.vec3, last: tg.vec3, half: int):
-    """Part a range in the middle of the axis along which its centres are furthest apart; `half` if they are one."""
+    """Split a range in the middle of the axis along which the centres extend furthest; returns `half` if all centres
+    are equal."""
     d = last - first
     axis, start, size = 0, first[0], d[0]
     if d[1] > size:
@@ -189,7 +192,8 @@ def in_middle(r: Ranges, b: int, e: int, first: tg.vec3, last: tg.vec3, half: in
 
 @tg.func
 def parted(r: Ranges, b: int, e: int, axis: int, start: float, along: float, last: int):
-    """Move the boxes of a range whose bin is at most `last` before the others: the end of the first part."""
+    """Partition a range into boxes whose bin is at most `last` and the other boxes; returns the end of the first
+    part."""
     i, j = b, e - 1
     while i <= j:
         c = middle(r.lower[i], r.upper[i])
@@ -204,8 +208,8 @@ def parted(r: Ranges, b: int, e: int, axis: int, start: float, along: float, las
 
 @tg.kernel
 def build(r: Ranges, roots: tg.array1d[int], open_nodes: tg.array1d[int], most: int, leaf: int, by: int):
-    """Build what is below each root, one thread each. Nodes of at most `most` boxes are left to later threads if there
-    are `open_nodes` to list them in; [0] is their number."""
+    """Build the subtree of each root in one thread. If there is a list `open_nodes`, nodes of at most `most` boxes are
+    appended to the list for later threads; `open_nodes[0]` is their number."""
     t = tg.tid()
     top = 1
     r.stack[t, 0] = roots[t]
@@ -221,7 +225,7 @@ def build(r: Ranges, roots: tg.array1d[int], open_nodes: tg.array1d[int], most: 
             cut = part(r, node, t, leaf, by)
             r.left[node] = 0
             if cut > b:
-                # Children are a pair of nodes at the place of the cut.
+                # The children are the two nodes at the position of the split.
                 child = 2 * cut
                 r.left[node] = child
                 r.begin[child], r.end[child] = b, cut

@@ -23,26 +23,28 @@ from tegula.structs import Struct
 from tegula.types import VecType, float32
 
 CONSTRUCTORS = {"sah": SAH, "median": MEDIAN, "lbvh": SAH, "cubql": SAH}
-"""The constructors by name, and how they part ranges of boxes. "lbvh" parts keys instead, if there are no groups."""
+"""The constructors by name, and the way in which they split ranges of boxes. "lbvh" parts keys instead, if there are no
+groups."""
 VEC3 = VecType(3, float32)
 PARTS = 32
-"""The number of ranges, about, that are built by threads of their own."""
+"""The approximate number of subtrees that are built in parallel, one thread each."""
 RESIDENT = 1 << 18
 """The threads of a launch on a GPU for a level whose number of nodes only the GPU knows."""
 
 
 class Bvh(Structure):
-    """A bounding volume hierarchy: boxes that kernels can find by place.
+    """A bounding volume hierarchy: boxes that kernels query by rays and by boxes.
 
     Kernels take it as an argument annotated `tg.Bvh`, or its `id`, a uint64.
 
     Parameters:
-        lowers, uppers: arrays (N,) of vec3 on one device, the corners of the boxes. They are kept, not copied.
+        lowers, uppers: arrays (N,) of vec3 on one device, the corners of the boxes. The hierarchy refers to the arrays
+            and does not copy them.
         constructor: a string, the algorithm that builds the tree: "sah" (the default on CPUs), "median", "lbvh" (the
             default on GPUs, where it alone runs there: the others run on the CPU) or "cubql". With groups, "lbvh" is
             the same as "sah". The results of queries do not depend on the algorithm.
-        groups: an array (N,) of int32, the group of each box: those of a group form a subtree, which queries can be
-            restricted to.
+        groups: an array (N,) of int32, the group of each box. The boxes of a group form a subtree, to which queries can
+            be restricted.
         leaf_size: an int, the largest number of boxes of a leaf, from 1 to 255.
     Raises:
         launch: an array is of another type, shape or device.
@@ -71,7 +73,8 @@ class Bvh(Structure):
         self._build()
 
     def refit(self) -> None:
-        """Make the boxes of the tree anew after `lowers` or `uppers` changed in place. The tree stays.
+        """Recompute the bounds of all nodes after `lowers` or `uppers` changed in place. The structure of the tree
+        stays the same.
 
         Raises:
             nothing.
@@ -82,10 +85,10 @@ class Bvh(Structure):
             self._renew()
 
     def rebuild(self, constructor: str | None = None) -> None:
-        """Build the tree anew from `lowers` and `uppers`; the id stays.
+        """Rebuild the tree from `lowers` and `uppers`. The id stays the same.
 
         Parameters:
-            constructor: a string, as for a new structure; by default that of the last build.
+            constructor: a string, as for a new hierarchy; by default the constructor of the last build.
         Raises:
             ValueError: there is no such constructor.
         """
@@ -94,7 +97,7 @@ class Bvh(Structure):
         self._build()
 
     def in_kernels(self) -> Struct:
-        """The value that kernels get for an argument of this type.
+        """The value of a kernel parameter of this type.
 
         Returns:
             a struct of addresses, which is valid while the hierarchy exists.
@@ -144,7 +147,7 @@ class Bvh(Structure):
         return order
 
     def _build_on_host(self, count: int) -> array:
-        """Build the tree on the CPU, and copy it to the device. Returns the order of the items, for their bounds."""
+        """Build the tree on the CPU and copy it to the device. Returns the order of the items."""
         lowers, uppers = self.lowers.to("cpu"), self.uppers.to("cpu")
         order, starts, keys = self._order(count)
         made = _Build(count, len(starts))
@@ -177,7 +180,7 @@ class Bvh(Structure):
         return order.to(self.device)
 
     def _order(self, count: int) -> tuple[array, np.ndarray, np.ndarray]:
-        """The items in the order to begin with, by group; the first item of each group, and the groups."""
+        """The initial order of the items, sorted by group; the first item of each group; and the groups."""
         order = np.arange(count, dtype=np.int32)
         starts, keys = np.zeros(1, np.int32), np.zeros(1, np.int32)
         if self.groups is not None:
@@ -241,7 +244,7 @@ class Bvh(Structure):
         return tg.array(pairs.reshape(-1), dtype=int, device=self.device)
 
     def words(self) -> list[int]:
-        """What kernels need to know, in the order of the fields of TREE.
+        """The values of the fields of TREE, in order.
 
         Returns:
             addresses and numbers.
@@ -264,7 +267,7 @@ def on_host(kernel: Any, dim: int, inputs: list[Any], block_dim: int | None = No
 
 
 class _Build:
-    """The memory of a build of `count` items in `groups` groups, and its steps."""
+    """A build of `count` items in `groups` groups: its memory and its steps."""
 
     def __init__(self, count: int, groups: int) -> None:
         self.count, self.groups = count, groups
@@ -277,14 +280,14 @@ class _Build:
         self._scratch(1)
 
     def _scratch(self, threads: int) -> None:
-        """Memory for threads of their own: bins, and the nodes that are still to be parted."""
+        """Allocate the memory of `threads` threads: bins, and the stacks of nodes to split."""
         r, bins = self.ranges, AXES * BINS
         r.bins = tg.zeros((threads, bins), dtype=int, device="cpu")
         r.low, r.high = (tg.zeros((threads, bins), dtype=VEC3, device="cpu") for _ in range(2))
         r.stack = tg.zeros((threads, 2 * DEEPEST + 4), dtype=int, device="cpu")
 
     def top(self, starts: np.ndarray) -> np.ndarray:
-        """Write the nodes above the groups, halved by number of groups; the roots of the groups."""
+        """Write the nodes above the groups by halving the list of groups. Returns the roots of the groups."""
         begin, end, left = (getattr(self.ranges, name).numpy() for name in ("begin", "end", "left"))
         ends = [*starts[1:].tolist(), self.count]
         roots = np.zeros(len(starts), np.int32)
@@ -301,16 +304,16 @@ class _Build:
         return roots
 
     def fixed(self, roots: np.ndarray) -> np.ndarray:
-        """For each binary node whether it is the root of a group."""
+        """For each binary node, whether it is the root of a group."""
         made = np.zeros(len(self.ranges.left), np.int32)
         made[roots] = 1
         return made
 
     def run(self, roots: np.ndarray, leaf: int, by: int) -> None:
-        """Part the large ranges one after the other, then the others in parallel."""
+        """Split large ranges one level after the other, then build the remaining subtrees in parallel."""
         most = max(self.count // PARTS, 4096)
         if len(roots) == 1:
-            # Nodes of a level share no boxes, so that few of each level are large.
+            # Nodes of a level have disjoint boxes, so that few nodes of a level are large.
             large = (DEEPEST + 2) * (self.count // most + 1)
             listed = tg.zeros(large + 2, dtype=int, device="cpu")
             self._launch(roots, listed, most, leaf, by)
@@ -331,7 +334,7 @@ def most_nodes(count: int, groups: int) -> int:
 
 
 def require(a: Any, name: str, dtype: Any, count: int, device: Any) -> None:
-    """LaunchError unless an argument is an array with this dtype, length and device, packed."""
+    """Raise LaunchError unless an argument is a packed array with a given dtype, length and device."""
     fits = (
         isinstance(a, array) and a.dtype == dtype and a.ndim == 1 and len(a) == count and a.device == device
     )
@@ -341,7 +344,7 @@ def require(a: Any, name: str, dtype: Any, count: int, device: Any) -> None:
 
 
 def leaf_of(size: int) -> int:
-    """A leaf size; ValueError if it is out of range."""
+    """The leaf size; ValueError if the size is out of range."""
     if type(size) is not int or not 1 <= size <= MOST_ITEMS:
         raise ValueError(f"the leaf size is from 1 to {MOST_ITEMS}, got {size!r}")
     return size

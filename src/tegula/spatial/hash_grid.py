@@ -21,16 +21,16 @@ _DOUBLE = Struct("<d")
 COORDINATES = (float16, float32, float64)
 MOST_CELLS = (1 << 31) - 1
 CELLS, CELLS_ON_GPU = 2048, 32
-"""The number of cells of which one thread finds the first points."""
+"""The number of cells per thread of `find_starts`, on a CPU and on a GPU."""
 NEAR = 8
-"""The number of points that are tried one after the other before steps double."""
+"""The number of points that are searched linearly before the steps double."""
 
 
 @tg.kernel
 def number_cells(
     points, scale: tg.float64, x: int, y: int, z: int, keys: tg.array1d[tg.uint32], ids: tg.array1d[int]
 ):
-    """Write the cell and the number of each point."""
+    """Write the cell and the index of each point."""
     i = tg.tid()
     p = points[i]
     keys[i] = tg.uint32(tg._hash_grid_cell(p, scale, x, y, z))  # pyright: ignore[reportAttributeAccessIssue]
@@ -48,7 +48,7 @@ def number_groups(
     keys: tg.array1d[tg.uint64],
     ids: tg.array1d[int],
 ):
-    """Write the cell and the group of each point as one key, and its number."""
+    """Write the cell and the group of each point as one key, and the point's index."""
     i = tg.tid()
     p = points[i]
     group = tg.uint64(tg.bitcast(groups[i], tg.uint32) ^ (tg.uint32(1) << 31))
@@ -67,7 +67,7 @@ def split_keys(keys: tg.array1d[tg.uint64], cells: tg.array1d[tg.uint32], groups
 
 @tg.func
 def first_not_below(cells: tg.array1d[tg.uint32], low: int, high: int, cell: tg.uint32):
-    """The first of the places low to high whose cell is not below a cell; `high` if there is none."""
+    """The first position from `low` to `high` whose cell is at least `cell`, or `high` if there is none."""
     while low < high:
         middle = low + (high - low) // 2
         if cells[middle] < cell:
@@ -79,8 +79,8 @@ def first_not_below(cells: tg.array1d[tg.uint32], low: int, high: int, cell: tg.
 
 @tg.kernel
 def find_starts(cells: tg.array1d[tg.uint32], count: int, last: int, each: int, starts: tg.array1d[int]):
-    """Write for cells, and for the one after the last, how many points lie in cells before. The next cell with points
-    is searched for by doubling steps, so that many points of one cell cost little."""
+    """Write the start of each cell in the sorted points, and the end of the last cell. The next occupied cell is found
+    by a galloping search, so that a cell with many points costs little."""
     cell = tg.tid() * each
     end = tg.min(cell + each, last + 1)
     at = first_not_below(cells, 0, count, tg.uint32(cell))
@@ -103,7 +103,7 @@ def find_starts(cells: tg.array1d[tg.uint32], count: int, last: int, each: int, 
 
 
 class _Memory:
-    """The keys and numbers of at most `room` points, twice, which sorts go between."""
+    """The double buffers of a sort of at most `room` points: keys and point indices."""
 
     def __init__(self, room: int, device: Device) -> None:
         self.room, self.device = room, device
@@ -113,20 +113,20 @@ class _Memory:
         self.chunks = Chunks(room, device)
 
     def widen(self) -> None:
-        """Make room for keys of 64 bits."""
+        """Reallocate the keys with 64 bits."""
         if not self.wide_keys.size:
             self.wide_keys = tg.empty(2 * self.room, tg.uint64, self.device)
 
 
 class HashGrid(Structure):
-    """A grid of cells in which kernels find the points around a point.
+    """A hash grid, in which kernels find the points near a point.
 
-    The grid has no end: cell (x, y, z) is folded onto cell (x % dim_x, y % dim_y, z % dim_z) of memory. Kernels take it
-    as an argument annotated `tg.HashGrid`, or its `id`, a uint64.
+    The grid is unbounded: cell (x, y, z) is stored in cell (x % dim_x, y % dim_y, z % dim_z). Kernels take the grid as
+    an argument annotated `tg.HashGrid`, or take its `id`, a uint64.
 
     Parameters:
         dim_x, dim_y, dim_z: the number of cells in memory along each axis.
-        device: where it lives; the current device by default.
+        device: the device of the grid; the current device by default.
         dtype: the dtype of coordinates: float32 (the default), float16 or float64.
     Raises:
         TypeError: a number of cells is no integer, or the dtype is another one.
@@ -156,12 +156,14 @@ class HashGrid(Structure):
         self.publish()
 
     def build(self, points: array, radius: float, groups: array | None = None) -> None:
-        """Sort points into cells. Kernels find them until the next build; the points themselves are not kept.
+        """Sort points into cells. Queries return indices of these points until the next build; the array of points is
+        not kept.
 
         Parameters:
             points: an array of vec3 (vec3h, vec3d) on the device of the grid, of any shape.
-            radius: a positive float, the width of a cell, in units of the points; about the distance of queries.
-            groups: an array of int32 with as many elements, the groups of the points; queries may look into one.
+            radius: a positive float, the width of a cell in units of the points, best about the radius of the queries.
+            groups: an array of int32 with an element for each point, the point's group; a query may be restricted to a
+                group.
         Raises:
             TypeError: the points have another dtype.
             ValueError: `radius` is not positive and finite.
@@ -199,7 +201,7 @@ class HashGrid(Structure):
         self.publish()
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:
-        """Make room, so that builds with at most so many points take no memory.
+        """Allocate memory for later builds with at most `num_points` points.
 
         Parameters:
             num_points: the number of points.
@@ -220,7 +222,7 @@ class HashGrid(Structure):
         self.publish()
 
     def in_kernels(self) -> StructOfKernels:
-        """The value that kernels get for an argument of this type.
+        """The value of a kernel parameter of this type.
 
         Returns:
             a struct of numbers and addresses, which is valid while the grid exists and until it is built again.
@@ -237,7 +239,7 @@ class HashGrid(Structure):
         return made
 
     def words(self) -> list[int]:
-        """What kernels need to know, in the order of the fields of HASH_GRID.
+        """The values of the fields of HASH_GRID, in order.
 
         Returns:
             addresses and numbers, floats as their bits.

@@ -16,7 +16,7 @@ from tegula.stdlib.geometry.layout import MESH
 from tegula.structs import Struct
 
 LEAF = 2
-"""The most faces of a leaf, by default."""
+"""The default maximum number of faces per leaf."""
 
 
 @tg.kernel
@@ -26,7 +26,8 @@ def bounds_of_faces(
     lower: tg.array1d[tg.vec3],
     upper: tg.array1d[tg.vec3],
 ):
-    """The bounds of each face; NaN of a vertex stays in the lower ones, so that the face is never found."""
+    """Write the bounds of each face. The NaNs of a vertex propagate to the lower bound, so that no query finds the
+    face."""
     f = tg.tid()
     a, b, c = points[indices[3 * f]], points[indices[3 * f + 1]], points[indices[3 * f + 2]]
     low, high = tg.min(tg.min(a, b), c), tg.max(tg.max(a, b), c)
@@ -90,19 +91,20 @@ class _Faces(Bvh):
 
 
 class Mesh(Structure):
-    """A triangle mesh that kernels can query: rays, closest points, boxes.
+    """A triangle mesh that kernels query by rays, by points and by boxes.
 
-    Kernels take it as an argument annotated `tg.Mesh`, or its `id`, a uint64. The arrays are kept, not copied.
+    Kernels take the mesh as an argument annotated `tg.Mesh`, or take its `id`, a uint64. The mesh refers to the arrays
+    and does not copy them.
 
     Parameters:
         points: an array (N,) of vec3, the vertices.
-        indices: an array (3 * F,) of int32, on the same device: three vertices a face.
+        indices: an array (3 * F,) of int32 on the same device, three vertices per face.
         velocities: an array (N,) of vec3, for `mesh_eval_velocity`.
         support_winding_number: whether `mesh_query_point_sign_winding_number` can be used.
         bvh_constructor, bvh_leaf_size: as for `tg.Bvh`; leaves have at most 2 faces by default.
         groups: an array (F,) of int32, the group of each face.
     Raises:
-        launch: an array is of another type, shape or device, or an index is not that of a vertex.
+        launch: an array is of another type, shape or device, or an index is out of range.
         ValueError: there is no such constructor, or the leaf size is out of range.
     """
 
@@ -146,7 +148,7 @@ class Mesh(Structure):
 
     @property
     def points(self) -> array:
-        """The vertices. Other vertices can be assigned, as many: the mesh is refitted to them."""
+        """The vertices, an array (N,) of vec3. Assigning other vertices refits the mesh."""
         return self._points
 
     @points.setter
@@ -158,7 +160,7 @@ class Mesh(Structure):
 
     @property
     def velocities(self) -> array | None:
-        """The velocities of the vertices. Others can be assigned, as many."""
+        """The velocities of the vertices, an array (N,) of vec3, which can be assigned."""
         return self._velocities
 
     @velocities.setter
@@ -169,7 +171,7 @@ class Mesh(Structure):
         self.publish()
 
     def refit(self) -> None:
-        """Make the boxes and triangles anew after `points` changed in place. The tree stays.
+        """Recompute the bounds and triangles after `points` changed in place. The structure of the tree stays the same.
 
         Raises:
             nothing.
@@ -179,7 +181,7 @@ class Mesh(Structure):
         self._sum()
 
     def in_kernels(self) -> Struct:
-        """The value that kernels get for an argument of this type.
+        """The value of a kernel parameter of this type.
 
         Returns:
             a struct of addresses, which is valid while the mesh exists.
@@ -192,7 +194,7 @@ class Mesh(Structure):
         return made
 
     def words(self) -> list[int]:
-        """What kernels need to know: the fields of MESH but for the id, and the addresses of gradients.
+        """The values of the fields of MESH except the id, and the addresses of gradients.
 
         Returns:
             addresses and numbers.
@@ -203,7 +205,7 @@ class Mesh(Structure):
         return [*self._addresses(), *gradients, *[0] * (2 - len(gradients))]
 
     def differentiable(self) -> list[tuple[str, array]]:
-        """The arrays whose elements queries give and gradients flow to.
+        """The arrays to which gradients of queries flow.
 
         Returns:
             pairs of a name and an array: the points, and the velocities if there are any.
@@ -214,7 +216,7 @@ class Mesh(Structure):
         return [("points", self._points), *velocities]
 
     def _addresses(self) -> list[int]:
-        """The values of the fields of MESH but for the id."""
+        """The values of the fields of MESH except the id."""
         velocities = 0 if self._velocities is None else self._velocities.ptr
         winding = 0 if self._winding is None else self._winding.ptr
         found = [
@@ -235,7 +237,7 @@ class Mesh(Structure):
 
 
 def check_indices(indices: np.ndarray, points: int) -> None:
-    """LaunchError if an index is not that of a vertex."""
+    """Raise LaunchError for an index that is out of range."""
     wrong = np.flatnonzero((indices < 0) | (indices >= points))
     if len(wrong):
         k = int(wrong[0])

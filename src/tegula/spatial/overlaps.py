@@ -1,4 +1,4 @@
-"""All overlaps of boxes with those of a hierarchy."""
+"""All overlaps between boxes and the items of a hierarchy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = (1 << 31) - 1
 def count_overlaps(
     bvh: tg.Bvh, lowers: tg.array1d[tg.vec3], uppers: tg.array1d[tg.vec3], counts: tg.array1d[int]
 ):
-    """Write for each box the number of items that it overlaps, after a place that is 0."""
+    """Write the number of overlapped items of box i to `counts[i + 1]`; `counts[0]` is 0."""
     i = tg.tid()
     count = 0
     for _ in tg.bvh_query_aabb(bvh, lowers[i], uppers[i]):
@@ -32,7 +32,7 @@ def list_overlaps(
     starts: tg.array1d[int],
     items: tg.array1d[int],
 ):
-    """Write the items that each box overlaps, and sort them by a heap."""
+    """Write the items that each box overlaps, and heapsort the items of each box."""
     i = tg.tid()
     first = starts[i]
     count = 0
@@ -62,14 +62,14 @@ def list_overlaps(
 
 
 def bvh_overlaps(bvh: Bvh, lowers: array, uppers: array) -> tuple[array, array]:
-    """The items of a hierarchy whose boxes overlap each of some boxes, be it by a point of their faces.
+    """The items of a hierarchy that overlap each of the given boxes; boxes are closed sets.
 
     Parameters:
-        bvh: the hierarchy, of type Bvh.
+        bvh: the hierarchy, a tg.Bvh object.
         lowers, uppers: arrays (N,) of vec3 on its device, the corners of the boxes.
     Returns:
-        two arrays of int32: (N + 1,) starts, and the items of all boxes, one after the other; those of box i begin at
-        starts[i], end before starts[i + 1], and ascend.
+        two arrays of int32, starts (N + 1,) and items, in compressed sparse row form: the items of box i are
+        items[starts[i]:starts[i + 1]], in ascending order.
     Raises:
         launch: an array is of another type, shape or device, or there are 2**31 overlaps or more.
     """

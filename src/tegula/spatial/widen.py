@@ -10,8 +10,7 @@ from tegula.stdlib.geometry.layout import LEVELS, WIDTH
 
 @tg.func
 def halves(along: EIGHT_FLOATS, parts: EIGHT, number: int):
-    """For each of some children 1 if it is in the upper half of those in its part, by the place of its middle, else
-    0."""
+    """For each child, 1 if its centre is in the upper half of the children in its part, else 0."""
     upper = EIGHT()
     for k in tg.static(range(WIDTH)):
         below, all = 0, 0
@@ -26,8 +25,9 @@ def halves(along: EIGHT_FLOATS, parts: EIGHT, number: int):
 
 @tg.func
 def slots_of(r: Ranges, kids: EIGHT, number: int):
-    """The places of a node's children, one bit for each axis, so that rays find near children before far ones: those of
-    the upper half along x have bit 0, of each half those of its upper half along y bit 1, of each quarter bit 2."""
+    """The slots of a node's children, with one bit per axis, so that rays visit near children before far ones. Bit 0 is
+    set for children in the upper half along x, bit 1 in the upper half of each half along y, bit 2 in the upper half of
+    each quarter along z."""
     x, y, z = EIGHT_FLOATS(), EIGHT_FLOATS(), EIGHT_FLOATS()
     for k in tg.static(range(WIDTH)):
         kid = tg.where(number > k, kids[k], kids[0])
@@ -46,9 +46,9 @@ def widen(
     words: tg.array1d[int],
     levels: tg.array1d[int],
 ):
-    """Open the largest children of each node until there are eight, level by level. `fixed`: binary nodes that stay
-    nodes, the roots of groups; `source`: the binary node of each node; `levels`: [0] the number of nodes, then the
-    first node of each level, and the number after the last."""
+    """Replace the largest children of each node by their children until there are eight, level by level. `fixed`:
+    binary nodes that are not collapsed, the roots of groups; `source`: the binary node of each node; `levels`: [0] the
+    number of nodes, then the first node of each level and the end of the last level."""
     count, node, level, level_end = 1, 1, 0, 0
     source[1] = 0
     words[NODE + PARENT_WORD] = 0
@@ -116,7 +116,8 @@ def place_ranges(
     to_lower: tg.array1d[tg.vec3],
     to_upper: tg.array1d[tg.vec3],
 ):
-    """The boxes in an order; one without points is out of order along each axis, and so counts for nothing."""
+    """Write the boxes in an order. An empty box has its lower bounds above its upper bounds, so that it does not change
+    unions."""
     i = tg.tid()
     low, high = lower[order[i]], upper[order[i]]
     if not in_order(low, high):

@@ -1,4 +1,4 @@
-"""Data for winding numbers: what the faces below each node look like from far away."""
+"""Data for winding numbers: the dipole approximation of the faces below each node."""
 
 from __future__ import annotations
 

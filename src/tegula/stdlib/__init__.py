@@ -1,5 +1,5 @@
-"""The standard library, written in the kernel language. Importing this package imports every module in it, and so fills
-the registry: an element-wise function is added by adding its file."""
+"""The standard library, written in the kernel language. Importing the package imports every module in it, which fills
+the registry; a new file is found without a list."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -13,6 +13,6 @@ for _folder, _package in ((__path__, __name__), (geometry.__path__, geometry.__n
             import_module(f"{_package}.{_module.name}")
 
 SIXTEEN_BIT: frozenset[str] = frozenset(name for name in (*FUNCTIONS, *WHOLES) if not name.startswith("_"))
-"""Functions whose float16 and bfloat16 results are the float32 ones, rounded once."""
+"""Functions whose float16 and bfloat16 results are float32 results, rounded once more."""
 
 __all__ = ["FAMILIES", "FUNCTIONS", "SIXTEEN_BIT", "WHOLES"]

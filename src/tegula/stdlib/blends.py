@@ -33,7 +33,7 @@ def step(x):
 
 @whole(OF_NUMBERS)
 def nonzero(x):
-    """The number 0 where x is 0, and 1 elsewhere, for a NaN too.
+    """The number 0 where x is 0, and 1 elsewhere, also at NaN.
 
     Parameters:
         x: a scalar, or tile of scalars, of any dtype but bool.
@@ -47,7 +47,7 @@ def nonzero(x):
 
 @whole(OF_NUMBERS)
 def frac(x):
-    """The fraction of x, x - trunc(x), with its sign.
+    """The fractional part of x, x - trunc(x), with the sign of x.
 
     Parameters:
         x: a scalar, vector, matrix or tile of floats.
@@ -61,7 +61,7 @@ def frac(x):
 
 @whole(OF_NUMBERS)
 def lerp(a, b, t):
-    """The value between a and b that is a at t = 0 and b at t = 1: a * (1 - t) + b * t.
+    """The linear interpolation a * (1 - t) + b * t.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of floats, or tiles of them.
@@ -83,7 +83,7 @@ def smoothstep(a, b, x):
     Returns:
         a scalar of that dtype, or a tile.
     Gradient:
-        of the polynomial inside; 0 outside.
+        the derivative of the polynomial for x between a and b; 0 elsewhere.
     """
     t = tg.clamp((x - a) / (b - a), 0.0, 1.0)
     return t * t * (3.0 - 2.0 * t)

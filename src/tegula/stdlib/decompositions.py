@@ -1,4 +1,4 @@
-"""Decompositions of small matrices, by rotations of Jacobi and Givens, with closed adjoints."""
+"""Decompositions of small matrices by Jacobi and Givens rotations, with closed-form adjoints."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ FACTORS = Family(
 PAIRS = ((), (), ((0, 1),), ((0, 1), (0, 2), (1, 2)))
 """All pairs of columns, by the number of columns."""
 EXCHANGED = ((), (), ((0, 1),), ((0, 1), (1, 2), (0, 1)))
-"""Pairs that are compared in turn to sort the columns."""
+"""The sorting network of the columns, by the number of columns."""
 
 
 @whole()
 def _half_angle(diagonal_p, diagonal_q, off):
-    """The cosine and sine of the rotation of rows and columns p and q of a symmetric matrix that makes its entry `off`
-    0."""
+    """The cosine and sine of the Jacobi rotation of rows and columns p and q that zeroes the entry `off` of a symmetric
+    matrix."""
     one, zero = type(off)(1.0), type(off)(0.0)
     done = off == zero
     ratio = (diagonal_q - diagonal_p) / tg.where(done, one, off + off)
@@ -40,14 +40,14 @@ def _half_angle(diagonal_p, diagonal_q, off):
 
 @whole()
 def _largest_entry(a):
-    """The largest magnitude in a matrix, 1 for a zero matrix."""
+    """The largest magnitude of an entry of a matrix; 1 for the zero matrix."""
     size = tg.max(tg.abs(a))
     return tg.where(size > type(size)(0.0), size, type(size)(1.0))
 
 
 @whole()
 def _orthogonal_columns(a, v):
-    """The matrix a v with orthogonal columns, longest first, and the rotation v."""
+    """A rotation v for which the columns of a v are orthogonal, longest first; returns a v and v."""
     for _ in range(SWEEPS):
         for p, q in PAIRS[len(a)]:
             first, second = a[:, p], a[:, q]
@@ -70,7 +70,7 @@ def _orthogonal_columns(a, v):
 
 @whole()
 def _across(u):
-    """A unit vector at a right angle to a unit vector of three components."""
+    """A unit vector orthogonal to a unit vector of three components."""
     axis = type(u)(0.0)
     axis[tg.int32(tg.argmin(tg.abs(u)))] = type(u[0])(1.0)
     return tg.normalize(tg.cross(u, axis))
@@ -78,7 +78,7 @@ def _across(u):
 
 @whole()
 def _unit_or(v, other):
-    """A vector divided by its length; a given vector if the length is 0."""
+    """A normalised vector, or `other` if the length is 0."""
     return tg.where(tg.length_sq(v) > type(v[0])(0.0), tg.normalize(v), other)
 
 
@@ -123,8 +123,8 @@ def _reciprocal_gap(a, b):
 
 @whole()
 def _svd_pulled_back(U, sigma, V, by_u, by_sigma, by_v):
-    """The antisymmetric rates Ω_u and Ω_v at which U and V rotate solve Uᵀ dA V = Ω_u Σ + dΣ - Σ Ω_v, entry by entry. A
-    pair of singular values of equal magnitude has no rates, which count as 0."""
+    """The adjoint of A. The antisymmetric rotation rates Ω_u and Ω_v of U and V solve Uᵀ dA V = Ω_u Σ + dΣ - Σ Ω_v,
+    entry by entry. The rates of a pair of singular values of equal magnitude are undefined and set to 0."""
     n = len(U)
     of_u, of_v = tg.transpose(U) * by_u, tg.transpose(V) * by_v
     p = tg.diag(by_sigma)
@@ -151,18 +151,18 @@ def __svd2_adjoint(A, U, sigma, V, by_u, by_sigma, by_v):
 def svd3(A):
     """The singular values of a 3x3 matrix, with A = U * diag(sigma) * transpose(V).
 
-    U and V are rotations, with determinant 1. The magnitudes in sigma descend; the last has the sign of the determinant
-    of A. Pairs of columns of U and V may change their signs together.
+    U and V are rotations, with determinant 1. The magnitudes in sigma descend; the last element has the sign of the
+    determinant of A. The signs of corresponding columns of U and V are unspecified.
 
     Parameters:
         A: a matrix (3, 3) of floats.
-        U, sigma, V: variables of the types of the results, which then are set instead.
+        U, sigma, V: variables of the types of the results. If they are passed, they are set, and nothing is returned.
     Returns:
         matrices (3, 3), a vector (3,) and a matrix (3, 3) of the dtype of `A`: U, sigma and V.
     Gradient:
-        U * P * transpose(V), with the adjoint of sigma on the diagonal of P and that of the rotation of each pair of
-        columns elsewhere; it grows as 1 over the difference of the squares of two singular values, and pairs of equal
-        magnitude count as fixed.
+        U * P * transpose(V), with the adjoint of sigma on the diagonal of P, and the adjoints of the rotations of pairs
+        of columns elsewhere. The gradient grows as 1 over the difference of the squares of two singular values; the
+        rotation of a pair of equal magnitude counts as constant.
     Source:
         Hestenes, Inversion of Matrices by Biorthogonalization, 1958; Papadopoulo and Lourakis, Estimating the Jacobian
         of the Singular Value Decomposition, 2000.
@@ -180,16 +180,16 @@ def svd3(A, U: InOut[Any], sigma: InOut[Any], V: InOut[Any]):  # noqa: F811
 def svd2(A):
     """The singular values of a 2x2 matrix, with A = U * diag(sigma) * transpose(V).
 
-    V is a rotation, and U one or a reflection. The values in sigma are not negative and descend. Pairs of columns of U
-    and V may change their signs together.
+    V is a rotation, U a rotation or a reflection. The values in sigma are not negative and descend. The signs of
+    corresponding columns of U and V are unspecified.
 
     Parameters:
         A: a matrix (2, 2) of floats.
-        U, sigma, V: variables of the types of the results, which then are set instead.
+        U, sigma, V: variables of the types of the results. If they are passed, they are set, and nothing is returned.
     Returns:
         matrices (2, 2), a vector (2,) and a matrix (2, 2) of the dtype of `A`: U, sigma and V.
     Gradient:
-        as that of tg.svd3.
+        as for tg.svd3.
     Source:
         Hestenes, Inversion of Matrices by Biorthogonalization, 1958.
     """
@@ -204,18 +204,18 @@ def svd2(A, U: InOut[Any], sigma: InOut[Any], V: InOut[Any]):  # noqa: F811
 
 @whole(FACTORS)
 def qr3(A):
-    """The factors of a 3x3 matrix, A = Q * R, of which R is upper triangular.
+    """The QR decomposition of a 3x3 matrix: A = Q * R, with R upper triangular.
 
     Q is a rotation, with determinant 1. The first two entries of the diagonal of R are not negative, and the last has
     the sign of the determinant of A.
 
     Parameters:
         A: a matrix (3, 3) of floats.
-        Q, R: variables of the types of the results, which then are set instead.
+        Q, R: variables of the types of the results. If they are passed, they are set, and nothing is returned.
     Returns:
         matrices (3, 3) of the dtype of `A`: Q and R.
     Gradient:
-        of the rotations that make R; a rotation of two zeros counts as fixed.
+        the derivative of the Givens rotations; a rotation of two zeros counts as constant.
     Source:
         Givens, Computation of Plane Unitary Rotations, 1958.
     """
@@ -267,7 +267,8 @@ def _eig3(A):
 
 @whole()
 def __eig3_adjoint(A, Q, d, by_q, by_d):
-    """The eigenvectors rotate at the rates P_ij / (d_j - d_i), with P = Qᵀ dA Q. Equal eigenvalues count as fixed."""
+    """The eigenvectors rotate at the rates P_ij / (d_j - d_i), with P = Qᵀ dA Q. The rates of equal eigenvalues are set
+    to 0."""
     of_q = tg.transpose(Q) * by_q
     p = tg.diag(by_d)
     for i in tg.static(range(3)):
@@ -285,12 +286,13 @@ def eig3(A):
 
     Parameters:
         A: a symmetric matrix (3, 3) of floats.
-        Q, d: variables of the types of the results, which then are set instead.
+        Q, d: variables of the types of the results. If they are passed, they are set, and nothing is returned.
     Returns:
         a matrix (3, 3) and a vector (3,) of the dtype of `A`: Q and d.
     Gradient:
-        Q * P * transpose(Q), symmetric, with the adjoint of d on the diagonal of P and that of the rotation of each
-        pair of columns elsewhere; it grows as 1 over the difference of two eigenvalues; equal ones count as fixed.
+        Q * P * transpose(Q), symmetric, with the adjoint of d on the diagonal of P, and the adjoints of the rotations
+        of pairs of columns elsewhere. The gradient grows as 1 over the difference of two eigenvalues; the rotation of a
+        pair of equal eigenvalues counts as constant.
     Source:
         Jacobi, 1846; Golub and Van Loan, Matrix Computations, 8.5.
     """

@@ -1,4 +1,4 @@
-"""Derivatives of the functions that are computed from polynomials and bits.
+"""Adjoints of functions that are computed from polynomials and bit patterns.
 
 `_f_adjoint` takes the arguments of f, the result of f and the result's adjoint, and returns the increment of each
 argument's adjoint. A function f without an `_f_adjoint` is differentiated through its body."""
@@ -16,7 +16,8 @@ ROOT_PI = sqrt(pi)
 
 @func
 def _kept(g, made):
-    """`made`, the product of the adjoint g and a slope; 0 where g is 0, even if the slope is infinite or NaN."""
+    """`made`, the product of the adjoint g and a derivative; 0 where g is 0, even if the derivative is infinite or
+    NaN."""
     return tg.where(g == 0.0, g, made)
 
 
@@ -77,8 +78,8 @@ def _cosh_adjoint(x, y, g):
 
 @func
 def _tanh_adjoint(x, y, g):
-    """The slope 1 - y y cancels where y is near 1, so 1 / cosh(x)**2 is computed from h = exp(-|x|). g is multiplied by
-    h first: h * h may underflow where g * h * h does not."""
+    """The derivative 1 - y y cancels where y is near 1, so 1 / cosh(x)**2 is computed from h = exp(-|x|). g is
+    multiplied by h first, because h * h may underflow where g * h * h does not."""
     h = tg.exp(-tg.abs(x))
     near = h * h + 1.0
     return tg._kept(g, g * h * (4.0 * h / (near * near)))
@@ -106,8 +107,8 @@ def _log1p_adjoint(x, y, g):
 
 @func
 def _pow_slopes(x: float32, y: float32, g: float32):
-    """g times the derivatives of x**y by x and, for positive x, by y. Computed in float64: the slopes may be in the
-    range of float32 where the power is not."""
+    """g times the derivatives of x**y by x and, for positive x, by y. Computed in float64, because the derivatives may
+    be in the range of float32 where the power is not."""
     wide_x, wide_y, wide_g = tg.float64(x), tg.float64(y), tg.float64(g)
     by_base = wide_g * wide_y * tg._pow_beyond(wide_x, wide_y - 1.0)
     by_exponent = wide_g * tg.float64(tg.log(tg.abs(x))) * tg._pow_beyond(wide_x, wide_y)
@@ -186,8 +187,8 @@ def _erfc_adjoint(x, y, g):
 
 @func
 def _times_bell(g, x):
-    """g * 2 / sqrt(pi) * exp(-x x), corrected for the rounding error of x x. exp(-x x / 2) is multiplied in twice,
-    because exp(-x x) alone may underflow."""
+    """g * 2 / sqrt(pi) * exp(-x x), corrected for the rounding error of x x. The result is multiplied by exp(-x x / 2)
+    twice, because exp(-x x) alone may underflow."""
     square = x * x
     lost = tg.fma(x, x, -square)
     half = tg.exp(-0.5 * square)

@@ -1,4 +1,4 @@
-"""Roots, remainders, rounding, signs and units of angle."""
+"""Roots, remainders, rounding, signs, and conversions between degrees and radians."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ CBRT_BITS_64 = 715094163 << 32
 def rsqrt(x: float32):
     """The reciprocal of the square root, 1 / sqrt(x); inf at 0, NaN below.
 
-    Two roundings: of the root and of the quotient. The error is at most 2 units in the last place in float32, 2
-    in float64; 16-bit results are the float32 ones, rounded once more.
+    The root and the quotient are both rounded. The error is at most 2 units in the last place in float32, 2 in float64;
+    16-bit results are rounded once more from float32.
 
     Gradient:
         -adjoint / 2 * x**-1.5.
@@ -47,8 +47,8 @@ def rsqrt(x: float64):  # noqa: F811
 def cbrt(x: float32):
     """The cube root of x, of either sign.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         adjoint / (3 * cbrt(x)**2); infinite at 0.
@@ -104,7 +104,7 @@ def _cbrt_step(t: float64, a: float64):
 def length(a):
     """The length of a vector of floats: sqrt(dot(a, a)).
 
-    Squares of components may overflow or vanish; tg.hypot of two scalars does without.
+    Squares of components may overflow or underflow; tg.hypot of two scalars avoids squares.
 
     Parameters:
         a: a vector (N,) of floats, or a tile of such vectors.
@@ -121,15 +121,16 @@ def length(a):
 
 @func
 def hypot(x: float32, y: float32):
-    """The length of the hypotenuse, sqrt(x**2 + y**2), without overflow on the way; inf if either is infinite.
+    """The length of the hypotenuse, sqrt(x**2 + y**2), without overflow of the squares; inf if either operand is
+    infinite.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Returns:
         a value of the type of the operands.
     Gradient:
-        adjoint * x / hypot(x, y) for `x`, the same with y for `y`; 0 at the origin.
+        adjoint * x / hypot(x, y) for `x`, adjoint * y / hypot(x, y) for `y`; 0 at the origin.
     """
     a, b = tg.float64(x), tg.float64(y)
     root = tg.float32(tg.sqrt(tg.fma(a, a, b * b)))
@@ -202,9 +203,9 @@ def mod(x: float64, y: float64):  # noqa: F811
     valid = (a < inf) & (b > 0.0)
     r = tg.where(valid, a, tg.float64(0.0))
     while r >= b and r > 0.0:
-        # The largest step b * 2**n for which the quotient r / step is exact; each iteration removes 50 binary digits.
-        # n is at most 2046, as 2**n is the product of two powers and 2**1023 is the largest power of 2 in float64; from
-        # the largest number to the smallest one iteration then removes 51 digits.
+        # The largest step b * 2**n for which the quotient r / step is exact; each iteration removes 50 binary digits. n
+        # is at most 2046, because 2**n is computed as the product of two powers, of at most 2**1023 each. For quotients
+        # beyond 2**2046 an iteration removes 51 digits.
         n = tg.min(tg.max(tg._exponent(r) - tg._exponent(b) - 50, tg.int64(0)), tg.int64(2046))
         half = n >> 1
         first = tg.bitcast((half + 1023) << 52, tg.float64)
@@ -302,10 +303,10 @@ def sign(x: uint64):  # noqa: F811
 
 @func
 def degrees(x: float32):
-    """An angle in degrees.
+    """Converts an angle from radians to degrees.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
@@ -325,10 +326,10 @@ def degrees(x: float64):  # noqa: F811
 
 @func
 def radians(x: float32):
-    """An angle in radians.
+    """Converts an angle from degrees to radians.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in degrees.

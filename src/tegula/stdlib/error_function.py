@@ -85,8 +85,8 @@ def _erfc_tail(a: float64):
 def erf(x: float32):
     """The error function: 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x.
 
-    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         adjoint * 2 / sqrt(pi) * exp(-x**2).
@@ -111,10 +111,10 @@ def erf(x: float64):  # noqa: F811
 
 @func
 def erfc(x: float32):
-    """The complement of the error function, 1 - erf(x), accurate where that is small.
+    """The complementary error function, 1 - erf(x), accurate where the result is small.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         -adjoint * 2 / sqrt(pi) * exp(-x**2).
@@ -142,8 +142,8 @@ def erfc(x: float64):  # noqa: F811
 def erfinv(x: float32):
     """The inverse of the error function: the y with erf(y) = x; NaN outside -1 to 1.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         adjoint * sqrt(pi) / 2 * exp(y**2), with y the result.

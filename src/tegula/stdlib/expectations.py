@@ -1,4 +1,4 @@
-"""Expectations, which print an error if they fail, and let the kernel continue."""
+"""Checks that print an error if they fail and let the kernel continue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXPECTED = Family(
 
 @whole(EXPECTED)
 def expect_eq(a, b):
-    """A check whether two values are equal. If they are not, an error is printed, and the kernel continues.
+    """Checks that two values are equal. A failed check prints an error, and the kernel continues.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type.
@@ -30,7 +30,7 @@ def expect_eq(a, b):
 
 @whole(EXPECTED)
 def expect_neq(a, b):
-    """A check whether two values differ. If they do not, an error is printed, and the kernel continues.
+    """Checks that two values differ. A failed check prints an error, and the kernel continues.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type.
@@ -41,8 +41,8 @@ def expect_neq(a, b):
 
 @whole(EXPECTED)
 def expect_near(a, b, tolerance=1e-6):
-    """A check whether all components of two values differ by at most a tolerance, and none is a NaN. If the check
-    fails, an error is printed, and the kernel continues.
+    """Checks that all components of two values differ by at most a tolerance, and that none is a NaN. A failed check
+    prints an error, and the kernel continues.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of numbers.

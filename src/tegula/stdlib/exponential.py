@@ -24,15 +24,16 @@ from tegula.stdlib.registry import func, tg
 from tegula.types import float32, float64, int32, int64
 
 ROUND_32 = 1.5 * 2**23
-"""Adding this constant makes a float32 an integer, rounded, in the low bits of the sum."""
+"""Adding this rounds a float32 to an integer, which is then in the low bits of the sum."""
 ROUND_64 = 1.5 * 2**52
 ROUND_BITS_32 = 0x4B400000
 ROUND_BITS_64 = 0x4338000000000000
 SHIFTED_32 = ROUND_32 + 2 * 127
 """ROUND_32 plus twice the exponent bias, which is then added to the integer."""
 SPARE = 25
-"""Where results are not large, the polynomial is scaled by 2**-SPARE: the factor 2**(k + SPARE) is then a normal number
-for every k that occurs, so that one multiplication gives the result, rounded once even if it is subnormal."""
+"""For arguments without overflow the polynomial is scaled by 2**-SPARE. The factor 2**(k + SPARE) is then a normal
+number for every possible k, so that one multiplication gives the result with one rounding, also for subnormal
+results."""
 SMALL = 2.0**-SPARE
 LOW_SHIFTED_32 = ROUND_32 + 127 + SPARE
 """ROUND_32 plus the exponent bias and SPARE, which are then added to the integer."""
@@ -47,7 +48,7 @@ LOG2_10 = log2(10)
 
 @func
 def _clamped(x: float32, low: float32, high: float32):
-    """x within low .. high; NaN stays."""
+    """x clamped to low .. high; NaN for NaN."""
     least = tg.where(x < low, low, x)
     return tg.where(least > high, high, least)
 
@@ -155,7 +156,7 @@ def exp(x: float32):
     """The exponential function, e**x.
 
     Results beyond the range are inf or 0. The error is at most 1.5 units in the last place in float32, 1 in
-    float64; 16-bit results are the float32 ones, rounded once more.
+    float64; 16-bit results are rounded once more from float32.
 
     Gradient:
         adjoint * exp(x).
@@ -195,8 +196,8 @@ def exp(x: float64):  # noqa: F811
 def exp2(x: float32):
     """The power 2**x.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         adjoint * exp2(x) * ln 2.
@@ -236,8 +237,8 @@ def exp2(x: float64):  # noqa: F811
 def exp10(x: float32):
     """The power 10**x.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         adjoint * exp10(x) * ln 10.
@@ -280,8 +281,8 @@ def exp10(x: float64):  # noqa: F811
 def expm1(x: float32):
     """The exponential function less 1, exp(x) - 1, accurate near 0.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         adjoint * (expm1(x) + 1).
@@ -322,8 +323,8 @@ def _half_exp(x: float64):
 def sinh(x: float32):
     """The hyperbolic sine of x.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         adjoint * cosh(x).
@@ -351,8 +352,8 @@ def sinh(x: float64):  # noqa: F811
 def cosh(x: float32):
     """The hyperbolic cosine of x.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         adjoint * sinh(x).
@@ -372,8 +373,8 @@ def cosh(x: float64):  # noqa: F811
 def tanh(x: float32):
     """The hyperbolic tangent of x.
 
-    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         adjoint / cosh(x)**2, accurate where tanh is near 1 too.

@@ -1,4 +1,4 @@
-"""The inverse of the complement of the error function."""
+"""The inverse of the complementary error function."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ BETWEEN = ((0.0, 2.0), (0.0, 0.01), (0.999, 1.001), (0.0, 1e-12))
 
 @func
 def erfcinv(x: float32):
-    """The inverse of the complement of the error function: the y with erfc(y) = x; NaN outside 0 to 2.
+    """The inverse of the complementary error function: the y with erfc(y) = x; NaN outside 0 to 2.
 
     Accurate where x is near 0, where tg.erfinv(1 - x) is not. The error is at most 1 unit in the last place in float32,
-    2 in float64; 16-bit results are the float32 ones, rounded once more.
+    2 in float64; 16-bit results are rounded once more from float32.
 
     Gradient:
         -adjoint * sqrt(pi) / 2 * exp(y**2), with y the result.

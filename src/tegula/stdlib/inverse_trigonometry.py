@@ -15,8 +15,8 @@ ROOT2_LESS_1 = 0.41421356237309503
 def asin(x: float32):
     """The arcsine of x; NaN outside -1 to 1.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Returns:
         a value of the type of `x`, in radians from -pi / 2 to pi / 2.
@@ -50,8 +50,8 @@ def asin(x: float64):  # noqa: F811
 def acos(x: float32):
     """The arccosine of x; NaN outside -1 to 1.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Returns:
         a value of the type of `x`, in radians from 0 to pi.
@@ -121,8 +121,8 @@ def _atan_octants(small: float64, large: float64, steep: bool_, back: bool_):
 def atan(x: float32):
     """The arctangent of x.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Returns:
         a value of the type of `x`, in radians from -pi / 2 to pi / 2.
@@ -156,8 +156,8 @@ def atan(x: float64):  # noqa: F811
 def atan2(y: float32, x: float32):
     """The angle of the point (x, y), from the positive x axis.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Returns:
         a value of the type of the operands, in radians from -pi to pi.

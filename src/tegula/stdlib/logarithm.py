@@ -104,8 +104,8 @@ def _log_terms(f: float64):
 def log(x: float32):
     """The natural logarithm of x; -inf at 0, NaN below.
 
-    The error is at most 1.5 units in the last place in float32, 1 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 1.5 units in the last place in float32, 1 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         adjoint / x.
@@ -146,8 +146,8 @@ def _log_in_base(f: float64, base: float64, base_low: float64, whole: float64, l
 def log2(x: float32):
     """The logarithm of x to base 2; -inf at 0, NaN below.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         adjoint / (x * ln 2).
@@ -169,8 +169,8 @@ def log2(x: float64):  # noqa: F811
 def log10(x: float32):
     """The logarithm of x to base 10; -inf at 0, NaN below.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         adjoint / (x * ln 10).
@@ -196,8 +196,8 @@ def log10(x: float64):  # noqa: F811
 def log1p(x: float32):
     """The logarithm log(1 + x), accurate near 0; -inf at -1, NaN below.
 
-    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Gradient:
         adjoint / (1 + x).
@@ -286,8 +286,8 @@ def pow(x: float64, y: float64):
     """The power x**y.
 
     `x ** y` in kernels is this function for floats; integers have the operator with a constant exponent only.
-    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are the float32
-    ones, rounded once more.
+    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    once more from float32.
 
     Returns:
         a value of the type of the operands.

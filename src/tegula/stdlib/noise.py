@@ -60,8 +60,8 @@ def _cell_gradient(h: InOut[uint32], point: vec4):
 
 @whole()
 def _corners(state: uint32, low, high, d):
-    """The contributions of the cell's corners to the noise at a point d of the cell from low to high, and their
-    gradients. Bit k of a corner's number is its side along axis k."""
+    """The contributions of a cell's corners to the noise at the point d of the cell from low to high, and the gradients
+    of the corners. Bit k of a corner's index is the side along axis k."""
     values: Any = ()
     slopes: Any = ()
     for corner in tg.static(range(16)):
@@ -86,7 +86,7 @@ def _corners(state: uint32, low, high, d):
 
 @whole()
 def _noise_at(state: uint32, low, high, d):
-    """The noise at a point d of the cell from low to high, interpolated along the first axis first."""
+    """The noise at the point d of the cell from low to high, interpolated along the first axis first."""
     values, _ = tg._corners(state, low, high, d)
     for axis in tg.static(range(4)):
         if axis < len(d):
@@ -132,14 +132,14 @@ def _noise_of_line(state: uint32, low: int32, high: int32, d: float32):
 
 @whole()
 def _floor(x):
-    """The components of a vector, rounded down, and the rest of each."""
+    """The floor and the fractional part of each component of a vector."""
     low = tg.floor(x)
     return tg.cast(low, tg.int32), x - low
 
 
 @whole()
 def __floor_adjoint(x, low, rest, g):
-    """The cell changes only where the noise of both cells is the same."""
+    """The floor counts as constant: the noise is continuous across the boundaries of cells."""
     return g
 
 
@@ -150,7 +150,7 @@ def noise(state: uint32, x: float32):
     The state is not advanced.
 
     Parameters:
-        state: a uint32 of tg.rand_init, which tells fields of noise apart.
+        state: a uint32 of tg.rand_init, which selects the field of noise.
         x, xy, xyz, xyzt: the point, a float32 scalar, or a vec2, vec3 or vec4 of float32.
     Returns:
         a float32.
@@ -187,8 +187,9 @@ def pnoise(state: uint32, x: float32, px: int32):
     """Perlin noise that repeats after a number of cells along each axis.
 
     Parameters:
-        state: a uint32 of tg.rand_init, which tells fields of noise apart.
-        x: the point, of positive coordinates: a float32 scalar, or under another name a vec2, vec3 or vec4.
+        state: a uint32 of tg.rand_init, which selects the field of noise.
+        x: the point in one dimension, a positive float32 scalar. Points in more dimensions are passed as `xy`, `xyz` or
+            `xyzt`.
         px: the period along the first axis, an int32 scalar.
         xy: the point as a vec2 of float32.
         py: the period along the second axis, an int32 scalar.
@@ -199,7 +200,7 @@ def pnoise(state: uint32, x: float32, px: int32):
     Returns:
         a float32.
     Gradient:
-        the adjoint times the gradient of the noise for the point; none for the others.
+        the adjoint times the gradient of the noise for the point; none for the other parameters.
     """
     low, d = tg._floor(x)
     first = low % px
@@ -208,7 +209,7 @@ def pnoise(state: uint32, x: float32, px: int32):
 
 @whole()
 def _repeated(state: uint32, x, period):
-    """The noise of several dimensions that repeats."""
+    """Periodic noise of several dimensions."""
     low, d = tg._floor(x)
     first = low % period
     return tg._noise_at(state, first, (first + type(first)(1)) % period, d)
@@ -216,19 +217,19 @@ def _repeated(state: uint32, x, period):
 
 @whole()
 def pnoise(state: uint32, xy: vec2, px: int32, py: int32):  # noqa: F811
-    """Noise of two dimensions that repeats."""
+    """Periodic noise of two dimensions."""
     return tg._repeated(state, xy, tg.vec2i(px, py))
 
 
 @whole()
 def pnoise(state: uint32, xyz: vec3, px: int32, py: int32, pz: int32):  # noqa: F811
-    """Noise of three dimensions that repeats."""
+    """Periodic noise of three dimensions."""
     return tg._repeated(state, xyz, tg.vec3i(px, py, pz))
 
 
 @whole()
 def pnoise(state: uint32, xyzt: vec4, px: int32, py: int32, pz: int32, pt: int32):  # noqa: F811
-    """Noise of four dimensions that repeats."""
+    """Periodic noise of four dimensions."""
     return tg._repeated(state, xyzt, tg.vec4i(px, py, pz, pt))
 
 
@@ -241,17 +242,17 @@ def _slope_at(state: uint32, x):
 
 @whole(NOISE)
 def curlnoise(state: uint32, xy: vec2, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):
-    """The curl of noise: a field of vectors without divergence.
+    """The curl of noise, a vector field without divergence.
 
     Parameters:
-        state: a uint32 of tg.rand_init, which tells fields of noise apart.
-        xy: the point as a vec2 of float32, or under another name as a vec3 or vec4.
+        state: a uint32 of tg.rand_init, which selects the field of noise.
+        xy: the point as a vec2 of float32. Points in more dimensions are passed as `xyz` or `xyzt`.
         octaves: the number of fields that are added, a uint32; 1 by default.
-        lacunarity: the ratio of the frequencies of a field and the one before, a float32; 2 by default.
-        gain: the ratio of their sizes, a float32; 0.5 by default.
-        xyz, xyzt: the point as a vec3 or vec4; the fourth coordinate is a time, by which the field changes.
+        lacunarity: the ratio of the frequencies of consecutive fields, a float32; 2 by default.
+        gain: the ratio of the amplitudes of consecutive fields, a float32; 0.5 by default.
+        xyz, xyzt: the point as a vec3 or vec4; the fourth coordinate is the time.
     Returns:
-        a vec2 of a vec2, else a vec3.
+        a vec2 for `xy`, else a vec3.
     Gradient:
         the adjoint times the derivatives of the field for the point, `lacunarity` and `gain`; none for `state`.
     Source:
@@ -269,7 +270,7 @@ def curlnoise(state: uint32, xy: vec2, octaves: uint32 = 1, lacunarity: float32 
 
 @whole()
 def _curl(state: uint32, x, octaves: uint32, lacunarity: float32, gain: float32):
-    """The curl by the first three coordinates of three fields of noise."""
+    """The curl of three fields of noise by the first three coordinates."""
     first, second, third = x * 0.0, x * 0.0, x * 0.0
     frequency = tg.float32(1.0)
     size = tg.float32(1.0)
@@ -293,5 +294,5 @@ def curlnoise(state: uint32, xyz: vec3, octaves: uint32 = 1, lacunarity: float32
 
 @whole()
 def curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):  # noqa: F811
-    """The curl of noise of three dimensions that changes by time."""
+    """The curl of time-dependent noise of three dimensions."""
     return tg._curl(state, xyzt, octaves, lacunarity, gain)

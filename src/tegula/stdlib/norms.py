@@ -83,7 +83,7 @@ def norm_pseudo_huber(v, delta=1.0):
 
 @whole(OF_VECTORS)
 def smooth_normalize(v, delta=1.0):
-    """The vector divided by its smooth Huber norm, which is positive: it is smooth at length 0.
+    """The vector divided by its smooth Huber norm, which is positive, so that the result is smooth at length 0.
 
     Parameters:
         v: a vector (N,) of floats.
@@ -91,6 +91,6 @@ def smooth_normalize(v, delta=1.0):
     Returns:
         a vector of the type of `v`.
     Gradient:
-        of the quotient.
+        the derivative of the quotient.
     """
     return v / tg.norm_pseudo_huber(v, delta)

@@ -1,4 +1,4 @@
-"""The types of parameters of functions of vectors: elements of any dtype of floats."""
+"""Parameter types of vector functions, with elements of any float dtype."""
 
 from __future__ import annotations
 

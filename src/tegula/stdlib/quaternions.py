@@ -1,7 +1,7 @@
 """Rotations in three dimensions as quaternions (x, y, z, w).
 
 A rotation by an angle about an axis of length 1 is (axis sin(angle / 2), cos(angle / 2)); q and -q are one rotation.
-Functions that take rotations expect a length of 1; the adjoint of each component is that of the formula, for any."""
+Functions that take rotations expect a length of 1; gradients are those of the formula for any length."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tegula.types import int32
 
 @func
 def quat_multiply(a: Quat, b: Quat):
-    """The product of two quaternions, Hamilton's, which `a * b` is too: the rotation by `b`, then by `a`.
+    """The Hamilton product of two quaternions, as `a * b`: the rotation by `b`, then by `a`.
 
     Returns:
         a quaternion.
@@ -48,7 +48,7 @@ def quat_from_axis_angle(axis: Vec3, angle: Scalar):
     Returns:
         a quaternion: (axis * sin(angle / 2), cos(angle / 2)).
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     half = angle * 0.5
     return tg.quaternion(axis * tg.sin(half), tg.cos(half))
@@ -56,16 +56,17 @@ def quat_from_axis_angle(axis: Vec3, angle: Scalar):
 
 @func
 def quat_to_axis_angle(quat: Quat):
-    """The axis of a rotation and its angle, the smaller of the two possible ones.
+    """The axis and the angle of a rotation, of the two possible angles the smaller one.
 
     Parameters:
-        axis, angle: variables, a vector (3,) and a scalar of the dtype of `quat`, which then are set instead.
+        axis, angle: variables, a vector (3,) and a scalar of the dtype of `quat`. If they are passed, they are set, and
+            nothing is returned.
     Returns:
         a vector (3,) of length 1, zeros for no rotation, and an angle from 0 to pi in radians.
     Raises:
         type-mismatch: `quat` is a tile: there are two results.
     Gradient:
-        that of the formula; 0 where there is no rotation.
+        the derivative of the formula; 0 where there is no rotation.
     """
     v = quat[0:3]
     axis = tg.normalize(v)
@@ -85,7 +86,7 @@ def quat_rotate(quat: Quat, vec: Vec3):
     Returns:
         a vector (3,).
     Gradient:
-        quat_rotate_inv(quat, adjoint) for `vec`; that of the formula for the components of `quat`.
+        quat_rotate_inv(quat, adjoint) for `vec`; the derivative of the formula for the components of `quat`.
     """
     u = quat[0:3]
     return (
@@ -100,7 +101,7 @@ def quat_rotate_inv(quat: Quat, vec: Vec3):
     Returns:
         a vector (3,).
     Gradient:
-        quat_rotate(quat, adjoint) for `vec`; that of the formula for the components of `quat`.
+        quat_rotate(quat, adjoint) for `vec`; the derivative of the formula for the components of `quat`.
     """
     return tg.quat_rotate(tg.quat_inverse(quat), vec)
 
@@ -112,7 +113,7 @@ def quat_to_matrix(quat: Quat):
     Returns:
         a matrix (3, 3).
     Gradient:
-        that of the formula, entry by entry.
+        the derivative of the formula, entry by entry.
     """
     u, w = quat[0:3], quat.w
     return tg.identity(3, type(w)) * (2.0 * w * w - 1.0) + tg.outer(u, u) * 2.0 + tg.skew(u * (2.0 * w))
@@ -123,17 +124,19 @@ def quat_from_matrix(mat: Mat33):
     """The rotation of a matrix that multiplies column vectors.
 
     Parameters:
-        mat: a matrix (3, 3) of floats, orthogonal with determinant 1; or (4, 4), of which the first 3 rows and columns
-            count.
+        mat: a matrix (3, 3) of floats, orthogonal with determinant 1; or a matrix (4, 4), of which the first 3 rows and
+            columns are used.
     Returns:
-        a quaternion of length 1; the largest of its components is positive where the trace is negative, else w is.
+        a quaternion of length 1. If the trace is negative the component of the largest magnitude is positive, else w is
+        positive.
     Gradient:
-        that of the formula, entry by entry.
+        the derivative of the formula, entry by entry.
     Source:
         Shepperd 1978, Quaternion from rotation matrix.
     """
     x, y, z = mat[0, 0], mat[1, 1], mat[2, 2]
-    # Four times the products of each component with each: of the largest component all are well conditioned.
+    # The rows are four times the products of one component with all; the row of the largest component is well
+    # conditioned.
     of_w = tg.quaternion(mat[2, 1] - mat[1, 2], mat[0, 2] - mat[2, 0], mat[1, 0] - mat[0, 1], 1.0 + x + y + z)
     of_x = tg.quaternion(1.0 + x - y - z, mat[0, 1] + mat[1, 0], mat[0, 2] + mat[2, 0], of_w.x)
     of_y = tg.quaternion(of_x.y, 1.0 - x + y - z, mat[1, 2] + mat[2, 1], of_w.y)
@@ -151,14 +154,14 @@ def quat_from_matrix(mat: Mat44):  # noqa: F811
 
 @func
 def quat_rpy(roll: Scalar, pitch: Scalar, yaw: Scalar):
-    """The rotation by roll about x, then pitch about y, then yaw about z, axes that stay where they are.
+    """The rotation by roll about x, then pitch about y, then yaw about z, with fixed axes.
 
     Parameters:
         roll, pitch, yaw: the angles in radians, floats.
     Returns:
         a quaternion of length 1: qz * qy * qx.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     sr, sp, sy = tg.sin(roll * 0.5), tg.sin(pitch * 0.5), tg.sin(yaw * 0.5)
     cr, cp, cy = tg.cos(roll * 0.5), tg.cos(pitch * 0.5), tg.cos(yaw * 0.5)
@@ -172,14 +175,15 @@ def quat_rpy(roll: Scalar, pitch: Scalar, yaw: Scalar):
 
 @func
 def quat_to_rpy(q: Quat):
-    """The angles (roll, pitch, yaw) of a rotation, of which quat_rpy makes it again.
+    """The angles (roll, pitch, yaw) of a rotation, the inverse of quat_rpy.
 
-    Where pitch is pi / 2 or -pi / 2, roll and yaw are not determined: tg.quat_to_euler(q, 0, 1, 2) chooses some.
+    Where pitch is pi / 2 or -pi / 2, roll and yaw are not determined; tg.quat_to_euler(q, 0, 1, 2) chooses one of the
+    solutions.
 
     Returns:
         a vector (3,) of radians: roll and yaw from -pi to pi, pitch from -pi / 2 to pi / 2.
     Gradient:
-        that of the formula; 0 for pitch where it is clamped.
+        the derivative of the formula; 0 for pitch where it is clamped.
     """
     x, y, z, w = q.x, q.y, q.z, q.w
     roll = tg.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
@@ -190,7 +194,7 @@ def quat_to_rpy(q: Quat):
 
 @func
 def _about(e, axis):
-    """The rotation by e[axis] about the axis with a number."""
+    """The rotation by e[axis] about the axis with index `axis`."""
     v = type(e)()
     v[axis] = tg.sin(e[axis] * 0.5)
     return tg.quaternion(v, tg.cos(e[axis] * 0.5))
@@ -198,7 +202,7 @@ def _about(e, axis):
 
 @func
 def quat_from_euler(e: Vec3, i: int32, j: int32, k: int32):
-    """The rotation by e[i] about axis `i`, then e[j] about `j`, then e[k] about `k`, axes that are fixed.
+    """The rotation by e[i] about axis `i`, then e[j] about `j`, then e[k] about `k`, with fixed axes.
 
     Parameters:
         e: the angles in radians, by axis, a vector (3,) of floats.
@@ -206,7 +210,7 @@ def quat_from_euler(e: Vec3, i: int32, j: int32, k: int32):
     Returns:
         a quaternion of length 1: qk * qj * qi.
     Gradient:
-        that of the formula for `e`.
+        the derivative of the formula for `e`.
     """
     return tg._about(e, k) * (tg._about(e, j) * tg._about(e, i))
 
@@ -215,15 +219,15 @@ def quat_from_euler(e: Vec3, i: int32, j: int32, k: int32):
 def quat_to_euler(q: Quat, i: int32, j: int32, k: int32):
     """The angles of rotations about the axes `i`, then `j`, then `k`, that make up a rotation.
 
-    With three different axes quat_from_euler(e, i, j, k) makes the rotation again, also where the second angle is a
-    quarter turn and the first is chosen to be 0. Where `i` is `k`, the third angle stands at the axis that is left.
+    With three different axes quat_from_euler(e, i, j, k) is the inverse; if the second angle is pi / 2 or -pi / 2, the
+    first angle is chosen to be 0. If `i` equals `k`, the third angle is at the index of the unused axis.
 
     Parameters:
         i, j, k: the axes, integers from 0 to 2; those next to each other differ.
     Returns:
         a vector (3,) of radians, by axis: the second angle is from -pi / 2 to pi / 2, where `i` is `k` from 0 to pi.
     Gradient:
-        that of the formula for `q`.
+        the derivative of the formula for `q`.
     Source:
         Bernardes and Viollet 2022, Quaternion to Euler angles conversion.
     """
@@ -250,7 +254,7 @@ def quat_to_euler(q: Quat, i: int32, j: int32, k: int32):
 
 @func
 def quat_slerp(a: Quat, b: Quat, t: Scalar):
-    """The rotation between two at the share `t` of the way, which turns evenly about one axis, the shorter way.
+    """The spherical linear interpolation of two rotations, along the shorter arc.
 
     Parameters:
         a, b: quaternions of floats, of length 1; `b` of any length but 0.
@@ -258,14 +262,14 @@ def quat_slerp(a: Quat, b: Quat, t: Scalar):
     Returns:
         a quaternion: `a` times the rotation by t * angle about the axis of quat_inverse(a) * b.
     Gradient:
-        that of the formula, also where `a` is `b`.
+        the derivative of the formula, also where `a` is `b`.
     """
     way = tg.quat_inverse(a) * b
     way = tg.where(way.w < 0.0, -way, way)
     v, w = way[0:3], way.w
     square, length = tg.dot(v, v), tg.length(v)
     angle = t * tg.atan2(length, w)
-    # sin(angle) / length, computed by a series if both are small.
+    # sin(angle) / length, computed by a series if both quantities are small.
     near = square < 1e-8 * w * w
     safe_w, safe_length = tg.where(near, w, length * 0.0 + 1.0), tg.where(near, length * 0.0 + 1.0, length)
     r = square / (safe_w * safe_w)
@@ -276,56 +280,56 @@ def quat_slerp(a: Quat, b: Quat, t: Scalar):
 
 @func
 def quat_twist(axis: Vec3, q: Quat):
-    """The part of a rotation about an axis: what is left is a rotation about an axis at a right angle to it.
+    """The twist of a rotation about an axis. The remaining rotation, the swing, is about an axis orthogonal to `axis`.
 
     Parameters:
         axis: a vector (3,) of floats, of length 1.
     Returns:
-        a quaternion of length 1; the identity for a half turn about an axis at a right angle.
+        a quaternion of length 1; the identity for a half turn about an axis orthogonal to `axis`.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     return tg.normalize(tg.quaternion(axis * tg.dot(q[0:3], axis), q.w))
 
 
 @func
 def quat_twist_angle(axis: Vec3, q: Quat):
-    """The angle of the rotation about an axis that a rotation has, without its sign.
+    """The magnitude of the angle of the twist of a rotation about an axis.
 
     Parameters:
         axis: a vector (3,) of floats, of length 1.
     Returns:
         a scalar, radians from 0 to pi where w is not negative, else up to 2 pi.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     return 2.0 * tg.atan2(tg.abs(tg.dot(axis, q[0:3])), q.w)
 
 
 @func
 def quat_twist_angle_signed(axis: Vec3, q: Quat):
-    """The angle of the rotation about an axis that a rotation has, negative for a clockwise one.
+    """The angle of the twist of a rotation about an axis, negative for a clockwise twist.
 
     Parameters:
         axis: a vector (3,) of floats, of length 1.
     Returns:
         a scalar, radians from -pi to pi where w is not negative, else from -2 pi to 2 pi.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     return 2.0 * tg.atan2(tg.dot(axis, q[0:3]), q.w)
 
 
 @func
 def quat_between_vectors(a: Vec3, b: Vec3):
-    """The rotation by the smallest angle that turns the direction of `a` into that of `b`.
+    """The rotation by the smallest angle that maps the direction of `a` to the direction of `b`.
 
     Parameters:
         a, b: vectors (3,) of floats, of any length but 0; the directions must not be opposite.
     Returns:
         a quaternion of length 1.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     u, v = tg.normalize(a), tg.normalize(b)
     return tg.normalize(tg.quaternion(tg.cross(u, v), 1.0 + tg.dot(u, v)))

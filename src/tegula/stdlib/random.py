@@ -22,7 +22,7 @@ DRAWN = Family(
 )
 TWO_PI = 2.0 * pi
 ABOVE_ZERO = 5.96e-8
-"""A number slightly below 2**-24, which keeps a logarithm finite."""
+"""A number slightly below 2**-24, which is added to a draw so that the logarithm is finite."""
 
 
 @whole()
@@ -37,7 +37,7 @@ def rand_init(seed: int32):
     """The state of a random number generator, from a seed and an offset that distinguishes threads.
 
     Parameters:
-        seed, offset: int32 or uint32 scalars of one dtype; without `offset` the state is that of the seed alone.
+        seed, offset: int32 or uint32 scalars of one dtype; without `offset` the state depends on the seed alone.
     Returns:
         a uint32.
     """
@@ -64,7 +64,7 @@ def rand_init(seed: uint32, offset: uint32):  # noqa: F811
 
 @whole(DRAWN)
 def randu(state: InOut[uint32]):
-    """A random uint32, of all or from low to high - 1.
+    """A random uint32: any value, or one from low to high - 1.
 
     Parameters:
         low, high: uint32 scalars; an empty range gives `low`.
@@ -84,7 +84,7 @@ def randu(state: InOut[uint32], low: uint32, high: uint32):  # noqa: F811
 
 @whole(DRAWN)
 def randi(state: InOut[uint32]):
-    """A random int32, of all or from low to high - 1.
+    """A random int32: any value, or one from low to high - 1.
 
     Parameters:
         low, high: int32 scalars; an empty range gives `low`.
@@ -104,7 +104,7 @@ def randi(state: InOut[uint32], low: int32, high: int32):  # noqa: F811
 
 @whole(DRAWN)
 def randf(state: InOut[uint32]):
-    """A random float32 from 0 up to, but without, 1, a multiple of 2**-24; or low + (high - low) times that.
+    """A random float32 in [0, 1), a multiple of 2**-24; with a range low + (high - low) times this number.
 
     Parameters:
         low, high: float32 scalars.
@@ -138,7 +138,8 @@ def randn(state: InOut[uint32]):
 
 @whole(DRAWN)
 def sample_cdf(state: InOut[uint32], cdf):
-    """A random index, of a given distribution function: the first whose value is at least a draw from 0 to 1.
+    """A random index with a given cumulative distribution function: the first index whose value is at least a draw from
+    0 to 1.
 
     Parameters:
         cdf: an array (N,) of float32 that ascends to 1.
@@ -190,7 +191,7 @@ def sample_unit_disk(state: InOut[uint32]):
 
 @whole()
 def _direction(theta: float32, phi: float32, r: float32):
-    """A point at a distance r, from the angles around the last axis and from it."""
+    """A point in spherical coordinates: the azimuth `theta`, the polar angle `phi` and the radius `r`."""
     return tg.vec3(r * tg.cos(theta) * tg.sin(phi), r * tg.sin(theta) * tg.sin(phi), r * tg.cos(phi))
 
 
@@ -292,7 +293,7 @@ LOG_TWO_PI = 1.8378770664093453
 
 @whole()
 def _log_gamma(x: float32):
-    """The logarithm of the gamma function of an integral number from 1 on."""
+    """The logarithm of the gamma function of a positive integral number."""
     missing = tg.where(x < 7.0, tg.int32(7.0 - x), 0)
     y = x + tg.float32(missing)
     inverse = (1.0 / y) * (1.0 / y)
@@ -308,7 +309,7 @@ def _log_gamma(x: float32):
 
 @whole()
 def _poisson_few(state: InOut[uint32], mean: float32):
-    """Draws are multiplied until their product is at most exp(-mean)."""
+    """Knuth's algorithm: draws are multiplied until the product is at most exp(-mean)."""
     least = tg.exp(-mean)
     count = tg.uint32(0)
     product = tg.randf(state)
@@ -321,7 +322,7 @@ def _poisson_few(state: InOut[uint32], mean: float32):
 
 @whole()
 def _poisson_many(state: InOut[uint32], mean: float32):
-    """Transformed rejection."""
+    """Hörmann's transformed rejection."""
     log_mean = tg.log(mean)
     b = 0.931 + 2.53 * tg.sqrt(mean)
     a = -0.059 + 0.02483 * b
@@ -344,15 +345,15 @@ def _poisson_many(state: InOut[uint32], mean: float32):
 
 @whole(DRAWN)
 def poisson(state: InOut[uint32], lam: float32):
-    """A random number of the Poisson distribution of a given mean. How often it draws depends on the draws.
+    """A random number of the Poisson distribution of a given mean. The number of draws varies.
 
     Parameters:
-        lam: the mean, a float32 from 0 on; at 0 the result is 0, without a draw, and so it is for a NaN.
+        lam: the mean, a non-negative float32. For 0 and NaN the result is 0, without a draw.
     Returns:
         a uint32.
     Source:
-        Hörmann, The transformed rejection method for generating Poisson random variables, 1993, from a mean of 10 on;
-        below Knuth's product of draws.
+        Hörmann, The transformed rejection method for generating Poisson random variables, 1993, for means of at least
+        10; Knuth's algorithm for smaller means.
     """
     count = tg.uint32(0)
     if lam >= 10.0:

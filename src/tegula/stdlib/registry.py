@@ -20,10 +20,11 @@ def func(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 WHOLES: dict[str, list[Callable[..., Any]]] = {}
-"""Functions of whole vectors, matrices and states, which are not functions of one number, by public name, in overload
-order; and their internal functions, as in `FUNCTIONS`."""
+"""The overloads of each function of whole vectors, matrices and states, as opposed to element-wise functions; internal
+functions as in `FUNCTIONS`."""
 FAMILIES: dict[str, Family] = {}
-"""Shared parts of the docstrings of functions of vectors, matrices and states, by the function's name."""
+"""The docstring sections that functions of vectors, matrices and states share with their family, by the function's
+name."""
 
 
 NO_VALUES = {

@@ -7,7 +7,7 @@ from tegula.stdlib.registry import NO_VALUES, tg, whole
 from tegula.types import int32
 
 SEARCH = Family(
-    {"Gradient": "none: an index has none."},
+    {"Gradient": "none: an index has no gradient."},
     {
         **NO_VALUES,
         "type-mismatch": "`arr` is no array of one dimension of scalars, or an index is no integer",
@@ -21,11 +21,11 @@ SEARCH = Family(
 
 @whole(SEARCH)
 def lower_bound(arr, value):
-    """The first index of a sorted array whose element is not below a value; the end of the range if there is none.
+    """The first index of a sorted array whose element is at least a value; the end of the range if there is none.
 
     Parameters:
         arr: an array (N,) of scalars that ascends.
-        arr_begin, arr_end: the range of indices, int32 scalars; by default all.
+        arr_begin, arr_end: the range of indices, int32 scalars; by default the whole array.
         value: a scalar of the dtype of `arr`.
     Returns:
         an int32 from the begin of the range to its end.
@@ -35,7 +35,7 @@ def lower_bound(arr, value):
 
 @whole()
 def lower_bound(arr, arr_begin: int32, arr_end: int32, value):  # noqa: F811
-    """The first index of a range whose element is not below a value."""
+    """The first index of a range whose element is at least a value."""
     low = arr_begin
     high = arr_end
     while low < high:

@@ -7,7 +7,7 @@ from tegula.stdlib.patterns import Scalar, Vec3
 from tegula.stdlib.registry import func, tg, whole
 
 PARALLEL = 1e-6
-"""The square of the sine of an angle below which edges count as parallel in gradients."""
+"""Edges count as parallel in gradients if the squared sine of their angle is below this number."""
 TESTED = Family(
     {"Gradient": "none: integers have no gradient."},
     {
@@ -21,7 +21,7 @@ TESTED = Family(
 def closest_point_edge_edge(p1: Vec3, q1: Vec3, p2: Vec3, q2: Vec3, epsilon: Scalar):
     """The points of two edges (line segments) that are closest to each other, and their distance.
 
-    Of parallel edges that are equally far apart along a stretch, one pair of points is chosen.
+    If several pairs of points are closest, because the edges are parallel, one pair is chosen.
 
     Parameters:
         p1, q1, p2, q2: the ends of the first and of the second edge, vectors (3,) of floats of one dtype.
@@ -30,8 +30,8 @@ def closest_point_edge_edge(p1: Vec3, q1: Vec3, p2: Vec3, q2: Vec3, epsilon: Sca
         a vector (3,): (s, t, d), with s and t from 0 to 1: the points p1 + s * (q1 - p1) and p2 + t * (q2 - p2), and
         their distance d.
     Gradient:
-        of s, t and d for the ends, where s or t is 0 or 1 with it constant; of d at distance 0 it is 0. If the angle
-        between the edges is below 0.001, s counts as constant. 0 for `epsilon`.
+        of s, t and d for the ends. A clamped s or t counts as constant, and so does s if the angle between the edges is
+        below 0.001. The gradient of d is 0 at distance 0, and the gradient for `epsilon` is 0.
     Source:
         Ericson, Real-Time Collision Detection, 2005, section 5.1.9.
     """
@@ -40,7 +40,7 @@ def closest_point_edge_edge(p1: Vec3, q1: Vec3, p2: Vec3, q2: Vec3, epsilon: Sca
     c, f = tg.dot(d1, r), tg.dot(d2, r)
     is_edge, other_is_edge = a > epsilon, e > epsilon
     length, other_length = tg.where(is_edge, a, a * 0.0 + 1.0), tg.where(other_is_edge, e, e * 0.0 + 1.0)
-    # By cross products: differences of products of lengths are inexact where edges are nearly parallel.
+    # Cross products, because differences of products of lengths are inexact for nearly parallel edges.
     normal = tg.cross(d1, d2)
     area = tg.dot(normal, normal)
     both = is_edge & other_is_edge & (area > 0.0)
@@ -84,7 +84,7 @@ def _closest_point_edge_edge_adjoint(p1, q1, p2, q2, epsilon, found, g):
 
 @whole()
 def _apart(axis, v0, v1, v2, u0, u1, u2):
-    """Whether two triangles have no common point along an axis."""
+    """Whether an axis separates two triangles."""
     a, b, c = tg.dot(axis, v0), tg.dot(axis, v1), tg.dot(axis, v2)
     x, y, z = tg.dot(axis, u0), tg.dot(axis, u1), tg.dot(axis, u2)
     below = tg.max(tg.max(a, b), c) < tg.min(tg.min(x, y), z)
@@ -100,7 +100,7 @@ def _longest(a, b, c):
 
 @whole()
 def _or_else(v, other):
-    """The vector, or another one if it is 0."""
+    """The vector `v`, or `other` if `v` is 0."""
     return tg.where(tg.dot(v, v) > 0.0, v, other)
 
 
@@ -108,12 +108,12 @@ def _or_else(v, other):
 def intersect_tri_tri(v0: Vec3, v1: Vec3, v2: Vec3, u0: Vec3, u1: Vec3, u2: Vec3):
     """Whether two triangles have a common point; a common edge or vertex counts, also of triangles in one plane.
 
-    A triangle without area is its longest edge, or a point. Triangles with a NaN have no points. Where
-    the distance or the overlap is near 0, rounding errors may decide; a float64 is more precise.
+    A degenerate triangle is treated as its longest edge or as a point. Triangles with a NaN are empty. If the distance
+    or the overlap is near 0, rounding errors may decide the result; float64 is more precise.
 
     Parameters:
         v0, v1, v2: the vertices of the first triangle, vectors (3,) of floats.
-        u0, u1, u2: those of the second one, of the same dtype.
+        u0, u1, u2: the vertices of the second triangle, vectors (3,) of the same dtype.
     Returns:
         an int32: 1 if the triangles intersect, else 0.
     Source:
@@ -128,7 +128,7 @@ def intersect_tri_tri(v0: Vec3, v1: Vec3, v2: Vec3, u0: Vec3, u1: Vec3, u2: Vec3
     for x in e:
         for y in f:
             apart |= tg._apart(tg.cross(x, y), a0, a1, a2, b0, b1, b2)
-    # Normals of the planes in which triangles may lie side by side, of triangles without area too.
+    # Separating axes of coplanar triangles, also of degenerate ones.
     between = tg._or_else(tg.cross(longest, other), tg.cross(b0, tg._or_else(longest, other)))
     first = tg._or_else(n, tg._or_else(m, between))
     second = tg._or_else(m, first)

@@ -20,7 +20,8 @@ MATRICES = Family({}, {"type-mismatch": "the argument is no such square matrix o
 
 @whole(PLACES)
 def argmin(v):
-    """The index of the smallest component of a vector; the lowest of equal ones. A NaN loses to any number.
+    """The index of the smallest component of a vector, of equal components the lowest index. Numbers are preferred to
+    NaNs.
 
     Parameters:
         v: a vector (N,) of any dtype but bool.
@@ -37,7 +38,8 @@ def argmin(v):
 
 @whole(PLACES)
 def argmax(v):
-    """The index of the largest component of a vector; the lowest of equal ones. A NaN loses to any number.
+    """The index of the largest component of a vector, of equal components the lowest index. Numbers are preferred to
+    NaNs.
 
     Parameters:
         v: a vector (N,) of any dtype but bool.
@@ -61,7 +63,7 @@ def skew(vec):
     Returns:
         a matrix (3, 3) of its dtype.
     Gradient:
-        the differences of the entries of the adjoint that mirror each other.
+        the differences of mirrored entries of the adjoint.
     """
     tg._require_vector("skew", vec, 3)
     x, y, z = vec
@@ -109,7 +111,7 @@ def get_diag(mat):
 
 @whole()
 def _minors(m, a, b):
-    """The determinants of the 2x2 parts of rows a and b of a 4x4 matrix: of columns 01, 02, 03, 12, 13, 23."""
+    """The 2x2 minors of rows a and b of a 4x4 matrix, for the columns 01, 02, 03, 12, 13, 23."""
     made = tg.vector(length=6, dtype=type(m[0, 0]))
     made[0] = m[a, 0] * m[b, 1] - m[a, 1] * m[b, 0]
     made[1] = m[a, 0] * m[b, 2] - m[a, 2] * m[b, 0]
@@ -194,7 +196,7 @@ def inverse(a):
 
 @whole(MATRICES)
 def inverse_approx(a):
-    """The inverse of a small matrix, where an approximation would do: it is that of tg.inverse here.
+    """The inverse of a small matrix for callers that accept an approximation; the same as tg.inverse.
 
     Parameters:
         a: a matrix (2, 2), (3, 3) or (4, 4) of floats.

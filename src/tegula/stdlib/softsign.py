@@ -1,4 +1,4 @@
-"""A sigmoid that is computed without an exponential."""
+"""The softsign, a sigmoid without an exponential."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spatial vectors: six numbers (w, v), of a twist (angular and linear velocity) or a wrench (torque and force)."""
+"""Spatial vectors of six numbers (w, v): twists (angular and linear velocity) and wrenches (torque and force)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def spatial_cross(a: Spatial, b: Spatial):
     Returns:
         a spatial vector: (cross(wa, wb), cross(va, wb) + cross(wa, vb)).
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     u, v = a[0:3], b[0:3]
     return tg.vector(tg.cross(u, v), tg.cross(a[3:6], v) + tg.cross(u, b[3:6]))
@@ -62,7 +62,7 @@ def spatial_cross_dual(a: Spatial, b: Spatial):
     Returns:
         a spatial vector, a wrench: (cross(wa, wb) + cross(va, vb), cross(wa, vb)).
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     u, f = a[0:3], b[3:6]
     return tg.vector(tg.cross(u, b[0:3]) + tg.cross(a[3:6], f), tg.cross(u, f))
@@ -70,12 +70,12 @@ def spatial_cross_dual(a: Spatial, b: Spatial):
 
 @func
 def spatial_adjoint(r: Mat33, s: Mat33):
-    """The matrix by which twists are seen from another frame, where `r` is a rotation and `s` is skew(p) @ r.
+    """The matrix that transforms twists to another frame, where `r` is a rotation and `s` is skew(p) @ r.
 
     Returns:
         a matrix (6, 6): [[r, 0], [s, r]].
     Gradient:
-        the sum of the blocks of the adjoint in which each stands.
+        the sum of the corresponding blocks of the adjoint, for `r` and `s`.
     """
     zero = type(r[0])()
     return tg.matrix_from_rows(
@@ -94,10 +94,10 @@ def velocity_at_point(qd: Spatial, r: Vec3):
 
     Parameters:
         qd: the twist of the body, a spatial vector (w, v) of floats.
-        r: the point, a vector (3,) of floats from where the twist is taken.
+        r: a vector (3,) of floats, the point relative to the origin of the twist.
     Returns:
         a vector (3,): v + cross(w, r).
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     return qd[3:6] + tg.cross(qd[0:3], r)

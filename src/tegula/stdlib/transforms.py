@@ -1,4 +1,5 @@
-"""Rigid motions, rotations then translations: transforms of 7 numbers, or matrices (4, 4) that act on columns."""
+"""Rigid motions, a rotation followed by a translation: transforms of 7 numbers, or matrices (4, 4) that multiply column
+vectors."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from tegula.stdlib.registry import func, tg
 
 @func
 def transform_get_translation(xform: Transform):
-    """The translation of a transform, which `xform.p` is too.
+    """The translation of a transform, as `xform.p`.
 
     Returns:
         a vector (3,).
@@ -21,7 +22,7 @@ def transform_get_translation(xform: Transform):
 
 @func
 def transform_get_rotation(xform: Transform):
-    """The rotation of a transform, which `xform.q` is too.
+    """The rotation of a transform, as `xform.q`.
 
     Returns:
         a quaternion.
@@ -33,7 +34,7 @@ def transform_get_rotation(xform: Transform):
 
 @func
 def transform_set_translation(xform: InOut[Transform], p: Vec3):
-    """Sets the translation of a transform, which `xform.p = p` does too.
+    """Sets the translation of a transform, as `xform.p = p`.
 
     Parameters:
         xform: a variable that holds a transform; what is no variable is not changed.
@@ -46,7 +47,7 @@ def transform_set_translation(xform: InOut[Transform], p: Vec3):
 
 @func
 def transform_set_rotation(xform: InOut[Transform], q: Quat):
-    """Sets the rotation of a transform, which `xform.q = q` does too.
+    """Sets the rotation of a transform, as `xform.q = q`.
 
     Parameters:
         xform: a variable that holds a transform; what is no variable is not changed.
@@ -59,26 +60,27 @@ def transform_set_rotation(xform: InOut[Transform], q: Quat):
 
 @func
 def transform_multiply(a: Transform, b: Transform):
-    """The product of two transforms, which `a * b` is too: the motion `b`, then `a`.
+    """The product of two transforms, as `a * b`: the motion `b`, then `a`.
 
     Returns:
         a transform: (quat_rotate(a.q, b.p) + a.p, a.q * b.q).
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     return tg.transformation(tg.quat_rotate(a.q, b.p) + a.p, a.q * b.q)
 
 
 @func
 def transform_point(xform: Transform, point: Vec3):
-    """A point moved: rotated, then translated.
+    """Transforms a point, by the rotation and the translation.
 
     Parameters:
         xform: a transform of floats whose rotation has length 1, or a matrix (4, 4), whose last row is not used.
     Returns:
         a vector (3,).
     Gradient:
-        transform_vector of the transposed rotation and the adjoint for `point`; that of the formula for `xform`.
+        transform_vector of the transposed rotation and the adjoint for `point`; the derivative of the formula for
+        `xform`.
     """
     return tg.quat_rotate(xform.q, point) + xform.p
 
@@ -91,14 +93,15 @@ def transform_point(xform: Mat44, point: Vec3):  # noqa: F811
 
 @func
 def transform_vector(xform: Transform, vec: Vec3):
-    """A direction moved: rotated, not translated.
+    """Transforms a vector, by the rotation only.
 
     Parameters:
         xform: a transform of floats whose rotation has length 1, or a matrix (4, 4), whose last row is not used.
     Returns:
         a vector (3,).
     Gradient:
-        transform_vector of the transposed rotation and the adjoint for `vec`; that of the formula for `xform`.
+        transform_vector of the transposed rotation and the adjoint for `vec`; the derivative of the formula for
+        `xform`.
     """
     return tg.quat_rotate(xform.q, vec)
 
@@ -111,14 +114,14 @@ def transform_vector(xform: Mat44, vec: Vec3):  # noqa: F811
 
 @func
 def transform_inverse(xform: Transform):
-    """The motion back.
+    """The inverse of a transform.
 
     Parameters:
         xform: a transform of floats whose rotation has length 1.
     Returns:
         a transform.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     back = tg.quat_inverse(xform.q)
     return tg.transformation(-tg.quat_rotate(back, xform.p), back)
@@ -135,7 +138,7 @@ def transform_compose(position: Vec3, rotation: Quat, scale: Vec3):
     Returns:
         a matrix (4, 4): T @ R @ S.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     m = tg.quat_to_matrix(rotation)
     zero, one = type(scale.x)(0.0), type(scale.x)(1.0)
@@ -149,16 +152,17 @@ def transform_compose(position: Vec3, rotation: Quat, scale: Vec3):
 
 @func
 def transform_decompose(m: Mat44):
-    """The translation, rotation and scale of a matrix of which transform_compose makes it.
+    """The translation, rotation and scale of a matrix, the inverse of transform_compose.
 
     Parameters:
-        translation_out, rotation_out, scale_out: variables of the types of the results, which then are set instead.
+        translation_out, rotation_out, scale_out: variables of the types of the results. If they are passed, they are
+            set, and nothing is returned.
     Returns:
         a vector (3,), a quaternion of length 1, and a vector (3,): the lengths of the first three columns.
     Raises:
         type-mismatch: `m` is a tile: there are several results.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     x, y, z = m[0:3, 0], m[0:3, 1], m[0:3, 2]
     rotation = tg.matrix_from_cols(tg.normalize(x), tg.normalize(y), tg.normalize(z))
@@ -182,28 +186,28 @@ def transform_from_matrix(mat: Mat44):
     Returns:
         a transform.
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     return tg.transformation(mat[0:3, 3], tg.quat_from_matrix(mat))
 
 
 @func
 def transform_to_matrix(xform: Transform):
-    """The matrix that moves points as a transform does.
+    """The matrix of a transform.
 
     Parameters:
         xform: a transform of floats whose rotation has length 1.
     Returns:
         a matrix (4, 4).
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     return tg.transform_compose(xform.p, xform.q, type(xform.p)(1.0))
 
 
 @func
 def transform_twist(t: Transform, x: Spatial):
-    """A twist (angular velocity, linear velocity) seen from another frame.
+    """Transforms a twist (angular velocity, linear velocity) to another frame.
 
     Parameters:
         t: a transform of floats whose rotation has length 1, from the frame of `x` to the other.
@@ -211,7 +215,7 @@ def transform_twist(t: Transform, x: Spatial):
     Returns:
         a spatial vector: (Rw, Rv + cross(p, Rw)).
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     w = tg.quat_rotate(t.q, tg.spatial_top(x))
     return tg.vector(w, tg.quat_rotate(t.q, tg.spatial_bottom(x)) + tg.cross(t.p, w))
@@ -219,7 +223,7 @@ def transform_twist(t: Transform, x: Spatial):
 
 @func
 def transform_wrench(t: Transform, x: Spatial):
-    """A wrench (torque, force) seen from another frame.
+    """Transforms a wrench (torque, force) to another frame.
 
     Parameters:
         t: a transform of floats whose rotation has length 1, from the frame of `x` to the other.
@@ -227,7 +231,7 @@ def transform_wrench(t: Transform, x: Spatial):
     Returns:
         a spatial vector: (R torque + cross(p, R force), R force).
     Gradient:
-        that of the formula.
+        the derivative of the formula.
     """
     f = tg.quat_rotate(t.q, tg.spatial_bottom(x))
     return tg.vector(tg.quat_rotate(t.q, tg.spatial_top(x)) + tg.cross(t.p, f), f)

@@ -1,4 +1,5 @@
-"""Sine, cosine and tangent for every argument: the remainder by pi / 2 as a sum of two floats, then polynomials."""
+"""Sine, cosine and tangent for arguments of any size: range reduction by pi / 2 to a sum of two floats, then
+polynomials."""
 
 from __future__ import annotations
 
@@ -97,7 +98,7 @@ def _quarter_far(x: float32):
     """The results of `_quarter_near` for larger |x|: the integer mantissa of x is multiplied by the digits of 2 / pi
     that affect the quotient modulo 4 and the remainder."""
     bits = tg.bitcast(x, tg.uint32)
-    offset = ((bits >> 23) & 255) - 120  # digits above this give multiples of 4
+    offset = ((bits >> 23) & 255) - 120  # higher digits contribute multiples of 4
     w0, w1, w2 = tg._two_over_pi(offset)
     m = tg.uint64((bits & 0x7FFFFF) | 0x800000)
     product = ((m * tg.uint64(w0)) << 32) + m * tg.uint64(w1) + ((m * tg.uint64(w2)) >> 32)
@@ -242,7 +243,7 @@ def sin(x: float32):
     """The sine of an angle; NaN for infinite x.
 
     Arguments of any size are as accurate as small ones. The error is at most 1.5 units in the last place in
-    float32, 1 in float64; 16-bit results are the float32 ones, rounded once more.
+    float32, 1 in float64; 16-bit results are rounded once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
@@ -270,7 +271,7 @@ def cos(x: float32):
     """The cosine of an angle; NaN for infinite x.
 
     Arguments of any size are as accurate as small ones. The error is at most 1.5 units in the last place in
-    float32, 1 in float64; 16-bit results are the float32 ones, rounded once more.
+    float32, 1 in float64; 16-bit results are rounded once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.
@@ -311,7 +312,7 @@ def tan(x: float32):
     """The tangent of an angle; NaN for infinite x.
 
     Arguments of any size are as accurate as small ones. The error is at most 1.5 units in the last place in
-    float32, 1 in float64; 16-bit results are the float32 ones, rounded once more.
+    float32, 1 in float64; 16-bit results are rounded once more from float32.
 
     Parameters:
         x: a float16, bfloat16, float32 or float64 scalar, or a tile of such elements, in radians.

@@ -66,7 +66,7 @@ def _products(lists: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
 
 
 def called(function: Callable[..., Any], values: Values, what: str) -> Any:
-    """The result of a function for a candidate's values, of which the function may take only some."""
+    """The result of a function for the values of a candidate that are parameters of the function."""
     code = getattr(function, "__code__", None)
     if code is not None and not code.co_flags & VARIABLE and not code.co_posonlyargcount:
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -1,4 +1,5 @@
-"""Times candidates in turn by bursts of launches, with pauses on a GPU, whose clock drops under a steady load."""
+"""Times candidates in turn by bursts of launches. Pauses between bursts keep a GPU's clock from dropping under a steady
+load."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ class Clock(Protocol):
 
 @dataclass(slots=True)
 class Runner:
-    """A candidate that is timed: the function that launches it, the seconds per call of each turn, the calls per
-    turn."""
+    """A candidate to time: the function that launches the candidate, the seconds per call of each turn, and the calls
+    per turn."""
 
     call: Call
     seconds: list[float] = field(default_factory=list)

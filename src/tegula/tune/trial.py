@@ -22,7 +22,7 @@ from tegula.tune.results import Result
 from tegula.types import scalar_of
 
 UNLIKELY = 0x5A
-"""The value of integer elements before a candidate runs."""
+"""The poison value of integer elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +96,20 @@ class Trial:
         return again
 
     def result(self, candidate: Candidate, wait: Callable[[], None]) -> Result:
-        """The arrays that the candidate wrote. Arrays whose old elements are not read are filled with unlikely values
+        """The arrays that the candidate wrote. Arrays whose old elements are not read are filled with poison values
         first. Raises the errors of the launch, RunError among them; those of kernels on a GPU are raised by `wait`."""
         self.restore()
         for k in self.written:
             if k not in self.used:
-                spoil(self.request.arguments[k])
+                poison(self.request.arguments[k])
         self.request.run(candidate)
         wait()
         arrays = [self.request.arguments[k] for k in self.written]
         return [(str(scalar_of(a.dtype)), np.array(a.numpy())) for a in arrays]
 
 
-def spoil(a: array) -> None:
-    """Fill an array with a value that a kernel is unlikely to write; booleans are left unchanged."""
+def poison(a: array) -> None:
+    """Fill an array with a poison value, which a kernel is unlikely to write. Arrays of booleans are left unchanged."""
     kind = scalar_of(a.dtype).kind
     if kind != "b":
         a.fill_(float("nan") if kind == "f" else UNLIKELY)

@@ -84,8 +84,8 @@ class Tuned(KernelChoice):
     def _position(
         self, dim: Any, args: tuple[Any, ...], block_dim: int | None, tiled: bool, device: Any, stream: Any
     ) -> int:
-        """The position of the fastest candidate. Each constant and each absent array is a class; of structs and indexed
-        arrays each leaf is an argument."""
+        """The position of the fastest candidate. Each constant and each absent array selects a class; each leaf of a
+        struct or an indexed array is an argument."""
         one = settled(self.candidates[0].kernel, args)
         if one.kernel is not self.candidates[0].kernel:
             variant = self._variants.get(one.kernel) or self._variant(one.kernel, args)
@@ -109,8 +109,8 @@ class Tuned(KernelChoice):
         return self._variants.setdefault(first, made)
 
     def _tuned(self, kind: tuple[Any, ...], request: Request) -> int:
-        """The position of the candidate to run for launches of a class. Threads that launch at the same time wait for
-        one to tune."""
+        """The position of the candidate to run for launches of a class. Concurrent launches wait for one thread to
+        tune."""
         with self._lock:
             if kind not in self._chosen:
                 report = self._report(request)
@@ -231,7 +231,7 @@ class Tuned(KernelChoice):
                 except TegulaError as error:
                     if is_lost(device):
                         what = f"kernel {self.name}: candidate {candidates[k]} makes {device} unusable"
-                        help = "leave it out, and start a new process"
+                        help = "leave the candidate out, and start a new process"
                         raise TuningError(f"{what}: {first_line(str(error))}", help) from error
                     report.outcomes[k].dropped = str(error)
                 progress.advance()
@@ -328,15 +328,15 @@ def autotune(
     Parameters:
         made_of: the kernel or the function; None where there are arguments.
         configs: candidates, a list of dictionaries of values; by default all combinations of `values`.
-        where: a function of the values that it names, true for the candidates to keep; all by default.
+        where: a function whose parameters are names of values, true for the candidates to keep; all by default.
         key: the names of parameters whose exact lengths or values tell classes of launches apart; by default
             lengths up to the next power of 2, with the same power of 2 that divides them.
-        tolerance: the relative difference of floats that results may have; by default what rounding in another
-            order explains.
+        tolerance: the largest relative difference between floats of two results; by default a bound for sums in another
+            order.
         **values: for each variable that the kernel and its functions read, each constant that it takes
             (tg.constexpr), and for `block_dim`, the list of values that it is to have.
     Returns:
-        something that is launched as a kernel is; `dim` may be a function of the values that it names.
+        an object that is launched like a kernel; `dim` may be a function of the values that are its parameters.
     Raises:
         tuning: candidates cannot be made, none can be chosen, or `key` or `tolerance` is wrong.
     """

@@ -13,7 +13,7 @@ from tegula.tune.build import decoded, done
 
 def main() -> None:
     """Compile the jobs on standard input, one per line, and answer each with a line."""
-    # Compilers may print to standard output, which is redirected so that their text is not read as an answer.
+    # Text that compilers print to standard output must not be read as an answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""Blocks side by side: the body of a kernel for as many blocks at once as a SIMD register has lanes."""
+"""Vectorisation over blocks: the body of a kernel computes one block per SIMD lane."""
 
 from tegula.codegen.blocks_in_lanes.differences import Differences, OneByOne
 from tegula.codegen.blocks_in_lanes.widen import SideBySide, blocks_in_lanes

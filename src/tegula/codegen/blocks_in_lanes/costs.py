@@ -1,5 +1,5 @@
-"""Whether blocks are faster side by side than one by one: counts of vector instructions for one block, with the caches
-and the ways to the arrays."""
+"""The cost model of vectorisation over blocks: counts of vector instructions per block, cache misses, and transposes of
+loads and stores."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from tegula.ops.tile import (
 from tegula.types import TileType, Type, components, scalar_of
 
 TRIPS = 8
-"""The iterations of a loop whose number is not known."""
+"""The assumed trip count of a loop with an unknown trip count."""
 OVERHEAD = 6
-"""What an op costs besides its vectors."""
+"""The cost of an op without its vectors."""
 TRANSPOSED = 0.6
-"""What the way of an element from an array to the lanes costs, or back."""
+"""The cost per element of the transpose between an array and the lanes."""
 CHOICE = 0.6
-"""The part of a choice's elements that are computed where a branch takes its place."""
+"""The fraction of a select's elements that are computed if a branch replaces the select."""
 FIRST_CACHE, SECOND_CACHE = 40_000, 900_000
-"""The bytes of tiles that the caches of one core hold with room for others."""
+"""The bytes of tiles that fit the first and second cache of a core."""
 FAR = 1.6
-"""How much more an op on tiles in the second cache costs."""
+"""The slowdown of ops on tiles in the second cache."""
 MOST_SHARED = 0.6
-"""The largest part of the work that may be the same in all blocks: they run side by side for what differs."""
+"""The largest fraction of uniform work for which blocks are vectorised."""
 FROM_MEMORY = 4.0
-"""How much more a multiply-add of a matmul costs whose sums are not kept in registers."""
+"""The slowdown of a matmul whose accumulators are not in registers."""
 GAIN = 0.66
-"""Blocks run side by side where they take at most this part of the time."""
+"""Blocks are vectorised if the estimated time is at most this fraction of the scalar time."""
 
 
-def pays(kernel: Kernel, found: Differences, lanes: int, vector_bytes: int) -> bool:
-    """Whether blocks are estimated to be faster side by side."""
+def is_faster(kernel: Kernel, found: Differences, lanes: int, vector_bytes: int) -> bool:
+    """Whether vectorisation over blocks is estimated to be faster."""
     largest = max(
         (_bytes(v.type) * lanes for op in kernel.walk() for v in op.results if found.differs(v)), default=0
     )
@@ -79,7 +79,7 @@ def _total(region: Region, cost: Callable[[Op], float]) -> float:
 
 
 def _shape(op: Op) -> tuple[int, ...]:
-    """The shape of the elements that an op visits; empty for ops on numbers, and for those that only name elements."""
+    """The shape of the elements that an op visits; empty for ops on scalars and for views."""
     if isinstance(op, TileReduce | TileStore):
         return tile_type(op.tile.type, partial=True).shape
     shapes = [v.type.shape for v in op.results if isinstance(v.type, TileType)]
@@ -87,7 +87,7 @@ def _shape(op: Op) -> tuple[int, ...]:
 
 
 def _work(op: Op) -> float:
-    """The instructions for each vector of elements."""
+    """The number of instructions per vector of elements."""
     if isinstance(op, TileMap):
         return max(1, len(op.function.ops) - 1)
     return tile_type(op.a.type).shape[1] if isinstance(op, TileMatmul) else 1

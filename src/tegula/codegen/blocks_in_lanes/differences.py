@@ -1,4 +1,4 @@
-"""Which values differ between the blocks of a launch, and which kernels can run blocks side by side."""
+"""The analysis of block-varying values, and the legality check of vectorisation over blocks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SCALARS = (
 """Ops on the elements of one lane."""
 
 PLACES = (Elementwise, Cast, Select, Const, ArrayShape, ArrayView, Tid, BlockIndex, BlockCount, LaneUniform)
-"""Ops that compute where a block's elements lie: cheap enough to be done again for each access."""
+"""Ops of address computations, which are cheap enough to recompute at each access."""
 
 MEMORY = (ArrayLoad, ArrayStore, TileLoad, TileStore)
 KNOWN = (
@@ -87,7 +87,7 @@ KNOWN = (
 
 
 class OneByOne(Exception):
-    """Raised where the blocks of a kernel cannot run side by side; the message is the reason."""
+    """Raised for a kernel whose blocks cannot be vectorised; the message is the reason."""
 
 
 def refuse(reason: str) -> NoReturn:
@@ -97,8 +97,8 @@ def refuse(reason: str) -> NoReturn:
 
 @dataclass(slots=True)
 class Differences:
-    """The values that may differ between blocks. `places`: those of them that are computed from the number of the block
-    alone, and are computed again where they are needed; `changed`: the arrays that the kernel may write."""
+    """The block-varying values. `places`: block-varying values that are computed from the block index alone, and
+    recomputed at their uses; `changed`: the arrays that the kernel may write."""
 
     kernel: Kernel
     values: set[Value] = field(default_factory=set[Value])
@@ -120,11 +120,11 @@ class Differences:
             pass
 
     def differs(self, value: Value) -> bool:
-        """Whether a value may differ between blocks."""
+        """Whether a value is block-varying."""
         return value in self.values
 
     def divergent(self, op: Carrier) -> bool:
-        """Whether blocks may take other paths through a loop or branch."""
+        """Whether a loop or branch may diverge between blocks."""
         return any(map(self.differs, op.decisive))
 
     def _visit(self, region: Region) -> bool:
@@ -167,7 +167,7 @@ class Differences:
 
 
 def check(kernel: Kernel, known: Uniformity, found: Differences) -> None:
-    """Raise OneByOne for a kernel whose blocks cannot run side by side."""
+    """Raise OneByOne for a kernel whose blocks cannot be vectorised."""
     if kernel.launch.partial:
         refuse("the last block may lack threads")
     _region(kernel.body, known, found, masked=False)
@@ -203,7 +203,7 @@ MOST_DIMENSIONS = 3
 
 
 def _masked(op: Op, found: Differences) -> None:
-    """Refuse what must not happen in a block that does not take part."""
+    """Refuse ops that are not allowed in divergent code."""
     if isinstance(op, MEMORY):
         refuse("arrays are accessed where only some blocks are")
     if isinstance(op, BufNew | BufWrite | BufSet | BufView | BufRead | BufGet):
@@ -218,7 +218,8 @@ def _masked(op: Op, found: Differences) -> None:
 
 
 def _division(op: Op, division: Div | FloorDiv | Mod, found: Differences) -> None:
-    """Refuse a division of integers by what differs between blocks: it may be 0 in one that does not take part."""
+    """Refuse an integer division by a block-varying divisor in divergent code: the divisor may be 0 in a masked
+    block."""
     by = division.b
     if isinstance(op, TileMap) and by in op.elements:
         by = op.inputs[op.elements.index(by)]

@@ -1,5 +1,5 @@
-"""Reductions in all blocks at once, with the elements combined in the order in which one block combines them: side
-by side in the elements of SIMD registers, then the halves of a register, as `codegen.tiles` does."""
+"""Reductions in vectorised blocks. Elements are combined in the order of a single block: in the elements of SIMD
+registers, then the halves of a register, as in `codegen.tiles`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from tegula.codegen.blocks_in_lanes.widen import Widening
 
 MOST_ROWS = 8
-"""The most rows that are combined in straight code."""
+"""The maximum number of rows that are combined in straight-line code."""
 
 
 def reduce(w: Widening, op: TileReduce) -> list[Value] | None:
-    """The results of a reduction in all blocks; None where it is done for one block after the other."""
+    """The results of a reduction in all blocks; None for a reduction that runs block by block."""
     t = tile_type(op.tile.type)
     if components(t.dtype) != 1:
         return None
@@ -48,7 +48,7 @@ def reduce(w: Widening, op: TileReduce) -> list[Value] | None:
 
 
 def _straight(tile: Value) -> bool:
-    """Whether several elements of a tile are computed at once, in code without branches, wherever that is done."""
+    """Whether a tile is computed by vectors, in code without branches, at every use."""
     op = tile.owner
     if not isinstance(op, TileMap | TileBroadcast):
         return components(tile_type(tile.type).dtype) <= MOST_COMPONENTS
@@ -60,7 +60,7 @@ MOST_COMPONENTS = 4
 
 
 class _Combine:
-    """Combines tiles of all blocks, element by element."""
+    """The element-wise combination of tiles of all blocks."""
 
     def __init__(self, w: Widening, op: TileReduce) -> None:
         self.w, self.op = w, op
@@ -69,7 +69,7 @@ class _Combine:
         return self.w.put(TileMap, [a, b], [clone_region(self.op.combine, {})])
 
     def rows(self, tile: Value, start: int, length: int) -> Value:
-        """Part of the last dimension before that of the blocks."""
+        """A range of the last dimension before the block dimension."""
         *leading, _, _ = tile_type(tile.type).shape
         rank = len(leading) + 1
         starts = [*(self.w.number(0) for _ in leading), self.w.number(start)]
@@ -77,7 +77,7 @@ class _Combine:
 
 
 def _in_order(w: Widening, op: TileReduce, tile: Value, whole: bool) -> Value:
-    """Element after element, from the first on."""
+    """Combine element by element, from the first on."""
     shape = tile_type(op.tile.type).shape
     combine, axis = _Combine(w, op), 0 if whole else op.axis
     if whole:
@@ -94,8 +94,8 @@ def _in_order(w: Widening, op: TileReduce, tile: Value, whole: bool) -> Value:
 
 
 def _side_by_side(w: Widening, op: TileReduce, tile: Value, whole: bool) -> Value:
-    """As many elements of a row at once as a register of one block holds, in several registers for a long row; then
-    the registers, and the halves of the last one. Of the whole tile, row after row."""
+    """Combine vectors of a row, of the width of a single block's registers, in several registers for a long row; then
+    the registers, then the halves of the last register. A whole tile is combined row by row."""
     *leading, n = tile_type(op.tile.type).shape
     combine, width = _Combine(w, op), w.vector_bytes * 8 // scalar_of(tile_type(op.tile.type).dtype).bits
     while width > n:
@@ -104,7 +104,7 @@ def _side_by_side(w: Widening, op: TileReduce, tile: Value, whole: bool) -> Valu
     registers = 4 if full % 4 == 0 and full >= 4 else 2 if full % 2 == 0 and full >= 2 else 1
 
     def added(row: Value, sums: list[Value | None]) -> list[Value]:
-        """The registers after one more row."""
+        """The registers after another row."""
         for k in range(full):
             x = combine.rows(row, k * width, width)
             before = sums[k % registers]
@@ -144,7 +144,8 @@ def _side_by_side(w: Widening, op: TileReduce, tile: Value, whole: bool) -> Valu
 def _repeated(
     w: Widening, first: list[Value], stop: int, step: Callable[[Value, list[Value]], list[Value]]
 ) -> list[Value]:
-    """The values after the steps 1 to stop - 1, each of which takes its number and the values before it."""
+    """The values after the steps `first` to stop - 1; `step` maps an index and the values before to the values
+    after."""
     if stop <= MOST_ROWS:
         for k in range(1, stop):
             first = step(w.number(k), first)
@@ -157,6 +158,6 @@ def _repeated(
 
 
 def _shaped(w: Widening, op: TileReduce, total: Value) -> Value:
-    """A reduction with all its dimensions in the shape of the op's result."""
+    """A reduction with kept dimensions, reshaped to the op's result."""
     wanted = (*tile_type(op.result.type).shape, w.lanes)
     return total if tile_type(total.type).shape == wanted else w.put(TileReshape, [total], shape=wanted)

@@ -1,10 +1,10 @@
-"""The body of a kernel for several blocks at once.
+"""The rewriting of a kernel's body for several blocks per iteration.
 
-A value that differs between blocks becomes a tile with one dimension more, the last, which runs along the blocks: a
-number becomes a tile of one dimension. Ops on such values are the same ops on these tiles, in the same order, so that
-each block gets the bits that it gets alone. Loops and branches stay as they are where all blocks take the same way;
-where a loop does not end in all blocks at once, it goes on until the last block's has ended, and the values of the
-others stay. What has no such form, above all an access to an array, is done in a loop over the blocks."""
+A block-varying value becomes a tile with an additional last dimension, the block dimension; a scalar becomes a tile of
+one dimension. The ops on these tiles are the same and in the same order, so that the results of a block are bitwise
+equal to the results of a single block. Uniform loops and branches are unchanged. A divergent loop runs until it ends in
+all blocks, and blocks that have left the loop keep their values. Ops without a vector form, such as accesses to arrays,
+run in a loop over the blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any
 
-from tegula.codegen.blocks_in_lanes.costs import pays
+from tegula.codegen.blocks_in_lanes.costs import is_faster
 from tegula.codegen.blocks_in_lanes.differences import SCALARS, Differences, OneByOne, check
 from tegula.codegen.blocks_in_lanes.reductions import reduce
 from tegula.dataclass import dataclass
@@ -48,8 +48,8 @@ from tegula.types import BufType, TileType, Type, bool_, int32, int64, is_elemen
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """The body of a kernel for `lanes` blocks at once: a kernel with the same parameters, None where blocks run one by
-    one. `reason`: why they do."""
+    """A kernel with the same parameters whose body computes `lanes` blocks; None if blocks run one by one, for
+    `reason`."""
 
     lanes: int = 1
     kernel: Kernel | None = None
@@ -57,12 +57,12 @@ class SideBySide:
 
 
 def blocks_in_lanes(kernel: Kernel, known: Uniformity, vector_bytes: int) -> SideBySide:
-    """The body of a kernel, which has run through all passes for CPUs, for several blocks at once."""
+    """Vectorise a kernel over blocks, after all CPU passes."""
     try:
         found = Differences(kernel)
         check(kernel, known, found)
         lanes = vector_bytes // _hot_bytes(kernel)
-        if not pays(kernel, found, lanes, vector_bytes):
+        if not is_faster(kernel, found, lanes, vector_bytes):
             return SideBySide(reason="one by one is faster")
         made = Widening(kernel, found, lanes, vector_bytes).kernel()
     except OneByOne as refused:
@@ -73,7 +73,7 @@ def blocks_in_lanes(kernel: Kernel, known: Uniformity, vector_bytes: int) -> Sid
 
 
 def _hot_bytes(kernel: Kernel) -> int:
-    """The size in bytes that most floats have."""
+    """The predominant size of floats in bytes."""
     types = [
         scalar_of(v.type.dtype) for op in kernel.walk() for v in op.results if isinstance(v.type, TileType)
     ]
@@ -82,9 +82,9 @@ def _hot_bytes(kernel: Kernel) -> int:
 
 
 class Widening:
-    """The rewriting of one kernel. `made`: for each value of the kernel that differs between blocks its tile, for each
-    other its copy. `spread`: the tiles of values that are places; they are made where they are needed first.
-    `repeated`: makes a tile that is made again for each use, which computes it in its own loop."""
+    """The rewriting of one kernel. `made`: for each block-varying value the tile, for each uniform value the copy.
+    `spread`: the tiles of address values, which are made at the first use. `repeated`: for tiles that are recomputed at
+    each use, the function that makes the tile."""
 
     def __init__(self, kernel: Kernel, found: Differences, lanes: int, vector_bytes: int) -> None:
         self.source = kernel
@@ -110,7 +110,7 @@ class Widening:
     def put(
         self, kind: type[Op], operands: Sequence[Value], regions: Sequence[Region] = (), **attrs: Any
     ) -> Value:
-        """Append an op, whose types follow from its operands; its result."""
+        """Append an op with inferred types. Returns the result."""
         return self.b.insert(kind.typed(operands, attrs, regions, self.b.loc)).result
 
     def number(self, n: int) -> Value:
@@ -118,17 +118,17 @@ class Widening:
         return self.put(Const, [], value=n, type=int32)
 
     def type(self, t: Type) -> TileType:
-        """The type of a value of all blocks."""
+        """The type with the block dimension."""
         if isinstance(t, TileType | BufType):
             return TileType(t.dtype, (*t.shape, self.lanes))
         assert is_element(t)
         return TileType(t, (self.lanes,))
 
     def wide(self, value: Value) -> Value:
-        """The tile of a value of all blocks."""
+        """The tile of a block-varying value, or the broadcast of a uniform value."""
         if value in self.found.places:
             if value not in self.spread:
-                self.spread[value] = self._in_turn([value.type], lambda lane: [lane.own(value)])[0]
+                self.spread[value] = self._block_by_block([value.type], lambda lane: [lane.own(value)])[0]
             return self.spread[value]
         if value in self.repeated:
             return self.repeated[value]()
@@ -139,8 +139,8 @@ class Widening:
         return self.along(value)
 
     def along(self, tile: Value, shape: Sequence[int] = ()) -> Value:
-        """A tile that is the same in all blocks, for all of them, broadcast to a shape. Short elementwise arithmetic, a
-        comparison with the number of a column above all, is done again where it is used."""
+        """A uniform tile, broadcast to a shape with the block dimension. Short element-wise arithmetic, such as a
+        comparison of column indices, is recomputed at each use."""
         op, shape = tile.owner, shape or _tile(tile).shape
         if isinstance(op, TileBroadcast):
             return self.along(op.tile, shape)
@@ -153,15 +153,15 @@ class Widening:
         return self.put(TileBroadcast, [column], shape=(*shape, self.lanes))
 
     def across(self, numbers: Value, shape: Sequence[int]) -> Value:
-        """The number of each block in all elements of a tile of a shape."""
+        """A value per block, broadcast to a shape."""
         line = self.put(TileReshape, [numbers], shape=(*[1] * len(shape), self.lanes))
         return self.put(TileBroadcast, [line], shape=(*shape, self.lanes))
 
     def map(
         self, build: Callable[[Callable[..., Value], list[Value]], Value], inputs: Sequence[Value]
     ) -> Value:
-        """A map of tiles of one shape, and of scalars. `build`: makes the element of the result from those of the
-        inputs, by a function that appends an op."""
+        """A map of tiles of one shape and of scalars. `build`: makes the result's element from the inputs' elements,
+        with a function that appends an op."""
         body = Region([v.type.dtype if isinstance(v.type, TileType) else v.type for v in inputs])
         inner = Builder(body, self.b.loc)
 
@@ -172,17 +172,17 @@ class Widening:
         return self.put(TileMap, inputs, [body])
 
     def like(self, op: Op, *inputs: Value) -> Value:
-        """A map by an op of one element of each input."""
+        """A map by a scalar op."""
         return self.map(lambda put, xs: put(type(op), xs, **op.attrs), inputs)
 
     def chosen(self, condition: Value, a: Value, b: Value) -> Value:
-        """For each block a where its condition holds, else b."""
+        """A select by a condition per block."""
         shape = _tile(a).shape[:-1]
         spread = self.across(condition, shape) if shape else condition
         return self.map(lambda put, xs: put(Select, xs), [spread, a, b])
 
     def any(self, conditions: Value) -> Value:
-        """Whether a condition holds in some block."""
+        """Whether a condition holds in any block."""
         body = Region([bool_, bool_])
         inner = Builder(body, self.b.loc)
         inner.insert(Yield([inner.insert(Or.typed(body.args)).result], []))
@@ -197,7 +197,7 @@ class Widening:
         dims: Sequence[int],
         steps: Sequence[int],
     ) -> Value:
-        """A slice of a tile of all blocks."""
+        """A slice of a tile with the block dimension."""
         rank = len(_tile(tile).shape) - 1
         return self.put(
             TileSlice,
@@ -217,12 +217,12 @@ class Widening:
                 self.op(op)
 
     def _differs(self, op: Op) -> bool:
-        """Whether blocks do an op each for itself; to an array each writes, even the same value."""
+        """Whether an op is block-varying. Writes to arrays always are, because each block writes."""
         values = (*op.operands, *op.results)
         return isinstance(op, ArrayStore | TileStore) or any(map(self.found.differs, values))
 
     def op(self, op: Op) -> None:
-        """Append the form of an op for all blocks."""
+        """Append the vector form of an op."""
         if isinstance(op, For):
             self._for(op)
         elif isinstance(op, While):
@@ -237,19 +237,21 @@ class Widening:
             rule = _RULES.get(type(op)) or (_scalar if isinstance(op, SCALARS) else None)
             made = rule(self, op) if rule is not None else None
             if made is None:
-                made = self.in_turn(op)
+                made = self.is_serial(op)
             for old, new in zip(op.results, made, strict=True):
                 new.name = old.name
                 self.made[old] = new
 
     # One block at a time ---------------------------------------------------------------------------------------------
 
-    def in_turn(self, op: Op) -> list[Value]:
-        """The results of an op that is done for one block after the other."""
-        return self._in_turn([v.type for v in op.results], lambda lane: lane.again(op))
+    def is_serial(self, op: Op) -> list[Value]:
+        """The results of an op that runs block by block."""
+        return self._block_by_block([v.type for v in op.results], lambda lane: lane.recompute(op))
 
-    def _in_turn(self, types: Sequence[Type], of_block: Callable[[Lane], Sequence[Value]]) -> list[Value]:
-        """Tiles of the values that `of_block` makes for each block."""
+    def _block_by_block(
+        self, types: Sequence[Type], of_block: Callable[[Lane], Sequence[Value]]
+    ) -> list[Value]:
+        """Tiles of the values that `of_block` makes in a loop over the blocks."""
         homes = [self.buffer(self.put(TileEmpty, [], type=self.type(t))) for t in types]
 
         def body(lane: Lane) -> None:
@@ -280,14 +282,15 @@ class Widening:
 
     @contextmanager
     def inside(self, types: Sequence[Type]) -> Generator[Region]:
-        """A region under construction. Places that are spread inside it are spread again after it."""
+        """A region under construction. Address tiles that are made inside the region are not visible after the
+        region."""
         region, spread = Region(types), dict(self.spread)
         outer, self.b.region = self.b.region, region
         yield region
         self.b.region, self.spread = outer, spread
 
     def carried(self, value: Value, differs: bool) -> Value:
-        """A value as a loop carries it: a tile of all blocks, or its copy."""
+        """The carried form of a value: the tile, or the copy of a uniform value."""
         return self.wide(value) if differs else self.made[value]
 
     def _types(self, values: Sequence[Value]) -> list[Type]:
@@ -359,7 +362,7 @@ class Widening:
 
 
 class Lane:
-    """The values of one block, in a loop over the blocks. `lane`: its number among them."""
+    """The values of one block in a loop over the blocks. `lane`: the position of the block."""
 
     def __init__(self, to: Widening, lane: Value) -> None:
         self.to = to
@@ -367,7 +370,7 @@ class Lane:
         self.known: dict[Value, Value] = {}
 
     def own(self, value: Value) -> Value:
-        """The block's own value."""
+        """The value of the block."""
         to = self.to
         if not to.found.differs(value):
             return to.made[value]
@@ -389,20 +392,20 @@ class Lane:
         return self.known[value]
 
     def _element(self, value: Value) -> Value:
-        """The block's part of a tile of all blocks."""
+        """The block's slice of a tile."""
         to, made = self.to, self.to.made[value]
         if is_element(value.type):
             return to.put(TileExtract, [made, self.lane])
         kind = BufView if isinstance(made.type, BufType) else TileSlice
         return to.put(kind, [made, *self._starts(value.type)], **_of_block(value.type))
 
-    def again(self, op: Op, given: Mapping[Value, Value] | None = None) -> list[Value]:
-        """The results of an op, done for the block. `given`: operands in the place of the block's own."""
+    def recompute(self, op: Op, given: Mapping[Value, Value] | None = None) -> list[Value]:
+        """The results of an op for the block. `given`: operands that replace the block's values."""
         mapping = {v: self.own(v) for v in op.operands if v not in (given or {})}
         return self.to.b.insert(clone_op(op, {**mapping, **(given or {})})).results
 
     def part(self, tiles: Value) -> Value:
-        """The block's own of tiles, or of a buffer of tiles, whose first dimension runs along the blocks."""
+        """The block's slice of tiles or of a buffer whose first dimension is the block dimension."""
         t, to = tiles.type, self.to
         assert isinstance(t, TileType | BufType)
         shape = t.shape[1:]
@@ -413,7 +416,7 @@ class Lane:
         )
 
     def keep(self, home: Value, value: Value) -> None:
-        """Write the block's value to a buffer for all blocks."""
+        """Write the block's value to a buffer of all blocks."""
         to = self.to
         if is_element(value.type):
             to.b.insert(BufSet([home, value, self.lane], []))
@@ -427,7 +430,7 @@ class Lane:
 
 
 SHORT = 4
-"""The most ops that are done again rather than kept."""
+"""The maximum number of ops that are recomputed rather than stored."""
 
 
 def _is_short(op: TileMap) -> bool:
@@ -442,7 +445,7 @@ def _shape(value: Value) -> tuple[int, ...]:
 
 
 def _of_block(t: Type) -> Mapping[str, Any]:
-    """The attributes of a view of one block's elements."""
+    """The attributes of a view of a block's elements."""
     assert isinstance(t, TileType | BufType)
     rank = len(t.shape)
     return {"shape": t.shape, "dims": tuple(range(rank)), "steps": (1,) * rank}
@@ -453,7 +456,7 @@ def _tile(value: Value) -> TileType:
     return value.type
 
 
-# Rules: the results of an op for all blocks; None where it is done for one after the other ---------------------------
+# Rules: the results of an op's vector form, or None for ops that run block by block ----------------------------------
 
 
 Made = list[Value] | None
@@ -523,7 +526,7 @@ def _concat(w: Widening, op: TileConcat) -> Made:
 
 
 def _matmul(w: Widening, op: TileMatmul) -> Made:
-    """A chain of multiply-adds for each element, in order of increasing k, as the matmul of one block."""
+    """A chain of multiply-adds for each element in order of increasing k, as in the matmul of a single block."""
     a, b, c = _tile(op.a), _tile(op.b), _tile(op.c)
     scalar = scalar_of(c.dtype)
     plain = all(isinstance(v.owner, Const) and v.owner.value == 1 for v in (op.alpha, op.beta))
@@ -551,12 +554,12 @@ def _matmul(w: Widening, op: TileMatmul) -> Made:
 
 
 def _load(w: Widening, op: TileLoad) -> Made:
-    """The tiles of the blocks one after the other in memory, as they lie in arrays; then all at once with the blocks
-    last."""
+    """Load the tiles of the blocks one after the other, with the block dimension first, then transpose the block
+    dimension to the last."""
     t = _tile(op.result)
     size = prod(t.shape)
     home = w.buffer(w.put(TileEmpty, [], type=TileType(t.dtype, (w.lanes, *t.shape))))
-    w.for_each(lambda lane: w.b.insert(BufWrite([lane.part(home), *lane.again(op)], [])))
+    w.for_each(lambda lane: w.b.insert(BufWrite([lane.part(home), *lane.recompute(op)], [])))
     rows = w.put(TileReshape, [w.put(BufRead, [home])], shape=(w.lanes, size))
     return [w.put(TileReshape, [w.transposed(rows)], shape=(*t.shape, w.lanes))]
 
@@ -565,7 +568,7 @@ def _store(w: Widening, op: TileStore) -> Made:
     t = _tile(op.tile)
     columns = w.put(TileReshape, [w.wide(op.tile)], shape=(prod(t.shape), w.lanes))
     rows = w.put(TileReshape, [w.transposed(columns)], shape=(w.lanes, *t.shape))
-    w.for_each(lambda lane: lane.again(op, {op.tile: lane.part(rows)}))
+    w.for_each(lambda lane: lane.recompute(op, {op.tile: lane.part(rows)}))
     return []
 
 
@@ -608,7 +611,7 @@ def _buf_reshape(w: Widening, op: BufReshape) -> Made:
 
 
 def _element_view(w: Widening, op: BufGet | BufSet) -> Value | None:
-    """A view of one element in all blocks; None where its place differs, or for a component of an element."""
+    """A view of one element in all blocks; None for a block-varying index or for a component of an element."""
     rank = len(_shape(op.target))
     if any(map(w.found.differs, op.indices)) or len(op.indices) != rank:
         return None

@@ -1,4 +1,5 @@
-"""LLVM IR for NVIDIA GPUs: one thread of a block per lane, tiles spread over the registers of all."""
+"""Lowering to LLVM IR for NVIDIA GPUs: a lane is a thread of the block, and tiles are distributed over the registers of
+all threads."""
 
 from tegula.codegen.gpu.kernel import GpuCode, lower_kernel
 

@@ -1,5 +1,5 @@
-"""Tiles between registers and memory: arrays, with wide accesses where the whole tile lies inside and is aligned, and
-buffers in shared memory."""
+"""Loads and stores of tiles: arrays, with vector accesses if the whole tile is in bounds and aligned, and buffers in
+shared memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FAR = 1 << 30
 
 
 def load(s: GpuState, *ops: TileLoad) -> None:
-    """Lower loads of tiles from arrays, all under one branch. Elements outside an array are the fill value."""
+    """Lower loads of tiles from arrays, all under one branch. Elements out of bounds are the fill value."""
     widths = [_width(s, op, s.layouts[op.result], s.arrays[op.array]) for op in ops]
     fits, types = "true", list[str]()
     for op, width in zip(ops, widths, strict=True):
@@ -56,7 +56,7 @@ def load(s: GpuState, *ops: TileLoad) -> None:
 
 
 def _careful_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
-    """All registers of a tile that may leave its array, packed in words where `_packs`."""
+    """All registers of a tile that may be partly out of bounds, packed in words if `_packs`."""
     layout, array = s.layouts[op.result], s.arrays[op.array]
     packs, fill = _packs(array.dtype, width), s.components(op.fill)
     made: list[str] = []
@@ -74,8 +74,8 @@ def _careful_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
 
 
 def store(s: GpuState, *ops: TileStore) -> None:
-    """Store tiles of one layout to arrays, in order and all under one branch. Elements outside an array, and those of
-    absent lanes, are dropped."""
+    """Store tiles of one layout to arrays, in order and all under one branch. Elements out of bounds and elements of
+    absent lanes are dropped."""
     layout = s.layouts[ops[0].tile]
     widths = [_width(s, op, layout, s.arrays[op.array]) for op in ops]
     fits = "true"
@@ -113,8 +113,8 @@ def _careful_store(s: GpuState, op: TileStore) -> None:
 
 
 def atomic(s: GpuState, op: TileAtomic) -> None:
-    """Lower `tile.atomic`, once for each element. The result holds the previous elements, 0 where an element is
-    dropped."""
+    """Lower `tile.atomic`, once for each element. The result holds the previous elements, and 0 for dropped
+    elements."""
     tile, array = op.tile, s.arrays[op.array]
     layout, none = s.layouts[tile], list(zeros(array.dtype))
     types = [register_type(scalar_of(array.dtype), 1)] * len(none)
@@ -136,10 +136,10 @@ def _where(s: GpuState, op: TileAccess, layout: Layout, register: int) -> list[s
 
 
 def _in_array(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> Callable[[int], str]:
-    """A function from a register's number to an i1 or "true": whether the element of the register lies in the array.
+    """A function from a register index to an i1 or "true": whether the register's element is in bounds.
 
-    The bounds of the array, relative to the thread's first element, are compared with the constant distance of the
-    register, so that no coordinates are computed."""
+    The array's bounds relative to the thread's first element are compared with the register's constant offset, so that
+    no coordinates are computed."""
     if not needs_bounds(s, op):
         return lambda register: "true"
     ends: list[tuple[str, str]] = []
@@ -166,8 +166,8 @@ def _in_array(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> Ca
 
 
 def _distance(s: GpuState, place: str, base: str) -> str:
-    """The distance of a position (i64, relative to the tile's start) from the thread's first coordinate: an i32,
-    clamped to a distance that no tile reaches."""
+    """The distance of a position (i64, relative to the tile's start) from the thread's first coordinate, an i32 clamped
+    to `FAR`."""
     place = s.code.emit(f"call i64 @llvm.smax.i64(i64 {place}, i64 {-FAR})")
     place = s.code.emit(f"call i64 @llvm.smin.i64(i64 {place}, i64 {FAR})")
     near = s.code.emit(f"trunc i64 {place} to i32")
@@ -200,8 +200,7 @@ def _width(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> int:
 
 
 def _whole_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayAt, width: int) -> str:
-    """Whether the tile may be accessed `width` scalars at a time without bounds checks of each: an i1, the same in all
-    threads, or "true"."""
+    """Whether the tile is in bounds and aligned for accesses of `width` scalars: a uniform i1, or "true"."""
     ok = inside(s, op) if needs_bounds(s, op) else "true"
     if width > 1:
         address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, offsets(s, op))} to i64")
@@ -216,8 +215,8 @@ def _pieces(layout: Layout, width: int) -> Iterator[int]:
 
 
 def _pointers(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt, width: int) -> dict[int, str]:
-    """The address of each access, by the access's first register. Each address is computed from the one before by
-    adding whole strides, which needs fewer registers than a multiplication for each."""
+    """The address of each access, by the access's first register. Each address is the previous address plus whole
+    strides, which needs fewer registers than multiplications."""
     last, size = len(layout.shape) - 1, element_bytes(array.dtype)
     made: dict[int, str] = {}
     before: tuple[int, ...] | None = None
@@ -236,7 +235,7 @@ def _pointers(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt, width
 
 
 def _wide_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
-    """All registers of a tile that lies inside its array, packed in words where `_packs`."""
+    """All registers of a tile that is in bounds, packed in words if `_packs`."""
     layout, array = s.layouts[op.result], s.arrays[op.array]
     scalar = scalar_of(array.dtype)
     fill = list(s.components(op.fill)) * width
@@ -296,13 +295,12 @@ def vector_store(s: GpuState, pointer: str, dtype: DType, values: list[str]) -> 
 # Words ---------------------------------------------------------------------------------------------------------------
 
 WORD = 32
-"""The bits of a register of the device."""
+"""The width of a register in bits."""
 
 
 def _packs(dtype: ElementType, width: int) -> int:
-    """The number of scalars of an access of `width` that share a word between the load and their uses; 0 if each has a
-    register. Where branches join, phis would move narrow scalars to registers of their own, from which they would be
-    widened."""
+    """The number of scalars of an access of `width` that stay packed in a word between the load and their uses; 0 if
+    each scalar has a register. Phis of unpacked narrow scalars would move each to a register, and widen it there."""
     scalar = scalar_of(dtype)
     per = WORD // scalar.bits
     return per if width > 1 and per > 1 and width % per == 0 and not scalar.is_bool else 0
@@ -322,9 +320,8 @@ def packed(s: GpuState, values: list[str], dtype: ElementType) -> list[str]:
 
 
 def unpacked(s: GpuState, words: list[str], scalar: DType) -> list[str]:
-    """The scalars of packed words, by shifts, which LLVM merges with the conversions that widen them. LLVM must not see
-    that the words were loaded: it would load scalars instead, which ptxas extracts from words by an instruction
-    each."""
+    """The scalars of packed words, by shifts, which LLVM merges with widening conversions. The load of the words is
+    hidden from LLVM, which would load scalars instead, and ptxas would then extract each scalar by an instruction."""
     code, one, bits = s.code, register_type(scalar, 1), scalar.bits
     made: list[str] = []
     for loaded in words:
@@ -340,9 +337,9 @@ def unpacked(s: GpuState, words: list[str], scalar: DType) -> list[str]:
 
 
 def async_copy(s: GpuState, op: AsyncCopy) -> None:
-    """Copy a tile of an array to a buffer asynchronously, bypassing registers, where rows are aligned; element by
-    element elsewhere."""
-    with s.anew() if op.lean else nullcontext():
+    """Lower `async.copy`: an asynchronous copy of a tile to a buffer if rows are aligned, else a copy element by
+    element."""
+    with s.rematerialised() if op.lean else nullcontext():
         _start_copies(s, op)
 
 
@@ -397,8 +394,8 @@ def _start_copies(s: GpuState, op: AsyncCopy) -> None:
 
 
 def _copy_elements(s: GpuState, access: TileAccess, array: ArrayAt, view: View) -> None:
-    """Copy a tile element by element, with adjacent threads copying adjacent elements. A loop does it, because the
-    addresses of many elements at once would take more registers than the elements."""
+    """Copy a tile element by element in a loop, with adjacent threads copying adjacent elements. Unrolled, the
+    addresses would take more registers than the elements."""
     none, types = (
         list(zeros(array.dtype)),
         [register_type(scalar_of(array.dtype), 1)] * components(array.dtype),
@@ -427,7 +424,7 @@ def _tile_inside(s: GpuState, op: TileAccess, shape: tuple[int, ...], array: Arr
 
 
 def _bytes_inside(s: GpuState, where: list[str], array: ArrayAt, width: int) -> str:
-    """The number of bytes of an access that lie inside the array, i32."""
+    """The number of bytes of an access that are in bounds, i32."""
     code, size = s.code, element_bytes(array.dtype)
     ok = code.emit(f"icmp sge i64 {where[-1]}, 0")
     for i, n in zip(where[:-1], array.shape[:-1], strict=True):
@@ -441,7 +438,7 @@ def _bytes_inside(s: GpuState, where: list[str], array: ArrayAt, width: int) -> 
 def _copy_piece(
     s: GpuState, layout: Layout, array: ArrayAt, view: View, width: int, r: int, pointer: str, inside: str
 ) -> None:
-    """One asynchronous copy of `width` elements; where only `inside` bytes lie in the array, the others become 0."""
+    """One asynchronous copy of `width` elements; bytes after the first `inside` are filled with 0."""
     code, size = s.code, width * element_bytes(array.dtype)
     source = code.emit(f"addrspacecast ptr {pointer} to ptr addrspace(1)")
     target = code.emit(f"addrspacecast ptr {s.memory.at(view, s.index(layout, r))} to ptr addrspace(3)")
@@ -516,7 +513,7 @@ def _or_zero(s: GpuState, ok: str, parts: Components, dtype: ElementType) -> Com
 
 
 def _shared_width(view: View, layout: Layout) -> int:
-    """The number of scalars of one access to a buffer whose first element lies on a 16-byte boundary."""
+    """The number of scalars of one access to a buffer that is aligned to 16 bytes."""
     if not view.contiguous or components(view.dtype) != 1:
         return 1
     size = element_bytes(view.dtype)

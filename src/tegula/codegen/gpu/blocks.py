@@ -1,4 +1,4 @@
-"""The blocks of the launch that one CTA runs, one after the other."""
+"""The loop of a CTA over blocks of the launch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tegula.ops.lane import BlockPlace
 
 
 def logical_blocks(s: GpuState, op: Op) -> None:
-    """The bounds of a CTA's loop over blocks: it starts at the CTA's own number, with the number of CTAs as step."""
+    """The bounds of a CTA's loop over blocks, which starts at the CTA's index with the number of CTAs as step."""
     end = s.code.emit(f"udiv i64 {s.launched}, {s.kernel.launch.block_dim}")
     step = s.code.emit("call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()")
     values = ("%block", end, s.code.emit(f"zext nneg i32 {step} to i64"))
@@ -16,8 +16,8 @@ def logical_blocks(s: GpuState, op: Op) -> None:
 
 
 def block_place(s: GpuState, op: BlockPlace) -> None:
-    """Lower `block.place`: the coordinate of a block in one dimension of the launch. It is computed in 32 bits: a
-    launch of a kernel with this op has fewer than 2 ** 32 blocks."""
+    """Lower `block.place`: the coordinate of a block in one dimension of the launch. The computation is in 32 bits,
+    because launches of kernels with this op have fewer than 2 ** 32 blocks."""
     code, dim, raster = s.code, op.dim, op.raster
     grid = [code.emit(f"trunc i64 {n} to i32") for n in s.dims[:-1]]
     across = grid[-1]
@@ -29,8 +29,8 @@ def block_place(s: GpuState, op: BlockPlace) -> None:
             s.scalars[op.result] = (code.emit(f"udiv i32 {number}, {each}"),)
             return
         number = code.emit(f"urem i32 {number}, {each}")
-    # A group with more rows than the grid may have more blocks than 32 bits count. That number is no divisor, and the
-    # remainder computed from it is right even if it wraps.
+    # The number of blocks of a group with more rows than the grid may wrap. The number is not used as a divisor, and
+    # the remainder is correct modulo 2 ** 32.
     group = code.emit(f"mul i32 {across}, {raster}")
     nth = code.emit(f"udiv i32 {code.emit(f'udiv i32 {number}, {raster}')}, {across}")
     first = code.emit(f"mul i32 {nth}, {raster}")

@@ -1,5 +1,5 @@
-"""Stores of warp groups' results to arrays: piece by piece through buffers in shared memory, from which bulk copies
-take whole rows."""
+"""Stores of warp groups' results to arrays, piece by piece through staging buffers in shared memory and bulk copies of
+whole rows."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ from tegula.passes.name_barriers import GROUP_BARRIERS
 from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
 
 HALF = 64
-"""The columns that a warp group multiplies at once, a quarter each warp, where the matmul is computed as its
-transpose."""
+"""The number of columns per wgmma of a warp group, a quarter per warp, if the matmul is computed as its transpose."""
 
 
 def bulk_store(s: GpuState, op: BulkStore) -> None:
-    """Store the result piece by piece: each warp group stores its own rows and columns, alternating between its staging
+    """Lower `bulk.store`: each warp group stores its rows and columns piece by piece, alternating between its staging
     buffers."""
     staging, array, tile, *where = op.operands
     t, piece, view = tile.type, staging.type, s.buffers[staging]
@@ -78,7 +77,7 @@ def bulk_store(s: GpuState, op: BulkStore) -> None:
 
 
 def _of_warp_group(s: GpuState) -> str:
-    """The number of the thread in its warp group."""
+    """The index of the thread in its warp group."""
     return s.first(f"and i32 {s.lane32}, {WARP_GROUP - 1}")
 
 
@@ -90,8 +89,8 @@ def _sync(s: GpuState, number: str) -> None:
 
 
 class _Pieces:
-    """The pieces in which warp groups store a result. `group_tile`: the rows and columns that one warp group holds;
-    `across`: how many warp groups lie side by side along the columns."""
+    """The pieces in which warp groups store a result. `group_tile`: the rows and columns of a warp group; `across`: the
+    number of warp groups along the columns."""
 
     def __init__(self, s: GpuState, staging: Value, tile: Value) -> None:
         t, piece = tile.type, staging.type
@@ -112,8 +111,8 @@ class _Pieces:
 
 
 def _write_piece(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -> None:
-    """Store a warp group's registers of one piece to its staging slot. A thread holds two pairs for each 8 columns: one
-    of its row, and one eight rows below."""
+    """Store a warp group's registers of one piece to its staging slot. A thread holds two pairs for each 8 columns,
+    eight rows apart."""
     view = s.buffers[staging]
     dtype = scalar_of(view.dtype)
     if dtype.bits == 16:
@@ -130,11 +129,11 @@ def _write_piece(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -
 
 
 def _store_matrices(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -> None:
-    """Store a piece by stmatrix: lane l gives the address of row l mod 16, and lanes from 16 on that of the next 8
+    """Store a piece by stmatrix: lane l provides the address of row l mod 16, and lanes from 16 on of the next 8
     columns.
 
-    Addresses are recomputed here each time: LLVM would hoist them out of the enclosing loops and keep them in registers
-    that the matmuls need."""
+    Addresses are recomputed at each store, because LLVM would hoist them out of the enclosing loops into registers that
+    the matmuls need."""
     view, code = s.buffers[staging], s.code
     t = vector_of(memory_type(scalar_of(view.dtype)), 2)
     here = code.emit(f'call i32 asm sideeffect "mov.b32 $0, $1;", "=r,r"(i32 {_of_warp_group(s)})')
@@ -150,8 +149,8 @@ def _store_matrices(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]
 
 
 class _TransposedPieces:
-    """The pieces of a matmul that is computed as its transpose: all warp groups lie side by side along the columns, and
-    a thread holds pairs of columns."""
+    """The pieces of a matmul that is computed as its transpose: all warp groups are along the columns, and a thread
+    holds pairs of columns."""
 
     def __init__(self, s: GpuState, staging: Value, tile: Value) -> None:
         t, piece = tile.type, staging.type
@@ -192,8 +191,8 @@ class _TransposedPieces:
 
 
 def _paired(s: GpuState, dtype: DType, held: Iterable[tuple[Components, Components]]) -> list[str]:
-    """Neighbouring values as vectors of two. Placed before the code branches, so that LLVM fuses rounding two values
-    and packing them into one instruction."""
+    """Adjacent values as vectors of two. Emitted before the branch, so that LLVM fuses rounding and packing of two
+    values into one instruction."""
     code, one = s.code, memory_type(dtype)
     made: list[str] = []
     for (a,), (b,) in held:

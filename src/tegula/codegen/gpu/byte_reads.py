@@ -1,5 +1,5 @@
-"""Tiles of bytes read from shared memory to the fragments of matmuls, whose layouts hold no more than two neighbours
-together: by ldmatrix, or two bytes at a time."""
+"""Loads of byte tiles from shared memory to MMA fragments, whose layouts have at most two adjacent elements per
+register: by ldmatrix, or two bytes at a time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tegula.ops.roles import WARP
 from tegula.types import components, element_bytes, scalar_of
 
 ROWS, COLUMNS, HALF = 32, 16, 64
-"""The rows and columns that a warp reads at once, and the columns that a warp group multiplies at once."""
+"""The rows and columns per ldmatrix of a warp, and the columns per wgmma of a warp group."""
 
 
 def reads_matrices(s: GpuState, view: View, layout: Layout) -> bool:
-    """Whether `matrices` reads a tile: bytes contiguous along rows, as operand of a matmul that is computed as its
+    """Whether `matrices` can read a tile: bytes that are contiguous along rows, for a matmul that is computed as its
     transpose."""
     groups = s.group.warp_groups
     if not groups or not _of_bytes(view) or not view.contiguous:
@@ -29,7 +29,7 @@ def reads_matrices(s: GpuState, view: View, layout: Layout) -> bool:
 
 
 def reads_pairs(view: View, layout: Layout) -> bool:
-    """Whether `pairs` reads a tile: bytes under a layout that holds two neighbours, and two more."""
+    """Whether `pairs` can read a tile: bytes in a layout with two pairs of adjacent elements per register."""
     if not _of_bytes(view) or any(layout.padded(d) for d in (0, 1)) or layout.register_count % 4:
         return False
     first = layout.registers[0]
@@ -42,15 +42,15 @@ def _of_bytes(view: View) -> bool:
 
 
 def _runs_along(view: View, dim: int) -> bool:
-    """Whether neighbours along a dimension are contiguous, in rows of an even number of bytes."""
+    """Whether a dimension is contiguous, in rows of an even number of bytes."""
     if isinstance(view, SwizzledView):
         return view.dims[dim] == 2 and view.steps[dim] == 1
     return view.strides[dim] == 1 and view.strides[1 - dim] % 2 == 0
 
 
 def matrices(s: GpuState, view: View) -> Registers:
-    """Read a tile by ldmatrix, which treats two bytes as one element: each lane gives the address of one of 32 rows of
-    16 columns, and receives two neighbours from each of two consecutive rows, every eight rows."""
+    """Read a tile by ldmatrix with two bytes as one element: each lane provides the address of one of 32 rows of 16
+    columns, and receives two adjacent bytes from each of two consecutive rows, every eight rows."""
     code, (rows, columns) = s.code, view.shape
     high = columns // (HALF * s.group.warp_groups)
     row, column = s.first_wide(f"and i32 {s.lane32}, {WARP - 1}"), _first_column(s, high)
@@ -76,7 +76,7 @@ def _first_column(s: GpuState, high: int) -> str:
 
 
 def pairs(s: GpuState, view: View, layout: Layout) -> Registers:
-    """Read a tile two neighbours at a time; two such pairs share a register."""
+    """Read a tile in pairs of adjacent bytes; two pairs are packed into a register."""
     code, made = s.code, list[Components]()
     for r in range(0, layout.register_count, 4):
         places = (s.memory.at(view, s.index(layout, r + k)) for k in (0, 2))

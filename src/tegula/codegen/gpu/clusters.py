@@ -1,5 +1,4 @@
-"""2-CTA clusters of neighbouring CTAs. A launch with an odd number of CTAs has no clusters: the code then degenerates
-to that of a single CTA."""
+"""2-CTA clusters. A launch with an odd number of CTAs has no clusters, and each CTA is its own peer."""
 
 from __future__ import annotations
 
@@ -38,21 +37,21 @@ def of_cluster(barrier: Value) -> bool:
 
 
 def cluster_end(s: GpuState, op: ClusterEnd) -> None:
-    """Lower `cluster.end`: the number rounded up to a multiple of the cluster's CTAs."""
+    """Lower `cluster.end`: the operand rounded up to a multiple of the cluster size."""
     code, (t, size, last) = s.code, _size(s, op)
     above = code.emit(f"add {t} {s.scalar(op.number)}, {last}")
     s.scalars[op.result] = (code.emit(f"and {t} {above}, {code.emit(f'sub {t} 0, {size}')}"),)
 
 
 def cluster_peer(s: GpuState, op: ClusterPeer) -> None:
-    """Lower `cluster.peer`: the number with its lowest bit flipped, as the first number of a cluster is even; the
-    number itself without a peer."""
+    """Lower `cluster.peer`: the operand with its lowest bit flipped, because the first index of a cluster is even; the
+    operand itself without clusters."""
     t, _, last = _size(s, op)
     s.scalars[op.result] = (s.code.emit(f"xor {t} {s.scalar(op.number)}, {last}"),)
 
 
 def _size(s: GpuState, op: Op) -> tuple[str, str, str]:
-    """The LLVM type of the result, the cluster's number of CTAs in that type, and that number less one."""
+    """The LLVM type of the result, and the cluster size and the cluster size minus 1 in this type."""
     t = register_type(scalar_of(op.result.type), 1)  # type: ignore[arg-type]
     size = cluster_size(s) if t == "i32" else s.code.emit(f"zext nneg i32 {cluster_size(s)} to {t}")
     return t, size, s.code.emit(f"sub {t} {size}, 1")

@@ -1,5 +1,5 @@
-"""Control flow of one thread: loop-carried values and results of branches go through phis, tiles register by
-register."""
+"""Control flow of a thread: loop-carried values and results of branches are phis, with one phi per register of a
+tile."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def control(s: GpuState, op: Op, body: Body) -> None:
 
 
 def reconverge(s: GpuState) -> None:
-    """Reconverge the threads of a warp, which may have diverged; emits nothing in code that only some threads of the
-    warp run."""
+    """Reconverge the threads of a warp that may have diverged; emits nothing in code that only some threads of the warp
+    run."""
     if not s.depth:
         s.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
-        s.parted = False
+        s.diverged = False
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def diverging(s: GpuState) -> Iterator[None]:
 
 
 def when(s: GpuState, condition: str, act: Callable[[], None]) -> None:
-    """Code that runs only where the condition holds."""
+    """Emit code that runs only in threads with a true condition."""
 
     def none() -> list[str]:
         act()
@@ -60,7 +60,7 @@ def when(s: GpuState, condition: str, act: Callable[[], None]) -> None:
 
 
 def for_warps(s: GpuState, condition: str, act: Callable[[], None]) -> None:
-    """Code that runs only in warps for which the condition holds; it is the same for all threads of a warp."""
+    """Emit code that runs only in warps with a true condition, which is warp-uniform."""
     if condition == "true":
         act()
         return
@@ -76,9 +76,8 @@ def for_warps(s: GpuState, condition: str, act: Callable[[], None]) -> None:
 def chosen(
     s: GpuState, condition: str, types: list[str], act: Callable[[], list[str]], otherwise: list[str]
 ) -> list[str]:
-    """The registers that `act` returns where the condition holds, else `otherwise`. Where `act` branches, threads
-    reconverge after it: ptxas threads jumps on known conditions straight to their later target, which leaves the other
-    threads diverged (docs/design/034)."""
+    """The registers that `act` returns if the condition holds, else `otherwise`. If `act` branches, threads reconverge
+    afterwards, because the jump threading of ptxas may leave other threads diverged (docs/design/034)."""
     if condition == "true":
         return act()
     code = s.code
@@ -103,9 +102,9 @@ def either(
     then: Callable[[], list[str]],
     other: Callable[[], list[str]],
 ) -> list[str]:
-    """The registers that one of two pieces of code returns. Where all threads take the same branch but diverge inside
-    it, they reconverge at its end: ptxas assumes convergence afterwards, but does not ensure it where both branches end
-    in one block (docs/design/034)."""
+    """The registers that one of two branches returns. If all threads take the same branch but diverge inside, they
+    reconverge at its end, because ptxas assumes convergence afterwards but does not ensure it if both branches end in
+    one block (docs/design/034)."""
     code = s.code
     labels, done = (code.label("then"), code.label("else")), code.label("endif")
     code.branch(condition, *labels)
@@ -113,11 +112,11 @@ def either(
     ends: list[str] = []
     for label, act in zip(labels, (then, other), strict=True):
         code.place(label)
-        before, s.parted = s.parted, False
+        before, s.diverged = s.diverged, False
         made.append(act())
-        if s.parted:
+        if s.diverged:
             reconverge(s)
-        s.parted |= before
+        s.diverged |= before
         ends.append(code.block)
         code.jump(done)
     code.place(done)
@@ -170,7 +169,7 @@ class _Carried:
                 s.bind(value, registers)
 
     def _packed(self, value: Value, pair: str) -> list[str]:
-        """The registers of a value in the form in which the loop carries them."""
+        """The carried form of a value's registers."""
         flat, emit = self.s.flat(value), self.s.code.emit
         if not pair:
             return flat
@@ -183,14 +182,14 @@ class _Carried:
         return made
 
     def _halves(self, name: str, pair: str) -> list[str]:
-        """The two values of a packed register, which is unpacked where the loop begins."""
+        """The two values of a packed register, unpacked at the start of an iteration."""
         whole, *halves = (self.s.code.fresh("h") for _ in range(3))
         self.split.append(f"  {whole} = bitcast i32 {name} to {pair}")
         self.split += [f"  {h} = extractelement {pair} {whole}, i32 {k}" for k, h in enumerate(halves)]
         return halves
 
     def phis(self, before: str, yielded: list[Value]) -> list[str]:
-        """The lines at the loop's head, once its body has been lowered."""
+        """The phi instructions of the loop header, after the body has been lowered."""
         s = self.s
         following = [x for v, pair in zip(yielded, self.pairs, strict=True) for x in self._packed(v, pair)]
         last = s.code.block
@@ -201,8 +200,7 @@ class _Carried:
 
 
 def _pair_type(s: GpuState, value: Value) -> str:
-    """The vector type in which two registers of a tile are packed into 32 bits; "" where they are carried one by
-    one."""
+    """The vector type that packs two registers of a tile into 32 bits; "" for registers that are carried unpacked."""
     t = value.type
     if not isinstance(t, TileType) or components(t.dtype) != 1 or s.layouts[value].register_count % 2:
         return ""

@@ -21,8 +21,8 @@ ALL = "-1"
 
 
 def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str, clamp: str = "31") -> str:
-    """A scalar from another thread of the warp. `mode`: "bfly" (exclusive or) or "idx"; `by` an i32. `clamp`: how the
-    warp is cut into segments, by default into one."""
+    """A scalar from another thread of the warp. `mode`: "bfly" (exclusive or) or "idx"; `by` an i32. `clamp`: the
+    segment operand of the shuffle; by default the warp is one segment."""
     t, code = register_type(dtype, 1), s.code
     bits = 1 if dtype.is_bool else dtype.bits
     raw = value if t == f"i{bits}" else code.emit(f"bitcast {t} {value} to i{bits}")
@@ -47,7 +47,7 @@ def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str, clamp: st
 
 
 def shuffled(s: GpuState, parts: Components, dtype: ElementType, mode: str, by: str) -> Components:
-    """The components of a value that another lane of the warp holds."""
+    """The components of another lane's value."""
     return tuple(shuffle(s, x, scalar_of(dtype), mode, by) for x in parts)
 
 
@@ -57,7 +57,7 @@ Combine = Callable[[Components, Components], Components]
 
 
 def combination(s: GpuState, region: Region) -> Combine:
-    """The region of a reduction as a function on registers."""
+    """The combiner of a reduction as a function on registers."""
 
     def run(a: Components, b: Components) -> Components:
         if is_straight(region):
@@ -68,7 +68,7 @@ def combination(s: GpuState, region: Region) -> Combine:
 
 
 def identity(region: Region, dtype: ElementType) -> str | None:
-    """The neutral scalar of a combination that is a single op on its two arguments; None where none is known."""
+    """The neutral scalar of a combiner that is a single op on its two arguments; None if none is known."""
     if len(region.ops) != 2 or sorted(map(id, region.ops[0].operands)) != sorted(map(id, region.args)):
         return None
     scalar, kind = scalar_of(dtype), type(region.ops[0])
@@ -86,7 +86,7 @@ def identity(region: Region, dtype: ElementType) -> str | None:
 
 
 def _loser(scalar: DType, smallest: bool) -> str | None:
-    """The scalar that loses against every other in min or max: NaN among floats."""
+    """The neutral scalar of min or max: NaN for floats."""
     if scalar.is_float:
         return constant(scalar, float("nan"))
     if scalar.is_bool:
@@ -126,7 +126,7 @@ class _Reducer:
         return tuple(made), code.emit(f"or i1 {has_x}, {has_y}")
 
     def across(self, a: tuple[Components, str], by: int) -> tuple[Components, str]:
-        """The value combined with the one held by the thread at distance `by`, a power of two."""
+        """The value combined with the value of the thread at xor distance `by`, a power of two."""
         x, has = a
         other = shuffled(self.s, x, self.dtype, "bfly", str(by))
         its = has if has == "true" else shuffle(self.s, has, bool_, "bfly", str(by))
@@ -135,8 +135,8 @@ class _Reducer:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A tile to be reduced along `axis` (None: over all elements) with `region` as the combination. `checked`: for the
-    number of a register, whether it holds an element, as an i1."""
+    """A tile to reduce along `axis` (None: all elements) with the combiner `region`. `checked`: maps a register index
+    to an i1, whether the register holds an element."""
 
     tile: Value
     axis: int | None
@@ -145,8 +145,8 @@ class Reduction:
 
 
 def reduced(s: GpuState, reductions: Sequence[Reduction]) -> list[Registers]:
-    """The registers of tiles reduced within threads and warps. The shuffle steps of all reductions are interleaved, so
-    that the latency of one hides that of another."""
+    """The registers of tiles reduced within threads and warps. The shuffle steps of all reductions are interleaved to
+    overlap their latencies."""
     made: list[list[tuple[Components, str]]] = []
     chains: list[tuple[_Reducer, list[int]]] = []
     for one in reductions:
@@ -182,7 +182,7 @@ def partial_reduce(s: GpuState, op: PartialReduce) -> None:
 
 
 def _tree(reducer: _Reducer, values: list[tuple[Components, str]]) -> tuple[Components, str]:
-    """All values combined as a balanced tree, which shortens the dependence chain."""
+    """The combination of all values as a balanced tree, which shortens the dependence chain."""
     while len(values) > 1:
         pairs = [reducer.join(a, b) for a, b in zip(values[::2], values[1::2], strict=False)]
         values = pairs + values[len(pairs) * 2 :]
@@ -203,5 +203,5 @@ def lane_steps(layout: Layout, dims: set[int]) -> list[int]:
 
 
 def ballot(s: GpuState, flag: str) -> str:
-    """The threads of the warp whose flag is set, as bits."""
+    """The mask of the threads of the warp whose flag is set."""
     return s.code.emit(f"call i32 @llvm.nvvm.vote.ballot.sync(i32 {ALL}, i1 {flag})")

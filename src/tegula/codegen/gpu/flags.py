@@ -1,5 +1,5 @@
-"""Scalarised lowering of bool vectors that only feed `vec.bits`: each component's expression tree is emitted in one
-piece, operands to bit, so that only one component's intermediate results are live."""
+"""Scalarised lowering of bool vectors that only feed `vec.bits`: the expression tree of each component is emitted as a
+whole, so that only one component's intermediate results are live."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Flags:
         self._known: dict[Op, bool] = {}
 
     def wait(self, op: Op) -> bool:
-        """Whether the lowering of an op is deferred to the `vec.bits` that uses it."""
+        """Whether the lowering of an op is deferred to its `vec.bits` user."""
         if op not in self._known:
             self._known[op] = self._serves(op)
         return self._known[op]

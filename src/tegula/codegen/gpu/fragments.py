@@ -1,9 +1,9 @@
-"""The operands of one tensor core instruction of a warp, distributed over its lanes: which elements each register
-holds, and how they are loaded from shared memory.
+"""Operand fragments of the tensor core instructions of a warp: the elements of each register, and loads from shared
+memory.
 
-Facts are from the PTX manual, "Matrix Fragments for mma". The shapes of all types follow one rule: a register holds as
-many neighbours along K as fit 32 bits; four lanes are adjacent along K, then eight along rows or columns. The next
-register is eight rows further, in a left operand, or four lanes' worth of K further, in both."""
+From the PTX manual, "Matrix Fragments for mma". One rule covers all types: a register holds as many elements along K as
+fit 32 bits; four lanes are adjacent along K, then eight lanes along rows or columns. The next register of a left
+operand is eight rows further; then, in both operands, four lanes' elements further along K."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS, COLUMNS = 16, 8
 WORD = 32
 """The bits of a register that holds narrow elements."""
 UNIT_BYTES = 16
-"""The bytes along K that the lanes hold together in one register: a row of the matrices that ldmatrix reads."""
+"""The number of bytes along K that one register of four lanes holds, a row of an ldmatrix matrix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Fragments:
 
     @property
     def stride(self) -> int:
-        """The elements of K from one register to the next along K."""
+        """The distance in elements from one register to the next along K."""
         return LANES_ALONG * self.together
 
     @property
@@ -61,9 +61,9 @@ class Fragments:
 
 @dataclass(frozen=True, slots=True)
 class FragmentSide:
-    """One operand of a matmul: its value and its view. `along`: the view's dimension that is K. `origin`: the first row
-    (or column of a right operand) that the warp needs. `count`: the number of blocks of `unit` rows. `name`: the
-    element type in PTX."""
+    """An operand of a matmul: its value and its view. `along`: the dimension of the view that is K. `origin`: the first
+    row of the warp (or column, for a right operand). `count`: the number of blocks of `unit` rows. `name`: the element
+    type in PTX."""
 
     value: Value
     view: View
@@ -120,14 +120,14 @@ def _widens(side: FragmentSide) -> bool:
 
 
 def _runs_along(view: View, dim: int, size: int) -> bool:
-    """Whether neighbours along a dimension are contiguous, in rows that start on multiples of 16 bytes."""
+    """Whether a dimension is contiguous, in rows that are aligned to 16 bytes."""
     if isinstance(view, SwizzledView):
         return view.dims[dim] == 2 and view.steps[dim] == 1 and view.shape[dim] * size % UNIT_BYTES == 0
     return view.strides[dim] == 1 and view.strides[1 - dim] * size % UNIT_BYTES == 0
 
 
 def is_aligned(s: GpuState, buffer: Value) -> bool:
-    """Whether the first element of a buffer, or of a view of one, provably lies on a multiple of 16 bytes."""
+    """Whether the first element of a buffer or of a view of a buffer is provably aligned to 16 bytes."""
     while isinstance(buffer.owner, BufView | BufReshape):
         view, buffer = buffer.owner, buffer.owner.buffer
         if isinstance(view, BufReshape):
@@ -149,9 +149,9 @@ def is_aligned(s: GpuState, buffer: Value) -> bool:
 
 
 class Matrices:
-    """Loads an operand by ldmatrix, four registers at a time: each lane gives the address of a row of 16 bytes. Rows
-    beyond the tile, which only affect results beyond it, are replaced by its last rows. `transposed`: rows of 16-bit
-    elements run along the other dimension than K."""
+    """Loads an operand by ldmatrix, four registers at a time: each lane provides the address of a row of 16 bytes. Rows
+    out of bounds only affect results out of bounds, and are replaced by the last rows. `transposed`: whether rows of
+    16-bit elements are along the dimension that is not K."""
 
     def __init__(self, s: GpuState, side: FragmentSide, fragments: Fragments, transposed: bool) -> None:
         self.s, self.side, self.fragments, self.transposed = s, side, fragments, transposed
@@ -159,7 +159,7 @@ class Matrices:
         matrix = s.first(f"lshr i32 {lane}, 3")
         row = s.first(f"and i32 {lane}, 7")
         first, second = s.first(f"and i32 {matrix}, 1"), s.first(f"lshr i32 {matrix}, 1")
-        # Registers of a left operand are ordered along the rows first, those of two right operands along K.
+        # Registers of a left operand are ordered along the rows first, registers of two right operands along K first.
         over, deep = (first, second) if side.unit == ROWS else (second, first)
         over, deep = s.first(f"shl i32 {over}, 3"), s.first(f"mul i32 {deep}, {fragments.stride}")
         if transposed:
@@ -193,7 +193,7 @@ class Matrices:
 
 
 class Elements:
-    """Loads an operand element by element; elements outside it are 0."""
+    """Loads an operand element by element; elements out of bounds are 0."""
 
     def __init__(self, s: GpuState, side: FragmentSide, fragments: Fragments) -> None:
         self.s, self.side, self.fragments = s, side, fragments
@@ -230,7 +230,7 @@ class Elements:
         return word
 
     def _one(self, row: str, k: str) -> str:
-        """One element in the form that the instruction takes: a double, an i32 of tf32, or its bits."""
+        """One element in the operand type of the instruction: a double, an i32 of tf32, or bits."""
         s, code, side = self.s, self.s.code, self.side
         ok = "true"
         shape = side.view.shape
@@ -244,7 +244,7 @@ class Elements:
         return code.emit(f"select i1 {ok}, {t} {value}, {t} {'0.0' if t == 'double' else '0'}")
 
     def _deep(self) -> bool:
-        """Whether the last instruction reaches past the end of K."""
+        """Whether the last instruction extends past the end of K."""
         return self.side.view.shape[self.side.along] % self.fragments.depth != 0
 
     def _converted(self, value: str) -> tuple[str, str]:

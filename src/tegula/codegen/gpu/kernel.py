@@ -1,5 +1,5 @@
-"""Lowering of one kernel to one GPU function, which every thread of a block runs with its lane's scalars and its part
-of tiles."""
+"""Lowering of one kernel to one GPU function, which every thread of a block runs with its lane's scalars and its
+registers of tiles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tegula.codegen.arrays import accessed, array_view, lower_access, report, slot, thread_component
-from tegula.codegen.atomics import atomic, swap_until_unchanged
+from tegula.codegen.atomics import atomic, compare_and_swap_loop
 from tegula.codegen.checks import check_access, check_agreement, check_division
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
@@ -121,9 +121,9 @@ GLOBAL = "addrspace(1)"
 class GpuCode:
     """LLVM IR of a kernel, with the shared memory and the threads per block of its launch. `multiplies`: whether the
     kernel has matmuls, whose operands benefit from many registers. `maps`: the tensor maps that follow the arguments.
-    `budgets`: the registers of a thread of each warp group, where roles change them; each thread then starts with
-    `start_registers`, and the code must be assembled for exactly this number. `clustered`: whether CTAs 2 k and 2 k + 1
-    work together, if the launch forms clusters of them."""
+    `budgets`: the registers per thread of each warp group, if roles change them; each thread then starts with
+    `start_registers`, and the code must be assembled for exactly this number. `clustered`: whether the kernel is
+    launched in 2-CTA clusters."""
 
     text: str
     shared: MemoryMap
@@ -386,7 +386,8 @@ class _Walk:
         dim = max(range(len(layout.shape)), key=lambda d: layout.shape[d])
         first = s.base(layout)[dim]
         if s.budgets:
-            # Roles that divide the registers have none to spare: LLVM would hoist these numbers out of the loops.
+            # LLVM would hoist these constants out of loops, and occupy registers that roles with a register budget do
+            # not have.
             first = s.code.emit(f'call i64 asm sideeffect "mov.b64 $0, $1;", "=l,l"(i64 {first})')
         made: list[Components] = []
         for r in range(layout.register_count):
@@ -415,7 +416,7 @@ class _Walk:
         self.s.held[op.result] = self.s.held[op.tile]
 
     def broadcast(self, op: TileBroadcast) -> None:
-        """Copy each register from the one that holds the broadcast element."""
+        """Lower `tile.broadcast`: copy each register from the register of the broadcast element."""
         s, source = self.s, op.tile
         small, whole = s.layouts[source], s.layouts[op.result]
         lead = len(whole.shape) - len(small.shape)
@@ -509,14 +510,14 @@ class _Walk:
             s.held[op.result] = access.buffer_load(s, view, layout, whole)
 
     def buf_update(self, op: BufUpdate) -> None:
-        """Atomic update by each lane. If there is no instruction for shared memory, a compare-and-swap loop is emitted
-        here, because the loops that ptxas generates may hang or fault (docs/design/004)."""
+        """Atomic update by each lane. Without an instruction for shared memory a compare-and-swap loop is emitted here,
+        because loops that ptxas generates may hang or fault (docs/design/004)."""
         s = self.s
         pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
         scalar, kind = scalar_of(t), op.op
         for c, value in enumerate(s.components(op.value)):
             at = s.memory.offset(pointer, str(c * stride), scalar)
-            update = swap_until_unchanged if scalar.bits == 64 or scalar.is_float else atomic
+            update = compare_and_swap_loop if scalar.bits == 64 or scalar.is_float else atomic
             update(self.code, kind, at, scalar, value)
 
     def buf_exchange(self, op: BufExchange) -> None:
@@ -524,7 +525,7 @@ class _Walk:
         s = self.s
         pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
         scalar = scalar_of(t)
-        exchange = atomic if scalar.bits == 32 else swap_until_unchanged
+        exchange = atomic if scalar.bits == 32 else compare_and_swap_loop
         s.scalars[op.result] = tuple(
             exchange(self.code, "exch", s.memory.offset(pointer, str(c * stride), scalar), scalar, value)
             for c, value in enumerate(s.components(op.value))
@@ -699,7 +700,7 @@ class _Walk:
 
 
 def _between_array_and_registers(op: TileAccess) -> TileLoad | TileStore | TileAtomic:
-    """The load or store that a copy from or to shared memory replaces, with its promises."""
+    """The load or store that corresponds to a copy from or to shared memory, with its promises."""
     if isinstance(op, BulkStore):
         return TileStore([op.array, op.tile, *op.offset], [], op.promises, [], op.loc)
     if isinstance(op, TileLoad | TileStore | TileAtomic):
@@ -713,7 +714,7 @@ def _between_array_and_registers(op: TileAccess) -> TileLoad | TileStore | TileA
 
 
 def _aligned(buffer: Value) -> bool:
-    """Whether the first element of a buffer (a whole allocation, or a stage of a ring) lies on a 16-byte boundary."""
+    """Whether a buffer (a whole allocation, or a stage of a ring) is aligned to 16 bytes."""
     owner = buffer.owner
     if not isinstance(owner, BufView):
         return isinstance(owner, BufNew)

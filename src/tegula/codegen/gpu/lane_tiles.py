@@ -1,4 +1,4 @@
-"""Tiles made of the values of threads, and the values of threads taken from tiles."""
+"""Conversion between tiles and the values of threads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tegula.types import scalar_of
 
 
 def from_lanes(s: GpuState, op: TileFromLanes) -> None:
-    """Lower `tile.from_lanes`: each thread's value becomes its element, its column of elements, or its elements of a
-    grid. Threads that the group lacks contribute nothing."""
+    """Lower `tile.from_lanes`: each thread's value is an element, a column of elements, or the elements of a grid.
+    Absent threads contribute nothing."""
     parts = s.components(op.value)
     if op.grid is not None and s.kernel.launch.partial:
         here = s.code.emit(f"icmp ult i64 {s.lane}, {s.present}")

@@ -5,9 +5,9 @@ dependent launch). The prologue of the next kernel, such as the initialisation o
 launch. The wait ends when all preceding launches are complete and their writes are visible. Every kernel waits, even
 one that reads nothing, so that a wait for one launch implies the completion of all launches before it.
 
-Launches of an adjoint may wait at their end (`ir.LaunchOverlap`): their start already implies that everything they
-depend on is complete. Only kernels that read arrays by bulk copies alone do so: bulk copies read the cache that all
-multiprocessors share, while the cache of a single multiprocessor is refreshed by the wait."""
+Launches of an adjoint may wait at their end (`ir.LaunchOverlap`), because their start already implies that all their
+dependences are complete. Only kernels that read arrays exclusively by bulk copies do so: bulk copies read the L2 cache,
+whereas the L1 cache is only coherent after the wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tegula.types import ArrayType
 
 def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
     """Lower the kernel op by op. The wait for preceding launches is placed as late as possible: before the first op
-    that accesses memory of arrays, or may do so."""
+    that may access memory of arrays."""
     waited, (_, lets) = not s.gpu.overlaps_launches, s.kernel.place
     late, loops = waits_at_end(s), [op for op in s.kernel.body.ops if op.regions]
     last = loops[-1] if lets == LOOPED and loops else None
@@ -42,8 +42,8 @@ def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
 
 
 def launch_next(s: GpuState, op: Op) -> None:
-    """Trigger the next launch after the last read of this block: the next launch may then rely on the completion of the
-    launches before this one too. Without such an op the next launch starts at the end of the blocks."""
+    """Lower `launch.next`: trigger the next launch after the last read of the block, so that the next launch may rely
+    on the completion of earlier launches. Without this op the next launch starts at the end of the blocks."""
     if s.gpu.overlaps_launches and s.kernel.place.lets == READ and reads_by_copies(s.kernel):
         if waits_at_end(s):
             wait_for_last_launch(s)
@@ -51,7 +51,7 @@ def launch_next(s: GpuState, op: Op) -> None:
 
 
 def waits_at_end(s: GpuState) -> bool:
-    """Whether the kernel waits for the launch before it at its end only."""
+    """Whether the kernel waits for the preceding launch only at its end."""
     return s.kernel.place.late and reads_by_copies(s.kernel)
 
 
@@ -66,7 +66,7 @@ def wait_for_last_launch(s: GpuState) -> None:
 
 
 def reads_by_copies(kernel: Kernel) -> bool:
-    """Whether bulk copies are the only way in which a kernel reads arrays."""
+    """Whether a kernel reads arrays exclusively by bulk copies."""
     return all(
         isinstance(op, BulkLoad | BulkStore) or e.kind == "write"
         for op in kernel.walk()

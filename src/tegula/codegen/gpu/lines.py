@@ -11,7 +11,7 @@ FIRST = 1 << 20
 
 
 class LineTable:
-    """Debug metadata of source locations, each defined once. `kernel`: where the kernel's definition begins."""
+    """Debug metadata of source locations, each defined once. `kernel`: the location of the kernel's definition."""
 
     def __init__(self, name: str, kernel: Location) -> None:
         self.nodes: dict[str, int] = {}

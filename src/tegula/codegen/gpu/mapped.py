@@ -18,7 +18,7 @@ from tegula.ops.tile import TileMap
 from tegula.types import ElementType, TileType, components, scalar_of
 
 TOGETHER = 8
-"""The number of elements that a thread computes in lockstep if they share branches."""
+"""The number of elements that a thread computes in lockstep for regions with branches."""
 Given = Sequence[Sequence[Components]]
 """The arguments of a region for each register."""
 
@@ -53,8 +53,8 @@ def mapped(s: GpuState, *ops: Op) -> None:
 
 
 def _straight(s: GpuState, region: Region, given: Given, dtype: ElementType) -> list[Components]:
-    """The results of a region without control flow for each register. Conversions of arguments that one instruction
-    does for several registers come first; where branches are shared, several registers are computed in lockstep."""
+    """The results of a straight region for each register. Conversions that one instruction does for several registers
+    are lowered first; regions with branches are computed for several registers in lockstep."""
     known = [dict[Value, Components]() for _ in given]
     positions = {argument: k for k, argument in enumerate(region.args)}
     for op in region.ops:

@@ -18,9 +18,9 @@ BITS = "bits"
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """A tensor map of array parameter `parameter`. `box`: the shape that one copy moves, in elements, first dimension
-    first. `row_bytes`: the width of the swizzle in bytes, 0 for none. `elements`: the element type as copies see it:
-    `BITS` (uninterpreted), tf32 (float32 is rounded to tf32 on its way to shared memory), or the type in which a
-    reducing store adds."""
+    first. `row_bytes`: the width of the swizzle in bytes, 0 for none. `elements`: the element type of copies: `BITS`
+    (uninterpreted), tf32 (the copy to shared memory rounds float32 to tf32), or the type in which a reducing store
+    adds."""
 
     parameter: int
     box: tuple[int, ...]
@@ -53,8 +53,8 @@ def maps_at(kernel: Kernel) -> int:
 def described_maps(
     kernel: Kernel, maps: Sequence[TensorMap], written: Sequence[int]
 ) -> Iterator[tuple[int, int, str, tuple[int, ...], int, bool]]:
-    """The data from which a launch encodes each map: the start and end of the array's descriptor in the arguments, the
-    element type of copies, the box, the bytes of a swizzled row, the parameter, and whether the array is `written`."""
+    """The data from which a launch encodes each map: the begin and end of the array's descriptor in the arguments, the
+    element type of copies, the box, the swizzle width in bytes, the parameter, and whether the array is `written`."""
     for m in maps:
         t = kernel.params[m.parameter].type
         assert isinstance(t, ArrayType)

@@ -1,4 +1,4 @@
-"""Matmuls of operands in shared memory: by tensor cores, or by fused multiply-adds."""
+"""Matmuls of operands in shared memory, by tensor cores or by fused multiply-adds."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tegula.types import DType, TileType, float32, scalar_of
 UNROLL = 4
 """Steps of K in one iteration of the loop."""
 UNROLLED = 8
-"""The most iterations of a loop over K that LLVM may unroll."""
+"""The maximum trip count of a loop over K that LLVM may unroll."""
 
 
 def matmul(s: GpuState, op: RegisterMma | SharedMma) -> None:
-    """alpha * a @ b + beta * c under the layout of c."""
+    """Lower a matmul: alpha * a @ b + beta * c in the layout of c."""
     t = op.result.type
     assert isinstance(t, TileType)
     out = scalar_of(t.dtype)
@@ -55,7 +55,7 @@ def _apply(s: GpuState, kind: type[Op], dtype: DType, a: str, b: str) -> str:
 
 
 def _scaled(s: GpuState, work: DType, factor: str, x: str) -> str:
-    """factor * x; 0 where the factor is 0, whatever x is."""
+    """factor * x; 0 for a factor of 0, also if x is NaN or infinite."""
     made = _apply(s, S.Mul, work, factor, x)
     if not work.is_float:
         return made
@@ -73,7 +73,7 @@ def _is_one(value: Value) -> bool:
 
 def _fma(s: GpuState, a: View, b: View, layout: Layout, work: DType, start: list[str]) -> list[str]:
     """A loop over K of fused multiply-adds. Each thread reads its rows of a, several steps of K at a time, and its
-    columns of b, as many adjacent columns at a time as its registers hold."""
+    columns of b, by vectors of adjacent columns."""
     depth = a.shape[1]
     step = next(n for n in (UNROLL, 2, 1) if depth % n == 0)
     offsets = [layout.register_offsets(r) for r in range(layout.register_count)]
@@ -95,7 +95,7 @@ def _fma(s: GpuState, a: View, b: View, layout: Layout, work: DType, start: list
 
 
 def _clamped(s: GpuState, base: str, offset: int, layout: Layout, dim: int) -> str:
-    """A coordinate, or 0 where it lies in the layout's padding."""
+    """A coordinate, or 0 in the layout's padding."""
     at = s.memory.add(base, str(offset))
     if not layout.padded(dim):
         return at
@@ -104,7 +104,7 @@ def _clamped(s: GpuState, base: str, offset: int, layout: Layout, dim: int) -> s
 
 
 def _along(s: GpuState, view: View, at: list[str], count: int, work: DType) -> list[str]:
-    """`count` neighbours along a row, converted to `work`, the type of the arithmetic."""
+    """`count` adjacent elements of a row, converted to the type of the arithmetic, `work`."""
     dtype = scalar_of(view.dtype)
     pointer = s.memory.at(view, at)
     wide = view.contiguous and count > 1 and view.strides[0] % count == 0 and count * dtype.bits <= 128

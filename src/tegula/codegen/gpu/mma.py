@@ -11,15 +11,15 @@ from tegula.passes.matmul_terms import Terms
 from tegula.types import BufType, TileType
 
 UNROLLED = 8
-"""The most steps of K that are emitted without a loop."""
+"""The maximum number of steps of K that are emitted without a loop."""
 FLOAT64_DEPTHS = (16, 8)
-"""The depths of float64 instructions on Hopper and later; all targets have one of depth 4."""
+"""The depths of float64 instructions on Hopper and later, besides depth 4, which all targets have."""
 DEEP_FLOAT64 = (9, 0)
-"""The first compute capability with these deeper instructions."""
+"""The first compute capability with `FLOAT64_DEPTHS`."""
 
 
 def matmul(s: GpuState, op: SharedMma, terms: Terms, start: list[str]) -> list[str]:
-    """The registers of start + a @ b under the layout `mma_result`."""
+    """The registers of start + a @ b in the layout `mma_result`."""
     a, out = op.a.type, op.result.type
     assert isinstance(a, BufType) and isinstance(out, TileType)
     warp_tile = mma_warp_tile((out.shape[0], out.shape[1]), s.threads // 32)

@@ -1,4 +1,4 @@
-"""Gathers and scatters: elements of arrays at per-element coordinates, with one access each."""
+"""Gathers and scatters of array elements at per-element coordinates, with one access per element."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tegula.types import scalar_of
 
 
 def gather(s: GpuState, op: ArrayGather) -> None:
-    """Lower `array.gather`: a load for each element, where there is one to be read."""
+    """Lower `array.gather`: a load for each selected element in bounds."""
     layout, array, fill = s.layouts[op.result], s.arrays[op.array], list(s.components(op.fill))
     types = [register_type(scalar_of(array.dtype), 1)] * len(fill)
     made: list[str] = []
@@ -31,7 +31,7 @@ def gather(s: GpuState, op: ArrayGather) -> None:
 
 
 def scatter(s: GpuState, op: ArrayScatter) -> None:
-    """Lower `array.scatter`: a store for each element, by the thread that acts for all its holders."""
+    """Lower `array.scatter`: a store for each element, by the owning thread."""
     layout, array = s.layouts[op.tile], s.arrays[op.array]
 
     def act() -> None:
@@ -48,7 +48,7 @@ def scatter(s: GpuState, op: ArrayScatter) -> None:
 
 def scatter_atomic(s: GpuState, op: ArrayScatterAtomic | ArrayScatterCas) -> None:
     """Lower `array.scatter_atomic` or `array.scatter_cas`, once for each element. The result holds the previous
-    elements, 0 where an element is dropped."""
+    elements, and 0 for dropped elements."""
     layout, array = s.layouts[op.tile], s.arrays[op.array]
     none = list(zeros(array.dtype))
     types = [register_type(scalar_of(array.dtype), 1)] * len(none)
@@ -69,7 +69,7 @@ def scatter_atomic(s: GpuState, op: ArrayScatterAtomic | ArrayScatterCas) -> Non
 
 
 def _place(s: GpuState, op: ScatteredAccess, register: int) -> tuple[str, str]:
-    """The address of a register's element, and whether there is one, as i1."""
+    """The address of a register's element, and an i1, whether the element is selected and in bounds."""
     array = s.arrays[op.array]
     (where,), *rest = (s.held[v][register] for v in (op.where, *op.at))
     at = [x for (x,) in rest]

@@ -1,10 +1,10 @@
 """Quotients and square roots of float32, several at a time.
 
-A GPU has an instruction for approximate reciprocals. Division refines one in a few steps, which are exact as long as
-all numbers stay normal; otherwise a subroutine divides. ptxas emits a test and a branch for every quotient, so that
-quotients do not overlap. Here the numbers are scaled so that nearly all divisions are right, those of zeros and by
-divisors as large as infinity included, and a single branch handles all the others. Square roots are likewise refined
-from an approximate reciprocal root, for all but very small and infinite numbers."""
+A division refines an approximate reciprocal in a few steps, which are exact as long as all numbers are normal;
+otherwise a subroutine divides. ptxas emits a test and a branch for every quotient, so that quotients do not overlap.
+Here the numbers are scaled so that the fast path covers nearly all divisions, zeros and infinite divisors included, and
+a single branch handles all other divisions. Square roots are likewise refined from an approximate reciprocal root,
+except for very small and infinite numbers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tegula.codegen.text import Code, constant, register_type
 from tegula.types import DType, float32, float64
 
 UP, DOWN = 2.0**48, 2.0**-4
-"""Scale factors. Dividends are multiplied by `UP`, so that even the smallest number leaves an exact remainder; divisors
-by `DOWN`, so that the reciprocal of the largest one is a normal number."""
+"""Scale factors. Dividends are multiplied by `UP`, so that the remainder is exact even for the smallest number;
+divisors by `DOWN`, so that the reciprocal of the largest divisor is a normal number."""
 BEYOND = 2.0**127
 """The substitute for an infinite divisor: larger than any scaled divisor, with a reciprocal that is flushed to 0."""
 SMALLEST = 2.0**-126
 """The smallest normal float32."""
 LEAST_BITS, INFINITE_BITS = (127 - 100) << 23, 255 << 23
-"""The float32 bits of 2 ** -100, whose root leaves an exact remainder, and of infinity."""
+"""The float32 bits of 2 ** -100, above which the remainder of a root is exact, and of infinity."""
 
 
 def quotients(code: Code, pairs: Sequence[Sequence[str]]) -> list[str]:
@@ -56,7 +56,7 @@ def roots(code: Code, numbers: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _unless(code: Code, unsure: str, fast: list[str], sure: Callable[[], list[str]]) -> list[str]:
-    """The `fast` numbers, or where `unsure` holds those that `sure` computes on a rarely taken branch."""
+    """The `fast` numbers, or, where `unsure` holds, the numbers that `sure` computes on a rarely taken branch."""
     rare, done, before = code.label("rare"), code.label("divided"), code.block
     code.branch(unsure, rare, done)
     code.place(rare)
@@ -67,8 +67,8 @@ def _unless(code: Code, unsure: str, fast: list[str], sure: Callable[[], list[st
 
 
 def finished(code: Code, x: str, type: str) -> str:
-    """A number whose computation is pinned to this point. LLVM would sink the computations that use quotients below the
-    branches of all other quotients, and the live ranges would exceed the registers."""
+    """A number whose computation is pinned to this point. LLVM would sink computations that use quotients below the
+    branches of all other quotients, which increases register pressure."""
     if type != "float":
         return x
     bits = code.emit(f"bitcast float {x} to i32")
@@ -77,8 +77,8 @@ def finished(code: Code, x: str, type: str) -> str:
 
 
 def _sure(code: Code, a: str, b: str, fast: str) -> str:
-    """The quotient, recomputed where the fast one is not a normal number and so may be wrong. Quotients are handled one
-    by one, which takes few registers."""
+    """The quotient, recomputed if the fast result is not a normal number and may be wrong. Quotients are handled one by
+    one, which takes few registers."""
     slow, done, before = code.label("slow"), code.label("sure"), code.block
     size = code.call("fabs", "f32", "float", f"float {fast}")
     small = code.emit(f"fcmp ult float {size}, {_number(SMALLEST)}")
@@ -92,8 +92,8 @@ def _sure(code: Code, a: str, b: str, fast: str) -> str:
 
 
 def _fast(code: Code, a: str, b: str) -> tuple[str, str]:
-    """The quotient, and a number that is not 0 where the quotient may be wrong: scaling it back has rounded a second
-    time, or a step has given NaN."""
+    """The quotient, and a number that is not 0 if the quotient may be wrong, because scaling back rounded a second time
+    or a step resulted in NaN."""
     divisor = code.call("minimum", "f32", "float", f"float {_times(code, b, DOWN)}, float {_number(BEYOND)}")
     minus = code.emit(f"fneg float {divisor}")
     start = code.emit(f"call float @llvm.nvvm.rcp.approx.ftz.f(float {divisor})")
@@ -104,15 +104,15 @@ def _fast(code: Code, a: str, b: str) -> tuple[str, str]:
     quotient = code.emit(f"fmul float {dividend}, {reciprocal}")
     better = _fma(code, _fma(code, minus, quotient, dividend), reciprocal, quotient)
     result, lost = _scaled(code, better, DOWN / UP)
-    # The sum of opposite zeros is 0, also where the quotient is -0.
+    # The sum of opposite zeros is +0, also for a quotient of -0.
     return code.call("copysign", "f32", "float", f"float {result}, float {quotient}"), lost
 
 
 def _slow(code: Code, a: str, b: str) -> str:
-    """The quotient computed in float64, where all float32 numbers are normal: the quotient of two of them is never so
-    close to the midpoint of two float32 numbers that rounding twice changes it. Where the refinement gives NaN, zeros
-    and infinities are involved, and the product with the approximate reciprocal is exact; elsewhere that product has
-    the right sign for a zero."""
+    """The quotient computed in float64, in which all float32 numbers are normal: the quotient of two float32 numbers is
+    never so close to the midpoint of two float32 numbers that double rounding changes the result. If the refinement
+    results in NaN, an operand is zero or infinite, and the product with the approximate reciprocal is exact; otherwise
+    the product has the sign of a zero result."""
     dividend, divisor = (code.emit(f"fpext float {x} to double") for x in (a, b))
     minus = code.emit(f"fneg double {divisor}")
     reciprocal = code.emit(f"call double @llvm.nvvm.rcp.approx.ftz.d(double {divisor})")
@@ -129,7 +129,7 @@ def _slow(code: Code, a: str, b: str) -> str:
 
 
 def _scaled(code: Code, x: str, by: float) -> tuple[str, str]:
-    """x times the power of two `by`, and the part of x that rounding drops: 0, never -0, where the result is exact."""
+    """x times the power of two `by`, and the rounding error, which is 0, never -0, if the result is exact."""
     result = _times(code, x, by)
     return result, _fma(code, result, _number(-1.0 / by), x)
 

@@ -16,14 +16,13 @@ from tegula.passes.groups import Group, group_of, only_starts_copies
 
 WARPS = WARP_GROUP // WARP
 LEAST, MOST = 24, 240
-"""The least number of registers of a thread, and the largest number without a request."""
+"""The minimum number of registers per thread, and the maximum number without a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Consecutive warp groups with one register budget and the roles that run on them: a single role that occupies all
-    of them, or several roles within one warp group. `registers`: the requested number for each thread, 0 where the
-    compiler chooses."""
+    """Consecutive warp groups with one register budget and their roles: one role on all warp groups, or several roles
+    within one warp group. `registers`: the requested number per thread, 0 if the compiler chooses."""
 
     group: Group
     roles: tuple[Region, ...]
@@ -39,7 +38,7 @@ def roles(s: GpuState, op: Roles, body: Callable[[Region], None]) -> None:
     """Branch each warp to its role, after its warp group has set its registers. All threads synchronise at the end."""
     code, threads = s.code, s.threads
     number = s.first("lshr i32 %lane32, 5")
-    # A shuffle makes the number warp-uniform for ptxas.
+    # A shuffle makes the warp index warp-uniform for ptxas.
     warp = code.emit(f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {number}, i32 0, i32 31)")
     whole = units(op, threads)
     start = start_registers(threads)
@@ -78,9 +77,9 @@ def units(op: Roles, threads: int) -> list[Unit]:
 
 
 def budgets(whole: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int]:
-    """The registers for each thread of every unit; empty if all threads keep their initial number. Without a request
-    registers are moved only if roles contain matmuls (`multiplies`), whose operands benefit from many registers: a unit
-    that only starts copies needs few, and the other units divide the rest."""
+    """The registers per thread of every unit; empty if all threads keep their initial number. Without a request,
+    registers are redistributed only if roles contain matmuls (`multiplies`), whose operands benefit from many
+    registers: a unit that only starts copies gets few, and the other units divide the rest."""
     asked = any(u.registers for u in whole)
     unasked = multiplies and threads > 2 * WARP_GROUP and any(u.copies for u in whole)
     if threads % WARP_GROUP or len(whole) < 2 or not (asked or unasked):

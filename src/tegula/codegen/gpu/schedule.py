@@ -1,4 +1,4 @@
-"""Memory barriers and bulk copies. The PTX manual describes the requirements of the hardware, under the instructions'
+"""mbarriers and bulk copies. The PTX manual describes the requirements of the hardware under the instructions'
 names."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def asm(s: GpuState, text: str, operands: list[tuple[str, str, str]]) -> None:
 
 
 def elected(s: GpuState, first_warp: bool) -> str:
-    """Whether this thread acts for its warp, or (`first_warp`) for the first warp of the group."""
+    """An i1 that is true in the elected thread of each warp, or (`first_warp`) of the group's first warp."""
     code = s.code
     if s.gpu.bulk_copies:
         pair = code.emit("call { i32, i1 } @llvm.nvvm.elect.sync(i32 -1)")
@@ -97,7 +97,8 @@ def _address(s: GpuState, barriers: Value, stage: Value) -> str:
 
 
 def barrier_wait(s: GpuState, op: MbarrierWait) -> None:
-    """Lower `mbarrier.wait`: poll the barrier; where the hardware can, each poll suspends the thread for some time."""
+    """Lower `mbarrier.wait`: a loop of `try_wait`, which suspends the thread for a time limit, or of `test_wait` on
+    targets without it."""
     at = _address(s, op.barriers, op.stage)
     test = "try_wait" if s.gpu.bulk_copies else "test_wait"
     text = f"{{ .reg .pred P; W: mbarrier.{test}.parity.shared::cta.b64 P, [$0], $1; @!P bra W; }}"
@@ -136,7 +137,7 @@ def fence_async(s: GpuState, op: Op) -> None:
 
 
 def tensor_map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int, elements: str = BITS) -> str:
-    """The address of the tensor map of a parameter, i64, in the block of arguments."""
+    """The address of the tensor map of a parameter in the argument block, i64."""
     indices = leading_indices(array)
     assert indices is not None
     parameter = s.kernel.params.index(array_root(array))
@@ -164,8 +165,8 @@ def _coordinates(s: GpuState, array: Value, offsets: list[str]) -> list[str]:
 
 
 def bulk_load(s: GpuState, op: Op) -> None:
-    """Lower `bulk.load`, box by box. For a cluster the boxes form two halves: where both CTAs copy the same tile, each
-    CTA multicasts its half to both, and the barriers of both count the bytes."""
+    """Lower `bulk.load`, box by box. In a cluster whose CTAs copy the same tile, each CTA multicasts half of the boxes
+    to both, and the barriers of both count the bytes."""
     assert isinstance(op, BulkLoad)
     buffer, barriers, stage, array = op.buffer, op.barriers, op.stage, op.array
     t, view = buffer.type, s.buffers[buffer]
@@ -180,7 +181,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
     start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
     offsets = [s.scalar(v) for v in op.offset]
     offsets[-1] = as_promised(s, op, array, offsets[-1])
-    # Boxes that are as wide as the tile lie below each other.
+    # Boxes as wide as the tile are stacked along the rows.
     along = 0 if clustered and box.shape[-1] == t.shape[-1] else len(offsets) - 1
 
     def copy(first: str, count: int, both: bool) -> None:
@@ -211,7 +212,8 @@ def bulk_load(s: GpuState, op: Op) -> None:
 def _start_load(
     s: GpuState, array: Value, map_at: str, to: str, barrier: str, offsets: list[str], both: bool
 ) -> None:
-    """Start the copy of one box, to the CTA's own memory or (`both`) to the same place in both CTAs of a cluster."""
+    """Start the copy of one box to the CTA's shared memory, or (`both`) to the same offset in both CTAs of a
+    cluster."""
     place = _coordinates(s, array, offsets)
     names = ", ".join(f"${3 + d}" for d in range(len(place)))
     kind = f"tensor.{len(place)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
@@ -223,14 +225,14 @@ def _start_load(
 
 
 def as_promised(s: GpuState, op: BulkLoad | BulkStore, array: Value, offset: str) -> str:
-    """The offset of a copy in a row. If the kernel promises that it is aligned, an unaligned offset, which is reported
-    elsewhere, is rounded down: the device would otherwise stop before the report is read."""
+    """The offset of a copy in a row. If the kernel promises an aligned offset, an unaligned one is rounded down,
+    because a fault would prevent the report of the violation, which is emitted separately."""
     assert isinstance(array.type, ArrayType)
     return s.code.emit(f"and i32 {offset}, -{unit_of(array.type)}") if op.aligned else offset
 
 
 def _check_alignment(s: GpuState, buffer: Value) -> None:
-    """InternalError if a buffer, or a stage of a ring, may lie at an address that a bulk copy cannot write to."""
+    """InternalError if a buffer, or a stage of a ring, may be misaligned for bulk copies."""
     whole = root(buffer)
     place = s.places[whole]
     step = place.strides[0] * scalar_of(s.buffers[whole].dtype).bits // 8 if buffer is not whole else 0
@@ -259,7 +261,7 @@ def bulk_put(s: GpuState, op: Op) -> None:
 
 
 def bulk_prefetch(s: GpuState, op: BulkPrefetch) -> None:
-    """Lower `bulk.prefetch`, box by box, by the tensor map of the copies that follow."""
+    """Lower `bulk.prefetch`, box by box, with the tensor map of the following copies."""
     array, *where = op.operands
     assert isinstance(array.type, ArrayType)
     shape, box, dtype = op.shape, op.box, scalar_of(array.type.dtype)
@@ -278,12 +280,12 @@ def bulk_prefetch(s: GpuState, op: BulkPrefetch) -> None:
 
 
 def bulk_commit(s: GpuState, op: Op) -> None:
-    """Lower `bulk.commit`: the thread that starts copies commits them as a group."""
+    """Lower `bulk.commit`: the elected thread commits its copies as a group."""
     when(s, elected(s, first_warp=True), lambda: asm(s, "cp.async.bulk.commit_group;", []))
 
 
 def bulk_wait(s: GpuState, op: BulkWait) -> None:
-    """Lower `bulk.wait` in all threads; threads without bulk groups continue at once."""
+    """Lower `bulk.wait` in all threads; threads without bulk groups do not wait."""
     wait_for_copies(s, op.pending, op.read)
 
 
@@ -305,11 +307,11 @@ def start_store(
     asm(s, text, [("l", "i64", map_at), ("r", "i32", source), *(("r", "i32", c) for c in place)])
 
 
-# Barriers at which roles synchronise ---------------------------------------------------------------------------------
+# Named barriers -------------------------------------------------------------------------------------------------------
 
 
 def named_new(s: GpuState, op: Op) -> None:
-    """Choose the numbers of named barriers; the hardware needs no initialisation."""
+    """Lower `named.new`: choose the barrier numbers; the hardware needs no initialisation."""
     s.named = s.named or named_barriers(s.kernel, s.threads)
 
 

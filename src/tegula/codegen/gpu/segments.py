@@ -1,5 +1,5 @@
-"""Exchange between the lanes of a segment of a warp: by `shfl.sync` within segments, by votes and matches, and by
-`redux.sync` where a whole warp reduces 32-bit integers."""
+"""Exchange between the lanes of a segment of a warp: by `shfl.sync`, `vote.sync` and `match.sync`, and by `redux.sync`
+for 32-bit integers of a whole warp."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _dtype(op: SegmentOp) -> DType:
 
 
 def _clamp(op: SegmentOp) -> int:
-    """The segment operand of `shfl.sync`: a mask of the lane number's bits that select the segment, and the largest
-    lane number."""
+    """The segment operand of `shfl.sync`: the mask of the lane bits that select the segment, and the largest lane
+    index."""
     if op.width > WARP:
         raise InternalError(f"{op.loc}: a segment of {op.width} lanes is wider than a warp")
     return (WARP - op.width) << 8 | WARP - 1
@@ -70,7 +70,7 @@ def _masked(s: GpuState, x: str, mask: int) -> str:
 
 
 def _number(s: GpuState, op: SegmentOp) -> str:
-    """The thread's number in its segment."""
+    """The index of the thread in its segment."""
     return _masked(s, s.lane32, op.width - 1)
 
 
@@ -123,8 +123,8 @@ REDUX: dict[tuple[type[Op], str], str] = {
 
 
 def lane_collect(s: GpuState, op: LaneCollect) -> None:
-    """Lower `lane.collect`. A target that is the same in all lanes gets the sum; otherwise each lane reads the targets
-    and values of all others."""
+    """Lower `lane.collect`. A uniform target is a reduction; otherwise each lane reads the targets and values of all
+    other lanes."""
     dtype, t = _dtype(op), register_type(_dtype(op), 1)
     none = zeros(op.value.type)  # type: ignore[arg-type]
     held, target = _held(s, op, none), _masked(s, _low(s, op.target), op.width - 1)
@@ -171,7 +171,7 @@ def lane_match(s: GpuState, op: LaneMatch) -> None:
 
 
 def _of_segment(s: GpuState, op: SegmentOp, bits: str) -> str:
-    """The bits of the thread's segment among the bits of its warp."""
+    """The bits of the thread's segment from a mask of the warp."""
     if op.width == WARP:
         return bits
     first = _masked(s, s.lane32, WARP - op.width)

@@ -11,7 +11,7 @@ from tegula.ops.tile import TileLoad, TileMap, TileStore
 
 
 def side_by_side(s: GpuState, ops: Sequence[Op]) -> Iterator[Sequence[Op]]:
-    """The ops in order, grouped by those that are lowered together; most groups hold a single op."""
+    """The ops in order, grouped; most groups are a single op."""
     group: list[Op] = []
     for op in ops:
         if group and not _joins(s, group, op):
@@ -38,7 +38,7 @@ def _joins(s: GpuState, group: Sequence[Op], op: Op) -> bool:
         and s.layouts[op.tile] != s.layouts[first.tile]
     ):
         return False
-    # Promises are checked before each access.
+    # Ops with promises are not grouped, because promises are checked before each access.
     return (
         isinstance(op, TileLoad | TileStore)
         and isinstance(first, TileLoad | TileStore)
@@ -48,8 +48,8 @@ def _joins(s: GpuState, group: Sequence[Op], op: Op) -> bool:
 
 
 def same(a: Region, b: Region, outside: Mapping[Value, Value] | None = None) -> bool:
-    """Whether two regions compute the same from their arguments and from values defined outside. `outside`: values used
-    by the first region, with the values that the second one uses in their place."""
+    """Whether two regions compute the same function of their arguments and of values defined outside. `outside`: the
+    correspondence of outer values of the first region to outer values of the second region."""
     if [v.type for v in a.args] != [v.type for v in b.args] or len(a.ops) != len(b.ops):
         return False
     names = {**(outside or {}), **dict(zip(a.args, b.args, strict=True))}

@@ -22,20 +22,20 @@ from tegula.target import CudaTarget
 from tegula.types import ElementType, TileType, components, element_bytes, scalar_of
 
 Registers: TypeAlias = list[Components]
-"""A tile as a thread holds it: for each register of the layout, the components of its element."""
+"""A thread's registers of a tile: for each register of the layout, the components of its element."""
 
 
 @dataclass(slots=True)
 class GpuState(State):
-    """The state of the lowering of one GPU kernel. `layouts`: of all tile values. `places`: the allocations of buffers
-    in shared memory. `group`: the threads that run the current code, of which `lanes` have a lane. `held`: the
-    registers of tiles. `barriers`: the addresses of memory barriers. `named`: the numbers of named barriers. `maps`:
-    the tensor maps that the kernel needs, in order. `start_registers`: the registers of a thread at the start, where
-    roles change them, and `budgets` those of each warp group afterwards. `clustered`: whether CTAs work in 2-CTA
-    clusters. `numbers`: the numbers of synchronising ops, and `noted`, the text that is attached to the instructions of
-    the current op. `line_table`: set where the code records Python lines. `depth`: how many enclosing pieces of code
-    run in only some threads of a warp; `parted`: whether the threads may not have reconverged since the last of these.
-    `lane` is always the thread's number in the group; `lane32` is the same number as i32."""
+    """The state of the lowering of one GPU kernel. `layouts`: the layouts of all tile values. `places`: the allocations
+    of buffers in shared memory. `group`: the threads that run the current code, of which `lanes` have a lane. `held`:
+    the registers of tiles. `barriers`: the addresses of mbarriers. `named`: the numbers of named barriers. `maps`: the
+    tensor maps of the kernel, in order. `start_registers`: the initial registers per thread if roles change them, and
+    `budgets`: the registers per thread of each warp group afterwards. `clustered`: whether CTAs form 2-CTA clusters.
+    `numbers`: the numbers of synchronising ops; `noted`: the comment that is attached to the instructions of the
+    current op. `line_table`: set if the code records Python lines. `depth`: the nesting depth of code that only some
+    threads of a warp run; `diverged`: whether the threads may still be diverged. `lane`: the index of the thread in the
+    group; `lane32`: the same index as i32."""
 
     layouts: dict[Value, Layout] = field(default_factory=dict)
     places: dict[Value, SharedAllocation] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class GpuState(State):
     frame: list[str] = field(default_factory=list)
     clustered: bool = False
     depth: int = 0
-    parted: bool = False
+    diverged: bool = False
     numbers: dict[Synchronising, int] = field(default_factory=dict)
     noted: str = ""
 
@@ -68,8 +68,8 @@ class GpuState(State):
 
     @contextmanager
     def of_group(self, group: Group) -> Iterator[None]:
-        """Code of a part of the block: its threads count from 0, and values that are computed once are computed at its
-        start."""
+        """A context for code of a part of the block. The part's threads are numbered from 0, and values that are
+        computed once are computed at its start."""
         code = self.code
         kept = self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry
         at = len(code.lines)
@@ -87,12 +87,12 @@ class GpuState(State):
         self.depth += 1
         yield
         self.depth -= 1
-        self.parted = True
+        self.diverged = True
 
     @contextmanager
-    def anew(self) -> Iterator[None]:
-        """A context in which all values derived from the thread's number are rematerialised, so that they are not live
-        outside of it."""
+    def rematerialised(self) -> Iterator[None]:
+        """A context in which values derived from the thread index are rematerialised, so that they are not live
+        outside."""
         code = self.code
         kept = self.lane, self.lane32, self.bases, code.entry
         self.lane32 = code.emit(f'call i32 asm sideeffect "mov.u32 $0, $1;", "=r,r"(i32 {self.lane32})')
@@ -104,8 +104,8 @@ class GpuState(State):
 
     @property
     def warp_group(self) -> str:
-        """The number of the thread's warp group in the group, i32. It is shuffled from lane 0 of the warp, which shows
-        ptxas that it is the same in all lanes."""
+        """The index of the thread's warp group in the group, i32, shuffled from lane 0 of the warp, so that ptxas knows
+        that it is warp-uniform."""
         key = (-2, ())
         if key not in self.bases:
             warp = self.first(f"lshr i32 {self.lane32}, 5")
@@ -144,8 +144,8 @@ class GpuState(State):
         return len(self.code.lines) + self.repeated
 
     def rolled(self, short: bool = False) -> str:
-        """The unrolling metadata of a loop's back edge: a short loop is unrolled completely, others not at all, because
-        ptxas unrolls them incorrectly (docs/design/004)."""
+        """The unrolling metadata of a loop's back edge: a short loop is unrolled completely, other loops not at all,
+        because ptxas unrolls them incorrectly (docs/design/004)."""
         self.loops.append("full" if short else "disable")
         return f", !llvm.loop !{2 * len(self.loops)}"
 
@@ -193,7 +193,7 @@ class GpuState(State):
         return self.first(f"zext nneg i32 {total} to i64")
 
     def owner(self, layout: Layout) -> str:
-        """Whether this thread acts for all threads that hold copies of the same elements, i1."""
+        """An i1 that is true in the owner among the threads that hold copies of the same elements."""
         key = (-1, layout.threads)
         if key not in self.bases:
             ok, period = "true", 1
@@ -211,8 +211,8 @@ class GpuState(State):
         return [self.memory.add(a, str(b)) for a, b in pairs]
 
     def holds(self, layout: Layout, register: int, over_lanes: bool = False) -> str:
-        """Whether a register holds an element of the tile, i1 or "true". `over_lanes`: the last dimension runs over
-        lanes, some of which may be absent."""
+        """Whether a register holds an element of the tile, i1 or "true". `over_lanes`: whether the last dimension is
+        the lanes, some of which may be absent."""
         ok = "true"
         last = len(layout.shape) - 1
         for d, (base, offset) in enumerate(
@@ -250,7 +250,7 @@ class GpuState(State):
     # Values ----------------------------------------------------------------------------------------------------------
 
     def flat(self, value: Value) -> list[str]:
-        """All registers of a value."""
+        """All registers of a value, flattened."""
         if isinstance(value.type, TileType):
             return [x for parts in self.held[value] for x in parts]
         return list(self.components(value))

@@ -1,8 +1,8 @@
 """Matmuls by the tensor cores of warp groups (wgmma), of operands in swizzled stages of shared memory.
 
-An instruction multiplies 64 rows by 8 to 256 columns, 32 bytes deep along K. It finds an operand by a descriptor: the
+An instruction multiplies 64 rows by 8 to 256 columns, 32 bytes deep along K. An operand is given by a descriptor: the
 address, the distance between groups of eight rows, the distance between boxes, and the swizzle. Only 16-bit operands
-may have K along the columns of their stage. Facts are from the PTX manual, "wgmma"."""
+may be MN-major. From the PTX manual, "wgmma"."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from tegula.types import TileType, element_bytes, float32, scalar_of
 ROWS = 64
 COLUMNS = tuple(range(256, 0, -8))
 INTEGER_COLUMNS = (*range(256, 32, -16), 32, 24, 16, 8)
-"""The column counts that an integer instruction allows, largest first; `COLUMNS` are those of float instructions."""
+"""The column counts of integer instructions, largest first; `COLUMNS`: the column counts of float instructions."""
 SWIZZLES = {128: 1, 64: 2, 32: 3}
 ADDRESS_MASK = 0x3FFFF
-"""The bits of a shared address that a descriptor holds; the bits above name the CTA of a cluster."""
+"""The bits of a shared address in a descriptor; the higher bits are the CTA rank in a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class WgmmaOperand:
-    """An operand in shared memory. `start`: the i32 address of its stage. `row_bytes`: the swizzle's width. `size`:
-    bytes of an element. `depth_first`: whether K runs along the rows of the stage (K-major). `across`: the length of
-    the other dimension. `depth`: the length of K."""
+    """An operand in shared memory. `start`: the i32 address of the stage. `row_bytes`: the swizzle width. `size`: bytes
+    per element. `depth_first`: whether K runs along the rows of the stage (K-major). `across`: the length of the other
+    dimension. `depth`: the length of K."""
 
     start: str
     row_bytes: int
@@ -59,13 +59,13 @@ class WgmmaOperand:
 
     @property
     def box_bytes(self) -> int:
-        """The bytes from one box to the next where the other dimension runs along the rows."""
+        """The bytes from one box to the next of an MN-major operand."""
         return self.depth * self.row_bytes
 
 
 def operand(s: GpuState, value: Value, right: bool) -> WgmmaOperand:
-    """The operand that a stage, or the transpose of one, is. K runs along the rows of the stage for a left operand that
-    is not transposed and for a right operand that is."""
+    """The operand for a stage or the transpose of a stage. A left operand that is not transposed and a right operand
+    that is transposed are K-major."""
     transposed = is_transpose(value)
     stage = value.owner.buffer if transposed and isinstance(value.owner, BufView) else value
     view = s.buffers[stage]
@@ -77,9 +77,9 @@ def operand(s: GpuState, value: Value, right: bool) -> WgmmaOperand:
 
 
 def matmul(s: GpuState, op: RegisterMma | SharedMma, start: list[str]) -> list[str]:
-    """The registers of start + a @ b in each thread. The result is complete after the code, unless the op's attribute
-    `wait` is off: then nothing may access these registers until a wait that covers the matmul. If b is in registers,
-    the tensor cores compute start.T + b.T @ a.T."""
+    """The registers of start + a @ b in each thread. The code waits for the result unless the op's attribute `wait` is
+    off; then no instruction may access these registers until a wait that covers the matmul. If b is in registers, the
+    tensor cores compute start.T + b.T @ a.T."""
     t = op.result.type
     assert isinstance(t, TileType)
     transposed = isinstance(op, RegisterMma) and op.held == 1
@@ -108,7 +108,7 @@ def matmul(s: GpuState, op: RegisterMma | SharedMma, start: list[str]) -> list[s
                 settings = [str(int(k > 0 or not fresh))]
                 if terms.sum.is_float:
                     settings += ["1", "1"]
-                if terms.bits == TURNABLE:
+                if terms.bits == MN_MAJOR_BITS:
                     settings += [*left.transpose, str(int(not b.depth_first))]
                 asm.add(
                     f"wgmma.mma_async.sync.aligned.{_shape(8 * count, terms)} {{{registers}}}, "
@@ -120,8 +120,8 @@ def matmul(s: GpuState, op: RegisterMma | SharedMma, start: list[str]) -> list[s
     return asm.emit(s)
 
 
-TURNABLE = 16
-"""The bits of operands whose instructions state which dimension is contiguous."""
+MN_MAJOR_BITS = 16
+"""The element width in bits of operands that may be MN-major."""
 
 
 def _shape(columns: int, terms: Terms) -> str:
@@ -131,10 +131,9 @@ def _shape(columns: int, terms: Terms) -> str:
 
 
 def mma_wait(s: GpuState, op: MmaWait) -> None:
-    """Lower `group.mma_wait`. The registers of accumulators are operands of the wait, so that nothing accesses them
-    before it; not the accumulators of matmuls that it leaves in flight, which nothing may access after it either.
-    Values computed while matmuls were in flight are operands too, so that their computation is not sunk below the
-    wait."""
+    """Lower `group.mma_wait`. The accumulators are operands of the wait, so that no access is moved before the wait,
+    except the accumulators of matmuls that stay in flight. Values computed while matmuls were in flight are operands
+    too, so that their computation is not sunk below the wait."""
     young = _youngest(op, op.pending)
     pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in young]
     meanwhile = _computed_in_flight(op)
@@ -155,14 +154,14 @@ def mma_wait(s: GpuState, op: MmaWait) -> None:
 
 MATMULS = (SharedMma, RegisterMma)
 NARROW = 4
-"""The most registers of a tile on which a wait is made to depend: sums and other results of many values, whose inputs
-are then computed before the wait."""
+"""The maximum number of registers of a tile on which a wait is made to depend: small results of many inputs, which are
+then computed before the wait."""
 NEVER = 0x7FABCDEF
 """A bit pattern that does not occur in practice; a match would only cause a pause."""
 
 
 def _computed_before(held: list[list[str]], first: int) -> str:
-    """Instructions before a wait that depend on the narrow tiles among those from `first` on. ptxas hoists a wait above
+    """Instructions before a wait that depend on narrow tiles from `first` on, because ptxas hoists a wait above
     independent code, so that no computation would overlap with the matmuls."""
     at = [sum(map(len, held[:k])) for k in range(len(held))]
     seen = [at[k] + r for k in range(first, len(held)) if len(held[k]) <= NARROW for r in range(len(held[k]))]
@@ -174,7 +173,7 @@ def _computed_before(held: list[list[str]], first: int) -> str:
 
 
 def _computed_in_flight(wait: Op) -> list[Value]:
-    """The float32 tiles that are computed between the preceding matmul or wait and this wait, and used after it."""
+    """The float32 tiles that are computed between the preceding matmul or wait and this wait, and used afterwards."""
     assert wait.parent is not None
     ops = wait.parent.ops
     at = ops.index(wait)
@@ -185,8 +184,7 @@ def _computed_in_flight(wait: Op) -> list[Value]:
 
 
 def _youngest(wait: Op, count: int) -> set[Value]:
-    """The accumulators of the last `count` matmuls before a wait, without synchronous ones and ones outside of its
-    region."""
+    """The accumulators of the last `count` asynchronous matmuls before a wait in its region."""
     assert wait.parent is not None
     ops = wait.parent.ops
     before = [op for op in ops[: ops.index(wait)] if isinstance(op, MATMULS)]
@@ -205,7 +203,7 @@ class _Memory:
 
 
 class _Registers:
-    """A left operand in registers under the layout of a result, which is that of fragments: four registers of two
+    """A left operand in registers in the layout of a result, which equals the fragment layout: four registers of two
     values each for 64 rows by 16 of K."""
 
     def __init__(self, s: GpuState, value: Value, depth: int, asm: _Assembly) -> None:
@@ -229,7 +227,7 @@ _Left: TypeAlias = _Memory | _Registers
 
 
 def _column_parts(columns: int, terms: Terms) -> list[tuple[int, int]]:
-    """The columns of each instruction as (first, count) in units of 8, each as wide as allowed."""
+    """The column ranges of the instructions, (first, count) in units of 8, each as wide as possible."""
     allowed = COLUMNS if terms.sum.is_float else INTEGER_COLUMNS
     parts: list[tuple[int, int]] = []
     at = 0
@@ -249,13 +247,13 @@ def _moved(s: GpuState, x: WgmmaOperand, number: str, length: int) -> str:
 
 
 def _low(s: GpuState, address: str) -> str:
-    """The address in the form in which descriptors hold it: 16-byte units."""
+    """The address field of a descriptor, in 16-byte units."""
     return s.code.emit(f"lshr i32 {s.code.emit(f'and i32 {address}, {ADDRESS_MASK}')}, 4")
 
 
 def _words(x: WgmmaOperand, length: int) -> tuple[int, int]:
-    """The rest of a descriptor: the value to add to the lower half, and the upper half. The distance between boxes
-    counts only where the other dimension runs along rows and spans several boxes."""
+    """The other fields of a descriptor: the value to add to the lower half, and the upper half. The distance between
+    boxes is used only for MN-major operands that span several boxes."""
     boxes = not x.depth_first and length * x.size > x.row_bytes
     distance = x.box_bytes >> 4 if boxes else 1
     return distance << 16, x.high_word

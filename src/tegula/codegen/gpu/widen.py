@@ -1,7 +1,7 @@
-"""Conversion of 8-bit numbers to wider floats, several at once and without rounding.
+"""Exact conversion of 8-bit numbers to wider floats, several at once.
 
-Converting integers one by one takes an instruction of a slow unit for each. Here a byte becomes the lowest bits of a
-float whose other bits are known, and arithmetic on both halves of a register does the rest. 8-bit floats are converted
+A conversion of a single integer takes an instruction of a slow unit. Here a byte becomes the lowest bits of a float
+with known other bits, and arithmetic on both halves of a register completes the conversion. 8-bit floats are converted
 by hardware instructions, two at once."""
 
 from __future__ import annotations
@@ -55,22 +55,22 @@ def _of_integers(code: Code, packed: str, source: DType, to: DType) -> list[str]
 
 
 def _whole(code: Code, packed: str, k: int, bias: int) -> str:
-    """Byte k as a float32: between 2^23 and 2^24 the lowest bit of a float32 counts 1."""
+    """Byte k as a float32: between 2^23 and 2^24 the unit in the last place is 1."""
     bits = _interleaved(code, packed, (k, None, None, None), (0, 0, 0, 0x4B))
     number = code.emit(f"bitcast <4 x i8> {bits} to float")
     return code.emit(f"fsub float {number}, {float_literal(float((1 << 23) + bias), float32)}")
 
 
 def _two_halves(code: Code, packed: str, k: int, bias: int) -> list[str]:
-    """Bytes k and k + 1 as float16: between 1024 and 2048 the lowest bit of a float16 counts 1."""
+    """Bytes k and k + 1 as float16: between 1024 and 2048 the unit in the last place is 1."""
     bits = _interleaved(code, packed, (k, None, k + 1, None), (0, 0x64, 0, 0x64))
     numbers = code.emit(f"bitcast <4 x i8> {bits} to <2 x half>")
     return _both(code, code.emit(f"fsub <2 x half> {numbers}, {constant(float16, 1024 + bias, 2)}"), float16)
 
 
 def _two_bfloats(code: Code, packed: str, k: int, bias: int) -> list[str]:
-    """Bytes k and k + 1 as bfloat16. The seven mantissa bits of a bfloat16 are too few for a byte; but where the upper
-    bits are 0, the lower eight count 2^-133 whether the number is subnormal or not."""
+    """Bytes k and k + 1 as bfloat16. The seven mantissa bits of a bfloat16 are too few for a byte, but the lower eight
+    bits have the unit 2^-133 if the upper bits are 0, for subnormal and normal numbers alike."""
     pair, bits = "<2 x bfloat>", _interleaved(code, packed, (k, None, k + 1, None), (0, 0, 0, 0))
     numbers = code.emit(f"bitcast <4 x i8> {bits} to {pair}")
     larger = code.emit(f"fmul {pair} {numbers}, {_bfloats(2.0**127)}")
@@ -109,7 +109,7 @@ def _two_of_e4m3(code: Code, packed: str, k: int) -> str:
 
 
 def _interleaved(code: Code, packed: str, picked: Sequence[int | None], others: Sequence[int]) -> str:
-    """A vector of four bytes: each is byte `picked[k]` of `packed`, or the constant `others[k]` where that is None."""
+    """A vector of four bytes: byte `picked[k]` of `packed`, or the constant `others[k]` if `picked[k]` is None."""
     fixed = ", ".join(f"i8 {n}" for n in others)
     mask = ", ".join(f"i32 {4 + at if k is None else k}" for at, k in enumerate(picked))
     return code.emit(f"shufflevector <4 x i8> {packed}, <4 x i8> <{fixed}>, <4 x i32> <{mask}>")

@@ -1,4 +1,4 @@
-"""Tests of a query's region against boxes: eight children of a node, or an item."""
+"""Intersection tests of a query's region with boxes: the eight children of a node, or one item."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tegula.stdlib.registry import tg, whole
 from tegula.types import float32, int32, uint32, uint64
 
 WIDER = 1.0 + 4.0 * 2.0**-23
-"""The ends of intervals along rays are moved out by four units in the last place, more than their rounding errors."""
+"""The factor by which intervals along rays are widened: four units in the last place, more than the rounding errors."""
 
 
 @whole()
 def _sides(query):
-    """For each axis 1 if the region enters boxes at their upper plane, else 0: rays that go down do."""
+    """For each axis 1 if the region enters boxes at the upper plane, as a ray of negative direction does, else 0."""
     return 0, 0, 0
 
 
@@ -42,31 +42,31 @@ def _sides_of_ray(by: VEC3):
 
 @whole()
 def _sides(query: BVH_QUERY):
-    """The sides of a query of a kind known at run time; other kinds than rays have an inverse 0."""
+    """The sides of a query whose kind is known at run time; kinds other than rays have an inverse direction of 0."""
     return tg._sides_of_ray(query.inverse)
 
 
 @whole()
 def _hits(query: AABB_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
-    """Whether a box is hit by a box."""
+    """Whether a box intersects the box of a query."""
     return tg._overlap(query.first, query.second, nx, ny, nz, fx, fy, fz)
 
 
 @whole()
 def _hits(query: SPHERE_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
-    """Whether a box is hit by a ball."""
+    """Whether a box intersects the ball of a query."""
     return tg._near(query.first, query.radius, nx, ny, nz, fx, fy, fz)
 
 
 @whole()
 def _hits(query: RAY_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
-    """Whether a box is hit by a ray."""
+    """Whether a box intersects the ray of a query."""
     return tg._crossed(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
 
 
 @whole()
 def _hits(query: BVH_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
-    """Whether a box is hit by the region of a query of a kind known at run time."""
+    """Whether a box intersects the region of a query whose kind is known at run time."""
     box = tg._overlap(query.first, query.second, nx, ny, nz, fx, fy, fz)
     ball = tg._near(query.first, query.radius, nx, ny, nz, fx, fy, fz)
     ray = tg._crossed(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
@@ -75,7 +75,7 @@ def _hits(query: BVH_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
 
 @whole()
 def _overlap(low: VEC3, high: VEC3, nx, ny, nz, fx, fy, fz):
-    """Whether boxes have a common point; one that is out of order, or has a NaN, has none."""
+    """Whether two boxes intersect; an empty box, or one with a NaN, intersects none."""
     x = (nx <= high[0]) & (fx >= low[0])
     y = (ny <= high[1]) & (fy >= low[1])
     z = (nz <= high[2]) & (fz >= low[2])
@@ -84,21 +84,21 @@ def _overlap(low: VEC3, high: VEC3, nx, ny, nz, fx, fy, fz):
 
 @whole()
 def _near(at: VEC3, radius: float32, nx, ny, nz, fx, fy, fz):
-    """Whether a ball and a box have a common point."""
+    """Whether a ball and a box intersect."""
     x, y, z = tg._beyond(nx, fx, at[0]), tg._beyond(ny, fy, at[1]), tg._beyond(nz, fz, at[2])
     return x * x + y * y + z * z <= radius * radius
 
 
 @whole()
 def _beyond(low: float32, high: float32, x: float32):
-    """The distance of a number from an interval; NaN if one of them is, or the interval is empty."""
+    """The distance of a number from an interval; NaN if an argument is NaN or the interval is empty."""
     inside = tg.where((x >= low) & (x <= high), 0.0, tg.nan)
     return tg.where(low <= high, tg.where(x < low, low - x, tg.where(x > high, x - high, inside)), tg.nan)
 
 
 @whole()
 def _crossed(enter: VEC3, leave: VEC3, by: VEC3, nx, ny, nz, fx, fy, fz, limit: float32):
-    """Whether a ray hits a box up to a distance. A NaN, of a ray in the plane of a face, counts for nothing."""
+    """Whether a ray hits a box up to a distance. The NaN of a ray in the plane of a face is ignored."""
     near = tg._later(0.0, (nx - enter[0]) * by[0])
     near = tg._later(near, (ny - enter[1]) * by[1])
     near = tg._later(near, (nz - enter[2]) * by[2])
@@ -122,7 +122,7 @@ def _sooner(far: float32, t: float32):
 
 @whole()
 def _all_hits(query: AABB_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32):
-    """Which of eight boxes are hit by a box."""
+    """The mask of the eight boxes that intersect the box of a query."""
     return tg._all_overlap(query.first, query.second, nx, ny, nz, fx, fy, fz)
 
 
@@ -130,19 +130,19 @@ def _all_hits(query: AABB_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC
 def _all_hits(
     query: SPHERE_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32
 ):
-    """Which of eight boxes are hit by a ball."""
+    """The mask of the eight boxes that intersect the ball of a query."""
     return tg._all_near(query.first, query.radius, nx, ny, nz, fx, fy, fz)
 
 
 @whole()
 def _all_hits(query: RAY_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32):
-    """Which of eight boxes are hit by a ray."""
+    """The mask of the eight boxes that intersect the ray of a query."""
     return tg._all_crossed(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
 
 
 @whole()
 def _all_hits(query: BVH_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32):
-    """Which of eight boxes are hit by the region of a query of a kind known at run time."""
+    """The mask of the eight boxes that intersect the region of a query whose kind is known at run time."""
     hits = tg.uint32(0)
     if query.kind == RAY:
         hits = tg._all_crossed(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
@@ -155,7 +155,7 @@ def _all_hits(query: BVH_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8
 
 @whole()
 def _all_overlap(low: VEC3, high: VEC3, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8):
-    """Which of eight boxes have a point in common with a box, a bit each."""
+    """The mask of the eight boxes that intersect a box."""
     x = tg._each_within(nx, VEC8(high[0])) & tg._each_within(VEC8(low[0]), fx)
     y = tg._each_within(ny, VEC8(high[1])) & tg._each_within(VEC8(low[1]), fy)
     z = tg._each_within(nz, VEC8(high[2])) & tg._each_within(VEC8(low[2]), fz)
@@ -164,8 +164,7 @@ def _all_overlap(low: VEC3, high: VEC3, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, 
 
 @whole()
 def _all_near(at: VEC3, radius: float32, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8):
-    """Which of eight boxes have a point in common with a ball, a bit each. Boxes that are missing are out of order, or
-    have a NaN."""
+    """The mask of the eight boxes that intersect a ball. The boxes of missing children are empty or have a NaN."""
     x, y, z = tg._all_beyond(nx, fx, at[0]), tg._all_beyond(ny, fy, at[1]), tg._all_beyond(nz, fz, at[2])
     ordered = tg._each_within(nx, fx) & tg._each_within(ny, fy) & tg._each_within(nz, fz)
     far = tg.cw_mul(x, x) + tg.cw_mul(y, y) + tg.cw_mul(z, z)
@@ -194,8 +193,8 @@ def _all_crossed(
     fz: VEC8,
     limit: float32,
 ):
-    """Which of eight boxes a ray hits up to a distance, a bit each. A NaN, of a ray in the plane of a face, counts for
-    nothing."""
+    """The mask of the eight boxes that a ray hits up to a distance. The NaN of a ray in the plane of a face is
+    ignored."""
     near = tg._larger_of_each((nx - VEC8(enter[0])) * by[0], VEC8(0.0))
     near = tg._larger_of_each((ny - VEC8(enter[1])) * by[1], near)
     near = tg._larger_of_each((nz - VEC8(enter[2])) * by[2], near)
@@ -213,7 +212,7 @@ def _planes(node: uint64, axis: int32, side: int32):
 
 @whole()
 def _hit_children(query, node: uint64, limit: float32):
-    """The children of a node whose box the region intersects, a bit each."""
+    """The mask of the children of a node whose boxes intersect the region."""
     x, y, z = tg._sides(query)
     nx, ny, nz = tg._planes(node, 0, x), tg._planes(node, 1, y), tg._planes(node, 2, z)
     fx, fy, fz = tg._planes(node, 0, 1 - x), tg._planes(node, 1, 1 - y), tg._planes(node, 2, 1 - z)
@@ -232,14 +231,14 @@ def _hits_box(query, low: VEC3, high: VEC3, limit: float32):
 
 @whole()
 def _hits_item(query, box: VEC8, limit: float32):
-    """Whether the region intersects the box of an item, whose corners are the first six components."""
+    """Whether the region intersects the box of an item, which the first six components hold."""
     low, high = tg.vec3(box[0], box[1], box[2]), tg.vec3(box[3], box[4], box[5])
     return tg._hits_box(query, low, high, limit)
 
 
 @whole()
 def _hits_item(query: AABB_QUERY, box: VEC8, limit: float32):
-    """Whether a box intersects the box of an item: its lower corner is not above, and its upper one not below."""
+    """Whether the box of a query intersects the box of an item."""
     low, high = query.first, query.second
     other = VEC8(high[0], high[1], high[2], low[0], low[1], low[2], 0.0, 0.0)
     fits = (tg._bits(tg._each_within(box, other)) & 0b000111) | (

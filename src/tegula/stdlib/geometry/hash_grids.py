@@ -1,7 +1,7 @@
-"""Queries of hash grids: points by the cells of a grid without end, whose cells are folded onto a box of cells.
+"""Queries of hash grids: an unbounded grid of cells, which are stored modulo the dimensions of a box of cells.
 
-The points lie in the order of the cells, row by row along x, so that neighbouring cells of a row are one range. A query
-goes through the rows that a box around its point overlaps; a row that is folded is two ranges."""
+The points are sorted by cell, row by row along x, so that adjacent cells of a row are one range of points. A query
+visits the rows that a box around its point overlaps; a row that wraps around is two ranges."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ HASH_GRID = StructType(
     __name__,
     "HASH_GRID",
 )
-"""A grid as kernels know it: the number of points and of cells along the axes, the bits of a coordinate, whether points
-have groups, the inverse of a cell's width, and the addresses of int32: the first point of each cell (and the end of the
-last one), the number of each point, and its group; and the id."""
+"""The fields of a grid in kernels: the number of points and of cells along the axes, the bits of a coordinate, whether
+points have groups, the inverse of a cell's width, the addresses of three int32 arrays (the start of each cell and the
+end of the last cell, the index of each point, the group of each point), and the id."""
 HASH_GRID_QUERY = StructType(
     "HashGridQuery",
     {
@@ -61,13 +61,13 @@ HASH_GRID_QUERY = StructType(
     advance="hash_grid_query_next",
     spans=("_next_span", "_point_at"),
 )
-"""The state of a query: along each axis the first cell and the number of cells, the cells that are next, what is left
-of a range, and the group that is looked for if `grouped`."""
+"""The state of a query: along each axis the first cell and the number of cells, the next cells, the remaining range of
+points, and the requested group if `grouped`."""
 FURTHEST = 2.0**52
-"""Cells further away than this are one cell."""
+"""Coordinates are clamped to this number of cells."""
 VEC3H, VEC3, VEC3D = (VecType(3, t) for t in (float16, float32, float64))
 HASH_GRIDS = Family(
-    {"Gradient": "none: what is found has no derivative."},
+    {"Gradient": "none: results of queries have no gradient."},
     {
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
@@ -79,7 +79,7 @@ HASH_GRIDS = Family(
 
 @whole()
 def _grid(id: uint64):
-    """The grid of an id; one without points if there is none."""
+    """The grid of an id; a grid without points for an unknown id."""
     entry = tg._entry(id, HASH_GRID_KIND)
     return HASH_GRID(
         tg._element_at(entry, int32),
@@ -104,14 +104,15 @@ def _grid(id: HASH_GRID):
 
 @whole()
 def _cell_along(x, scale: float64):
-    """The cell of a coordinate along an axis, an integral float64: 0 for NaN, the furthest ones for infinities."""
+    """The cell of a coordinate along an axis, an integral float64; 0 for NaN, and -FURTHEST or FURTHEST for
+    infinities."""
     cell = tg.floor(tg.float64(x * type(x)(scale)))
     return tg.where(tg.isnan(cell), tg.float64(0.0), tg.clamp(cell, -FURTHEST, FURTHEST))
 
 
 @whole()
 def _folded(cell: float64, dim: int32):
-    """The cell of the box onto which a cell is folded, from 0 to dim - 1."""
+    """A cell modulo the number of cells along an axis, from 0 to dim - 1."""
     n = tg.float64(dim)
     rest = tg.fma(-n, tg.floor(cell / n), cell)
     return tg.int32(tg.where(rest < 0.0, rest + n, tg.where(rest >= n, rest - n, rest)))
@@ -119,7 +120,7 @@ def _folded(cell: float64, dim: int32):
 
 @whole()
 def _hash_grid_cell(point, scale: float64, dim_x: int32, dim_y: int32, dim_z: int32):
-    """The number of the cell of a point."""
+    """The index of the cell of a point."""
     x = tg._folded(tg._cell_along(point[0], scale), dim_x)
     y = tg._folded(tg._cell_along(point[1], scale), dim_y)
     z = tg._folded(tg._cell_along(point[2], scale), dim_z)
@@ -128,8 +129,8 @@ def _hash_grid_cell(point, scale: float64, dim_x: int32, dim_y: int32, dim_z: in
 
 @whole()
 def _cells_around(x, distance, scale: float64, dim: int32, unit, largest):
-    """Along an axis the first cell that a query overlaps, folded, and the number of cells. The ends of the interval are
-    moved out by more than the rounding errors of distances: `unit` is that of the dtype."""
+    """The first cell that a query overlaps along an axis, modulo the dimension, and the number of cells. The interval
+    is widened by more than the rounding errors of distances; `unit` is the unit of rounding of the dtype."""
     beyond = tg.min((tg.abs(x) + 8.0 * tg.abs(distance)) * unit, largest)
     first = tg._cell_along(x - distance - beyond, scale)
     last = tg._cell_along(x + distance + beyond, scale)
@@ -141,7 +142,7 @@ def _cells_around(x, distance, scale: float64, dim: int32, unit, largest):
 def _hash_grid_started(
     grid: HASH_GRID, point, distance, unit, largest, bits: int32, group: int32, grouped: bool_
 ):
-    """A query that has not found anything yet."""
+    """A query before the first point."""
     assert grid.bits == bits or grid.bits == 0, "the coordinates of this hash grid have another dtype"
     query = HASH_GRID_QUERY()
     query.starts, query.ids, query.groups = grid.starts, grid.ids, grid.groups
@@ -161,14 +162,14 @@ def _hash_grid_started(
 def hash_grid_query(id, point: VEC3, max_dist):
     """A query for the points of a hash grid in the cells that a box around a point overlaps.
 
-    The points within the distance are among them, each once, whatever the cells are folded onto; others are too, so
-    that the caller compares distances. A coordinate that is NaN counts as 0. Loops go over queries: `for i in query`.
+    The query yields each point within the distance once, and may yield points farther away, so that the caller compares
+    distances. A NaN coordinate counts as 0. `for i in query` loops over the points.
 
     Parameters:
         id: the hash grid, or its id.
-        point: a vec3, vec3h or vec3d, as the points of the grid.
-        max_dist: a scalar, half the width of the box, converted to the dtype of the points. Nothing is found if it is
-            negative.
+        point: a vec3, vec3h or vec3d, of the dtype of the points of the grid.
+        max_dist: a scalar, half the width of the box, converted to the dtype of the points. A negative one finds no
+            points.
         group: an int32: only points of this group are found, if the grid was built with groups.
     Returns:
         a HashGridQuery.
@@ -212,13 +213,14 @@ def hash_grid_query(id, point: VEC3H, max_dist, group: int32):
 
 @whole(HASH_GRIDS)
 def hash_grid_query_next(query: InOut[HASH_GRID_QUERY], index: InOut[int32]):
-    """Move a query of a hash grid to the next point. The points follow by cells, in a cell by group and number.
+    """Advances a query of a hash grid to the next point. Points are ordered by cell, and within a cell by group and
+    index.
 
     Parameters:
-        query: a variable that holds a HashGridQuery; it changes.
-        index: a variable that holds an int32: the number of the point that is found; it stays when none is left.
+        query: a HashGridQuery variable, which is updated.
+        index: an int32 variable, which is set to the index of the next point, and is unchanged if there is none.
     Returns:
-        whether there was another point.
+        a bool, whether there was another point.
     """
     while query.item >= query.end and query.z < query.count_z:
         tg._next_cells(query)
@@ -232,7 +234,7 @@ def hash_grid_query_next(query: InOut[HASH_GRID_QUERY], index: InOut[int32]):
 
 @whole()
 def _next_span(query: InOut[HASH_GRID_QUERY]):
-    """Go to the next range of points, which may be empty. Returns whether there was one."""
+    """Advance to the next range of points, which may be empty. Returns whether there was a range."""
     more = query.z < query.count_z
     if more:
         tg._next_cells(query)
@@ -241,13 +243,13 @@ def _next_span(query: InOut[HASH_GRID_QUERY]):
 
 @whole()
 def _point_at(query: HASH_GRID_QUERY, item: int32):
-    """The number of a point by its place."""
+    """The index of the point at a position of the sorted order."""
     return tg._element_at(query.ids + tg.uint64(item) * 4, int32)
 
 
 @whole()
 def _next_cells(query: InOut[HASH_GRID_QUERY]):
-    """Go to the next cells of a row that are adjacent in memory, or to the next cell if a group is looked for."""
+    """Advance to the next cells of a row that are adjacent in memory, or to the next cell if a group is requested."""
     x, y, z = query.from_x + query.x, query.from_y + query.y, query.from_z + query.z
     x = tg.where(x >= query.dim_x, x - query.dim_x, x)
     y = tg.where(y >= query.dim_y, y - query.dim_y, y)
@@ -267,7 +269,8 @@ def _next_cells(query: InOut[HASH_GRID_QUERY]):
 
 @whole()
 def _first_of_group(groups: uint64, low: int32, high: int32, group: int32, after: bool_):
-    """The first of the items low to high - 1, which are in the order of groups, that is in a group, or `after` it."""
+    """The first item of a group among the items low to high - 1, which are sorted by group; with `after` the first item
+    after the group."""
     while low < high:
         middle = low + (high - low) // 2
         other = tg._element_at(groups + tg.uint64(middle) * 4, int32)
@@ -280,15 +283,15 @@ def _first_of_group(groups: uint64, low: int32, high: int32, group: int32, after
 
 @whole(HASH_GRIDS)
 def hash_grid_point_id(id, index: int32):
-    """The number of a point of a hash grid by its place in the order of the cells.
+    """The index of the point at a position of the sorted order of a hash grid.
 
-    Threads that take points in this order work on neighbouring ones.
+    Consecutive threads that take points in this order work on points close to each other.
 
     Parameters:
         id: the hash grid, or its id.
-        index: an int32, the place, from 0 to the number of points - 1.
+        index: an int32, the position, from 0 to the number of points - 1.
     Returns:
-        an int32; -1 outside of the points.
+        an int32; -1 for a position out of range.
     """
     grid = tg._grid(id)
     found = -1

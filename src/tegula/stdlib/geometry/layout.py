@@ -1,9 +1,10 @@
-"""The memory of bounding volume hierarchies: what builders write and queries read.
+"""The memory layout of bounding volume hierarchies, shared by builders and queries.
 
-The first 256 bytes are a header, with the bounds of all items. Node k, of 256 bytes, follows at 256 * k; node 1 is the
-root. A node has up to eight children: the lower bounds of all along x, y and z, then the upper ones, eight floats each.
-A missing child has bounds NaN. An item has 32 bytes: lower and upper bounds, its index and its group; the items of a
-leaf are adjacent. A triangle has 48 bytes: three vertices, its face and its group."""
+The first 256 bytes are a header with the bounds of all items. Node k, of 256 bytes, is at offset 256 * k; node 1 is the
+root. A node has up to eight children, and begins with their bounds as a structure of arrays: the lower bounds along x,
+y and z, then the upper bounds, eight floats each. The bounds of a missing child are NaN. An item has 32 bytes: lower
+and upper bounds, its index and its group; the items of a leaf are adjacent. A triangle has 48 bytes: three vertices,
+its face and its group."""
 
 from __future__ import annotations
 
@@ -16,29 +17,29 @@ NODE_BYTES = 256
 ITEM_BYTES = 32
 TRIANGLE_BYTES = 48
 UPPER = 96
-"""The distance in bytes from a node's lower bounds to its upper ones."""
+"""The offset of a node's upper bounds, in bytes."""
 AXIS = 32
 """The distance in bytes between the bounds of two axes."""
 CHILDREN = 192
-"""The place in a node of eight int32: the number of a child's node, or -1 - the first item of a leaf."""
+"""The offset in a node of eight int32: the node index of each child, or for a leaf -1 - the index of the first item."""
 COUNTS = 224
-"""The place in a node of eight uint8: the number of items of each leaf."""
+"""The offset in a node of eight uint8: the number of items of each leaf."""
 PARENT = 232
-"""The place in a node of an int32, the number of the node above; 0 for the root."""
+"""The offset in a node of an int32, the index of the parent; 0 for the root."""
 MIDDLE = 240
-"""The place in a node of a vec3, the middle of its bounds."""
+"""The offset in a node of a vec3, the centre of the node's bounds."""
 LEVELS = 32
-"""The most nodes on a path from the root: a query keeps eight bits for each."""
+"""The maximum depth: a query has eight bits of state for each level."""
 MOST_ITEMS = 255
-"""The most items of a leaf."""
+"""The maximum number of items per leaf."""
 
 VEC3 = VecType(3, float32)
 VEC8 = VecType(WIDTH, float32)
 
 TREE_FIELDS = {"nodes": uint64, "items": uint64, "groups": uint64, "group_count": int32}
 TREE = StructType("Tree", {**TREE_FIELDS, "id": uint64}, __name__, "TREE")
-"""A hierarchy as kernels know it: the addresses of the header, of the items, and of the groups, pairs of an int32 that
-ascends and the node of the group; and the id."""
+"""The fields of a hierarchy in kernels: the addresses of the header, of the items and of the table of groups (pairs of
+a group and its node, sorted by group), and the id."""
 MESH = StructType(
     "MeshParts",
     {
@@ -51,11 +52,11 @@ MESH = StructType(
     __name__,
     "MESH",
 )
-"""A mesh as kernels know it: its hierarchy, the addresses of the triangles in the order of the hierarchy, of the user's
-arrays and of the data for winding numbers, the id of the hierarchy, and its own."""
+"""The fields of a mesh in kernels: its hierarchy, the addresses of the triangles in the order of the hierarchy, of the
+user's arrays and of the data for winding numbers, the id of the hierarchy, and the id of the mesh."""
 POINTS_WORD, VELOCITIES_WORD = len(MESH.fields), len(MESH.fields) + 1
-"""The words of a mesh's entry in the table, which follow the fields, with the addresses of the gradients of `points`
-and `velocities`; 0 for an array without a gradient."""
+"""The words after the fields in a mesh's table entry: the addresses of the gradients of `points` and `velocities`, 0
+for an array without a gradient."""
 
 AABB, RAY, SPHERE = 0, 1, 2
 """The kinds of queries."""
@@ -84,7 +85,7 @@ AABB_QUERY = StructType("BvhQuery", _QUERY, __name__, "AABB_QUERY", _DOC, NEXT, 
 RAY_QUERY = StructType("BvhQuery", _QUERY, __name__, "RAY_QUERY", _DOC, NEXT, general=BVH_QUERY)
 SPHERE_QUERY = StructType("BvhQuery", _QUERY, __name__, "SPHERE_QUERY", _DOC, NEXT, general=BVH_QUERY)
 TILED_QUERY = StructType("BvhQueryTiled", _QUERY, __name__, "TILED_QUERY", "The state of a query of a block.")
-"""The state of a query; BVH_QUERY is one of a kind known at run time. `first` and `second`: the corners of a box; of a
-ray, its start, moved apart for planes that it enters and those that it leaves by; the centre of a ball. `node`: where
-it is, 0 at its end; `item` to `end`: what is left of a leaf; `path0` to `path3`: the children that are left on each
-level, eight bits, the lowest for this one."""
+"""The state of a query; the kind of a BVH_QUERY is known at run time. `first` and `second`: the corners of a box; the
+start of a ray, displaced for entry planes and for exit planes; or the centre of a ball. `node`: the current node, 0 at
+the end; `item` to `end`: the remaining items of a leaf; `path0` to `path3`: a mask of eight bits of the remaining
+children on each level, the lowest bits for the current level."""

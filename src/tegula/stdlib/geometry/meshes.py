@@ -1,4 +1,4 @@
-"""What kernels read of a mesh: its parts, and values on its faces; boxes and balls that overlap its faces."""
+"""Reads of a mesh's arrays, interpolation on faces, and queries of faces by boxes and balls."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ ERRORS = {
     "out-of-range": "a literal does not fit its dtype",
     "assertion": "the id is not that of a mesh that exists",
 }
-READ = Family({"Gradient": "none: what is found has no derivative."}, ERRORS)
-POINTS = Family({"Gradient": "that of the points of the mesh."}, ERRORS)
-VELOCITIES = Family({"Gradient": "that of the velocities of the mesh."}, ERRORS)
-ARRAYS = Family({"Gradient": "that of the points and of the velocities that are read."}, ERRORS)
+READ = Family({"Gradient": "none: results of queries have no gradient."}, ERRORS)
+POINTS = Family({"Gradient": "the gradient for the points of the mesh."}, ERRORS)
+VELOCITIES = Family({"Gradient": "the gradient for the velocities of the mesh."}, ERRORS)
+ARRAYS = Family({"Gradient": "the gradient for the points and velocities that are read."}, ERRORS)
 
 
 @whole()
@@ -68,7 +68,7 @@ def _tree_of(mesh: MESH):
 
 @whole()
 def _vertex(mesh: MESH, index: int32):
-    """The number of a corner's vertex, or -1 if there is no such corner."""
+    """The vertex of a corner, or -1 if the corner is out of range."""
     found = -1
     if index >= 0 and index < 3 * mesh.face_count:
         found = tg._element_at(mesh.indices + tg.uint64(index) * 4, int32)
@@ -77,7 +77,7 @@ def _vertex(mesh: MESH, index: int32):
 
 @whole()
 def _point(mesh: MESH, vertex: int32):
-    """The position of a vertex; zeros if there is none."""
+    """The position of a vertex; zeros if the vertex is out of range."""
     found = tg.vec3(0.0, 0.0, 0.0)
     if vertex >= 0:
         found = tg._value_at(mesh.points + tg.uint64(vertex) * 12, VEC3, mesh.id, vertex, POINTS_WORD)
@@ -86,7 +86,7 @@ def _point(mesh: MESH, vertex: int32):
 
 @whole()
 def _velocity(mesh: MESH, vertex: int32):
-    """The velocity of a vertex; zeros if there is none."""
+    """The velocity of a vertex; zeros if the vertex is out of range."""
     found = tg.vec3(0.0, 0.0, 0.0)
     if vertex >= 0 and mesh.velocities != tg.uint64(0):
         found = tg._value_at(mesh.velocities + tg.uint64(vertex) * 12, VEC3, mesh.id, vertex, VELOCITIES_WORD)
@@ -95,25 +95,25 @@ def _velocity(mesh: MESH, vertex: int32):
 
 @whole()
 def _corner(mesh: MESH, place: int32, face: int32, corner: int32):
-    """A vertex of a triangle of the hierarchy, by its place and its face, with a gradient."""
+    """A vertex of the triangle at a position of the hierarchy, with a gradient."""
     at = mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES + tg.uint64(corner) * 12
     return tg._value_at(at, VEC3, mesh.id, tg._vertex(mesh, 3 * face + corner), POINTS_WORD)
 
 
 @whole()
 def _corners(mesh: MESH, place: int32, face: int32):
-    """The vertices of a triangle of the hierarchy, by its place and its face, with their gradients."""
+    """The vertices of the triangle at a position of the hierarchy, with gradients."""
     second, third = tg._corner(mesh, place, face, 1), tg._corner(mesh, place, face, 2)
     return tg._corner(mesh, place, face, 0), second, third
 
 
 @whole()
 def mesh_eval_position(id, face: int32, bary_u: float32, bary_v: float32):
-    """The point of a face with given weights of its first two vertices; the third has the rest.
+    """The point of a face at barycentric coordinates.
 
     Parameters:
         id: the mesh, or its id.
-        face: an int32; zeros are the result for a face that does not exist.
+        face: an int32; the result is zeros if the face is out of range.
         bary_u, bary_v: float32.
     Returns:
         a vec3.
@@ -123,7 +123,7 @@ def mesh_eval_position(id, face: int32, bary_u: float32, bary_v: float32):
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of the weights, and of the points of the mesh.
+        the gradient for the weights and for the points of the mesh.
     """
     mesh = tg._mesh(id)
     first, second = (
@@ -136,11 +136,11 @@ def mesh_eval_position(id, face: int32, bary_u: float32, bary_v: float32):
 
 @whole()
 def mesh_eval_velocity(id, face: int32, bary_u: float32, bary_v: float32):
-    """The velocity at a point of a face, by the weights of its first two vertices; zeros if the mesh has no velocities.
+    """The velocity of a mesh at barycentric coordinates of a face; zeros if the mesh has no velocities.
 
     Parameters:
         id: the mesh, or its id.
-        face: an int32; zeros are the result for a face that does not exist.
+        face: an int32; the result is zeros if the face is out of range.
         bary_u, bary_v: float32.
     Returns:
         a vec3.
@@ -150,7 +150,7 @@ def mesh_eval_velocity(id, face: int32, bary_u: float32, bary_v: float32):
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of the weights, and of the velocities of the mesh.
+        the gradient for the weights and for the velocities of the mesh.
     """
     mesh = tg._mesh(id)
     first = tg._velocity(mesh, tg._vertex(mesh, 3 * face))
@@ -161,11 +161,11 @@ def mesh_eval_velocity(id, face: int32, bary_u: float32, bary_v: float32):
 
 @whole(POINTS)
 def mesh_eval_face_normal(id, face: int32):
-    """The unit normal of a face: its vertices go round it counterclockwise.
+    """The unit normal of a face, around which the vertices are in counterclockwise order.
 
     Parameters:
         id: the mesh, or its id.
-        face: an int32; zeros are the result for a face that does not exist, or has no area.
+        face: an int32; the result is zeros if the face is out of range or has no area.
     Returns:
         a vec3.
     """
@@ -180,12 +180,12 @@ def mesh_eval_face_normal(id, face: int32):
 
 @whole(ARRAYS)
 def mesh_get(id):
-    """The arrays of a mesh, to be read: `points`, `indices`, three for each face, and `velocities`.
+    """The arrays of a mesh, for reading: `points`, `indices` with three entries per face, and `velocities`.
 
     Parameters:
         id: the mesh, or its id.
     Returns:
-        a struct of these three arrays.
+        a struct of the three arrays.
     """
     mesh = tg._mesh(id)
     counts, words = (mesh.point_count, 3 * mesh.face_count), (POINTS_WORD, VELOCITIES_WORD)
@@ -198,7 +198,7 @@ def mesh_get_point(id, index: int32):
 
     Parameters:
         id: the mesh, or its id.
-        index: an int32, 3 * face + corner; zeros are the result outside.
+        index: an int32, 3 * face + corner; the result is zeros if it is out of range.
     Returns:
         a vec3.
     """
@@ -212,7 +212,7 @@ def mesh_get_velocity(id, index: int32):
 
     Parameters:
         id: the mesh, or its id.
-        index: an int32, 3 * face + corner; zeros are the result outside.
+        index: an int32, 3 * face + corner; the result is zeros if it is out of range.
     Returns:
         a vec3.
     """
@@ -222,11 +222,11 @@ def mesh_get_velocity(id, index: int32):
 
 @whole(READ)
 def mesh_get_index(id, index: int32):
-    """The number of the vertex at a corner of a face.
+    """The vertex at a corner of a face.
 
     Parameters:
         id: the mesh, or its id.
-        index: an int32, 3 * face + corner; -1 is the result outside.
+        index: an int32, 3 * face + corner; the result is -1 if it is out of range.
     Returns:
         an int32.
     """
@@ -248,13 +248,13 @@ def mesh_get_bvh(id):
 
 @whole(READ)
 def mesh_get_group_root(id, group: int32):
-    """The node under which all faces of a group lie, for the `root` of queries.
+    """The root of the subtree of a group of faces, for the `root` of queries.
 
     Parameters:
         id: the mesh, or its id.
         group: an int32.
     Returns:
-        an int32; -1, which stands for all groups, if there is no such group.
+        an int32; -1, the value for all groups, if there is no such group.
     """
     return tg.bvh_get_group_root(tg._tree_of(tg._mesh(id)), group)
 
@@ -274,12 +274,12 @@ def mesh_query_aabb(id, low: VEC3, high: VEC3):
 
 @whole(READ)
 def mesh_query_sphere(id, center: VEC3, radius: float32):
-    """A query for the faces of a mesh that have a point in a ball, be it on its surface.
+    """A query for the faces of a mesh that intersect a closed ball.
 
     Parameters:
         id: the mesh, or its id.
         center: a vec3.
-        radius: a float32; a negative one counts as 0.
+        radius: a float32; a negative radius counts as 0.
     Returns:
         a MeshQuery, for `mesh_query_next`.
     """
@@ -291,7 +291,8 @@ def mesh_query_sphere(id, center: VEC3, radius: float32):
 
 @whole()
 def _is_wanted(query):
-    """Whether what a query has found counts: of a query of a ball for faces, a face that has a point in the ball."""
+    """Whether an item is a result of the query: a query by a ball for faces yields only faces that intersect the
+    ball."""
     wanted = True
     if query.kind == SPHERE and query.triangles != tg.uint64(0):
         mesh = MESH()
@@ -304,31 +305,31 @@ def _is_wanted(query):
 
 @whole()
 def _next_found(query: InOut[AABB_QUERY], index: InOut[int32]):
-    """Move a query to the next item or face that counts, for loops over a query."""
+    """Advance a query to the next result, for loops over a query."""
     return tg.bvh_query_next(query, index)
 
 
 @whole()
 def _next_found(query: InOut[RAY_QUERY], index: InOut[int32]):
-    """Move a query of a ray to the next item."""
+    """Advance a query of a ray to the next item."""
     return tg.bvh_query_next(query, index)
 
 
 @whole()
 def _next_found(query: InOut[SPHERE_QUERY], index: InOut[int32]):
-    """Move a query of a ball to the next item or face that counts."""
+    """Advance a query of a ball to the next result."""
     return tg._next_wanted(query, index)
 
 
 @whole()
 def _next_found(query: InOut[BVH_QUERY], index: InOut[int32]):
-    """Move a query of a kind known at run time to the next item or face that counts."""
+    """Advance a query whose kind is known at run time to the next result."""
     return tg._next_wanted(query, index)
 
 
 @whole()
 def _next_wanted(query: InOut[Any], index: InOut[int32]):
-    """Move a query to the next item or face that counts."""
+    """Advance a query to the next result."""
     found = tg._advance(query, tg.inf)
     while found >= 0 and not tg._is_wanted(query):
         found = tg._advance(query, tg.inf)
@@ -338,25 +339,25 @@ def _next_wanted(query: InOut[Any], index: InOut[int32]):
 
 @whole(READ)
 def mesh_query_next(query: InOut[Any], index: InOut[int32]):
-    """Move a query of a mesh to the next face.
+    """Advances a query of a mesh to the next face.
 
     Parameters:
-        query: a variable that holds a MeshQuery; it changes.
-        index: a variable that holds an int32: the face that is found; it stays when none is left.
+        query: a MeshQuery variable, which is updated.
+        index: an int32 variable, which is set to the next face, and is unchanged if there is none.
     Returns:
-        whether there was another face.
+        a bool, whether there was another face.
     """
     return tg._next_found(query, index)
 
 
 @whole(READ)
 def mesh_query_aabb_next(query: InOut[Any], index: InOut[int32]):
-    """Move a query of a mesh to the next face: `mesh_query_next` by its older name.
+    """Advances a query of a mesh to the next face; the older name of `mesh_query_next`.
 
     Parameters:
-        query: a variable that holds a MeshQuery; it changes.
-        index: a variable that holds an int32: the face that is found; it stays when none is left.
+        query: a MeshQuery variable, which is updated.
+        index: an int32 variable, which is set to the next face, and is unchanged if there is none.
     Returns:
-        whether there was another face.
+        a bool, whether there was another face.
     """
     return tg.mesh_query_next(query, index)

@@ -1,4 +1,4 @@
-"""The nearest items of a hierarchy, or faces of a mesh, in the order of distance: for a thread, and for a block."""
+"""The nearest items of a hierarchy or faces of a mesh in the order of distance, per thread and per block."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tegula.types import float32, int32, uint8, uint64
 MESH_KIND = 2
 INFINITY = float("inf")
 NEAR = Family(
-    {"Gradient": "none: what is found has no derivative."},
+    {"Gradient": "none: results of queries have no gradient."},
     {
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
@@ -34,7 +34,7 @@ NEAR = Family(
 
 @whole()
 def _faces_of(tree: TREE):
-    """A hierarchy as a mesh without triangles."""
+    """A mesh of a hierarchy, without triangles."""
     made = MESH()
     made.nodes, made.items, made.id = tree.nodes, tree.items, tree.id
     return made
@@ -42,7 +42,7 @@ def _faces_of(tree: TREE):
 
 @whole()
 def _structure(id: uint64):
-    """The mesh of an id, or its hierarchy as a mesh without triangles."""
+    """The mesh of an id; for the id of a hierarchy a mesh without triangles."""
     made = MESH()
     if tg.int32((id >> 16) & 15) == MESH_KIND:
         made = tg._mesh(id)
@@ -65,8 +65,7 @@ def _structure(id: TREE):
 
 @whole()
 def _square_at(of: MESH, point: VEC3, place: int32, unit: float32):
-    """The square of the distance of a point from a triangle, or from the box of an item, in a unit; a NaN for an
-    empty box."""
+    """The squared distance of a point from a triangle or from the box of an item, in a unit; NaN for an empty box."""
     square = 0.0
     if of.triangles != tg.uint64(0):
         square = tg._square(of, point, place, unit)
@@ -81,8 +80,7 @@ def _square_at(of: MESH, point: VEC3, place: int32, unit: float32):
 
 @whole()
 def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
-    """The nearest item or face of those that come after one in the order of distances and, where these are equal, of
-    numbers."""
+    """The nearest item or face after the last one, in the lexicographic order of distance and index."""
     found = NEAREST(-1, 0.0, 0)
     known = point[0] + point[1] + point[2]
     if of.nodes != tg.uint64(0) and max_dist > 0.0 and known == known:
@@ -127,12 +125,12 @@ def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
 
 @whole(NEAR)
 def bvh_query_nearest(id, point: VEC3, max_dist: float32 = INFINITY):
-    """The item of a BVH whose box is nearest to a point, of several the one of the lowest number.
+    """The item of a BVH whose box is nearest to a point, of equally near ones the item with the lowest index.
 
     Parameters:
         id: the BVH, or its id.
-        point: a vec3; one with a NaN is near nothing.
-        max_dist: a float32; only boxes that are closer count.
+        point: a vec3; a point with a NaN is near no item.
+        max_dist: a float32; only boxes that are closer are considered.
     Returns:
         an int32, -1 if there is none.
     """
@@ -142,16 +140,16 @@ def bvh_query_nearest(id, point: VEC3, max_dist: float32 = INFINITY):
 
 @whole(NEAR)
 def tile_nearest(id, point: VEC3, k: int32, max_dist: float32 = INFINITY):
-    """The nearest items of a BVH, by their boxes, or faces of a mesh; thread 0's arguments count.
+    """The nearest items of a BVH, by their boxes, or faces of a mesh; the arguments are those of thread 0.
 
     Parameters:
         id: the BVH or mesh, or its id.
-        point: a vec3; one with a NaN is near nothing.
-        k: how many, a constant.
-        max_dist: a float32; only what is closer counts.
+        point: a vec3; a point with a NaN is near no item.
+        k: the number of results, a constant int.
+        max_dist: a float32; only items and faces that are closer are considered.
     Returns:
-        a tile (k,) of int32: the numbers in the order of distances, of equal ones in their own order; -1 where there
-        are no more.
+        a tile (k,) of int32, the indices in the order of distance and, at equal distances, of index; -1 where there are
+        no more.
     """
     of, at, limit = tg._structure(id), tg.uniform(point), tg.uniform(max_dist)
     made = tg.tile_full(k, -1, dtype=tg.int32)

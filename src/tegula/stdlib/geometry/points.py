@@ -24,7 +24,7 @@ MESH_QUERY_POINT = StructType(
     {"result": bool_, "sign": float32, "face": int32, "u": float32, "v": float32},
     __name__,
     "MESH_QUERY_POINT",
-    "What the functions `mesh_query_point...` find.",
+    "The result of the functions `mesh_query_point...`.",
 )
 POINT = Family(
     {
@@ -41,16 +41,16 @@ POINT = Family(
     },
 )
 NEAREST = StructType("Nearest", {"face": int32, "square": float32, "at": int32}, __name__, "NEAREST")
-"""The face that is closest, the lowest of several, the square of its distance, and its place among the triangles."""
+"""The closest face, of equally close ones the lowest, its squared distance, and its position among the triangles."""
 BOUND = 2.0**-20
-"""The error of a distance, in units of the largest distance from the point along an axis."""
+"""The error bound of a distance, relative to the largest distance from the point along an axis."""
 
 
 @whole()
 def _weights(a: VEC3, b: VEC3, c: VEC3):
-    """The weights of the vertices at the point of a triangle that is closest to the origin.
+    """The barycentric coordinates of the point of a triangle that is closest to the origin.
 
-    Ericson, Real-Time Collision Detection, 2005, 5.1.5. A triangle without area is its longest edge."""
+    Ericson, Real-Time Collision Detection, 2005, 5.1.5. A degenerate triangle is its longest edge."""
     ab, ac, bc = b - a, c - a, c - b
     d1, d2 = -tg.dot(ab, a), -tg.dot(ac, a)
     d3, d4 = -tg.dot(ab, b), -tg.dot(ac, b)
@@ -84,12 +84,12 @@ def _weights(a: VEC3, b: VEC3, c: VEC3):
 
 
 FLAT = 1e-12
-"""Twice the area of a triangle, divided by the lengths of two edges and squared, from which on it counts as a face."""
+"""The threshold of (2 * area / (product of the lengths of two edges))**2 below which a triangle is degenerate."""
 
 
 @whole()
 def _weights_of_edges(a: VEC3, b: VEC3, c: VEC3):
-    """The weights at the point of the longest edge of a triangle that is closest to the origin."""
+    """The barycentric coordinates of the point of a triangle's longest edge that is closest to the origin."""
     ab, bc, ca = tg.length_sq(b - a), tg.length_sq(c - b), tg.length_sq(a - c)
     w = tg.vec3(1.0, 0.0, 0.0)
     if ab >= bc and ab >= ca:
@@ -117,8 +117,8 @@ def _along(a: VEC3, b: VEC3):
 
 @whole()
 def _unit(slack: float32):
-    """A power of two by which distances are multiplied, so that the fourth powers of them fit float32; 1 for those of
-    most scenes. `slack`: of the largest distance, as `_apart` gives it."""
+    """A power of two by which distances are scaled, so that their fourth powers fit float32; 1 for most scenes.
+    `slack`: the slack of the largest distance, from `_slack`."""
     unit = 1.0
     for _ in tg.static(range(5)):
         if slack * unit > LARGE:
@@ -130,7 +130,7 @@ def _unit(slack: float32):
 
 
 LARGE, SMALL = BOUND * 2.0**24, BOUND * 2.0**-6
-"""Scenes with larger distances, or with smaller ones only, are computed in another unit."""
+"""The range of slacks for which distances are not scaled."""
 
 
 @whole()
@@ -141,7 +141,7 @@ def _limit(distance: float32, unit: float32):
 
 @whole()
 def _square(mesh: MESH, point: VEC3, place: int32, unit: float32):
-    """The square of the distance of a point from a triangle, in a unit."""
+    """The squared distance of a point from a triangle, in a unit."""
     first, second, third = tg._triangle(mesh, place)
     a, b, c = (first - point) * unit, (second - point) * unit, (third - point) * unit
     w = tg._weights(a, b, c)
@@ -151,7 +151,7 @@ def _square(mesh: MESH, point: VEC3, place: int32, unit: float32):
 
 @whole()
 def _octant_at(node: uint64, point: VEC3):
-    """The side of a node's middle on which a point is, a bit for each axis."""
+    """The octant of a point relative to the centre of a node, a bit for each axis."""
     middle = tg._element_at(node + MIDDLE, VEC3)
     x, y, z = (
         tg.where(point[0] > middle[0], 1, 0),
@@ -163,7 +163,7 @@ def _octant_at(node: uint64, point: VEC3):
 
 @whole()
 def _reach(square: float32, slack: float32, unit: float32):
-    """The distance up to which boxes may hold a point that is as close, by a square in a unit."""
+    """The radius within which boxes may hold a point at most as far away as a squared distance in a unit."""
     return tg.sqrt(square) * (1.0 / unit) * (1.0 + BOUND) + slack
 
 
@@ -217,7 +217,7 @@ def _closest(mesh: MESH, point: VEC3, max_dist: float32):
 
 @whole()
 def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
-    """The face with the point that is furthest, which is a vertex."""
+    """The face with the furthest vertex."""
     found = NEAREST(-1, -1.0, 0)
     known = point[0] + point[1] + point[2]
     if mesh.nodes != tg.uint64(0) and known == known:
@@ -262,7 +262,7 @@ def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
 
 @whole()
 def _farther(node: uint64, point: VEC3, square: float32, slack: float32, unit: float32):
-    """The children with a point that is as far, a bit each in the order in which they are visited."""
+    """The mask of the children that may hold a point as far away, in the order of visits."""
     lx, hx = tg._planes(node, 0, 0), tg._planes(node, 0, 1)
     ly, hy = tg._planes(node, 1, 0), tg._planes(node, 1, 1)
     lz, hz = tg._planes(node, 2, 0), tg._planes(node, 2, 1)
@@ -278,7 +278,7 @@ def _farther(node: uint64, point: VEC3, square: float32, slack: float32, unit: f
 
 @whole()
 def _described(mesh: MESH, point: VEC3, found: NEAREST, sign: float32):
-    """What a function gives for the closest face, with weights that have a gradient."""
+    """The result of a query for its closest face, with differentiable weights."""
     made = MESH_QUERY_POINT()
     if found.face >= 0:
         first, second, third = tg._corners(mesh, found.at, found.face)
@@ -291,15 +291,14 @@ def _described(mesh: MESH, point: VEC3, found: NEAREST, sign: float32):
 
 @whole(POINT)
 def mesh_query_point_no_sign(id, point: VEC3, max_dist: float32):
-    """The point of a mesh that is closest to a point, without finding whether that is inside: the `sign` is 0.
+    """The point of a mesh that is closest to a point; the `sign` is 0, because no inside test is made.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        max_dist: a float32; only points that are closer count.
-        face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: they get
-            the
-            face and the weights if a point is found, and the result is whether one is.
+        max_dist: a float32; only points that are closer are considered.
+        face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: if a point
+            is found, they get the face and the weights; the result is whether a point is found.
     """
     mesh = tg._mesh(id)
     return tg._described(mesh, point, tg._closest(mesh, point, max_dist), 0.0)
@@ -309,7 +308,7 @@ def mesh_query_point_no_sign(id, point: VEC3, max_dist: float32):
 def mesh_query_point_no_sign(
     id, point: VEC3, max_dist: float32, face: InOut[int32], bary_u: InOut[float32], bary_v: InOut[float32]
 ):
-    """Whether there is a point, and in variables where."""
+    """Whether there is such a point. The variables get its face and weights."""
     found = tg.mesh_query_point_no_sign(id, point, max_dist)
     if found.result:
         face, bary_u, bary_v = found.face, found.u, found.v
@@ -323,10 +322,9 @@ def mesh_query_furthest_point_no_sign(id, point: VEC3, min_dist: float32):
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        min_dist: a float32; only points that are farther count.
-        face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: they get
-            the
-            face and the weights if a point is found, and the result is whether one is.
+        min_dist: a float32; only points that are farther away are considered.
+        face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: if a point
+            is found, they get the face and the weights; the result is whether a point is found.
     """
     mesh = tg._mesh(id)
     found = tg._furthest(mesh, point, min_dist)
@@ -346,7 +344,7 @@ def mesh_query_furthest_point_no_sign(id, point: VEC3, min_dist: float32):
 def mesh_query_furthest_point_no_sign(
     id, point: VEC3, min_dist: float32, face: InOut[int32], bary_u: InOut[float32], bary_v: InOut[float32]
 ):
-    """Whether there is a point, and in variables where."""
+    """Whether there is such a point. The variables get its face and weights."""
     found = tg.mesh_query_furthest_point_no_sign(id, point, min_dist)
     if found.result:
         face, bary_u, bary_v = found.face, found.u, found.v

@@ -34,7 +34,7 @@ MESH_QUERY_RAY = StructType(
     "What `mesh_query_ray` finds.",
 )
 QUERY = Family(
-    {"Gradient": "none: what is found has no derivative."},
+    {"Gradient": "none: results of queries have no gradient."},
     {
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
@@ -43,17 +43,18 @@ QUERY = Family(
     },
 )
 CLOSEST, ANY, COUNT = 0, 1, 2
-"""What a walk along a ray looks for."""
+"""The goals of a traversal along a ray."""
 BOUND = 2.0**-20
-"""The error of where a ray hits a sheared triangle, in units of the largest distance from the start along an axis."""
+"""The error bound of the hit point of a ray on a sheared triangle, relative to the largest distance from the start
+along an axis."""
 FOUND = StructType("Found", {"face": int32, "t": float32, "at": int32, "count": int32}, __name__, "FOUND")
-"""The face that is hit at the smallest distance, the lowest of several; its place among the triangles, and the number
-of hits."""
+"""The closest face that is hit, of equally close ones the lowest; its position among the triangles; and the number of
+hits."""
 
 
 @whole()
 def _apart(nodes: uint64, start: VEC3):
-    """The distance by which boxes are made larger, so that a ray that hits a triangle hits its box too."""
+    """The distance by which boxes are enlarged, so that a ray that hits a triangle hits the triangle's box too."""
     most = 0.0
     for axis in tg.static(range(3)):
         low = tg.abs(tg._element_at(nodes + 4 * axis, float32) - start[axis])
@@ -65,7 +66,8 @@ def _apart(nodes: uint64, start: VEC3):
 
 @whole()
 def _ordered(hits: uint32, octant: int32):
-    """Bits of children, those first that a ray of this octant gets to first: bit k becomes bit k ^ octant."""
+    """A mask of children in the order in which a ray of this octant enters the children: bit k becomes bit k ^
+    octant."""
     m = hits
     m = tg.where((octant & 1) != 0, ((m & 0x55) << 1) | ((m >> 1) & 0x55), m)
     m = tg.where((octant & 2) != 0, ((m & 0x33) << 2) | ((m >> 2) & 0x33), m)
@@ -74,7 +76,7 @@ def _ordered(hits: uint32, octant: int32):
 
 @whole()
 def _triangle(mesh: MESH, place: int32):
-    """The vertices of a triangle, by its place."""
+    """The vertices of the triangle at a position."""
     at = mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES
     first, second = tg._element_at(at, VEC3), tg._element_at(at + 12, VEC3)
     return first, second, tg._element_at(at + 24, VEC3)
@@ -82,7 +84,7 @@ def _triangle(mesh: MESH, place: int32):
 
 @whole()
 def _walk(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, wanted: int32):
-    """Walk along a ray through a mesh."""
+    """Traverse a mesh along a ray."""
     found = FOUND(-1, limit, 0, 0)
     begin = tg.where(mesh.nodes == tg.uint64(0), 0, tg.where(root > 0, root, 1))
     if tg.dot(dir, dir) == 0.0:
@@ -125,7 +127,7 @@ def _walk(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, wante
 def _hits_of_leaf(
     mesh: MESH, shear: SHEAR, begin: int32, end: int32, before: FOUND, limit: float32, wanted: int32
 ):
-    """The hits among adjacent triangles, added to those before."""
+    """The earlier hits combined with the hits among adjacent triangles."""
     found = before
     place = begin
     while place < end:
@@ -145,7 +147,7 @@ def _hits_of_leaf(
 
 @whole()
 def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1):
-    """The first face of a mesh that a ray hits, from either side; of faces at one distance that of the lowest number.
+    """The first face of a mesh that a ray hits from either side, of faces at equal distances the lowest.
 
     A ray that goes through an edge or a vertex of a closed mesh hits exactly one of the faces around it. The result
     does not depend on how the tree was built.
@@ -154,9 +156,10 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
         id: the mesh, or its id.
         start: a vec3.
         dir: a vec3, of any length; a ray of direction 0 hits nothing.
-        max_t: a float32, the farthest hit that counts, in lengths of `dir`.
+        max_t: a float32, the largest distance of a hit, in lengths of `dir`.
         t, bary_u, bary_v, sign, normal, face: variables of the caller, four float32, a vec3 and an int32, for a call
-            with all of them: they get what a MeshQueryRay has if a face is hit, and the result is whether one is.
+            with all of them: if a face is hit, they get the values of a MeshQueryRay; the result is whether a face is
+            hit.
         root: an int32, the node of `mesh_get_group_root` for queries of one group; all by default.
     Returns:
         a MeshQueryRay: `result`, whether a face is hit; `face`; `t`, in lengths of `dir`; `u` and `v`, the weights of
@@ -168,7 +171,7 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
         out-of-range: a literal does not fit its dtype.
         assertion: the id is not that of a mesh that exists.
     Gradient:
-        that of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh, with the face constant.
+        the gradient of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh; the face is constant.
     """
     mesh = tg._mesh(id)
     found = tg._walk(mesh, start, dir, max_t, root, CLOSEST)
@@ -197,7 +200,7 @@ def mesh_query_ray(
     face: InOut[int32],
     root: int32 = -1,
 ):
-    """Whether a ray hits a face, and in variables where."""
+    """Whether a ray hits a face. The variables get the hit."""
     found = tg.mesh_query_ray(id, start, dir, max_t, root)
     if found.result:
         t, bary_u, bary_v, sign, normal, face = (
@@ -219,7 +222,7 @@ def mesh_query_ray_anyhit(id, start: VEC3, dir: VEC3, max_t: float32, root: int3
         id: the mesh, or its id.
         start: a vec3.
         dir: a vec3, of any length.
-        max_t: a float32, the farthest hit that counts, in lengths of `dir`.
+        max_t: a float32, the largest distance of a hit, in lengths of `dir`.
         root: an int32, the node of `mesh_get_group_root` for queries of one group; all by default.
     Returns:
         a bool.

@@ -1,5 +1,4 @@
-"""Whether a point is inside of a mesh, in four ways: by votes of rays, by parity, by pseudonormals, by winding
-numbers."""
+"""Four inside tests for points of a mesh: majority of rays, parity, pseudonormals, winding numbers."""
 
 from __future__ import annotations
 
@@ -22,14 +21,14 @@ from tegula.types import float32, int32, uint8
 
 CLOSEST = 0
 WINDING_BYTES = 32
-"""The bytes of a node's data for winding numbers: the centre of its faces, the sum of their area vectors, and a
+"""The size of a node's winding number data in bytes: the centre of its faces, the sum of the faces' area vectors, and a
 radius."""
 SEED = 42
 
 
 @whole()
 def _votes_inside(mesh: MESH, point: VEC3, dir: VEC3):
-    """1 if the first face along a ray is hit from the back, else 0."""
+    """1 if a ray hits the back of the first face, else 0."""
     found = tg._walk(mesh, point, dir, tg.inf, -1, CLOSEST)
     inside = 0
     if found.face >= 0:
@@ -67,7 +66,8 @@ def _sign_by_parity(mesh: MESH, point: VEC3, n_sample: int32, scale: float32):
 
 @whole()
 def _sign_by_normals(mesh: MESH, point: VEC3, found: NEAREST, epsilon: float32):
-    """The sign by the sum of the normals of the faces at the closest point, each by its angle there.
+    """The sign by the angle-weighted pseudonormal: the sum of the normals of the faces at the closest point, weighted
+    by the faces' angles there.
 
     Baerentzen and Aanaes, Signed Distance Computation Using the Angle Weighted Pseudonormal, 2005."""
     first, second, third = tg._triangle(mesh, found.at)
@@ -88,14 +88,15 @@ def _sign_by_normals(mesh: MESH, point: VEC3, found: NEAREST, epsilon: float32):
 
 @whole()
 def _next_place(query: InOut[Any]):
-    """The place of the next item that a query finds."""
+    """The position of the next item of a query."""
     found = tg._advance(query, 0.0)
     return tg.where(found < 0, -1, query.item - 1)
 
 
 @whole()
 def _weighted_normal(a: VEC3, b: VEC3, c: VEC3, near: float32):
-    """The normal of a triangle times its angle at the origin, which is in it, on an edge, at a vertex, or not there."""
+    """The normal of a triangle times the triangle's angle at the origin: 2 pi inside, pi on an edge, the corner's angle
+    at a vertex, else 0."""
     n = tg.normalize(tg.cross(b - a, c - a))
     w = tg._weights(a, b, c)
     away = tg.length(a * w[0] + b * w[1] + c * w[2])
@@ -138,7 +139,7 @@ def _solid_angle(a: VEC3, b: VEC3, c: VEC3):
 
 @whole()
 def _winding(mesh: MESH, point: VEC3, accuracy: float32):
-    """The winding number of a mesh around a point: far nodes count as dipoles.
+    """The winding number of a mesh around a point, with the dipole approximation for far nodes.
 
     Barill et al., Fast Winding Numbers for Soups and Clouds, 2018."""
     total = 0.0
@@ -177,15 +178,16 @@ def _winding(mesh: MESH, point: VEC3, accuracy: float32):
 
 @whole(POINT)
 def mesh_query_point(id, point: VEC3, max_dist: float32):
-    """The point of a mesh that is closest to a point, and whether that is inside: if two of three rays along the axes
-    hit the mesh first from the back.
+    """The point of a mesh that is closest to a point. The point is inside if two of three rays along the axes hit the
+    back of their first face.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        max_dist: a float32; only points that are closer count.
+        max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
-            them: they get the sign, the face and the weights if a point is found, and the result is whether one is.
+            them: if a point is found, they get the sign, the face and the weights; the result is whether a point is
+            found.
     """
     mesh = tg._mesh(id)
     found = tg._closest(mesh, point, max_dist)
@@ -199,17 +201,18 @@ def mesh_query_point(id, point: VEC3, max_dist: float32):
 def mesh_query_point_sign_parity(
     id, point: VEC3, max_dist: float32, n_sample: int32 = 1, perturbation_scale: float32 = 0.1
 ):
-    """The point of a mesh that is closest to a point, and whether that is inside: if at least half of some rays hit an
+    """The point of a mesh that is closest to a point. The point is inside if at least half of `n_sample` rays hit an
     odd number of faces.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        max_dist: a float32; only points that are closer count.
+        max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
-            them: they get the sign, the face and the weights if a point is found, and the result is whether one is.
-        n_sample: an int32, the number of rays; their directions are the same for all points.
-        perturbation_scale: a float32, how far the rays are from the direction (1, 1, 1) along each axis.
+            them: if a point is found, they get the sign, the face and the weights; the result is whether a point is
+            found.
+        n_sample: an int32, the number of rays. All points use the same directions.
+        perturbation_scale: a float32, the largest deviation of the rays from the direction (1, 1, 1) along each axis.
     """
     mesh = tg._mesh(id)
     found = tg._closest(mesh, point, max_dist)
@@ -221,17 +224,18 @@ def mesh_query_point_sign_parity(
 
 @whole(POINT)
 def mesh_query_point_sign_normal(id, point: VEC3, max_dist: float32, epsilon: float32 = 0.001):
-    """The point of a mesh that is closest to a point, and whether that is inside: at the back of the faces at the
-    closest point, by the sum of their normals, each weighted by its angle there.
+    """The point of a mesh that is closest to a point. The point is inside if it is at the back of the angle-weighted
+    pseudonormal of the closest point.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        max_dist: a float32; only points that are closer count.
+        max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
-            them: they get the sign, the face and the weights if a point is found, and the result is whether one is.
-        epsilon: a float32, how far from the closest point a face, edge or vertex counts as being there, in mean lengths
-            of the edges of the closest face.
+            them: if a point is found, they get the sign, the face and the weights; the result is whether a point is
+            found.
+        epsilon: a float32, the tolerance for faces, edges and vertices at the closest point, in units of the mean edge
+            length of the closest face.
     """
     mesh = tg._mesh(id)
     found = tg._closest(mesh, point, max_dist)
@@ -245,19 +249,21 @@ def mesh_query_point_sign_normal(id, point: VEC3, max_dist: float32, epsilon: fl
 def mesh_query_point_sign_winding_number(
     id, point: VEC3, max_dist: float32, accuracy: float32 = 2.0, threshold: float32 = 0.5
 ):
-    """The point of a mesh that is closest to a point, and whether that is inside: if the mesh winds around it.
+    """The point of a mesh that is closest to a point. The point is inside if its winding number exceeds a threshold.
 
-    Meshes with holes and loose triangles have such an inside too. A mesh without `support_winding_number` has no data
-    for it: the sign is that of `mesh_query_point`.
+    Winding numbers are robust for meshes with holes and for loose triangles. For a mesh without
+    `support_winding_number` the sign is computed as by `mesh_query_point`.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        max_dist: a float32; only points that are closer count.
+        max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
-            them: they get the sign, the face and the weights if a point is found, and the result is whether one is.
-        accuracy: a float32: faces that are farther than their radius times this count together.
-        threshold: a float32, the winding number from which on a point is inside.
+            them: if a point is found, they get the sign, the face and the weights; the result is whether a point is
+            found.
+        accuracy: a float32; the faces of a node are approximated together if their distance exceeds `accuracy` times
+            their radius.
+        threshold: a float32, the winding number above which a point is inside.
     """
     mesh = tg._mesh(id)
     found = tg._closest(mesh, point, max_dist)
@@ -280,7 +286,7 @@ def mesh_query_point(
     bary_u: InOut[float32],
     bary_v: InOut[float32],
 ):
-    """Whether there is a point, and in variables where."""
+    """Whether there is such a point. The variables get its face and weights."""
     found = tg.mesh_query_point(id, point, max_dist)
     if found.result:
         inside, face, bary_u, bary_v = found.sign, found.face, found.u, found.v
@@ -299,7 +305,7 @@ def mesh_query_point_sign_parity(
     n_sample: int32 = 1,
     perturbation_scale: float32 = 0.1,
 ):
-    """Whether there is a point, and in variables where."""
+    """Whether there is such a point. The variables get its face and weights."""
     found = tg.mesh_query_point_sign_parity(id, point, max_dist, n_sample, perturbation_scale)
     if found.result:
         inside, face, bary_u, bary_v = found.sign, found.face, found.u, found.v
@@ -317,7 +323,7 @@ def mesh_query_point_sign_normal(
     bary_v: InOut[float32],
     epsilon: float32 = 0.001,
 ):
-    """Whether there is a point, and in variables where."""
+    """Whether there is such a point. The variables get its face and weights."""
     found = tg.mesh_query_point_sign_normal(id, point, max_dist, epsilon)
     if found.result:
         inside, face, bary_u, bary_v = found.sign, found.face, found.u, found.v
@@ -336,7 +342,7 @@ def mesh_query_point_sign_winding_number(
     accuracy: float32 = 2.0,
     threshold: float32 = 0.5,
 ):
-    """Whether there is a point, and in variables where."""
+    """Whether there is such a point. The variables get its face and weights."""
     found = tg.mesh_query_point_sign_winding_number(id, point, max_dist, accuracy, threshold)
     if found.result:
         inside, face, bary_u, bary_v = found.sign, found.face, found.u, found.v

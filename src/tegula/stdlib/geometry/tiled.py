@@ -1,6 +1,6 @@
-"""Queries of a block: all threads look for the same region, and each call gives every thread another item.
+"""Block-wide queries: all threads query the same region, and each call yields a different item to every thread.
 
-The state of a query is the same in all threads, so that any number may be in use, at any block size."""
+The state of a query is uniform and in registers, so that any number of queries may be active, at any block size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tegula.stdlib.registry import tg, whole
 from tegula.types import float32
 
 SHARED = Family(
-    {"Gradient": "none: what is found has no derivative."},
+    {"Gradient": "none: results of queries have no gradient."},
     {
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
@@ -21,14 +21,14 @@ SHARED = Family(
     },
 )
 HIT = Family(
-    {"Gradient": "that of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh."},
+    {"Gradient": "the gradient of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh."},
     SHARED.raises,
 )
 
 
 @whole()
 def _tiled(query):
-    """The state of a query of a block, of that of a thread."""
+    """The state of a block's query, made from a thread's query."""
     made = TILED_QUERY()
     made.nodes, made.items, made.triangles = query.nodes, query.items, query.triangles
     made.first, made.second, made.inverse, made.radius = (
@@ -43,7 +43,7 @@ def _tiled(query):
 
 @whole(SHARED)
 def tile_bvh_query_aabb(id, low: VEC3, high: VEC3):
-    """A query of a block for the items of a BVH whose box overlaps a box; thread 0's arguments count.
+    """A query of a block for the items of a BVH whose box overlaps a box; the arguments are those of thread 0.
 
     Parameters:
         id: the BVH, or its id.
@@ -57,7 +57,7 @@ def tile_bvh_query_aabb(id, low: VEC3, high: VEC3):
 
 @whole(SHARED)
 def tile_bvh_query_ray(id, start: VEC3, dir: VEC3):
-    """A query of a block for the items of a BVH whose box a ray intersects; thread 0's arguments count.
+    """A query of a block for the items of a BVH whose box a ray intersects; the arguments are those of thread 0.
 
     Parameters:
         id: the BVH, or its id.
@@ -72,12 +72,12 @@ def tile_bvh_query_ray(id, start: VEC3, dir: VEC3):
 
 @whole(SHARED)
 def tile_bvh_query_sphere(id, center: VEC3, radius: float32):
-    """A query of a block for the items of a BVH whose box has a point in a ball; thread 0's arguments count.
+    """A query of a block for the items of a BVH whose box intersects a ball; the arguments are those of thread 0.
 
     Parameters:
         id: the BVH, or its id.
         center: a vec3.
-        radius: a float32; a negative one counts as 0.
+        radius: a float32; a negative radius counts as 0.
     Returns:
         a BvhQueryTiled, for `tile_bvh_query_next`.
     """
@@ -87,12 +87,12 @@ def tile_bvh_query_sphere(id, center: VEC3, radius: float32):
 
 @whole(SHARED)
 def tile_mesh_query_sphere(id, center: VEC3, radius: float32):
-    """A query of a block for the faces of a mesh that have a point in a ball; thread 0's arguments count.
+    """A query of a block for the faces of a mesh that intersect a ball; the arguments are those of thread 0.
 
     Parameters:
         id: the mesh, or its id.
         center: a vec3.
-        radius: a float32; a negative one counts as 0.
+        radius: a float32; a negative radius counts as 0.
     Returns:
         a MeshQueryAABBTiled, for `tile_mesh_query_aabb_next`.
     """
@@ -102,13 +102,13 @@ def tile_mesh_query_sphere(id, center: VEC3, radius: float32):
 
 @whole(HIT)
 def tile_mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32):
-    """The first face of a mesh that a ray of the block hits, as `mesh_query_ray` finds it; thread 0's arguments count.
+    """The first face of a mesh that a ray of the block hits, as `mesh_query_ray`; the arguments are those of thread 0.
 
     Parameters:
         id: the mesh, or its id.
         start: a vec3.
         dir: a vec3, of any length.
-        max_t: a float32, the farthest hit that counts, in lengths of `dir`.
+        max_t: a float32, the largest distance of a hit, in lengths of `dir`.
     Returns:
         a MeshQueryRay, the same in all threads.
     """
@@ -117,13 +117,13 @@ def tile_mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32):
 
 @whole(POINT)
 def tile_mesh_query_point(id, point: VEC3, max_dist: float32):
-    """The point of a mesh that is closest to a point of the block, as `mesh_query_point` finds it; thread 0's arguments
-    count, and all threads have the same result.
+    """The point of a mesh that is closest to a point of the block, as `mesh_query_point`; the arguments are those of
+    thread 0.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
-        max_dist: a float32; only points that are closer count.
+        max_dist: a float32; only points that are closer are considered.
     Returns:
         a MeshQueryPoint, the same in all threads.
     """
@@ -132,7 +132,7 @@ def tile_mesh_query_point(id, point: VEC3, max_dist: float32):
 
 @whole(SHARED)
 def tile_mesh_query_aabb(id, low: VEC3, high: VEC3):
-    """A query of a block for the faces of a mesh whose bounds overlap a box; thread 0's arguments count.
+    """A query of a block for the faces of a mesh whose bounds overlap a box; the arguments are those of thread 0.
 
     Parameters:
         id: the mesh, or its id.
@@ -148,9 +148,9 @@ def tile_bvh_query_next(query: InOut[TILED_QUERY]):
     """The next items of a query of a block, one for each thread.
 
     Parameters:
-        query: a variable that holds a BvhQueryTiled; it changes.
+        query: a BvhQueryTiled variable, which is updated.
     Returns:
-        a tile (threads,) of int32: the items in the order of the walk, and -1 where none is left.
+        a tile (threads,) of int32: the items in traversal order, and -1 at the end.
     """
     walk = BVH_QUERY()
     walk.nodes, walk.items, walk.triangles = query.nodes, query.items, query.triangles
@@ -187,16 +187,16 @@ def tile_mesh_query_aabb_next(query: InOut[TILED_QUERY]):
     """The next faces of a query of a block, one for each thread.
 
     Parameters:
-        query: a variable that holds a MeshQueryAABBTiled; it changes.
+        query: a MeshQueryAABBTiled variable, which is updated.
     Returns:
-        a tile (threads,) of int32: the faces in the order of the walk, and -1 where none is left.
+        a tile (threads,) of int32: the faces in traversal order, and -1 at the end.
     """
     return tg.tile_bvh_query_next(query)
 
 
 @whole(SHARED)
 def tile_query_valid(query: TILED_QUERY):
-    """Whether a query of a block may have more items; the last tile may have none.
+    """Whether a query of a block may have more items; the next tile may still be all -1.
 
     Parameters:
         query: a value of type BvhQueryTiled or MeshQueryAABBTiled.
@@ -238,9 +238,9 @@ def bvh_query_next_tiled(query: InOut[TILED_QUERY]):
     """The function `tile_bvh_query_next` by its older name.
 
     Parameters:
-        query: a variable that holds a BvhQueryTiled; it changes.
+        query: a BvhQueryTiled variable, which is updated.
     Returns:
-        a tile (threads,) of int32: the items in the order of the walk, and -1 where none is left.
+        a tile (threads,) of int32: the items in traversal order, and -1 at the end.
     """
     return tg.tile_bvh_query_next(query)
 
@@ -263,8 +263,8 @@ def mesh_query_aabb_next_tiled(query: InOut[TILED_QUERY]):
     """The function `tile_mesh_query_aabb_next` by its older name.
 
     Parameters:
-        query: a variable that holds a MeshQueryAABBTiled; it changes.
+        query: a MeshQueryAABBTiled variable, which is updated.
     Returns:
-        a tile (threads,) of int32: the faces in the order of the walk, and -1 where none is left.
+        a tile (threads,) of int32: the faces in traversal order, and -1 at the end.
     """
     return tg.tile_mesh_query_aabb_next(query)

@@ -1,7 +1,7 @@
-"""Walks through a bounding volume hierarchy that can be interrupted: a query is a value that `bvh_query_next` changes.
+"""Resumable traversal of a bounding volume hierarchy: a query is a value that `bvh_query_next` updates.
 
-A walk goes depth first. On the way down it keeps, for each level, which children are left; on the way up it follows the
-parents. So a query has no stack in memory, and any number may be in use."""
+The traversal is depth first. The state has a mask of the remaining children for each level, and the way up follows the
+parent links, so that a query needs no stack in memory and any number of queries may be active."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tegula.types import float32, int32, uint8, uint32, uint64
 
 BVH_KIND, ENTRY_BYTES, SLOT_MASK = 1, 256, 0xFFFF
 QUERY = Family(
-    {"Gradient": "none: what is found has no derivative."},
+    {"Gradient": "none: results of queries have no gradient."},
     {
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
@@ -43,7 +43,7 @@ INFINITY = float("inf")
 
 @whole()
 def _entry(id: uint64, kind: int32):
-    """The address of the words that the table has of a structure; zeros for an id that is not there."""
+    """The address of a structure's words in the table; the address of zeros for an unknown id."""
     table = tg._structures()
     entry = table + (id & SLOT_MASK) * ENTRY_BYTES
     known = (tg._element_at(entry, uint64) == id) & (tg.int32((id >> 16) & 15) == kind)
@@ -53,7 +53,7 @@ def _entry(id: uint64, kind: int32):
 
 @whole()
 def _tree_at(entry: uint64, id: uint64):
-    """The hierarchy of an entry of the table."""
+    """The hierarchy of a table entry."""
     nodes, items = tg._element_at(entry, uint64), tg._element_at(entry + 8, uint64)
     return TREE(nodes, items, tg._element_at(entry + 16, uint64), tg._element_at(entry + 24, int32), id)
 
@@ -72,13 +72,13 @@ def _tree(id: TREE):
 
 @whole()
 def _begins_at(tree: TREE, root: int32):
-    """The node where a query begins: the root of a group, or of all; 0 if the hierarchy is empty."""
+    """The start node of a query: the root of a group or of the tree; 0 if the hierarchy is empty."""
     return tg.where(tree.nodes == tg.uint64(0), 0, tg.where(root > 0, root, 1))
 
 
 @whole()
 def _started(query: InOut[Any], root: int32, limit: float32):
-    """Test the children of the node where a query begins."""
+    """Test the children of the start node of a query."""
     query.root = root
     query.node = root
     if root > 0:
@@ -87,7 +87,7 @@ def _started(query: InOut[Any], root: int32, limit: float32):
 
 @whole(QUERY)
 def bvh_query_aabb(id, low: VEC3, high: VEC3, root: int32 = -1):
-    """A query for the items of a BVH whose box overlaps a box, be it by a point of their faces.
+    """A query for the items of a BVH whose box overlaps a box; boxes are closed sets.
 
     Parameters:
         id: the BVH, or its id.
@@ -106,12 +106,12 @@ def bvh_query_aabb(id, low: VEC3, high: VEC3, root: int32 = -1):
 
 @whole(QUERY)
 def bvh_query_sphere(id, center: VEC3, radius: float32, root: int32 = -1):
-    """A query for the items of a BVH whose box has a point in a ball, be it on its surface.
+    """A query for the items of a BVH whose box intersects a closed ball.
 
     Parameters:
         id: the BVH, or its id.
         center: a vec3.
-        radius: a float32; a negative one counts as 0.
+        radius: a float32; a negative radius counts as 0.
         root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
@@ -142,16 +142,16 @@ def bvh_query_ray(id, start: VEC3, dir: VEC3, root: int32 = -1):
 
 @whole(QUERY)
 def bvh_query_capsule(id, start: VEC3, dir: VEC3, radius: float32, root: int32 = -1):
-    """A query for the items of a BVH whose box, made larger by a radius on all sides, a ray intersects.
+    """A query for the items of a BVH whose box, enlarged by a radius on all sides, a ray intersects.
 
-    With `max_dist` 1, `bvh_query_next` gives all items that a ball hits on its way from `start` to `start` + `dir`, and
-    some near corners.
+    With `max_dist` 1, `bvh_query_next` yields all items whose boxes the ball swept from `start` to `start` + `dir`
+    intersects, and may yield items whose boxes are near only at a corner.
 
     Parameters:
         id: the BVH, or its id.
         start: a vec3.
         dir: a vec3, of any length but 0.
-        radius: a float32; a negative one counts as 0.
+        radius: a float32; a negative radius counts as 0.
         root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
@@ -164,7 +164,7 @@ def bvh_query_capsule(id, start: VEC3, dir: VEC3, radius: float32, root: int32 =
 
 @whole()
 def _ray(tree: TREE, start: VEC3, dir: VEC3, apart: float32):
-    """A query of a ray, with the planes that it enters and leaves moved apart."""
+    """A query of a ray, with entry and exit planes displaced by `apart`."""
     query = RAY_QUERY()
     query.nodes, query.items, query.kind = tree.nodes, tree.items, RAY
     query.inverse = tg.vec3(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
@@ -175,7 +175,7 @@ def _ray(tree: TREE, start: VEC3, dir: VEC3, apart: float32):
 
 @whole()
 def _advance(query: InOut[Any], limit: float32):
-    """Move a query to the next item whose box its region intersects: the index of the item, or -1."""
+    """Advance a query to the next item whose box intersects the region. Returns the index of the item, or -1."""
     found = -1
     while found < 0 and query.node > 0:
         if query.item < query.end:
@@ -205,13 +205,13 @@ def _advance(query: InOut[Any], limit: float32):
 
 @whole()
 def _go_down(query: InOut[Any], child: int32, limit: float32):
-    """Enter a child, with the children of its own that the region intersects."""
+    """Descend to a child, whose remaining children are those that the region intersects."""
     tg._down_to(query, child, tg._hit_children(query, query.nodes + tg.uint64(child) * NODE_BYTES, limit))
 
 
 @whole()
 def _down_to(query: InOut[Any], child: int32, hits: uint32):
-    """Enter a child, with those of its own children that are to be visited."""
+    """Descend to a child with a mask of its remaining children."""
     query.node = child
     query.path3 = (query.path3 << 8) | (query.path2 >> 56)
     query.path2 = (query.path2 << 8) | (query.path1 >> 56)
@@ -221,7 +221,7 @@ def _down_to(query: InOut[Any], child: int32, hits: uint32):
 
 @whole()
 def _go_up(query: InOut[Any]):
-    """Go on with the children that the level above has left."""
+    """Ascend to the parent and its remaining children."""
     query.path0 = (query.path0 >> 8) | (query.path1 << 56)
     query.path1 = (query.path1 >> 8) | (query.path2 << 56)
     query.path2 = (query.path2 >> 8) | (query.path3 << 56)
@@ -230,15 +230,15 @@ def _go_up(query: InOut[Any]):
 
 @whole(QUERY)
 def bvh_query_next(query: InOut[AABB_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
-    """Move a query of a BVH to the next item.
+    """Advances a query of a BVH to the next item.
 
     Parameters:
-        query: a variable that holds a BvhQuery; it changes.
-        index: a variable that holds an int32: the number of the item that is found; it stays when none is left.
-        max_dist: a float32, for rays: what lies farther, in lengths of the ray's direction, is left out. It may fall
-            from call to call.
+        query: a BvhQuery variable, which is updated.
+        index: an int32 variable, which is set to the index of the next item, and is unchanged if there is none.
+        max_dist: a float32, for rays: items farther away, in units of the length of the ray's direction, are skipped.
+            The value may decrease from call to call.
     Returns:
-        whether there was another item.
+        a bool, whether there was another item.
     """
     found = tg._advance(query, max_dist)
     index = tg.where(found < 0, index, found)
@@ -247,7 +247,7 @@ def bvh_query_next(query: InOut[AABB_QUERY], index: InOut[int32], max_dist: floa
 
 @whole()
 def bvh_query_next(query: InOut[RAY_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
-    """Move a query of a ray to the next item."""
+    """Advance a query of a ray to the next item."""
     found = tg._advance(query, max_dist)
     index = tg.where(found < 0, index, found)
     return found >= 0
@@ -255,7 +255,7 @@ def bvh_query_next(query: InOut[RAY_QUERY], index: InOut[int32], max_dist: float
 
 @whole()
 def bvh_query_next(query: InOut[SPHERE_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
-    """Move a query of a ball to the next item."""
+    """Advance a query of a ball to the next item."""
     found = tg._advance(query, max_dist)
     index = tg.where(found < 0, index, found)
     return found >= 0
@@ -263,7 +263,7 @@ def bvh_query_next(query: InOut[SPHERE_QUERY], index: InOut[int32], max_dist: fl
 
 @whole()
 def bvh_query_next(query: InOut[BVH_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
-    """Move a query of a kind known at run time to the next item."""
+    """Advance a query whose kind is known at run time to the next item."""
     found = tg._advance(query, max_dist)
     index = tg.where(found < 0, index, found)
     return found >= 0
@@ -271,13 +271,13 @@ def bvh_query_next(query: InOut[BVH_QUERY], index: InOut[int32], max_dist: float
 
 @whole(QUERY)
 def bvh_get_group_root(id, group: int32):
-    """The node under which all items of a group lie, for the `root` of queries.
+    """The root of the subtree of a group of items, for the `root` of queries.
 
     Parameters:
         id: the BVH, or its id.
         group: an int32.
     Returns:
-        an int32; -1, which stands for all groups, if there is no such group.
+        an int32; -1, the value for all groups, if there is no such group.
     """
     tree = tg._tree(id)
     low, high = 0, tree.group_count

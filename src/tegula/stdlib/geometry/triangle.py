@@ -1,9 +1,9 @@
 """Rays and triangles: Woop, Benthin and Wald, Watertight Ray/Triangle Intersection, JCGT 2 (1), 2013, made exact.
 
-The vertices are moved and sheared so that the ray is the third axis. Whether the ray goes through a triangle is decided
-by the signs of three differences of multiples of the float32 coordinates that result, and these signs are exact: a
-difference of rounded numbers has the right sign unless it is 0, and then float64 holds them. A ray through an edge or a
-vertex belongs to the face that it would hit if it were moved by an infinitesimal distance, the same for all faces."""
+The vertices are translated and sheared so that the ray is the third axis. The signs of three edge functions of the
+sheared float32 coordinates decide whether the ray hits a triangle. The signs are exact: a difference of rounded
+products has the right sign unless it is 0, and then the products are computed exactly in float64. A ray through an edge
+or a vertex hits the face that it would hit after an infinitesimal displacement, which is the same for all faces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tegula.types import VecType, bool_, float32, float64, int32
 SHEAR = StructType(
     "Shear", {"x": int32, "y": int32, "z": int32, "by": VEC3, "start": VEC3}, __name__, "SHEAR"
 )
-"""The axes that become the first two and the third, and the factors: x and y per z, and 1 over the direction's z."""
+"""The permutation of the axes, and the shear factors: x and y per z, and the reciprocal of the direction's z."""
 CROSSING = StructType(
     "Crossing", {"hit": bool_, "front": bool_, "t": float32, "u": float32, "v": float32}, __name__, "CROSSING"
 )
@@ -23,12 +23,12 @@ CROSSING = StructType(
 vertices."""
 VEC3D = VecType(3, float64)
 SMALL, LARGE = 1e-25, 1e30
-"""Float32 is used where all differences of products lie between these."""
+"""The range of edge functions that are evaluated in float32."""
 
 
 @whole()
 def _shear(start: VEC3, dir: VEC3):
-    """The axes and factors of a ray."""
+    """The permutation and the shear factors of a ray."""
     x, y, z = tg.abs(dir[0]), tg.abs(dir[1]), tg.abs(dir[2])
     third = tg.where((x >= y) & (x >= z), 0, tg.where(y >= z, 1, 2))
     first = (third + 1) % 3
@@ -47,7 +47,7 @@ def _of(v: VEC3, axis: int32):
 
 @whole()
 def _sheared(s: SHEAR, vertex: VEC3):
-    """A vertex with the ray as the third axis, and its distance along the ray's longest component."""
+    """A vertex in sheared coordinates, and its distance along the ray's longest component."""
     v = vertex - s.start
     along = tg._of(v, s.z)
     return tg.vec3(tg._less(tg._of(v, s.x), s.by[0], along), tg._less(tg._of(v, s.y), s.by[1], along), along)
@@ -55,26 +55,27 @@ def _sheared(s: SHEAR, vertex: VEC3):
 
 @whole()
 def _less(x: float32, by: float32, along: float32):
-    """x - by * along, rounded twice on every target."""
+    """x - by * along with two roundings on every target, not contracted to an fma."""
     return tg.diff_of_products(x, 1.0, by, along)
 
 
 @whole()
 def _side(value: float64, x: float64, y: float64):
-    """The sign of a difference of products for an edge; where it is 0, that of the ray moved a little, most along x."""
+    """The sign of an edge function; if the function is 0, the sign for an infinitesimally displaced ray, most along
+    x."""
     moved = tg.where(y > 0.0, 1, tg.where(y < 0.0, -1, tg.where(x < 0.0, 1, tg.where(x > 0.0, -1, 0))))
     return tg.where(value > 0.0, 1, tg.where(value < 0.0, -1, moved))
 
 
 @whole()
 def _is_sure(x: float32):
-    """Whether the sign of a difference of products is that of the exact one."""
+    """Whether an edge function in float32 has the exact sign."""
     return (tg.abs(x) > SMALL) & (tg.abs(x) < LARGE)
 
 
 @whole()
 def _crossing(s: SHEAR, first: VEC3, second: VEC3, third: VEC3):
-    """Where a ray hits a triangle."""
+    """The intersection of a ray and a triangle."""
     a, b, c = tg._sheared(s, first), tg._sheared(s, second), tg._sheared(s, third)
     u = tg.diff_of_products(c[0], b[1], c[1], b[0])
     v = tg.diff_of_products(a[0], c[1], a[1], c[0])
@@ -94,7 +95,8 @@ def _crossing(s: SHEAR, first: VEC3, second: VEC3, third: VEC3):
 
 @whole()
 def _crossing_in_double(s: SHEAR, a: VEC3, b: VEC3, c: VEC3):
-    """Where a ray hits a triangle of sheared vertices, through an edge or a vertex too, and for numbers of any size."""
+    """The intersection of a ray and a triangle of sheared vertices in float64, exact for hits of edges and vertices and
+    for numbers of any magnitude."""
     ax, ay, az = tg.float64(a[0]), tg.float64(a[1]), tg.float64(a[2])
     bx, by, bz = tg.float64(b[0]), tg.float64(b[1]), tg.float64(b[2])
     cx, cy, cz = tg.float64(c[0]), tg.float64(c[1]), tg.float64(c[2])

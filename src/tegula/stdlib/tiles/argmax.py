@@ -19,10 +19,11 @@ S = Extents("S")
 def tile_argmax(
     a: Tile[Scalar, *S], axis: constexpr = None, keepdims: constexpr[bool] = False
 ) -> Tile[int32, *R]:
-    """The index of the largest element of a tile, in row-major order or along a dimension; the lowest of equal ones.
+    """The index of the largest element of a tile, in row-major order or along a dimension; of equal elements the lowest
+    index.
 
-    As in tg.max, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0. Elements of absent
-    threads are skipped.
+    As in tg.max, numbers are preferred to NaNs, and -0.0 is below 0.0; if all elements are NaN the index is 0. Elements
+    of absent threads are skipped.
 
     Parameters:
         a: a tile of scalars of any dtype, of any shape.
@@ -34,7 +35,7 @@ def tile_argmax(
         type-mismatch: `a` is no tile of scalars.
         out-of-range: there is no such axis.
     Gradient:
-        refused (no-gradient), of floats: an index has none.
+        refused (no-gradient) for floats: an index has no gradient.
     """
     return tg._tile_place_of_least(tg._tile_reversed_bits(a), axis, keepdims)
 

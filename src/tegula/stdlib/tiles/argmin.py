@@ -38,10 +38,11 @@ R = Extents("R", value=reduced)
 def tile_argmin(
     a: Tile[Scalar, *S], axis: constexpr = None, keepdims: constexpr[bool] = False
 ) -> Tile[int32, *R]:
-    """The index of the smallest element of a tile, in row-major order or along a dimension; the lowest of equal ones.
+    """The index of the smallest element of a tile, in row-major order or along a dimension; of equal elements the
+    lowest index.
 
-    As in tg.min, a NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the index is 0. Elements of absent
-    threads are skipped.
+    As in tg.min, numbers are preferred to NaNs, and -0.0 is below 0.0; if all elements are NaN the index is 0. Elements
+    of absent threads are skipped.
 
     Parameters:
         a: a tile of scalars of any dtype, of any shape.
@@ -53,7 +54,7 @@ def tile_argmin(
         type-mismatch: `a` is no tile of scalars.
         out-of-range: there is no such axis.
     Gradient:
-        refused (no-gradient), of floats: an index has none.
+        refused (no-gradient) for floats: an index has no gradient.
     """
     return tg._tile_place_of_least(tg._tile_sort_bits(a), axis, keepdims)
 
@@ -72,8 +73,8 @@ def of_short_keys(bits, axis, keepdims):
 
 @_tile_place_of_least.program
 def of_long_keys(bits, axis, keepdims):
-    """For 64-bit keys: bit 31 says whether the key is above the least key, the bits below hold the index; the minimum
-    of these integers is the index."""
+    """For 64-bit keys: the minimum of 32-bit integers whose bit 31 is set if the key is above the least key, and whose
+    other bits are the index."""
     more = tg.tile_astype(tg.min(bits - tg.tile_min(bits, axis, True), uint64(1)), uint32)
     return tg.tile_astype(
         tg.tile_min((more << uint32(31)) | tg._tile_places(bits, axis), axis, keepdims), int

@@ -1,4 +1,4 @@
-"""The order of sorted keys."""
+"""The indices that sort keys."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tegula.types import int32
 
 N, ONE, INFO = Extent("N"), 1, "info"
 PANEL = 32
-"""The number of columns of a panel: narrower panels take longer to compile, wider panels take longer to run."""
+"""The number of columns of a panel. Narrower panels take longer to compile, wider panels take longer to run."""
 FillMode = constexpr["lower", "upper"]
 
 
@@ -28,11 +28,11 @@ def tile_cholesky(
         a: a tile (..., N, N) of floats, of which only the triangle that fill_mode names is read; float16 and bfloat16
             are computed in float32.
         fill_mode: "lower" or "upper", a constant.
-        info: whether to give the second result too, a constant.
+        info: whether to return the second result too, a constant bool.
     Returns:
-        a tile of the shape and dtype of `a`, 0 in the other triangle. A pivot that is not positive is NaN, and so is
-        what depends on it. With `info`, also a tile (..., 1) of int32: 0, or the number of the first such pivot, from 1
-        on.
+        a tile of the shape and dtype of `a`, 0 in the other triangle. A pivot that is not positive is NaN, and so are
+        all elements that depend on the pivot. With `info`, also a tile (..., 1) of int32: 0, or the 1-based index of
+        the first such pivot.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode.
     Gradient:
@@ -92,7 +92,7 @@ def upper(a):
 
 @cooperative
 def _tile_first_nan(factor: Tile[Real, N, N]) -> Tile[int32, ONE]:
-    """The number, from 1 on, of the first NaN on the diagonal of a matrix; 0 if there is none."""
+    """The 1-based index of the first NaN on the diagonal of a matrix; 0 if there is none."""
     n = factor.shape[0]
     place = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))

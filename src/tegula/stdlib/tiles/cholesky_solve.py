@@ -21,7 +21,7 @@ def tile_cholesky_solve(
     y: Tile[Real, ..., N, R],
     fill_mode: FillMode = "lower",
 ) -> Tile[Real, ..., N, R]:
-    """x with l @ l.T @ x = y, or l.T @ l @ x = y for fill_mode="upper", where l is what `tile_cholesky` gives.
+    """x with l @ l.T @ x = y, or l.T @ l @ x = y for fill_mode="upper", where l is the result of `tile_cholesky`.
 
     Parameters:
         l: a tile (..., N, N) of floats, of which only the triangle that fill_mode names is read.

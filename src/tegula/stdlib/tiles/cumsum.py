@@ -1,4 +1,4 @@
-"""Running sums by the name that NumPy has for them."""
+"""Running sums under NumPy's name."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tegula.stdlib.tiles.scan import Number, S
 
 @cooperative
 def tile_cumsum(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Number, *S]:
-    """The sums of the elements up to each one, in row-major order or along a dimension: tg.tile_scan_inclusive.
+    """The running sums of the elements, in row-major order or along a dimension, as tg.tile_scan_inclusive.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool. Vectors are summed by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
     Returns:
         a tile of the shape and dtype of `a`.
@@ -25,7 +25,7 @@ def tile_cumsum(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Number, *S]
         type-mismatch: `a` is no tile of such a dtype.
         out-of-range: there is no such axis.
     Gradient:
-        the sum of the adjoint over this element and those after it.
+        the running sum of the adjoint from the last element to the first.
     """
     return tg.tile_scan_inclusive(a, axis)
 

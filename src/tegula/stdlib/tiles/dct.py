@@ -120,7 +120,7 @@ def _tile_quarter_root(n, like, k):
 
 @part
 def _tile_first_times(x, k, factor):
-    """The first element of a row times a factor, the others as they are."""
+    """A row with the first element multiplied by a factor."""
     return tg.where(k == 0, x * type(x)(factor), x)
 
 

@@ -16,13 +16,13 @@ N, ONE = Extent("N"), 1
 
 @cooperative
 def tile_determinant(a: Tile[Real, ..., N, N]) -> Tile[Real, ..., ONE]:
-    """The determinants of square matrices, by the LU decomposition with exchanged rows.
+    """The determinants of square matrices, by the LU decomposition with partial pivoting.
 
     Parameters:
         a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
     Returns:
-        a tile (..., 1) of the dtype of `a`; 0 for a singular matrix. `tile_slogdet` gives what is too large or too
-        small for it.
+        a tile (..., 1) of the dtype of `a`; 0 for a singular matrix. `tile_slogdet` covers determinants that overflow
+        or underflow.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats.
     Gradient:

@@ -26,11 +26,12 @@ def tile_eigh(
         a: a tile (..., N, N) of floats, of which only the triangle that fill_mode names is read; float16 and bfloat16
             are computed in float32.
         fill_mode: "lower" or "upper", a constant.
-        info: whether to give the third result too, a constant.
+        info: whether to return the third result too, a constant bool.
     Returns:
         w, a tile (..., N) in ascending order, and v, a tile (..., N, N) whose columns are orthonormal; the entry of
-        largest magnitude in each is positive. NaN if the iteration does not converge in 12 sweeps (float64: 16), as
-        where an element is no number. With `info`, also a tile (..., 1) of int32: 0, or 1 where it did not converge.
+        largest magnitude in each column is positive. Both are NaN if the iteration does not converge in 12 sweeps
+        (float64: 16), which includes matrices with a NaN. With `info`, also a tile (..., 1) of int32: 0, or 1 without
+        convergence.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode.
     Gradient:
@@ -39,7 +40,7 @@ def tile_eigh(
         is read, with half of its diagonal.
     Source:
         Brent and Luk, "The solution of singular-value and symmetric eigenvalue problems on multiprocessor arrays"
-        (1985): rotations of Jacobi, N / 2 at a time.
+        (1985): Jacobi rotations, N / 2 at a time.
     """
     n = a.shape[0]
     place = tg.tile_arange(n, dtype=int)
@@ -47,7 +48,7 @@ def tile_eigh(
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
     read = rows >= columns if fill_mode == "lower" else rows <= columns
     a = tg.where(read, a, tg.tile_transpose(a))
-    # Scaled, so that squares neither overflow nor vanish.
+    # The matrix is scaled, so that squares neither overflow nor underflow.
     size = tg.tile_max(tg.abs(a))[0]
     size = tg.where(size > 0.0, size, one)
     a, v = a / size, tg.where(rows == columns, one, zero)
@@ -72,7 +73,8 @@ def tile_eigh(
             a = a * tg.tile_reshape(c, (n, 1)) + tg.tile_slice_indexed(a, partner) * tg.tile_reshape(
                 s, (n, 1)
             )
-            # What rotations make 0 is 0; their diagonals are without its rounding.
+            # The entries that rotations eliminate are set to exactly 0, and the diagonals are updated without rounding
+            # errors of these entries.
             t = tg.where(place < partner, -t, t)
             rotated = diagonal + t * between
             a = tg.where(
@@ -125,7 +127,7 @@ def reference(a, fill_mode="lower", info=False):
 
 
 def symmetric(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Symmetric matrices with eigenvalues that are apart, with NaN above the diagonal."""
+    """Symmetric matrices with well separated eigenvalues, and with NaN above the diagonal."""
     *batch, n = shape
     q, _ = np.linalg.qr(rng.standard_normal(shape))
     w = np.arange(n) - n / 3 + rng.uniform(-0.2, 0.2, (*batch, n))[..., 0, :]

@@ -36,7 +36,7 @@ def tile_fft(inout: InOut[Tile[Complex, *S]]):
     """The discrete Fourier transform along the last dimension of a tile, in place: X[k] = sum of
     x[n] * exp(-2 * pi * i * k * n / N), as numpy.fft.fft.
 
-    Vectors of two floats are complex numbers, the real part first. Any length N will do.
+    Vectors of two floats are complex numbers, the real part first. N may be any length.
 
     Parameters:
         inout: a tile (..., N) of vec2f or vec2d.
@@ -69,7 +69,7 @@ def tile_ifft(inout: InOut[Tile[Complex, *S]]):
 
 @cooperative
 def _tile_dft(x: Tile[Complex, *S], back: Flag) -> Tile[Complex, *S]:
-    """The transform along the last dimension, not divided by its length; `back`: the inverse."""
+    """The unnormalised transform along the last dimension; `back`: the inverse."""
     shape = x.shape
     n, size = tg.static(shape[-1]), tg.static(prod(shape))
     return tg.tile_reshape(tg._tile_dft_of_rows(tg.tile_reshape(x, (size,)), n, back), shape)
@@ -87,8 +87,8 @@ def _tile_dft_of_rows(x: Tile[Complex, N], n: constexpr[int], back: Flag) -> Til
 
 @_tile_dft_of_rows.program(when=lambda n: is_smooth(n))
 def by_stages(x, n, back):
-    """With real and imaginary parts exchanged before the first stage and after the last the transform is the
-    inverse."""
+    """The inverse is the transform with real and imaginary parts exchanged before the first stage and after the last
+    stage."""
     for r, m, s in tg.static(stages(shortest(n))):
         x = tg._tile_stage(x, r, m, s, tg.static(back and s == 1), tg.static(back and m == 1))
     return x
@@ -97,7 +97,7 @@ def by_stages(x, n, back):
 @_tile_dft_of_rows.program
 def by_convolution(x, n, back):
     """Bluestein's algorithm: k * j = (k * k + j * j - (k - j) * (k - j)) / 2, so that a transform is a convolution with
-    a chirp, between two products with it."""
+    a chirp, between two multiplications by the chirp."""
     size, length = x.shape[0], tg.static(shortest(n))
     rows = tg.static(size // n)
 
@@ -119,7 +119,7 @@ def by_convolution(x, n, back):
 
 
 def shortest(n: int) -> int:
-    """The length of the transforms of Bluestein's algorithm; OutOfRange if there are no tables of it."""
+    """The length of the transforms of Bluestein's algorithm; OutOfRange if there are no tables of this length."""
     length = n if is_smooth(n) else padded(n)
     if length > LONGEST:
         by = f", by transforms of length {length}," if length != n else ""
@@ -131,12 +131,12 @@ def shortest(n: int) -> int:
 def _tile_stage(
     x: Tile[Complex, N], r: constexpr[int], m: constexpr[int], s: constexpr[int], enters: Flag, leaves: Flag
 ) -> Tile[Complex, N]:
-    """A stage of transforms of length r * m * s: for each of m * s places a butterfly of r numbers that are m * s
-    places apart, whose results go next to each other, s places apart, times roots of unity. `enters`, `leaves`: whether
-    real and imaginary parts are exchanged before and after.
+    """A Stockham stage of transforms of length r * m * s: each of m * s butterflies reads r numbers with a stride of m
+    * s, multiplies its results by twiddle factors, and writes them with a stride of s. `enters`, `leaves`: whether real
+    and imaginary parts are exchanged before and after the stage.
 
-    Threads are over the s results next to each other where these are enough, else over all places of a row where these
-    are enough, so that neighbours access neighbouring elements; the rest is the loop around."""
+    Threads are distributed over the s consecutive results if there are enough of them, else over all butterflies of a
+    row, so that consecutive threads access consecutive elements; an outer loop covers the remaining butterflies."""
     size, lane, zero = x.shape[0], tg.group_lane(), type(x[0][0])(0.0)
     rows, apart = tg.static(size // (r * m * s)), tg.static(m * s)
     threads = tg.group_size()
@@ -168,7 +168,8 @@ def _tile_stage(
 
 
 def division(rows: int, m: int, s: int, threads: int) -> tuple[int, int]:
-    """How the butterflies of a stage are divided: the number of iterations around, and of places for threads."""
+    """The distribution of a stage's butterflies: the number of iterations of the outer loop, and the number of
+    butterflies per iteration."""
     for around, inner in ((rows * m, s), (rows, m * s)):
         if inner >= threads:
             return around, inner
@@ -202,7 +203,7 @@ def _tile_complex(re, im):
 
 @part
 def _tile_butterfly(x, y, r):
-    """The transform of vectors of r real and r imaginary parts; its results are in the order of `places`."""
+    """The transform of r real and r imaginary parts; the results are in the order of `places`."""
     zero = type(x[0])(0.0)
     for f, apart in tg.static(levels(r)):
         for t in tg.unrolled(tg.static(r // f)):

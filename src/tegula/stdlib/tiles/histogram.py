@@ -1,4 +1,4 @@
-"""Counts how often integers occur in a tile."""
+"""The histogram of a tile of integers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Integer = Dtypes("Integer", int8, int16, int32, int64, uint8, uint16, uint32, ui
 
 @cooperative
 def tile_histogram(t: Tile[Integer, *S], bins: constexpr[int]) -> Tile[int32, BINS]:
-    """How often each of the integers from 0 to bins - 1 occurs in a tile.
+    """The number of occurrences of each integer from 0 to bins - 1 in a tile.
 
     Parameters:
-        t: a tile of integers of any shape; those below 0 and from `bins` on are left out.
-        bins: a positive constant.
+        t: a tile of integers of any shape. Elements outside 0 to bins - 1 are not counted.
+        bins: the number of bins, a positive constant int.
     Returns:
         a tile of int32 of shape (bins,).
     Raises:

@@ -16,7 +16,7 @@ N = Extent("N")
 
 @cooperative
 def tile_inverse(a: Tile[Real, ..., N, N]) -> Tile[Real, ..., N, N]:
-    """The inverses of square matrices, by the LU decomposition with exchanged rows.
+    """The inverses of square matrices, by the LU decomposition with partial pivoting.
 
     Parameters:
         a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.

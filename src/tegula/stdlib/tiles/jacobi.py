@@ -1,4 +1,4 @@
-"""Rotations of Jacobi, half as many at a time as there are columns: parts of `tile_eigh` and `tile_svd`."""
+"""Jacobi rotations of disjoint pairs of columns in parallel, for `tile_eigh` and `tile_svd`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ N = Extent("N")
 
 @part
 def _tile_epsilon(x: float32):
-    """The distance from 1 to the next number."""
+    """The distance from 1 to the next larger number."""
     return float32(1.1920928955078125e-07)
 
 
@@ -23,7 +23,7 @@ def _tile_epsilon(x: float64):
 
 @part
 def _tile_most_sweeps(x: float32):
-    """How many sweeps of rotations a decomposition takes at most."""
+    """The maximum number of sweeps of a decomposition."""
     return 12
 
 
@@ -34,11 +34,12 @@ def _tile_most_sweeps(x: float64):
 
 @cooperative
 def _tile_partners(place: Tile[int32, N], turn: int32) -> Tile[int32, N]:
-    """The partner of each column in one turn of a sweep, in which each pair occurs once; a column without a partner
-    is its own partner."""
+    """The partner of each column in one step of a sweep. A sweep has each pair once; a column without a partner is its
+    own partner."""
     n = place.shape[0]
     last = tg.static(n - 1 + n % 2)
-    # Partners are opposite on a circle; the column that is opposite itself gets the last one, which is not on it.
+    # The circle method of round-robin tournaments: partners are opposite on a circle, and the column opposite to itself
+    # is paired with the last column, which is not on the circle.
     opposite = (turn - place + last) % last
     alone = tg.where(opposite == place, last, opposite)
     half = turn // 2 + turn % 2 * ((last + 1) // 2)
@@ -48,7 +49,7 @@ def _tile_partners(place: Tile[int32, N], turn: int32) -> Tile[int32, N]:
 
 @cooperative
 def _tile_tangents(first: Tile[Real, N], second: Tile[Real, N], between: Tile[Real, N]) -> Tile[Real, N]:
-    """The tangents, at most 1, of the rotations that make (first, between; between, second) diagonal."""
+    """The tangents, at most 1, of the rotations that diagonalise (first, between; between, second)."""
     done = between == 0.0
     theta = (second - first) / (2.0 * tg.where(done, 1.0, between))
     t = 1.0 / (tg.abs(theta) + tg.sqrt(theta * theta + 1.0))
@@ -57,6 +58,6 @@ def _tile_tangents(first: Tile[Real, N], second: Tile[Real, N], between: Tile[Re
 
 @cooperative
 def _tile_inverse_gaps(apart: Tile[Real, N, N], guard: Real) -> Tile[Real, N, N]:
-    """The inverses of differences, 0 where these are not larger than a number."""
+    """The reciprocals of differences; 0 for differences of at most `guard`."""
     near = tg.abs(apart) <= guard
     return tg.where(near, 0.0, 1.0 / tg.where(near, 1.0, apart))

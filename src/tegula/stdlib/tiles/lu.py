@@ -1,4 +1,4 @@
-"""The LU decomposition of a square matrix with exchanged rows."""
+"""The LU decomposition of a square matrix with partial pivoting."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ N, M, ONE = Extent("N"), Extent("M"), 1
 
 @cooperative
 def tile_lu(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., N, N], Tile[int32, ..., N]]:
-    """The LU decomposition of square matrices with exchanged rows: P @ a = L @ U.
+    """The LU decomposition of square matrices with partial pivoting: P @ a = L @ U.
 
     Parameters:
         a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
     Returns:
-        lu, a tile of the shape and dtype of `a` with U in the upper triangle and L, whose diagonal is 1, below it;
-        and piv, a tile (..., N) of int32: in step k rows k and piv[k] were exchanged, k from 0 on, as in
-        scipy.linalg.lu_factor. The pivot is the first element of the largest magnitude, and NaN before all numbers.
-        Where all are 0, 0 stays on the diagonal.
+        lu, a tile of the shape and dtype of `a` with U in the upper triangle and L, whose diagonal is 1, below it; and
+        piv, a tile (..., N) of int32: step k, from 0 on, exchanged rows k and piv[k], as in scipy.linalg.lu_factor. The
+        pivot is the first element of the largest magnitude; NaNs are preferred to numbers. If all candidates are 0, the
+        diagonal is 0.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats.
     Gradient:
-        with G the adjoint of lu: P.T @ inv(L).T @ (the strictly lower triangle of L.T @ tril(G) + the upper triangle
-        of triu(G) @ U.T) @ inv(U).T; piv has none.
+        with G the adjoint of lu: P.T @ inv(L).T @ (the strictly lower triangle of L.T @ tril(G) + the upper triangle of
+        triu(G) @ U.T) @ inv(U).T; piv has no gradient.
     Source:
         LAPACK getrf.
     """
@@ -58,7 +58,7 @@ def tile_lu(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., N, N], Tile[int32
 
 @cooperative
 def _tile_pivot(column: Tile[Real, N], start: int32) -> Tile[int32, ONE]:
-    """The index of the first element of the largest magnitude from `start` on; NaN before all numbers."""
+    """The index of the first element of the largest magnitude from `start` on; NaNs are preferred to numbers."""
     bits = tg._tile_sort_bits(tg.abs(column))
     place = tg.tile_arange(column.shape[0], dtype=int)
     return tg._tile_place_of_least(~tg.where(place >= start, bits, type(bits[0])(0)), None, False)
@@ -66,7 +66,7 @@ def _tile_pivot(column: Tile[Real, N], start: int32) -> Tile[int32, ONE]:
 
 @cooperative
 def _tile_exchanged(y: Tile[Real, N, M], piv: Tile[int32, N]) -> Tile[Real, N, M]:
-    """The rows of a matrix, exchanged as `piv` says."""
+    """The row exchanges of `piv`, applied to a matrix."""
     n, m = y.shape
     rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
     for k in range(n):
@@ -78,7 +78,7 @@ def _tile_exchanged(y: Tile[Real, N, M], piv: Tile[int32, N]) -> Tile[Real, N, M
 
 @cooperative
 def _tile_exchanged_back(y: Tile[Real, N, M], piv: Tile[int32, N]) -> Tile[Real, N, M]:
-    """The rows of a matrix before they were exchanged as `piv` says."""
+    """The row exchanges of `piv`, undone."""
     n, m = y.shape
     rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
     for done in range(n):
@@ -122,7 +122,7 @@ def reference(a):
 
 
 def regular(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Square matrices whose pivots are far apart, in any order, so that rounding does not exchange other rows."""
+    """Square matrices with well separated pivots, so that rounding does not change the choice of pivots."""
     *batch, n = shape
     upper = np.triu(rng.uniform(-1, 1, shape), 1) + np.eye(n) * rng.uniform(1, 2, shape)
     lower = np.tril(rng.uniform(-0.7, 0.7, shape), -1) + np.eye(n)

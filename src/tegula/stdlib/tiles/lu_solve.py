@@ -21,11 +21,11 @@ N, R = Extent("N"), Extent("R", optional=True)
 def tile_lu_solve(
     lu: Tile[Real, ..., N, N], piv: Tile[int32, ..., N], y: Tile[Real, ..., N, R]
 ) -> Tile[Real, ..., N, R]:
-    """x with a @ x = y, where lu and piv are what `tile_lu` gives for a.
+    """x with a @ x = y, where lu and piv are the results of `tile_lu` for a.
 
     Parameters:
         lu: a tile (..., N, N) of floats, L below the diagonal and U in the upper triangle.
-        piv: a tile (..., N) of int32, the rows that were exchanged.
+        piv: a tile (..., N) of int32, the row exchanges.
         y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of lu.
     Returns:
         a tile of the shape and dtype of `y`. A 0 on the diagonal divides as IEEE 754 says.

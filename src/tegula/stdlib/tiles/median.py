@@ -15,16 +15,16 @@ N, M = Extent("N"), 1
 
 @cooperative
 def tile_median(t: Tile[Real, ..., N]) -> Tile[Real, ..., M]:
-    """The median along the last dimension: the middle element, or the mean of the two in the middle.
+    """The median along the last dimension: the middle element, or the mean of the two middle elements.
 
     Parameters:
         t: a tile (..., N) of floats; float16 and bfloat16 are computed in float32.
     Returns:
-        a tile (..., 1) of the same dtype; NaN where an element is.
+        a tile (..., 1) of the same dtype; NaN if an element is NaN.
     Raises:
         type-mismatch: `t` is no tile of floats.
     Gradient:
-        the adjoint for the element in the middle, or half of it for each of two.
+        the adjoint for the middle element, or half of the adjoint for each of two middle elements.
     """
     n = t.shape[0]
     keys = tg.tile_reshape(t, (n,))

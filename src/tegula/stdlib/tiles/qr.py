@@ -15,7 +15,7 @@ M, N = Extent("M"), Extent("N")
 
 @cooperative
 def tile_qr(a: Tile[Real, ..., M, N]) -> tuple[Tile[Real, ..., M, N], Tile[Real, ..., N, N]]:
-    """The QR decomposition of matrices that are not wider than high: a = q @ r.
+    """The QR decomposition of matrices with at least as many rows as columns: a = q @ r.
 
     Parameters:
         a: a tile (..., M, N) of floats with M >= N; float16 and bfloat16 are computed in float32.
@@ -28,7 +28,7 @@ def tile_qr(a: Tile[Real, ..., M, N]) -> tuple[Tile[Real, ..., M, N], Tile[Real,
         with G, H the adjoints of q and r, and T = r @ H.T - G.T @ q: (G + q @ (the lower triangle of T, mirrored))
         @ inv(r).T, which a matrix without full rank does not have.
     Source:
-        LAPACK geqrf: reflections of Householder.
+        LAPACK geqrf: Householder reflections.
     """
     ...
 
@@ -41,7 +41,8 @@ def by_reflections(a):
     kept = tg.tile_zeros(shape=(m, n), dtype=type(a[0, 0]))
     for k in range(n):
         column = tg.where(place >= k, a[:, k], 0.0)
-        # Scaled, so that squares neither overflow nor vanish. A NaN or an infinity makes all NaN.
+        # The matrix is scaled, so that squares neither overflow nor underflow. A NaN or an infinity makes all results
+        # NaN.
         size = tg.tile_max(tg.abs(column))[0]
         column = column / tg.where(size > 0.0, size, 1.0)
         head, length = column[k], tg.sqrt(tg.tile_sum(column * column)[0])

@@ -74,7 +74,7 @@ def of_rfft(x, grad):
 def tile_irfft(x: Tile[Complex, *S], n: constexpr[int]) -> Tile[Scalar, *WHOLE]:
     """The inverse of `tile_rfft` times n: n times numpy.fft.irfft(x, n).
 
-    The imaginary parts of the first element of each row and, if n is even, of the last are taken for 0.
+    The imaginary parts of the first element of each row and, if n is even, of the last element are ignored.
 
     Parameters:
         x: a tile (..., n // 2 + 1) of vec2f or vec2d.
@@ -85,8 +85,8 @@ def tile_irfft(x: Tile[Complex, *S], n: constexpr[int]) -> Tile[Scalar, *WHOLE]:
         type-mismatch: `x` has another dtype.
         out-of-range: `x` has no rows of n // 2 + 1 elements, or there are no tables for n.
     Gradient:
-        `tile_rfft` of the adjoint, doubled but for the first element and, if n is even, the last, whose imaginary parts
-        get 0.
+        `tile_rfft` of the adjoint, doubled except for the first element and, if n is even, the last; the imaginary
+        parts of these two are 0.
     Source:
         that of `tile_rfft`.
     """
@@ -133,8 +133,8 @@ def of_irfft(grad, n):
 
 @cooperative
 def _tile_dft_of_reals(x: Tile[Number, ROWS, N]) -> Tile[Pair, FLAT]:
-    """The transforms of the rows of a matrix. If their length is even, they are taken for half as many complex numbers,
-    of which the numbers of even index are the real parts."""
+    """The transforms of the rows of a matrix. A row of even length is transformed as half as many complex numbers,
+    whose real parts are the elements of even index."""
     rows, n = x.shape
     if tg.static(n % 2 == 0):
         pairs = tg.tile_reshape(x, (rows * n // 2, 2))
@@ -147,7 +147,7 @@ def _tile_dft_of_reals(x: Tile[Number, ROWS, N]) -> Tile[Pair, FLAT]:
 
 
 def halved(shape: tuple[int, ...], n: int) -> int:
-    """n // 2; OutOfRange unless the rows of a shape have as many elements and one."""
+    """n // 2; OutOfRange unless the rows of a shape have n // 2 + 1 elements."""
     if n < 1 or shape[-1] != n // 2 + 1:
         help = f"a row is {n // 2 + 1} elements for n = {n}" if n > 0 else "n is 1 or more"
         raise OutOfRange(None, what=f"'x' has the shape {shape}, and n is {n}", help=help)
@@ -163,14 +163,13 @@ def _tile_root_of(n, like, k):
 
 @part
 def _tile_inner_times(z, k, n, factor):
-    """z times a factor, but for the elements of a row that have no conjugate in it: the first and, if n is even, the
-    last."""
+    """z times a factor, except for the self-conjugate elements of a row: the first and, if n is even, the last."""
     return tg.where(k == 0 or 2 * k == n, z, z * type(z[0])(factor))
 
 
 @part
 def _tile_without_ends(z, k, n):
-    """z with an imaginary part of 0 in those elements."""
+    """z with an imaginary part of 0 in the self-conjugate elements."""
     return tg.vector(z[0], tg.where(k == 0 or 2 * k == n, type(z[0])(0.0), z[1]))
 
 

@@ -21,8 +21,8 @@ def roots(n: int, powers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def precise_roots(n: int, powers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of `roots` as long doubles. Angles are reduced to an eighth of a turn as integers, so that symmetric
-    roots are equal up to sign, and those on the axes exact."""
+    """The numbers of `roots` as long doubles. Angles are reduced to an eighth of a turn in integer arithmetic, so that
+    symmetric roots are equal up to sign and roots on the axes are exact."""
     octant, rest = np.divmod(8 * (powers % n), n)
     angle = np.where(octant % 2, n - rest, rest) * (np.arctan(np.longdouble(1.0)) / n)
     near, far = np.cos(angle), np.sin(angle)
@@ -42,7 +42,7 @@ def is_smooth(n: int, primes: tuple[int, ...] = PRIMES) -> bool:
 
 @lru_cache(maxsize=256)
 def radices(n: int, largest: int = LARGEST) -> tuple[int, ...]:
-    """The fewest factors of n of which none exceeds `largest`, or a prime number above it; of several such lists that
+    """The shortest factorisation of n with factors of at most `largest`, or prime factors above; of several the one
     with the smallest sum, in descending order."""
     if n == 1:
         return ()
@@ -69,8 +69,8 @@ def twiddles(r: int, m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def padded(n: int) -> int:
-    """The length of the transforms by which a transform of length n is computed: the least from 2 n - 1 on without
-    prime factors above 5."""
+    """The padded length of Bluestein's algorithm: the least length of at least 2 n - 1 without prime factors above
+    5."""
     length = 2 * n - 1
     while not is_smooth(length, (2, 3, 5)):
         length += 1
@@ -85,7 +85,8 @@ def chirp(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=64)
 def chirp_transform(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The transform of the conjugate of `chirp`, of which both ends are at 0, over its length `padded`."""
+    """The transform of the conjugate of `chirp`, periodic with length `padded` and symmetric around 0, divided by the
+    length."""
     length = padded(n)
     cosine, sine = precise_roots(2 * n, np.arange(n) ** 2)
     around = np.zeros(length, np.clongdouble)
@@ -106,7 +107,7 @@ def factors(r: int) -> tuple[int, ...]:
 
 
 def levels(r: int) -> tuple[tuple[int, int], ...]:
-    """The steps of a butterfly of r elements: a factor, and the distance of the elements that it combines."""
+    """The steps of a butterfly of r elements: a factor, and the stride of the elements that the step combines."""
     made, apart = list[tuple[int, int]](), r
     for f in factors(r):
         apart //= f
@@ -115,7 +116,7 @@ def levels(r: int) -> tuple[tuple[int, int], ...]:
 
 
 def places(r: int) -> np.ndarray:
-    """Where each result of a butterfly is: its digits in reversed order."""
+    """The position of each result of a butterfly, the digit reversal of its index."""
     order = np.zeros(1, np.int32)
     for f, apart in levels(r):
         order = (order[None, :] + np.arange(f, dtype=np.int32)[:, None] * apart).ravel()

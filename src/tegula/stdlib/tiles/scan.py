@@ -29,8 +29,8 @@ REGISTERS = 64
 
 
 def chunk(n: int, threads: int) -> int:
-    """The number of consecutive elements per thread: the least divisor of n that suffices, or n / threads rounded up if
-    that divisor is more than 4 times as large."""
+    """The number of consecutive elements per thread: the least sufficient divisor of n, or n / threads rounded up if
+    the divisor is more than 4 times as large."""
     least = -(-n // threads)
     return next((c for c in range(least, 4 * least + 1) if n % c == 0), least)
 
@@ -42,13 +42,13 @@ def fits(n: int, t: DType, threads: int) -> bool:
 
 @cooperative
 def tile_scan_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Number, *S]:
-    """The sums of the elements up to each one, that one included, in row-major order or along a dimension.
+    """The inclusive running sums of the elements, in row-major order or along a dimension.
 
     Floats narrower than 32 bits are summed in float32, and each sum is rounded once; integers wrap. Elements of absent
     threads are skipped.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool; vectors are handled by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
     Returns:
         a tile of the shape and dtype of `a`.
@@ -56,7 +56,7 @@ def tile_scan_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Num
         type-mismatch: `a` is no tile of such a dtype.
         out-of-range: there is no such axis.
     Gradient:
-        the sum of the adjoint over this element and those after it.
+        the running sum of the adjoint from the last element to the first.
     """
     if tg.static(axis is None):
         return tg._tile_running_sum(a, False)
@@ -66,13 +66,13 @@ def tile_scan_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Num
 
 @cooperative
 def tile_scan_exclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Number, *S]:
-    """The sums of the elements in front of each one, 0 for the first, in row-major order or along a dimension.
+    """The exclusive running sums of the elements, 0 for the first, in row-major order or along a dimension.
 
     Floats narrower than 32 bits are summed in float32, and each sum is rounded once; integers wrap. Elements of absent
     threads are skipped.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool; vectors are handled by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
     Returns:
         a tile of the shape and dtype of `a`.
@@ -80,7 +80,7 @@ def tile_scan_exclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Num
         type-mismatch: `a` is no tile of such a dtype.
         out-of-range: there is no such axis.
     Gradient:
-        the sum of the adjoint over the elements after this one.
+        the exclusive running sum of the adjoint from the last element to the first.
     """
     if tg.static(axis is None):
         return tg._tile_running_sum(a, True)
@@ -90,13 +90,13 @@ def tile_scan_exclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Num
 
 @cooperative
 def tile_scan_max_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Number, *S]:
-    """The largest of the elements up to each one, that one included, in row-major order or along a dimension.
+    """The running maxima of the elements, in row-major order or along a dimension.
 
-    A NaN loses to any number: results are NaN until the first number. -0.0 is below 0.0. Elements of absent threads
-    are skipped.
+    Numbers are preferred to NaNs, so that results are NaN until the first number. -0.0 is below 0.0. Elements of absent
+    threads are skipped.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool; vectors are handled by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
     Returns:
         a tile of the shape and dtype of `a`.
@@ -104,7 +104,7 @@ def tile_scan_max_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile
         type-mismatch: `a` is no tile of such a dtype.
         out-of-range: there is no such axis.
     Gradient:
-        goes to the element that set the extreme; along a dimension equal ones share it.
+        flows to the element that set the extreme; along a dimension it is divided among equal elements.
     """
     if tg.static(axis is None):
         return tg._tile_running_extreme(a, "max")
@@ -114,13 +114,13 @@ def tile_scan_max_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile
 
 @cooperative
 def tile_scan_min_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Number, *S]:
-    """The smallest of the elements up to each one, that one included, in row-major order or along a dimension.
+    """The running minima of the elements, in row-major order or along a dimension.
 
-    A NaN loses to any number: results are NaN until the first number. -0.0 is below 0.0. Elements of absent threads
-    are skipped.
+    Numbers are preferred to NaNs, so that results are NaN until the first number. -0.0 is below 0.0. Elements of absent
+    threads are skipped.
 
     Parameters:
-        a: a tile of any dtype but bool; of vectors each component by itself.
+        a: a tile of any dtype but bool; vectors are handled by component.
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
     Returns:
         a tile of the shape and dtype of `a`.
@@ -128,7 +128,7 @@ def tile_scan_min_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile
         type-mismatch: `a` is no tile of such a dtype.
         out-of-range: there is no such axis.
     Gradient:
-        goes to the element that set the extreme; along a dimension equal ones share it.
+        flows to the element that set the extreme; along a dimension it is divided among equal elements.
     """
     if tg.static(axis is None):
         return tg._tile_running_extreme(a, "min")
@@ -140,8 +140,8 @@ def tile_scan_min_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile
 def _tile_along_axis(
     t: Tile[Number, *S], axis: constexpr, kind: Kind, exclusive: constexpr[bool]
 ) -> Tile[Number, *S]:
-    """Combines the elements up to each one along an axis, in steps that double. Absent threads are the last ones, so
-    that elements in front of theirs are complete."""
+    """Combines the elements up to each one along an axis, in steps that double. Absent threads are the last threads, so
+    that the elements of present threads are complete."""
     shape = t.shape
     before, n, after = tg.static(around(shape, axis))
     made = tg.tile_reshape(t, (before, n, after))
@@ -164,7 +164,7 @@ def _tile_along_axis(
     return tg.tile_map(tg._tile_second, t, tg.tile_reshape(made, shape))
 
 
-# With a derivative ---------------------------------------------------------------------------------------------------
+# With a gradient -----------------------------------------------------------------------------------------------------
 
 
 @cooperative
@@ -180,14 +180,14 @@ def of_sums(grad, exclusive):
 
 @cooperative
 def _tile_running_extreme(t: Tile[Number, *S], kind: Kind) -> Tile[Number, *S]:
-    """Running extremes. An element that sets an extreme gets the sum of the adjoints from its own up to the next
-    element that sets one."""
+    """Running extremes. The adjoint of an element that changes the extreme is the sum of the results' adjoints from
+    this element to the next change."""
     return tg._tile_running(t, kind, False, False)
 
 
 @_tile_running_extreme.vjp(keep="t")
 def of_extremes(t, grad, kind):
-    """Elements of absent threads are read as NaN, which sets no extreme."""
+    """Elements of absent threads are read as NaN, which never changes the extreme."""
     shape = t.shape
     n = tg.static(prod(shape))
     flat, there = tg.tile_reshape(t, (n,)), tg.tile_reshape(tg.tile_map(tg._tile_there, t), (n,))
@@ -195,13 +195,13 @@ def of_extremes(t, grad, kind):
     return tg.tile_reshape(tg._tile_to_extremes(numbers, tg.tile_reshape(grad, (n,)), kind), shape)
 
 
-# Combining -----------------------------------------------------------------------------------------------------------
+# Combination---------------------------------------------------------------------------------------------------------
 
 
 @cooperative
 def _tile_running(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
-    """Combines the elements up to each element, which is left out if `exclusive`; `back`: from the last element to the
-    first."""
+    """Combines the elements up to each element, exclusive of the element itself if `exclusive`; `back`: from the last
+    element to the first."""
     if tg.group_present() == tg.group_size():
         made = tg._tile_in_chunks(t, kind, exclusive, back)
     else:
@@ -217,7 +217,7 @@ def of_one_each(t, kind, exclusive, back):
 
 @cooperative
 def _tile_in_chunks(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
-    """Each thread combines its consecutive elements, then combines them with the total of all threads in front."""
+    """Each thread scans its consecutive elements, then combines them with the total of all preceding threads."""
 
 
 @_tile_in_chunks.program(
@@ -248,7 +248,7 @@ def in_registers(t, kind, exclusive, back):
 
 @_tile_in_chunks.program(when=lambda S, Number, group: fits(prod(S), scalar_of(Number), group))
 def of_each_component(t, kind, exclusive, back):
-    """Scans each component of tiles of vectors and matrices by itself."""
+    """Scans each component of tiles of vectors and matrices separately."""
     shape = t.shape
     n = tg.static(prod(shape))
     made, vector = t, type(tg.tile_reshape(t, (n,))[0])
@@ -260,8 +260,8 @@ def of_each_component(t, kind, exclusive, back):
 
 @_tile_in_chunks.program
 def through_memory(t, kind, exclusive, back):
-    """For more elements than fit in registers: a first pass finds each thread's total, a second pass starts from the
-    total of the threads in front."""
+    """For more elements than fit in registers: a first pass computes each thread's total, a second pass starts from the
+    total of the preceding threads."""
     shape, threads = t.shape, tg.group_size()
     n = tg.static(prod(shape))
     c = tg.static(-(-n // threads))
@@ -309,8 +309,8 @@ def _tile_one_by_one(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Fla
 
 @cooperative
 def _tile_to_extremes(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
-    """For each element that sets a running extreme, the sum of the adjoints from its own up to the next element that
-    sets one; 0 for other elements."""
+    """For each element that changes the running extreme, the sum of the results' adjoints from this element to the next
+    change; 0 for other elements."""
     if tg.group_present() == tg.group_size():
         made = tg._tile_to_extremes_in_chunks(t, grad, kind)
     else:
@@ -320,7 +320,7 @@ def _tile_to_extremes(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> 
 
 @_tile_to_extremes.program(when=lambda Number: not isinstance(Number, DType))
 def by_components(t, grad, kind):
-    """Handles each component of tiles of vectors and matrices by itself."""
+    """Handles each component of tiles of vectors and matrices separately."""
     made, vector = grad, type(t[0])
     for k in tg.static(range(components(vector))):
         x, g = tg.tile_map(tg._tile_component, t, k), tg.tile_map(tg._tile_component, grad, k)
@@ -330,8 +330,8 @@ def by_components(t, grad, kind):
 
 @cooperative
 def _tile_to_extremes_in_chunks(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
-    """The result of `_tile_to_extremes`; the extremes in front of each thread's elements and the sums after them are
-    found by a scan over threads."""
+    """The result of `_tile_to_extremes`; a scan over threads computes the extremes before and the sums after each
+    thread's elements."""
     return tg._tile_to_extremes_by(t, grad, kind, tg.group_size())
 
 
@@ -449,8 +449,9 @@ def of_some(t, n):
 
 @part
 def _tile_combined(kind, near, far):
-    """Combines `near` with `far`, whose elements are farther from the result's. The order matters for segments only:
-    vectors of the sum up to the first element that begins a segment, and of 1 if an element does, else 0."""
+    """Combines `near` with `far`, whose elements are farther from the result's element. The order matters only for
+    segments, which are vectors of the sum up to the first element that begins a segment, and of 1 if any element begins
+    a segment, else 0."""
     if tg.static(kind == "sum"):
         return near + far
     elif tg.static(kind == "min"):
@@ -464,10 +465,10 @@ def _tile_combined(kind, near, far):
 
 @part
 def _tile_in_front(kind, back, count, none, whole):
-    """The combined totals of the threads in front, or after if `back`, of `count` threads; `none` for the first, or
-    last. Within a warp the totals are combined by a butterfly exchange, in which the number of threads that a thread's
-    total covers doubles at each step, then across warps through one shared element per warp. With `back` the warp's
-    last threads may be absent, and the first thread has the total of the others."""
+    """The combined totals of the preceding threads, or of the following threads if `back`, among `count` threads;
+    `none` for the first or last thread. Within a warp, the totals are combined by a butterfly exchange, in which the
+    number of threads that a total covers doubles at each step; across warps, through one shared element per warp. With
+    `back` the warp's last threads may be absent, and the first thread has the warp's total."""
     lane, warp = tg.group_lane() % 32, tg.group_lane() // 32
     threads = tg.group_size()
     warps, uneven = tg.static((count + 31) // 32), tg.static((threads % 32) & (threads % 32 - 1) != 0)

@@ -21,8 +21,8 @@ def tile_slogdet(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., ONE], Tile[R
     Parameters:
         a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
     Returns:
-        two tiles (..., 1) of the dtype of `a`: the sign, 1, -1, or 0 for a singular matrix, and log(abs(det(a))),
-        which is then -inf.
+        two tiles (..., 1) of the dtype of `a`: the sign, 1 or -1, and log(abs(det(a))). For a singular matrix the sign
+        is 0 and the logarithm -inf.
     Raises:
         type-mismatch: `a` is no tile of square matrices of floats.
     Gradient:

@@ -17,7 +17,7 @@ N, R = Extent("N"), Extent("R", optional=True)
 
 @cooperative
 def tile_solve(a: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile[Real, ..., N, R]:
-    """x with a @ x = y, for square matrices: by the LU decomposition with exchanged rows.
+    """x with a @ x = y for square matrices, by the LU decomposition with partial pivoting.
 
     Parameters:
         a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.

@@ -1,4 +1,4 @@
-"""Sorting keys, and values along with them."""
+"""Sorting of key-value pairs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def tile_sort(
     axis: constexpr = None,
     descending: constexpr[bool] = False,
 ):
-    """Sorts keys in ascending order, in place, and values along with them: all keys, in row-major order of their
-    elements, or each line along an axis.
+    """Sorts key-value pairs by key in ascending order, in place: all pairs in row-major order, or each line along an
+    axis.
 
     Equal keys stay in order; -0.0 is below 0.0, and NaN above all numbers.
 
@@ -39,7 +39,7 @@ def tile_sort(
         type-mismatch: `keys` has another dtype, or an operand is no tile bound to a name.
         out-of-range: there is no such axis.
     Gradient:
-        the adjoint of each element, for the element where it came from.
+        the adjoints, permuted back.
     Source:
         Batcher, "Sorting networks and their applications" (1968): the bitonic network.
     """
@@ -60,8 +60,8 @@ def tile_sort(
 
 
 def around(shape: tuple[int, ...], axis: int | None) -> tuple[int, int, int]:
-    """The number of elements in the dimensions in front of an axis, in it, and after it; OutOfRange if there is no
-    such axis. None: all dimensions are one."""
+    """The number of elements before, along and after an axis; OutOfRange if there is no such axis. None: the tile is
+    one line."""
     if axis is None:
         return 1, math.prod(shape), 1
     if isinstance(axis, bool) or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
@@ -107,7 +107,7 @@ def _tile_sort_bits(x: uint64):
 
 @cooperative
 def _tile_sorted_places(bits: Tile[Bits, M, N]) -> Tile[int32, M, N]:
-    """For each element of the sorted rows of a matrix the index in its row."""
+    """For each element of the sorted rows of a matrix, its index in the row before."""
 
 
 @_tile_sorted_places.program(when=lambda Bits: Bits == uint32)
@@ -122,7 +122,7 @@ def of_short_keys(bits):
     pairs = tg.tile_reshape(pairs, (rows * m,))
     lane = tg.tile_arange(rows * m, dtype=int)
     for k in range(tg.static((m - 1).bit_length())):
-        # Every other part descends, except the last, which is the whole row.
+        # Every other part is sorted in descending order, except the last part, which is the whole row.
         descends = lane & (m - 1) & (2 << k)
         for back in range(k + 1):
             apart = 1 << (k - back)
@@ -170,7 +170,7 @@ def sorted_places(keys: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     by_sign = np.signbit(keys) & (keys == 0) if keys.dtype.kind == "f" else np.zeros(keys.shape, bool)
     if not descending:
         return np.lexsort((~by_sign, keys), axis=axis)
-    # The last of equal keys comes first in what is reversed, so they are reversed before.
+    # Keys are reversed before and after the sort, so that equal keys stay in order.
     reversed_places = np.lexsort((~np.flip(by_sign, axis), np.flip(keys, axis)), axis=axis)
     return keys.shape[axis] - 1 - np.flip(reversed_places, axis)
 

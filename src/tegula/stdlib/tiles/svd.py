@@ -26,12 +26,12 @@ def tile_svd(
 
     Parameters:
         a: a tile (..., M, N) of floats; float16 and bfloat16 are computed in float32.
-        info: whether to give the fourth result too, a constant.
+        info: whether to return the fourth result too, a constant bool.
     Returns:
         u, a tile (..., M, K) with orthonormal columns; s, a tile (..., K) in descending order, not negative; vt, a tile
-        (..., K, N) with orthonormal rows, the entry of largest magnitude in each of which is positive (if M < N: in
-        each column of u). NaN if the iteration does not converge in 12 sweeps (float64: 16), as where an element is no
-        number. With `info`, also a tile (..., 1) of int32: 0, or 1 where it did not converge.
+        (..., K, N) with orthonormal rows. The entry of largest magnitude in each row of vt (if M < N: in each column of
+        u) is positive. All are NaN if the iteration does not converge in 12 sweeps (float64: 16), which includes
+        matrices with a NaN. With `info`, also a tile (..., 1) of int32: 0, or 1 without convergence.
     Raises:
         type-mismatch: `a` is no tile of matrices of floats.
     Gradient:
@@ -39,7 +39,7 @@ def tile_svd(
         sk(v.T @ J) + diag(H)) @ v.T + (I - u @ u.T) @ G @ inv(S) @ v.T + u @ inv(S) @ J.T @ (I - v @ v.T), F[i, j] =
         1 / (s[j]**2 - s[i]**2), and 0 where the difference is within 8 * K units of rounding of the largest square.
     Source:
-        Hestenes (1958): one-sided rotations of Jacobi; the order of Brent and Luk (1985).
+        Hestenes (1958): one-sided Jacobi rotations; the order of Brent and Luk (1985).
     """
     ...
 
@@ -52,7 +52,7 @@ def of_wide(a):
 
 @tile_svd.program
 def of_high(a):
-    """Decomposes r.T of a = q @ r, whose columns are nearer to orthogonal than those of a, and no longer."""
+    """Decomposes r.T of a = q @ r, whose columns are closer to orthogonal than the columns of a."""
     q, r = tg.tile_qr(a)
     v, s, ut, failed = tg._tile_rotated(tg.tile_transpose(r))
     n = s.shape[0]
@@ -67,11 +67,11 @@ def _tile_rotated(
     a: Tile[Real, N, N],
 ) -> tuple[Tile[Real, N, N], Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
     """The singular value decomposition of a square matrix: columns are rotated until they are orthogonal, and a QR
-    decomposition gives their directions, those of columns of 0 too."""
+    decomposition yields their directions, also for columns of zeros."""
     n = a.shape[0]
     place = tg.tile_arange(n, dtype=int)
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
-    # Scaled, so that squares neither overflow nor vanish.
+    # The matrix is scaled, so that squares neither overflow nor underflow.
     size = tg.tile_max(tg.abs(a))[0]
     size = tg.where(size > zero, size, one)
     a = a / size
@@ -86,7 +86,7 @@ def _tile_rotated(
             other = tg.tile_slice_indexed(a, partner, 1)
             squares, between = tg.tile_sum(a * a, axis=0), tg.tile_sum(a * other, axis=0)
             others = squares[partner]
-            # A column without a partner has nothing to be orthogonal to; one with a NaN is orthogonal to none.
+            # A column without a partner counts as orthogonal; a column with a NaN never does.
             between = tg.where(partner == place, squares - squares, between)
             rest = rest + tg.tile_sum(tg._tile_cosines(squares, others, between, near))[0]
             is_first = place < partner
@@ -116,8 +116,9 @@ def _tile_rotated(
 def _tile_cosines(
     squares: Tile[Real, N], others: Tile[Real, N], between: Tile[Real, N], near: Real
 ) -> Tile[Real, N]:
-    """The cosines between columns, from their squares and products; 0 where they count as orthogonal: those that are
-    near 0, and those with rounding errors of other columns, whose directions no sweep settles."""
+    """The cosines between columns, from squared lengths and inner products. Columns count as orthogonal, with a cosine
+    of 0, if the cosine is near 0, or if they consist of rounding errors of other columns, so that no sweep would
+    converge."""
     cosines = tg.where(between == 0.0, 0.0, tg.abs(between) / (tg.sqrt(squares) * tg.sqrt(others)))
     least = tg._tile_epsilon(near) * tg._tile_epsilon(near) * tg.tile_max(squares)[0]
     noise = (tg.min(squares, others) <= least) & (between == between)
@@ -166,7 +167,7 @@ def reference(a, info=False):
 
 
 def apart(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Matrices with singular values that are apart."""
+    """Matrices with well separated singular values."""
     *batch, m, n = shape
     k = min(m, n)
     left, _ = np.linalg.qr(rng.standard_normal((*batch, m, k)))

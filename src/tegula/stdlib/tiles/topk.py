@@ -25,14 +25,14 @@ def tile_topk(keys: Tile[Key, ..., N], k: constexpr[int]) -> tuple[Tile[Key, ...
 
     Parameters:
         keys: a tile (..., N) of float32, float64, int32, int64, uint32 or uint64.
-        k: how many, a constant from 1 to N.
+        k: the number of keys, a constant int from 1 to N.
     Returns:
         a tile (..., k) of the dtype of `keys`, and a tile (..., k) of int32.
     Raises:
         type-mismatch: `keys` has another dtype, or `k` is no integer.
         out-of-range: `k` is below 1 or above N.
     Gradient:
-        the adjoint of each of the largest keys, for the key where it came from.
+        the adjoint of each result, for the key of its index; 0 for other keys.
     Source:
         Batcher, "Sorting networks and their applications" (1968): the bitonic network.
     """
@@ -52,7 +52,7 @@ def _tile_sorted(
 
 
 def within(k: int, n: int) -> int:
-    """The number of keys; OutOfRange unless there are as many."""
+    """k; OutOfRange unless k is between 1 and the number of keys."""
     if not 1 <= k <= n:
         raise OutOfRange(
             None, what=f"'k' is {k}, and there are {n} keys", help="k is 1 to the number of keys"
