@@ -66,12 +66,25 @@ def shared_by_place(kernel: Kernel) -> None:
     op.both = both.result
 
 
+def computed_apart(kernel: Kernel) -> None:
+    """A block compares its own tile with another function of the numbers from which the other block computes its
+    tile."""
+    both: Any = shared(kernel).both
+    same = next(v.owner for v in both.owner.operands if isinstance(v.owner, S.Cmp))
+    right = same.b.owner
+    assert isinstance(right, S.Add) and right.parent is not None
+    wrong = S.Sub(right.operands, [right.result.type])
+    wrong.parent, wrong.loc = right.parent, right.loc
+    right.parent.ops.insert(right.parent.ops.index(right), wrong)
+    same.b = wrong.result
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_clusters(seed: int) -> None:
     assert outcome(made(seed)) == "proved"
 
 
-@pytest.mark.parametrize("spoil", [freed_in_one, always_shared, odd_end, shared_by_place])
+@pytest.mark.parametrize("spoil", [freed_in_one, always_shared, odd_end, shared_by_place, computed_apart])
 def test_what_looks_like_them(spoil: Callable[[Kernel], None]) -> None:
     kernel, parts = made(0)
     spoil(kernel)
