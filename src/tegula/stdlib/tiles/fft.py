@@ -25,7 +25,8 @@ from tegula.stdlib.tiles.roots import (
 )
 from tegula.types import float32, float64, vector
 
-N, S = Extent("N"), Extents("S")
+N, M, S = Extent("N"), Extent("M"), Extents("S")
+P, Q = Extent("P", value=lambda N, r: N // r), Extent("Q", value=lambda M, r: M * r)
 Complex = Dtypes("Complex", vector(2, float32), vector(2, float64))
 Number = Dtypes("Number", float32, float64)
 Flag = constexpr[bool]
@@ -89,9 +90,11 @@ def _tile_dft_of_rows(x: Tile[Complex, N], n: constexpr[int], back: Flag) -> Til
 def by_stages(x, n, back):
     """The inverse is the transform with real and imaginary parts exchanged before the first stage and after the last
     stage."""
+    size = x.shape[0]
+    made = tg.tile_reshape(x, (size, 1))
     for r, m, s in tg.static(stages(shortest(n))):
-        x = tg._tile_stage(x, r, m, s, tg.static(back and s == 1), tg.static(back and m == 1))
-    return x
+        made = tg._tile_stage(made, r, m, s, tg.static(back and s == 1), tg.static(back and m == 1))
+    return tg.tile_reshape(made, (size,))
 
 
 @_tile_dft_of_rows.program
@@ -129,19 +132,26 @@ def shortest(n: int) -> int:
 
 @cooperative
 def _tile_stage(
-    x: Tile[Complex, N], r: constexpr[int], m: constexpr[int], s: constexpr[int], enters: Flag, leaves: Flag
-) -> Tile[Complex, N]:
+    x: Tile[Complex, N, M],
+    r: constexpr[int],
+    m: constexpr[int],
+    s: constexpr[int],
+    enters: Flag,
+    leaves: Flag,
+) -> Tile[Complex, P, Q]:
     """A Stockham stage of transforms of length r * m * s: each of m * s butterflies reads r numbers with a stride of m
-    * s, multiplies its results by twiddle factors, and writes them with a stride of s. `enters`, `leaves`: whether real
-    and imaginary parts are exchanged before and after the stage.
+    * s, multiplies its results by twiddle factors, and writes them with a stride of s. The numbers are in rows of s,
+    the results in rows of r * s. `enters`, `leaves`: whether real and imaginary parts are exchanged before and after
+    the stage.
 
     Threads are distributed over the s consecutive results if there are enough of them, else over all butterflies of a
     row, so that consecutive threads access consecutive elements; an outer loop covers the remaining butterflies."""
-    size, lane, zero = x.shape[0], tg.group_lane(), type(x[0][0])(0.0)
+    size, lane, zero = tg.static(x.shape[0] * x.shape[1]), tg.group_lane(), type(x[0, 0][0])(0.0)
     rows, apart = tg.static(size // (r * m * s)), tg.static(m * s)
     threads = tg.group_size()
     outer, inner = tg.static(division(rows, m, s, threads))
-    made = tg.tile_empty(shape=(rows, m, r, s), dtype=type(x[0]), storage="shared")
+    wide = tg.static(r * s + padding(r, m, s))
+    made = tg.tile_empty(shape=(rows * m, wide), dtype=type(x[0, 0]), storage="shared")
     for line in range(outer):
         for first in range(0, inner, tg.group_present()):
             number = first + lane
@@ -152,10 +162,9 @@ def _tile_stage(
                     row, p, q = line, number // s, number % s
                 else:
                     row, p, q = number // apart, number % apart // s, number % s
-                start = row * (r * apart) + p * s + q
                 re, im = tg.vector(zero, length=r), tg.vector(zero, length=r)
                 for k in tg.unrolled(r):
-                    z = x[start + k * apart]
+                    z = x[row * (r * m) + p + k * m, q]
                     re[k], im[k] = z[1 if enters else 0], z[0 if enters else 1]
                 re, im = tg._tile_butterfly(re, im, r)
                 for k in tg.unrolled(r):
@@ -163,8 +172,18 @@ def _tile_stage(
                     z = tg.vector(re[at], im[at])
                     if tg.static(m > 1) and k > 0:
                         z = tg._tile_times(z, tg.static(twiddles(r, m)), k, p)
-                    made[row, p, k, q] = tg._tile_exchanged_parts(z) if tg.static(leaves) else z
-    return tg.tile_reshape(made, (size,))
+                    made[row * m + p, k * s + q] = tg._tile_exchanged_parts(z) if tg.static(leaves) else z
+    return made[:, : r * s]
+
+
+PHASE = 16
+"""How many numbers of 8 bytes the banks of shared memory read or write at a time."""
+
+
+def padding(r: int, m: int, s: int) -> int:
+    """The padding of a row of results, in numbers, with which threads that write to several rows at a time write to
+    different banks of shared memory; the last stage has none, because its results stay together."""
+    return s if m > 1 and s < PHASE and r % 2 == 0 else 0
 
 
 def division(rows: int, m: int, s: int, threads: int) -> tuple[int, int]:
@@ -178,14 +197,14 @@ def division(rows: int, m: int, s: int, threads: int) -> tuple[int, int]:
 
 @part
 def _tile_times(z, parts, k):
-    """A complex number times element k of a table of complex numbers, given as real and imaginary parts."""
-    c, d = tg.table(parts[0], type(z[0]))[k], tg.table(parts[1], type(z[0]))[k]
+    """A complex number times element k of a table of complex numbers, whose parts are the last dimension."""
+    c, d = tg.table(parts, type(z[0]))[k, 0], tg.table(parts, type(z[0]))[k, 1]
     return tg.vector(z[0] * c - z[1] * d, z[0] * d + z[1] * c)
 
 
 @part
 def _tile_times(z, parts, k, p):
-    c, d = tg.table(parts[0], type(z[0]))[k, p], tg.table(parts[1], type(z[0]))[k, p]
+    c, d = tg.table(parts, type(z[0]))[k, p, 0], tg.table(parts, type(z[0]))[k, p, 1]
     return tg.vector(z[0] * c - z[1] * d, z[0] * d + z[1] * c)
 
 

@@ -63,9 +63,9 @@ def stages(n: int, largest: int = LARGEST) -> tuple[tuple[int, int, int], ...]:
 
 
 @lru_cache(maxsize=64)
-def twiddles(r: int, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """The factors between stages, (r, m): real and imaginary parts of exp(-2 pi i k p / (r m))."""
-    return roots(r * m, np.arange(r)[:, None] * np.arange(m))
+def twiddles(r: int, m: int) -> np.ndarray:
+    """The factors between stages, (r, m, 2): real and imaginary parts of exp(-2 pi i k p / (r m))."""
+    return np.stack(roots(r * m, np.arange(r)[:, None] * np.arange(m)), axis=-1)
 
 
 def padded(n: int) -> int:
@@ -78,22 +78,22 @@ def padded(n: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def chirp(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Real and imaginary parts of exp(-pi i k * k / n) for k below n."""
-    return roots(2 * n, np.arange(n) ** 2)
+def chirp(n: int) -> np.ndarray:
+    """Real and imaginary parts, (n, 2), of exp(-pi i k * k / n) for k below n."""
+    return np.stack(roots(2 * n, np.arange(n) ** 2), axis=-1)
 
 
 @lru_cache(maxsize=64)
-def chirp_transform(n: int) -> tuple[np.ndarray, np.ndarray]:
+def chirp_transform(n: int) -> np.ndarray:
     """The transform of the conjugate of `chirp`, periodic with length `padded` and symmetric around 0, divided by the
-    length."""
+    length: real and imaginary parts in the last dimension."""
     length = padded(n)
     cosine, sine = precise_roots(2 * n, np.arange(n) ** 2)
     around = np.zeros(length, np.clongdouble)
     around[:n] = cosine - 1j * sine
     around[length - n + 1 :] = around[1:n][::-1]
     made = np.fft.fft(around) / length
-    return made.real.astype(np.float64), made.imag.astype(np.float64)
+    return np.stack((made.real, made.imag), axis=-1).astype(np.float64)
 
 
 def factors(r: int) -> tuple[int, ...]:
