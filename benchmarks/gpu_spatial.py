@@ -18,8 +18,8 @@ import tegula as tg
 from benchmarks.burst import bursts, compared
 from benchmarks.measure import Row
 from benchmarks.spatial import cast, icosphere, neighbours
-from tegula.spatial.bvh import CONSTRUCTORS, _Build, on_host
-from tegula.spatial.widen import place_ranges
+from tegula.spatial.build_on_host import HostBuild
+from tegula.spatial.build_sah import SAH
 from tegula.stdlib.geometry.layout import ITEM_BYTES, NODE_BYTES
 
 BOXES, POINTS = 10_000_000, 4_000_000
@@ -171,15 +171,12 @@ def binary_tree() -> tuple[np.ndarray, np.ndarray]:
     points, faces = scene()
     corners = points[faces]
     lower, upper = (tg.array(x, dtype=tg.vec3, device="cpu") for x in (corners.min(1), corners.max(1)))
-    made = _Build(len(faces), 1)
-    made.ranges.order = tg.array(np.arange(len(faces), dtype=np.int32), device="cpu")
-    on_host(place_ranges, len(faces), [lower, upper, made.ranges.order, made.ranges.lower, made.ranges.upper])
-    roots = made.top(np.zeros(1, np.int32))
-    made.run(roots, LEAF, CONSTRUCTORS["sah"])
+    made = HostBuild(lower, upper, None, LEAF, SAH, cluster=1)
     r = made.ranges
     left, begin, end = (x.numpy() for x in (r.left, r.begin, r.end))
-    low, high = r.node_lower.numpy(), r.node_upper.numpy()
-    inner = [int(roots[0])]
+    box = r.box.numpy()
+    low, high = box[:, :3], -box[:, 3:6]
+    inner = [int(made.roots[0])]
     number: dict[int, int] = {inner[0]: 0}
     for node in inner:
         for child in (int(left[node]), int(left[node]) + 1):
@@ -195,7 +192,7 @@ def binary_tree() -> tuple[np.ndarray, np.ndarray]:
         inner_number = np.array([number.get(int(c), 0) for c in child])
         nodes["child"][:, side] = np.where(leaf, begin[child], inner_number)
         nodes["count"][:, side] = np.where(leaf, end[child] - begin[child], 0)
-    return nodes, r.order.numpy()
+    return nodes, made.order.numpy()
 
 
 @cache

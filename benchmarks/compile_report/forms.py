@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import tegula as tg
-from benchmarks import automatic_kernels, gpu_kernels, role_kernels
+from benchmarks import automatic_kernels, gpu_kernels, query_kernels, role_kernels
 from benchmarks.sweep.points import COMPILED_GRADIENTS, GRADIENTS, PREFIX, points
 from tegula.ir import AccessClass, Kernel
 from tegula.kernels import gemm, shapes
@@ -17,6 +17,7 @@ from tegula.kernels.attention import forward, order
 from tegula.passes.pipeline import prepare
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.compile import trace
+from tegula.runtime.compound_arguments import flattened
 from tegula.runtime.description import SPECIALISATIONS
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import overlaps, specialisation, wanted_form
@@ -257,10 +258,25 @@ def rows_of_the_sweep() -> Iterator[tuple[str, Callable[[], Prepared]]]:
             yield PREFIX + name + GRADIENTS, partial(gradient_form, *form)
 
 
+# Queries of benchmarks/query_kernels.py -------------------------------------------------------------------------------
+
+
+def query_form(kernel: Any) -> Prepared:
+    """A kernel with a structure among its arguments, which is passed as the struct's fields."""
+    plain, leaves = flattened(kernel, query_kernels.arguments(kernel, 512)())
+    return forward_form(plain, lambda: list(leaves), (2,), 256)
+
+
+def rows_of_queries() -> Iterator[tuple[str, Callable[[], Prepared]]]:
+    """The queries of spatial structures."""
+    for kernel in (*query_kernels.BVH, *query_kernels.MESH, query_kernels.points_around):
+        yield f"query: {kernel.name}", partial(query_form, kernel)
+
+
 def forms() -> dict[str, Callable[[], Prepared]]:
     """All forms of the report by name, in order."""
     groups = (
         *(rows_of_memory, rows_of_matmuls, rows_of_the_library),
-        *(rows_of_automatic_schedules, rows_of_the_sweep),
+        *(rows_of_automatic_schedules, rows_of_the_sweep, rows_of_queries),
     )
     return {name: make for group in groups for name, make in group()}

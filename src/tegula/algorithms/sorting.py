@@ -15,7 +15,6 @@ import numpy as np
 
 import tegula as tg
 from tegula.algorithms.packed import check_dtype, check_together, packed
-from tegula.algorithms.scan import scan
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
 from tegula.runtime.device import Device
@@ -23,9 +22,12 @@ from tegula.types import DType, scalar_of
 
 DIGIT = 4
 """The width of a digit on a GPU, in bits."""
-SHORTEST, LONGEST, MOST = 8, 255, 1 << 18
+SHORTEST, LONGEST, MOST = 8, 255, 1 << 21
 """The least and the largest length of a thread's chunk on a GPU, and the number of chunks that makes all chunks longer
-than the least, but never longer than the largest."""
+than the least, but never longer than the largest. The data that all running threads read and write should fit the L2
+cache."""
+SUMMED, SUMMING = 8192, 512
+"""The counts that a block sums on a GPU, and its threads."""
 CPU_DIGIT, CPU_SHORTEST, CPU_MOST = 11, 2048, 16
 """The width of a digit, the minimum length of a chunk and the maximum number of chunks on a CPU."""
 KEYS = (tg.int32, tg.uint32, tg.float32, tg.int64, tg.uint64, tg.float64)
@@ -161,6 +163,22 @@ def place_digits(counts: tg.array2d[tg.int32], digits: int, places: tg.array2d[t
 
 
 @tg.kernel
+def sum_counts(counts: tg.array1d[tg.int32], sums: tg.array1d[tg.int32]):
+    """Write the sum of a block's counts."""
+    c = tg.tid()
+    t = tg.tile_load(counts, shape=(SUMMED,), offset=(c * SUMMED,))
+    tg.tile_store(sums, tg.tile_sum(t), offset=(c,))
+
+
+@tg.kernel
+def scan_counts(counts: tg.array1d[tg.int32], before: tg.array1d[tg.int32], places: tg.array1d[tg.int32]):
+    """Write the sums of the counts before each of a block's counts, after those before the block."""
+    c = tg.tid()
+    t = tg.tile_load(counts, shape=(SUMMED,), offset=(c * SUMMED,))
+    tg.tile_store(places, tg.tile_scan_exclusive(t) + before[c], offset=(c * SUMMED,))
+
+
+@tg.kernel
 def number_segments(
     starts: tg.array[tg.int32], ends: tg.array[tg.int32], count: int, segments: tg.array[tg.int32]
 ):
@@ -271,6 +289,11 @@ class Chunks:
         self.shortest, self.most = shortest, max(1, min(most, -(-count // shortest)))
         size = self.most << self.digit
         self._counts, self._places = (tg.empty(size, tg.int32, device) for _ in range(2))
+        # The sums of the counts of blocks, of their sums, and so on.
+        self._sums = []
+        while not self.long and size > 1:
+            size = -(-size // SUMMED)
+            self._sums.append(tuple(tg.zeros(size, tg.int32, device) for _ in range(2)))
 
     def cut(self, count: int) -> tuple[int, int]:
         """The length of a chunk and the number of chunks."""
@@ -293,8 +316,17 @@ class Chunks:
         if self.long:
             tg.launch(place_digits, 1, [counts, counts.shape[1], places], device=counts.device, block_dim=1)
         else:
-            flat = (counts.size, 1)
-            scan(counts.transpose().reshape(flat), places.transpose().reshape(flat), inclusive=False)
+            flat, out = (a.transpose().reshape(a.size) for a in (counts, places))
+            self._scan(flat, out, 0)
+
+    def _scan(self, counts: array, places: array, level: int) -> None:
+        """Write the exclusive running sums of counts on a GPU, without new memory."""
+        blocks = -(-counts.size // SUMMED)
+        sums, before = (a[:blocks] for a in self._sums[level])
+        if blocks > 1:
+            tg.launch_tiled(sum_counts, blocks, [counts], [sums], block_dim=SUMMING)
+            self._scan(sums, before, level + 1)
+        tg.launch_tiled(scan_counts, blocks, [counts, before], [places], block_dim=SUMMING)
 
 
 def sort(keys: array, values: array, count: int, begin: int, end: int, chunks: Chunks | None = None) -> None:

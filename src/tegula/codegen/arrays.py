@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tegula.codegen.atomics import atomic_element, compare_and_swap_element
-from tegula.codegen.scalar import Components, elementwise
+from tegula.codegen.scalar import WIDE, Components, elementwise, packed
 from tegula.codegen.sites import RECORD_BYTES, RECORD_SLOTS, RECORDS, VALUES
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.structures import structure_add, structure_load, structure_table
-from tegula.codegen.text import constant, register_type
+from tegula.codegen.text import constant, memory_type, register_type, scalar_type
 from tegula.errors import InternalError, TypeMismatch
 from tegula.ir import ElementAccess, Op, Value
 from tegula.ops import scalar as S
@@ -109,16 +109,33 @@ def spare(s: State, dtype: ElementType) -> str:
     return s.allocate("spare", dtype, (1,)).pointer
 
 
+def _fills_register(s: State, t: ElementType) -> bool:
+    """Whether elements of a type are read and written as one vector register."""
+    if not (s.code.packs and isinstance(t, VecType) and components(t) in WIDE):
+        return False
+    return memory_type(scalar_of(t)) == scalar_type(scalar_of(t))
+
+
 def _array_load(s: State, op: ArrayLoad) -> Components:
     array = s.arrays[op.array]
     pointer, _ = array_address(s, op, array, op.indices)
-    return s.memory.load_element(pointer, array.dtype)
+    if not _fills_register(s, array.dtype):
+        return s.memory.load_element(pointer, array.dtype)
+    kind, count = memory_type(scalar_of(array.dtype)), components(array.dtype)
+    size = scalar_of(array.dtype).bits // 8
+    return s.code.unpacked(kind, count, s.code.emit(f"load <{count} x {kind}>, ptr {pointer}, align {size}"))
 
 
 def _array_store(s: State, op: ArrayStore) -> None:
     array = s.arrays[op.array]
     pointer, _ = array_address(s, op, array, op.indices)
-    s.memory.store_element(pointer, s.components(op.value), array.dtype)
+    value = s.components(op.value)
+    if not _fills_register(s, array.dtype):
+        s.memory.store_element(pointer, value, array.dtype)
+        return
+    scalar, count = scalar_of(array.dtype), components(array.dtype)
+    whole = packed(s.code, value, scalar, count)
+    s.code.line(f"store <{count} x {memory_type(scalar)}> {whole}, ptr {pointer}, align {scalar.bits // 8}")
 
 
 def length_of(s: State, op: ArrayShape) -> str:

@@ -441,6 +441,8 @@ _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})
 
 PACKED = (4, 8, 16)
 """The numbers of components that fit a vector register."""
+WIDE = (8, 16)
+"""Those of vectors that arrays are read and written by as a whole."""
 
 
 def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Components:
@@ -452,7 +454,7 @@ def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Comp
     if n not in PACKED or not any(xs in code.packed for xs in operands):
         return ()
     types = [scalar_of(element(v.type)) for v in op.operands]
-    xs = [_packed(code, x, dtype, n) for x, dtype in zip(operands, types, strict=True)]
+    xs = [packed(code, x, dtype, n) for x, dtype in zip(operands, types, strict=True)]
     dtype = scalar_of(t)
     if isinstance(op, S.Select):
         made = _pick(code, xs[0], dtype, xs[1], xs[2], n)
@@ -461,7 +463,7 @@ def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Comp
     return code.unpacked(scalar_type(dtype), n, made)
 
 
-def _packed(code: Code, parts: Components, dtype: DType, n: int) -> str:
+def packed(code: Code, parts: Components, dtype: DType, n: int) -> str:
     """Components as one vector register."""
     if parts in code.packed:
         return code.packed[parts]

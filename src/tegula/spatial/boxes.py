@@ -18,20 +18,53 @@ from tegula.stdlib.geometry.layout import (
 )
 from tegula.types import VecType, float32
 
-NODE, ITEM = NODE_BYTES // 4, ITEM_BYTES // 4
-"""The sizes of nodes and items in words of four bytes."""
+NODE = NODE_BYTES // 4
+"""The size of a node in words of four bytes."""
 CHILD_WORD, COUNT_WORD, PARENT_WORD, MIDDLE_WORD = CHILDREN // 4, COUNTS // 4, PARENT // 4, MIDDLE // 4
 UPPER_WORD, AXIS_WORD = UPPER // 4, AXIS // 4
 EIGHT_FLOATS, EIGHT = tg.vector(WIDTH, float), tg.vector(WIDTH, int)
 VEC8 = VecType(WIDTH, float32)
 lang: Any = tg
 """The language with its internal functions."""
+LARGE = 1.0e38
+"""Boxes are built of as if no coordinate were larger."""
 
 
 @tg.func
 def in_order(low: tg.vec3, high: tg.vec3):
     """Whether a box has points: it is in order, and has no NaN."""
     return low[0] <= high[0] and low[1] <= high[1] and low[2] <= high[2]
+
+
+@tg.func
+def box_of(low: tg.vec3, high: tg.vec3):
+    """A box as eight floats: the lower corner, the negated upper one, and two zeros; infinities for an empty box."""
+    b = VEC8(tg.inf)
+    if in_order(low, high):
+        b = VEC8(low[0], low[1], low[2], -high[0], -high[1], -high[2], 0.0, 0.0)
+        b = lang._larger_of_each(lang._smaller_of_each(b, VEC8(LARGE)), VEC8(-LARGE))
+    return b
+
+
+@tg.func
+def bounds_with(a: VEC8, b: VEC8):
+    """The union of two boxes; NaN components of the first are ignored."""
+    return lang._smaller_of_each(a, b)
+
+
+@tg.func
+def centre(b: VEC8):
+    """The centre of a box, and the centre negated; NaN for an empty box."""
+    # Bits of numbers would be floats too small for fast multiplication.
+    half = VEC8(b[0], b[1], b[2], b[3], b[4], b[5], 0.0, 0.0) * 0.5
+    return half - VEC8(half[3], half[4], half[5], half[0], half[1], half[2], 0.0, 0.0)
+
+
+@tg.func
+def area(b: VEC8):
+    """Half the surface area of a box; 0 for an empty box."""
+    x, y, z = -(b[0] + b[3]), -(b[1] + b[4]), -(b[2] + b[5])
+    return tg.where(x >= 0.0, x * y + y * z + z * x, 0.0)
 
 
 @tg.func
@@ -48,47 +81,63 @@ def place_boxes(
     lower: tg.array1d[tg.vec3],
     upper: tg.array1d[tg.vec3],
     groups: tg.array1d[int],
-    boxes: tg.array1d[float],
-    words: tg.array1d[int],
     order: tg.array1d[int],
+    items: tg.array1d[VEC8],
 ):
-    """Write the boxes of items, NaN where one has no points; with `order` also their indices and groups."""
+    """Write the boxes of items, NaN where one has no points; with `order` also their numbers and groups."""
     i = tg.tid()
-    at = tg.int64(i) * ITEM
+    number, group = 0, 0
     if order is not None:
-        words[at + 6] = order[i]
-        words[at + 7] = 0
+        number = order[i]
         if groups is not None:
-            words[at + 7] = groups[order[i]]
-    item = words[at + 6]
-    low, high = lower[item], upper[item]
-    if not in_order(low, high):
-        low, high = tg.vec3(tg.nan, tg.nan, tg.nan), tg.vec3(tg.nan, tg.nan, tg.nan)
-    for k in tg.static(range(3)):
-        boxes[at + k], boxes[at + 3 + k] = low[k], high[k]
+            group = groups[number]
+    else:
+        item = items[i]
+        number, group = tg.bitcast(item[6], tg.int32), tg.bitcast(item[7], tg.int32)
+    low, high = lower[number], upper[number]
+    box = VEC8(tg.nan)
+    if in_order(low, high):
+        box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], 0.0, 0.0)
+    box[6], box[7] = tg.bitcast(number, tg.float32), tg.bitcast(group, tg.float32)
+    items[i] = box
 
 
 @tg.func
-def bounds_of_leaf(items: tg.uint64, begin: int, end: int):
-    """The bounds of adjacent items; boxes of NaN count for nothing."""
-    low, high = VEC8(tg.inf), VEC8(-tg.inf)
-    for i in range(begin, end):
+def bounds_of_leaf(items: tg.uint64, begin: int, count: int):
+    """The bounds of adjacent items; boxes of NaN are ignored. Most leaves have no more than two items, for which
+    there is no branch."""
+    last = begin + count - 1
+    first = lang._element_at(items + tg.uint64(tg.max(begin, 0)) * ITEM_BYTES, VEC8)
+    final = lang._element_at(items + tg.uint64(tg.max(last, 0)) * ITEM_BYTES, VEC8)
+    low = lang._smaller_of_each(final, lang._smaller_of_each(first, VEC8(tg.inf)))
+    high = lang._larger_of_each(final, lang._larger_of_each(first, VEC8(-tg.inf)))
+    for i in range(begin + 1, last):
         box = lang._element_at(items + tg.uint64(i) * ITEM_BYTES, VEC8)
         low, high = lang._smaller_of_each(box, low), lang._larger_of_each(box, high)
     return tg.vec3(low[0], low[1], low[2]), tg.vec3(high[3], high[4], high[5])
 
 
 @tg.func
+def rotated(v: VEC8, by: int):
+    """The components of a vector, moved by a number of places."""
+    r = VEC8()
+    for k in tg.static(range(WIDTH)):
+        r[k] = v[(k + by) % WIDTH]
+    return r
+
+
+@tg.func
 def bounds_of_node(nodes: tg.uint64, node: int):
-    """The bounds of the children of a node; boxes of NaN count for nothing."""
+    """The bounds of the children of a node; boxes of NaN are ignored."""
     low, high = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
     at = nodes + tg.uint64(node) * NODE_BYTES
     for axis in tg.static(range(3)):
-        lower = lang._element_at(at + axis * AXIS, VEC8)
-        upper = lang._element_at(at + UPPER + axis * AXIS, VEC8)
-        for k in tg.static(range(WIDTH)):
-            low[axis] = tg.where(lower[k] < low[axis], lower[k], low[axis])
-            high[axis] = tg.where(upper[k] > high[axis], upper[k], high[axis])
+        lower = lang._smaller_of_each(lang._element_at(at + axis * AXIS, VEC8), VEC8(tg.inf))
+        upper = lang._larger_of_each(lang._element_at(at + UPPER + axis * AXIS, VEC8), VEC8(-tg.inf))
+        for by in tg.static((4, 2, 1)):
+            lower = lang._smaller_of_each(lower, rotated(lower, by))
+            upper = lang._larger_of_each(upper, rotated(upper, by))
+        low[axis], high[axis] = lower[0], upper[0]
     return low, high
 
 
@@ -107,19 +156,20 @@ def renew_child(
     """Write the bounds of a child of a node, whose levels below are done; `at`: the address of the nodes."""
     place = tg.int64(node) * NODE + tg.int64(k)
     child = words[place + CHILD_WORD]
-    low, high = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
+    low, high = tg.vec3(tg.nan, tg.nan, tg.nan), tg.vec3(tg.nan, tg.nan, tg.nan)
     if child > 0:
         low, high = bounds_of_node(at, child)
         write_middle(nodes, child, low, high)
-    elif child < 0:
+    else:
         quarter = tg.int64(k // 4)
         count = (words[tg.int64(node) * NODE + COUNT_WORD + quarter] >> (8 * (k % 4))) & 255
-        low, high = bounds_of_leaf(items, -1 - child, -1 - child + count)
-    if not in_order(low, high):
-        low, high = tg.vec3(tg.nan, tg.nan, tg.nan), tg.vec3(tg.nan, tg.nan, tg.nan)
+        low, high = bounds_of_leaf(items, -1 - child, count)
+        for axis in tg.static(range(3)):
+            low[axis] = tg.where(count > 0, low[axis], tg.nan)
+    # Empty boxes are empty along each axis.
     for axis in tg.static(range(3)):
-        nodes[place + axis * AXIS_WORD] = low[axis]
-        nodes[place + UPPER_WORD + axis * AXIS_WORD] = high[axis]
+        nodes[place + axis * AXIS_WORD] = tg.where(low[0] <= high[0], low[axis], tg.nan)
+        nodes[place + UPPER_WORD + axis * AXIS_WORD] = tg.where(low[0] <= high[0], high[axis], tg.nan)
 
 
 @tg.kernel

@@ -1,93 +1,26 @@
 """Hierarchies of eight children a node over boxes in the order of a curve through space, level by level, without
 counts that the host would have to read.
 
-The keys of the boxes are the places of their centres along the curve, 21 bits of each coordinate. A range of keys is
-parted where its highest bit that is not common changes; one of equal keys in the middle. A node opens the range with
-the highest such bit until it has eight. So each level takes three bits at least, and no path is longer than 32 nodes:
-keys have 63 bits, and the number of equal ones 31."""
+The keys of the boxes are the places of their centres along the curve, 16 bits of each coordinate. A range of keys is
+split where the highest bit that is not common changes; one of equal keys in the middle. A node opens the range with
+the highest such bit until it has eight. So each level takes three bits at least, of the 48 of keys and the 31 of the
+number of equal ones, and no path is too long."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import tegula as tg
-from tegula.algorithms.sorting import Chunks, sort
 from tegula.runtime.array import array
 from tegula.runtime.device import Device
-from tegula.spatial.boxes import CHILD_WORD, COUNT_WORD, EIGHT, NODE, PARENT_WORD, first_of_level, in_order
-from tegula.spatial.build_sah import middle
+from tegula.spatial.boxes import CHILD_WORD, COUNT_WORD, EIGHT, NODE, PARENT_WORD, first_of_level
+from tegula.spatial.curve import Curve
 from tegula.stdlib.geometry.layout import LEVELS, WIDTH
 
-BITS = 21
+BITS = 16
 """The bits of a key for each coordinate."""
-THREADS = 1 << 15
-"""The threads that find the bounds of all centres."""
-HALF = 1 << 31
-
-
-@tg.func
-def ordered_bits(x: float):
-    """A number that is ordered as floats are."""
-    bits = tg.bitcast(x, tg.uint32)
-    return tg.where(bits >= tg.uint32(HALF), ~bits, bits ^ tg.uint32(HALF))
-
-
-@tg.func
-def float_of(bits: tg.uint32):
-    """The float of an ordered number."""
-    return tg.bitcast(tg.where(bits >= tg.uint32(HALF), bits ^ tg.uint32(HALF), ~bits), tg.float32)
-
-
-@tg.kernel
-def bound_centres(
-    lower: tg.array1d[tg.vec3], upper: tg.array1d[tg.vec3], threads: int, bounds: tg.array1d[tg.uint32]
-):
-    """Write the bounds of the centres of boxes as ordered numbers: the complements of the lower ones, and the upper
-    ones, which both become larger from 0 on."""
-    count = lower.shape[0]
-    first, last = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
-    for i in range(tg.tid(), count, threads):
-        low, high = lower[i], upper[i]
-        if in_order(low, high):
-            c = middle(low, high)
-            first, last = tg.min(first, c), tg.max(last, c)
-    for k in tg.static(range(3)):
-        tg.atomic_max(bounds, k, ~ordered_bits(first[k]))
-        tg.atomic_max(bounds, 3 + k, ordered_bits(last[k]))
-
-
-@tg.func
-def spread(x: tg.uint64):
-    """The lowest 21 bits of a number, each the first of three."""
-    x = (x | (x << tg.uint64(32))) & tg.uint64(0x1F00000000FFFF)
-    x = (x | (x << tg.uint64(16))) & tg.uint64(0x1F0000FF0000FF)
-    x = (x | (x << tg.uint64(8))) & tg.uint64(0x100F00F00F00F00F)
-    x = (x | (x << tg.uint64(4))) & tg.uint64(0x10C30C30C30C30C3)
-    return (x | (x << tg.uint64(2))) & tg.uint64(0x1249249249249249)
-
-
-@tg.kernel
-def number_boxes(
-    lower: tg.array1d[tg.vec3],
-    upper: tg.array1d[tg.vec3],
-    bounds: tg.array1d[tg.uint32],
-    keys: tg.array1d[tg.uint64],
-    ids: tg.array1d[int],
-):
-    """Write the key and the number of each box; boxes without points come last."""
-    i = tg.tid()
-    low, high = lower[i], upper[i]
-    key = tg.uint64(0x7FFFFFFFFFFFFFFF)
-    if in_order(low, high):
-        c = middle(low, high)
-        key = tg.uint64(0)
-        for k in tg.static(range(3)):
-            start = float_of(~bounds[k])
-            size = float_of(bounds[3 + k]) - start
-            scale = tg.where(size > 1e-30, float((1 << BITS) - 1) / size, 0.0)
-            cell = tg.clamp(int((c[k] - start) * scale), 0, (1 << BITS) - 1)
-            key = key | (spread(tg.uint64(cell)) << tg.uint64(k))
-    keys[i], ids[i] = key, i
+DEPTH = -(-(3 * BITS + 31) // 3)
+"""The most levels."""
 
 
 @tg.func
@@ -103,7 +36,7 @@ def height(keys: tg.array1d[tg.uint64], begin: int, end: int):
 
 @tg.func
 def cut_of(keys: tg.array1d[tg.uint64], begin: int, end: int, bit: int):
-    """Where a range is parted: at the first key in which a bit is set, or in the middle if keys are equal."""
+    """Where a range is split: at the first key in which a bit is set, or in the middle if keys are equal."""
     low, high = begin + 1, end - 1
     if bit < 0:
         low = begin + (end - begin + 1) // 2
@@ -206,29 +139,17 @@ class MortonBuild:
 
     def __init__(self, room: int, nodes: int, device: Device) -> None:
         self.device, self.nodes = device, nodes
-        self.keys, self.ids = tg.empty(2 * room, tg.uint64, device), tg.empty(2 * room, tg.int32, device)
-        self.chunks = Chunks(room, device)
+        self.curve = Curve(room, device, BITS)
         self.begins, self.ends = (tg.empty(nodes, tg.int32, device) for _ in range(2))
-        self.bounds = tg.empty(6, tg.uint32, device)
-
-    def sort(self, lower: array, upper: array) -> array:
-        """Sort boxes along the curve. Returns their numbers in this order."""
-        count = len(lower)
-        self.bounds.zero_()
-        threads = min(count, THREADS)
-        self._launch(bound_centres, threads, [lower, upper, threads, self.bounds])
-        self._launch(number_boxes, count, [lower, upper, self.bounds, self.keys, self.ids])
-        sort(self.keys, self.ids, count, 0, 3 * BITS, self.chunks)
-        return self.ids[:count]
 
     def part(self, count: int, leaf: int, counts: array, words: array, most: int) -> None:
-        """Write all nodes but for their boxes, and the number of the nodes of each level; `most`: the threads of a
-        launch."""
+        """Write all nodes of sorted boxes but for the nodes' boxes, and the number of the nodes of each level; `most`:
+        the threads of a launch."""
         ranges = [counts, self.begins, self.ends, words]
         self._launch(begin_tree, 1, [count, *ranges])
-        for level in range(LEVELS):
+        for level in range(DEPTH):
             threads = min(1 << min(3 * level, 31), self.nodes, most)
-            self._launch(part_level, threads, [self.keys, leaf, level, threads, *ranges])
+            self._launch(part_level, threads, [self.curve.keys, leaf, level, threads, *ranges])
 
     def _launch(self, kernel: Any, dim: int, inputs: list[Any]) -> None:
         tg.launch(kernel, dim, inputs, device=self.device, record_tape=False)

@@ -1,215 +1,209 @@
-"""Top-down construction of binary hierarchies: the boxes of a node are split at the best of sixteen bins along each
-axis, by the surface area heuristic or by the number of boxes on both sides.
+"""Top-down construction of binary hierarchies: the boxes of a node are split at the best bin along each axis, by the
+surface area heuristic or by the number of items on both sides.
 
-The boxes are reordered, so that each node has a contiguous range of boxes. The indices of a node's children follow from
-the position of the split, so that threads share no counter."""
+A box is a vector of eight floats: its lower corner, the negated upper one, and the bits of its number and its weight,
+the number of items in it. The union of boxes is the component-wise minimum. The boxes are reordered, so that each
+node has a contiguous range of boxes. The indices of a node's children follow from the position of the split, so that
+threads share no counter."""
 
 from __future__ import annotations
 
-import tegula as tg
+from collections.abc import Callable
+from typing import Any
 
-BINS = 16
+import tegula as tg
+from tegula.spatial.boxes import LARGE, VEC8, area, bounds_with, centre, lang
+
+FINE, COARSE = 16, 8
+"""The number of bins along an axis of ranges of many boxes, and of others."""
+MANY, FEW = 64, 6
+"""Ranges of at least MANY boxes are split with fine bins; those of at most FEW in the middle of the longest axis."""
 AXES = 3
 SAH, MEDIAN = 0, 1
 """Where ranges are cut: by the surface area heuristic, or by numbers."""
-FEW = 8
-"""Ranges of at most this many boxes are split in the middle of the longest axis: most of their boxes become children of
-one node."""
 DEEPEST = 30
 """The maximum depth of a binary hierarchy. A range is halved if any other split could exceed this depth."""
-LARGE = 1.0e38
 
 
 @tg.struct
 class Ranges:
-    """The boxes in the order of the hierarchy, and the nodes. For each thread and bin, `bins` has the number of boxes,
-    `low` and `high` the bounds of the boxes; `stack`: the nodes that a thread has yet to split."""
+    """The boxes in the order of the hierarchy, and its nodes: the range of boxes of each, the items in it, its bounds
+    (`box`), and the bounds of the centres of its boxes and of these negated (`mid`). `bins`: for each thread and bin
+    the bounds of the boxes, `counts`: the items in them; `stack`: the nodes that a thread has yet to split."""
 
-    lower: tg.array1d[tg.vec3]
-    upper: tg.array1d[tg.vec3]
-    order: tg.array1d[int]
+    boxes: tg.array1d[VEC8]
     begin: tg.array1d[int]
     end: tg.array1d[int]
     level: tg.array1d[int]
     left: tg.array1d[int]
-    node_lower: tg.array1d[tg.vec3]
-    node_upper: tg.array1d[tg.vec3]
-    bins: tg.array2d[int]
-    low: tg.array2d[tg.vec3]
-    high: tg.array2d[tg.vec3]
+    weight: tg.array1d[int]
+    box: tg.array1d[VEC8]
+    mid: tg.array1d[VEC8]
+    bins: tg.array2d[VEC8]
+    counts: tg.array2d[int]
     stack: tg.array2d[int]
 
 
 @tg.func
-def middle(low: tg.vec3, high: tg.vec3):
-    """The centre of a box; 0 along an axis where the box is empty or has no finite centre."""
-    x = 0.5 * low + 0.5 * high
-    for k in tg.static(range(3)):
-        known = (low[k] <= high[k]) & (x[k] == x[k])
-        x[k] = tg.where(known, tg.min(tg.max(x[k], -LARGE), LARGE), 0.0)
-    return x
-
-
-@tg.func
-def area(low: tg.vec3, high: tg.vec3):
-    """Half the surface area of a box; 0 for an empty box."""
-    d = high - low
-    half = d[0] * d[1] + d[1] * d[2] + d[2] * d[0]
-    return tg.where(low[0] <= high[0], half, 0.0)
-
-
-@tg.func
-def vector_min(a: tg.vec3, b: tg.vec3):
-    """The component-wise minimum of two vectors without NaN."""
-    for k in tg.static(range(3)):
-        a[k] = tg.where(a[k] < b[k], a[k], b[k])
-    return a
-
-
-@tg.func
-def vector_max(a: tg.vec3, b: tg.vec3):
-    """The component-wise maximum of two vectors without NaN."""
-    for k in tg.static(range(3)):
-        a[k] = tg.where(a[k] > b[k], a[k], b[k])
-    return a
-
-
-@tg.func
-def bin_of(x: float, start: float, scale: float):
-    """The bin of a centre."""
-    return tg.min(tg.max(int((x - start) * scale), 0), BINS - 1)
+def bin_of(x: float, bins: int):
+    """The bin of a centre; 0 for NaN."""
+    return int(lang._sooner(lang._later(0.0, x), float(bins - 1)))
 
 
 @tg.func
 def levels_of(count: int):
     """The depth of a tree that halves a range of `count` boxes."""
-    levels = 0
-    while (1 << levels) < count:
-        levels += 1
-    return levels
+    return 32 - tg.int32(tg.clz(tg.uint32(count - 1)))
 
 
 @tg.func
-def exchange(r: Ranges, i: int, j: int):
-    """Swap two boxes."""
-    a, b, c = r.lower[i], r.upper[i], r.order[i]
-    r.lower[i], r.upper[i], r.order[i] = r.lower[j], r.upper[j], r.order[j]
-    r.lower[j], r.upper[j], r.order[j] = a, b, c
+def begin_node(r: Ranges, node: int, begin: int, level: int):
+    """Write a node without boxes."""
+    r.begin[node], r.end[node], r.level[node], r.left[node], r.weight[node] = begin, begin, level, 0, 0
+    r.box[node], r.mid[node] = VEC8(tg.inf), VEC8(tg.inf)
 
 
 @tg.func
-def part(r: Ranges, node: int, thread: int, leaf: int, by: int):
-    """Write a node's bounds and split its boxes. Returns the end of the first part, or the begin of the range for a
-    leaf."""
-    b, e = r.begin[node], r.end[node]
-    big = tg.vec3(tg.inf, tg.inf, tg.inf)
-    low, high, first, last = big, -big, big, -big
+def add_box(r: Ranges, node: int, box: VEC8, mid: VEC8):
+    """Add a box and its centre to the bounds of a node. These are kept in memory, because loops carry vectors as
+    scalars."""
+    r.box[node], r.mid[node] = bounds_with(box, r.box[node]), bounds_with(mid, r.mid[node])
+
+
+@tg.func
+def add_range(r: Ranges, node: int, b: int, e: int):
+    """Add a range of boxes to the bounds and the weight of a node."""
+    weight = r.weight[node]
     for i in range(b, e):
-        lo, hi = r.lower[i], r.upper[i]
-        low, high = vector_min(low, lo), vector_max(high, hi)
-        c = middle(lo, hi)
-        first, last = vector_min(first, c), vector_max(last, c)
-    r.node_lower[node], r.node_upper[node] = low, high
-    cut = b
-    if e - b > leaf:
-        cut = b + (e - b) // 2
-        if r.level[node] + levels_of(e - b) < DEEPEST:
-            if by == SAH and e - b <= FEW:
-                cut = in_middle(r, b, e, first, last, cut)
-            else:
-                cut = by_bins(r, b, e, thread, first, last, by, cut)
-    return cut
+        v = r.boxes[i]
+        add_box(r, node, v, centre(v))
+        weight += tg.bitcast(v[7], tg.int32)
+    r.weight[node] = weight
 
 
 @tg.func
-def by_bins(r: Ranges, b: int, e: int, thread: int, first: tg.vec3, last: tg.vec3, by: int, half: int):
-    """Split a range at the best bin boundary; returns `half` if all boxes are in one bin along each axis."""
-    scale = tg.vec3(0.0, 0.0, 0.0)
-    for k in tg.static(range(3)):
-        d = last[k] - first[k]
-        scale[k] = tg.where(d > 0.0, float(BINS) / d, 0.0)
-        scale[k] = tg.where(scale[k] < LARGE, scale[k], 0.0)
-    big = tg.vec3(tg.inf, tg.inf, tg.inf)
-    for k in range(AXES * BINS):
-        r.bins[thread, k] = 0
-        r.low[thread, k], r.high[thread, k] = big, -big
-    for i in range(b, e):
-        lo, hi = r.lower[i], r.upper[i]
-        c = middle(lo, hi)
-        for axis in tg.static(range(3)):
-            k = axis * BINS + bin_of(c[axis], first[axis], scale[axis])
-            r.bins[thread, k] = r.bins[thread, k] + 1
-            r.low[thread, k] = vector_min(r.low[thread, k], lo)
-            r.high[thread, k] = vector_max(r.high[thread, k], hi)
-    best, best_axis, best_bin = float(tg.inf), (-1), 0
-    for axis in range(AXES):
-        # The sweep from the right computes the cost of the boxes after each bin.
-        costs = tg.vector(BINS, float)()
-        count, low, high = 0, big, -big
-        for back in tg.static(range(BINS - 1)):
-            k = axis * BINS + BINS - 1 - back
-            count += r.bins[thread, k]
-            low, high = vector_min(low, r.low[thread, k]), vector_max(high, r.high[thread, k])
-            costs[BINS - 2 - back] = area(low, high) * float(count)
-        count, low, high = 0, big, -big
-        for k in tg.static(range(BINS - 1)):
-            count += r.bins[thread, axis * BINS + k]
-            low = vector_min(low, r.low[thread, axis * BINS + k])
-            high = vector_max(high, r.high[thread, axis * BINS + k])
-            cost = area(low, high) * float(count) + costs[k]
-            if by == MEDIAN:
-                cost = float(tg.abs(2 * count - (e - b)))
-            if count > 0 and count < e - b and cost < best:
-                best, best_axis, best_bin = cost, axis, k
-    cut = half
-    if best_axis >= 0:
-        start, along = first[0], scale[0]
-        if best_axis == 1:
-            start, along = first[1], scale[1]
-        if best_axis == 2:
-            start, along = first[2], scale[2]
-        i = parted(r, b, e, best_axis, start, along, best_bin)
-        cut = tg.where(i > b and i < e, i, half)
-    return cut
-
-
-@tg.func
-def in_middle(r: Ranges, b: int, e: int, first: tg.vec3, last: tg.vec3, half: int):
-    """Split a range in the middle of the axis along which the centres extend furthest; returns `half` if all centres
-    are equal."""
-    d = last - first
-    axis, start, size = 0, first[0], d[0]
-    if d[1] > size:
-        axis, start, size = 1, first[1], d[1]
-    if d[2] > size:
-        axis, start, size = 2, first[2], d[2]
-    cut = half
-    scale = tg.where(size > 0.0, 2.0 / size, 0.0)
-    if scale > 0.0 and scale < LARGE:
-        cut = parted(r, b, e, axis, start, scale, 0)
-    return tg.where(cut > b and cut < e, cut, half)
-
-
-@tg.func
-def parted(r: Ranges, b: int, e: int, axis: int, start: float, along: float, last: int):
-    """Partition a range into boxes whose bin is at most `last` and the other boxes; returns the end of the first
-    part."""
+def split_range(
+    r: Ranges, node: int, b: int, e: int, axis: int, start: float, along: float, last: int, bins: int
+):
+    """Move the boxes of a range whose bin is at most `last` before the others, and write both parts as the children of
+    the node; halves of the range if one part would be empty."""
+    # The children are a pair of nodes at the place of the cut, which is not known yet: here they are the last two.
+    lower, upper, level = 2 * e - 2, 2 * e - 1, r.level[node] + 1
+    begin_node(r, lower, b, level)
+    begin_node(r, upper, b, level)
+    weight = 0
     i, j = b, e - 1
     while i <= j:
-        c = middle(r.lower[i], r.upper[i])
+        v = r.boxes[i]
+        c = centre(v)
         x = tg.where(axis == 0, c[0], tg.where(axis == 1, c[1], c[2]))
-        if bin_of(x, start, along) <= last:
+        if bin_of((x - start) * along, bins) <= last:
+            add_box(r, lower, v, c)
+            weight += tg.bitcast(v[7], tg.int32)
             i += 1
         else:
-            exchange(r, i, j)
+            add_box(r, upper, v, c)
+            r.boxes[i] = r.boxes[j]
+            r.boxes[j] = v
             j -= 1
-    return i
+    r.weight[lower] = weight
+    if i in (b, e):
+        i = b + (e - b) // 2
+        begin_node(r, lower, b, level)
+        begin_node(r, upper, i, level)
+        add_range(r, lower, b, i)
+        add_range(r, upper, i, e)
+    child = 2 * i
+    box, mid, other_box, other_mid = r.box[lower], r.mid[lower], r.box[upper], r.mid[upper]
+    weight = r.weight[lower]
+    begin_node(r, child, b, level)
+    begin_node(r, child + 1, i, level)
+    r.end[child], r.end[child + 1] = i, e
+    r.box[child], r.mid[child], r.box[child + 1], r.mid[child + 1] = box, mid, other_box, other_mid
+    r.weight[child], r.weight[child + 1] = weight, r.weight[node] - weight
+    r.left[node] = child
+
+
+def _by_bins(bins: int) -> Callable[..., Any]:
+    """The function that splits ranges at the boundary of one of `bins` bins."""
+
+    @tg.func
+    def by_bins(r: Ranges, node: int, b: int, e: int, thread: int, by: int):
+        """Split a range at the best bin boundary; in the middle if all boxes are in one bin along each axis."""
+        mid = r.mid[node]
+        scale = VEC8(0.0)
+        for k in tg.static(range(AXES)):
+            d = -mid[3 + k] - mid[k]
+            along = float(bins) / d
+            scale[k] = tg.where(d > 0.0 and along < LARGE, along, 0.0)
+        for k in range(AXES * bins):
+            r.counts[thread, k] = 0
+            r.bins[thread, k] = VEC8(tg.inf)
+        for i in range(b, e):
+            v = r.boxes[i]
+            x = tg.cw_mul(centre(v) - mid, scale)
+            weight = tg.bitcast(v[7], tg.int32)
+            for axis in tg.static(range(AXES)):
+                k = axis * bins + bin_of(x[axis], bins)
+                r.counts[thread, k] = r.counts[thread, k] + weight
+                r.bins[thread, k] = bounds_with(v, r.bins[thread, k])
+        total = r.weight[node]
+        best, best_axis, best_bin = float(tg.inf), (-1), 0
+        for axis in range(AXES):
+            # The sweep from the right computes the cost of the boxes after each bin.
+            costs = tg.vector(bins, float)()
+            count, box = 0, VEC8(tg.inf)
+            for back in tg.static(range(bins - 1)):
+                k = axis * bins + bins - 1 - back
+                count += r.counts[thread, k]
+                box = bounds_with(r.bins[thread, k], box)
+                costs[bins - 2 - back] = area(box) * float(count)
+            count, box = 0, VEC8(tg.inf)
+            for k in tg.static(range(bins - 1)):
+                count += r.counts[thread, axis * bins + k]
+                box = bounds_with(r.bins[thread, axis * bins + k], box)
+                cost = area(box) * float(count) + costs[k]
+                if by == MEDIAN:
+                    cost = float(tg.abs(2 * count - total))
+                if count > 0 and count < total and cost < best:
+                    best, best_axis, best_bin = cost, axis, k
+        start = tg.where(best_axis == 0, mid[0], tg.where(best_axis == 1, mid[1], mid[2]))
+        along = tg.where(best_axis == 0, scale[0], tg.where(best_axis == 1, scale[1], scale[2]))
+        last = tg.where(best_axis < 0, bins, best_bin)
+        split_range(r, node, b, e, best_axis, start, along, last, bins)
+
+    return by_bins
+
+
+by_fine_bins, by_coarse_bins = _by_bins(FINE), _by_bins(COARSE)
+
+
+@tg.func
+def in_middle(r: Ranges, node: int, b: int, e: int):
+    """Split a range in the middle of the axis along which its centres are furthest apart."""
+    mid = r.mid[node]
+    axis, start, size = 0, mid[0], -mid[3] - mid[0]
+    for k in tg.static(range(1, AXES)):
+        d = -mid[3 + k] - mid[k]
+        if d > size:
+            axis, start, size = k, mid[k], d
+    along = 2.0 / size
+    known = size > 0.0 and along < LARGE
+    split_range(r, node, b, e, axis, start, tg.where(known, along, 0.0), tg.where(known, 0, 2), 2)
 
 
 @tg.kernel
-def build(r: Ranges, roots: tg.array1d[int], open_nodes: tg.array1d[int], most: int, leaf: int, by: int):
-    """Build the subtree of each root in one thread. If there is a list `open_nodes`, nodes of at most `most` boxes are
-    appended to the list for later threads; `open_nodes[0]` is their number."""
+def measure(r: Ranges, roots: tg.array1d[int]):
+    """Write the bounds and weights of nodes that no split has made."""
+    node = roots[tg.tid()]
+    r.box[node], r.mid[node], r.weight[node] = VEC8(tg.inf), VEC8(tg.inf), 0
+    add_range(r, node, r.begin[node], r.end[node])
+
+
+@tg.kernel
+def build(r: Ranges, roots: tg.array1d[int], open_nodes: tg.array1d[int], most: int, whole: int, by: int):
+    """Build what is below each root, one thread each. Nodes of at most `whole` items are not split. Nodes of at most
+    `most` boxes are left to later threads if there are `open_nodes` to list them in; [0] is their number."""
     t = tg.tid()
     top = 1
     r.stack[t, 0] = roots[t]
@@ -217,19 +211,19 @@ def build(r: Ranges, roots: tg.array1d[int], open_nodes: tg.array1d[int], most: 
         top -= 1
         node = r.stack[t, top]
         b, e = r.begin[node], r.end[node]
-        if open_nodes is not None and e - b <= most:
-            k = open_nodes[0] + 1
-            open_nodes[0] = k
-            open_nodes[k] = node
-        else:
-            cut = part(r, node, t, leaf, by)
-            r.left[node] = 0
-            if cut > b:
-                # The children are the two nodes at the position of the split.
-                child = 2 * cut
-                r.left[node] = child
-                r.begin[child], r.end[child] = b, cut
-                r.begin[child + 1], r.end[child + 1] = cut, e
-                r.level[child], r.level[child + 1] = r.level[node] + 1, r.level[node] + 1
-                r.stack[t, top], r.stack[t, top + 1] = child, child + 1
+        if e - b > 1 and r.weight[node] > whole:
+            if open_nodes is not None and e - b <= most:
+                k = open_nodes[0] + 1
+                open_nodes[0] = k
+                open_nodes[k] = node
+            else:
+                if r.level[node] + levels_of(e - b) >= DEEPEST:
+                    split_range(r, node, b, e, 0, 0.0, 0.0, 0, 2)
+                elif e - b <= FEW:
+                    in_middle(r, node, b, e)
+                elif e - b < MANY:
+                    by_coarse_bins(r, node, b, e, t, by)
+                else:
+                    by_fine_bins(r, node, b, e, t, by)
+                r.stack[t, top], r.stack[t, top + 1] = r.left[node], r.left[node] + 1
                 top += 2

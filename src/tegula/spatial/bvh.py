@@ -11,23 +11,22 @@ import tegula as tg
 from tegula.errors import LaunchError
 from tegula.handles import BVH_KIND
 from tegula.runtime.array import array
+from tegula.runtime.cuda.graph import keep_recorded
 from tegula.runtime.device import Device
 from tegula.runtime.recording import recording
 from tegula.runtime.structures import Structure
-from tegula.spatial.boxes import place_boxes, renew_children, renew_nodes, write_header
-from tegula.spatial.build_morton import MortonBuild
-from tegula.spatial.build_sah import AXES, BINS, DEEPEST, MEDIAN, SAH, Ranges, build
-from tegula.spatial.widen import place_ranges, widen
-from tegula.stdlib.geometry.layout import ITEM_BYTES, LEVELS, MOST_ITEMS, NODE_BYTES, TREE, WIDTH
+from tegula.spatial.boxes import VEC8, place_boxes, renew_children, renew_nodes, write_header
+from tegula.spatial.build_morton import DEPTH, MortonBuild
+from tegula.spatial.build_on_host import HostBuild, most_nodes
+from tegula.spatial.build_sah import MEDIAN, SAH
+from tegula.stdlib.geometry.layout import LEVELS, MOST_ITEMS, NODE_BYTES, TREE, WIDTH
 from tegula.structs import Struct
 from tegula.types import VecType, float32
 
 CONSTRUCTORS = {"sah": SAH, "median": MEDIAN, "lbvh": SAH, "cubql": SAH}
-"""The constructors by name, and the way in which they split ranges of boxes. "lbvh" parts keys instead, if there are no
-groups."""
+"""The constructors by name, and the way in which they split ranges of boxes. "lbvh" splits keys instead, unless there
+are groups."""
 VEC3 = VecType(3, float32)
-PARTS = 32
-"""The approximate number of subtrees that are built in parallel, one thread each."""
 RESIDENT = 1 << 18
 """The threads of a launch on a GPU for a level whose number of nodes only the GPU knows."""
 
@@ -138,7 +137,7 @@ class Bvh(Structure):
         nodes = most_nodes(count, 1)
         self._allocate(nodes, count)
         made = MortonBuild(count, nodes, self.device)
-        order = made.sort(self.lowers, self.uppers)
+        order = made.curve.sort(self.lowers, self.uppers)
         self._counts, self._known = tg.empty(LEVELS + 1, dtype=int, device=self.device), None
         made.part(count, self.leaf_size, self._counts, self.node_words, RESIDENT)
         if self.device.is_cpu:
@@ -148,46 +147,22 @@ class Bvh(Structure):
 
     def _build_on_host(self, count: int) -> array:
         """Build the tree on the CPU and copy it to the device. Returns the order of the items."""
-        lowers, uppers = self.lowers.to("cpu"), self.uppers.to("cpu")
-        order, starts, keys = self._order(count)
-        made = _Build(count, len(starts))
-        place = made.ranges
-        place.order = order
-        on_host(place_ranges, count, [lowers, uppers, order, place.lower, place.upper])
-        roots = made.top(starts)
-        made.run(roots, self.leaf_size, CONSTRUCTORS[self._constructor])
-        source = tg.empty(made.most_nodes, dtype=int, device="cpu")
-        fixed = tg.array(made.fixed(roots), dtype=int, device="cpu") if self.groups is not None else None
-        self._allocate(made.most_nodes, count)
+        groups = None if self.groups is None else self.groups.to("cpu")
+        by, whole = CONSTRUCTORS[self._constructor], self.leaf_size * WIDTH
+        made = HostBuild(self.lowers.to("cpu"), self.uppers.to("cpu"), groups, whole, by)
+        nodes = most_nodes(count, len(made.roots))
+        self._allocate(nodes, count)
         words = self.node_words
         if not self.device.is_cpu:
-            words = tg.zeros(made.most_nodes * NODE_BYTES // 4, dtype=tg.int32, device="cpu")
-        levels = tg.zeros(LEVELS + 3, dtype=int, device="cpu")
-        on_host(widen, 1, [place, fixed, source, words, levels])
-        found = levels.numpy()
-        depth = int(found[LEVELS + 2])
-        if depth > LEVELS:
-            raise LaunchError(
-                f"the hierarchy has more than {LEVELS} levels", "build it with constructor='lbvh'"
-            )
-        self._known = np.diff(found[1 : depth + 2]).tolist()
-        counts = np.zeros(LEVELS + 1, np.int32)
-        counts[:depth] = self._known
-        self._counts = tg.array(counts, dtype=int, device=self.device)
+            words = tg.empty(nodes * NODE_BYTES // 4, dtype=tg.int32, device="cpu")
+        self._known, pairs = made.widen(self.leaf_size, words, nodes)
         if words is not self.node_words:
-            tg.copy(self.node_words, words, count=words.size)
-        self._group_nodes = self._groups_of(source.numpy()[1 : 1 + int(found[0])], roots, keys)
-        return order.to(self.device)
-
-    def _order(self, count: int) -> tuple[array, np.ndarray, np.ndarray]:
-        """The initial order of the items, sorted by group; the first item of each group; and the groups."""
-        order = np.arange(count, dtype=np.int32)
-        starts, keys = np.zeros(1, np.int32), np.zeros(1, np.int32)
-        if self.groups is not None:
-            groups = self.groups.numpy()
-            order = order[np.argsort(groups[order], kind="stable")]
-            keys, starts = np.unique(groups[order], return_index=True)
-        return tg.array(order, dtype=int, device="cpu"), starts, keys
+            tg.copy(self.node_words, words, count=(1 + sum(self._known)) * NODE_BYTES // 4)
+        self._counts = tg.array(
+            self._known + [0] * (LEVELS + 1 - len(self._known)), dtype=int, device=self.device
+        )
+        self._group_nodes = None if pairs is None else pairs.to(self.device)
+        return made.order.to(self.device)
 
     def _allocate(self, nodes: int, items: int) -> None:
         """Make memory for nodes and items unless there is enough."""
@@ -196,17 +171,18 @@ class Bvh(Structure):
         self.node_limit = nodes
         self.node_words = tg.zeros(nodes * NODE_BYTES // 4, dtype=tg.int32, device=self.device)
         self.nodes = self.node_words.view(tg.float32)
-        self.item_words = tg.zeros(items * ITEM_BYTES // 4, dtype=tg.int32, device=self.device)
-        self._items = self.item_words.view(tg.float32)
+        self._items = tg.zeros(items, dtype=VEC8, device=self.device)
 
     def _place(self, order: array | None) -> None:
         """Write the boxes of the items; with `order` also their numbers."""
-        args = [self.lowers, self.uppers, self.groups, self._items, self.item_words, order]
-        self._launch(place_boxes, len(self.lowers), args)
+        self._launch(
+            place_boxes, len(self.lowers), [self.lowers, self.uppers, self.groups, order, self._items]
+        )
 
     def _renew(self) -> None:
         """Write the boxes of all nodes."""
         assert self.nodes is not None
+        keep_recorded(self.device, self.nodes, self._items)
         kernel, each = (renew_nodes, 1) if self.device.is_cpu else (renew_children, WIDTH)
         self.by_level(kernel, each, [self.nodes, self.node_words, self.nodes.ptr, self._items.ptr])
         self._launch(write_header, 1, [self.nodes, self.nodes.ptr])
@@ -223,7 +199,7 @@ class Bvh(Structure):
             nothing.
         """
         known = self._known
-        for level in reversed(range(LEVELS if known is None else len(known))):
+        for level in reversed(range(DEPTH if known is None else len(known))):
             if known is None:
                 threads = min(each * min(1 << min(3 * level, 31), self.node_limit), RESIDENT)
             else:
@@ -234,14 +210,6 @@ class Bvh(Structure):
         """The numbers of nodes of the levels."""
         counts = self._counts.numpy()
         return counts[: int(np.count_nonzero(counts))].tolist()
-
-    def _groups_of(self, found: np.ndarray, roots: np.ndarray, keys: np.ndarray) -> array | None:
-        """Pairs of a group and its node, by group; `found`: the binary node of each node."""
-        if self.groups is None:
-            return None
-        number = dict(zip(found.tolist(), range(1, len(found) + 1), strict=True))
-        pairs = np.array([(key, number[int(root)]) for key, root in zip(keys, roots, strict=True)], np.int32)
-        return tg.array(pairs.reshape(-1), dtype=int, device=self.device)
 
     def words(self) -> list[int]:
         """The values of the fields of TREE, in order.
@@ -259,78 +227,6 @@ class Bvh(Structure):
 
     def _launch(self, kernel: Any, dim: int, inputs: list[Any]) -> None:
         tg.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_tape=False)
-
-
-def on_host(kernel: Any, dim: int, inputs: list[Any], block_dim: int | None = None) -> None:
-    """Launch a kernel on the CPU."""
-    tg.launch(kernel, dim=dim, inputs=inputs, device="cpu", record_tape=False, block_dim=block_dim)
-
-
-class _Build:
-    """A build of `count` items in `groups` groups: its memory and its steps."""
-
-    def __init__(self, count: int, groups: int) -> None:
-        self.count, self.groups = count, groups
-        self.most_nodes = most_nodes(count, groups)
-        nodes = 2 * count + 2 * groups + 2
-        self.ranges = r = Ranges()
-        r.lower, r.upper = (tg.empty(count, dtype=VEC3, device="cpu") for _ in range(2))
-        r.begin, r.end, r.level, r.left = (tg.zeros(nodes, dtype=int, device="cpu") for _ in range(4))
-        r.node_lower, r.node_upper = (tg.zeros(nodes, dtype=VEC3, device="cpu") for _ in range(2))
-        self._scratch(1)
-
-    def _scratch(self, threads: int) -> None:
-        """Allocate the memory of `threads` threads: bins, and the stacks of nodes to split."""
-        r, bins = self.ranges, AXES * BINS
-        r.bins = tg.zeros((threads, bins), dtype=int, device="cpu")
-        r.low, r.high = (tg.zeros((threads, bins), dtype=VEC3, device="cpu") for _ in range(2))
-        r.stack = tg.zeros((threads, 2 * DEEPEST + 4), dtype=int, device="cpu")
-
-    def top(self, starts: np.ndarray) -> np.ndarray:
-        """Write the nodes above the groups by halving the list of groups. Returns the roots of the groups."""
-        begin, end, left = (getattr(self.ranges, name).numpy() for name in ("begin", "end", "left"))
-        ends = [*starts[1:].tolist(), self.count]
-        roots = np.zeros(len(starts), np.int32)
-        pending = [(0, 0, len(starts))]
-        while pending:
-            node, first, last = pending.pop()
-            begin[node], end[node] = starts[first], ends[last - 1]
-            if last - first == 1:
-                roots[first] = node
-                continue
-            cut = (first + last) // 2
-            left[node] = 2 * self.count + 2 * cut
-            pending += [(int(left[node]), first, cut), (int(left[node]) + 1, cut, last)]
-        return roots
-
-    def fixed(self, roots: np.ndarray) -> np.ndarray:
-        """For each binary node, whether it is the root of a group."""
-        made = np.zeros(len(self.ranges.left), np.int32)
-        made[roots] = 1
-        return made
-
-    def run(self, roots: np.ndarray, leaf: int, by: int) -> None:
-        """Split large ranges one level after the other, then build the remaining subtrees in parallel."""
-        most = max(self.count // PARTS, 4096)
-        if len(roots) == 1:
-            # Nodes of a level have disjoint boxes, so that few nodes of a level are large.
-            large = (DEEPEST + 2) * (self.count // most + 1)
-            listed = tg.zeros(large + 2, dtype=int, device="cpu")
-            self._launch(roots, listed, most, leaf, by)
-            roots = listed.numpy()[1 : 1 + int(listed.numpy()[0])]
-        if len(roots):
-            self._scratch(len(roots))
-            self._launch(roots, None, most, leaf, by)
-
-    def _launch(self, roots: np.ndarray, listed: array | None, most: int, leaf: int, by: int) -> None:
-        given = tg.array(roots, dtype=int, device="cpu")
-        on_host(build, len(roots), [self.ranges, given, listed, most, leaf, by], 1)
-
-
-def most_nodes(count: int, groups: int) -> int:
-    """The largest number of nodes of a hierarchy of items in groups, and the header: nodes whose children are leaves
-    have two items at least, the others eight children."""
-    return count * 4 // 7 + 2 * groups + 4
 
 
 def require(a: Any, name: str, dtype: Any, count: int, device: Any) -> None:

@@ -8,8 +8,9 @@ import tegula as tg
 from tegula.errors import LaunchError
 from tegula.handles import MESH_KIND
 from tegula.runtime.array import array
+from tegula.runtime.cuda.graph import keep_recorded
 from tegula.runtime.structures import Structure, gradient_address
-from tegula.spatial.boxes import ITEM
+from tegula.spatial.boxes import VEC8, lang
 from tegula.spatial.bvh import VEC3, Bvh, constructor_named, require
 from tegula.spatial.winding import DATA, TRIANGLE, sum_level
 from tegula.stdlib.geometry.layout import MESH
@@ -37,35 +38,48 @@ def bounds_of_faces(
     lower[f], upper[f] = low, high
 
 
+@tg.func
+def vertex(points: tg.uint64, indices: tg.uint64, place: int):
+    """A vertex of a face; the arrays are given by their addresses."""
+    index = lang._element_at(indices + tg.uint64(place) * tg.uint64(4), tg.int32)
+    return lang._element_at(points + tg.uint64(index) * tg.uint64(12), tg.vec3)
+
+
 @tg.kernel
 def place_faces(
-    points: tg.array1d[tg.vec3],
-    indices: tg.array1d[int],
+    points: tg.uint64,
+    indices: tg.uint64,
     groups: tg.array1d[int],
     order: tg.array1d[int],
-    boxes: tg.array1d[float],
-    items: tg.array1d[int],
+    items: tg.array1d[VEC8],
     triangles: tg.array1d[float],
     words: tg.array1d[int],
 ):
     """Write the vertices and the boxes of faces in the order of the items, boxes of NaN where a vertex has a NaN; with
     `order` also the numbers and groups."""
     i = tg.tid()
-    item, at = tg.int64(i) * ITEM, tg.int64(i) * TRIANGLE
+    at = tg.int64(i) * TRIANGLE
+    face, group = 0, 0
     if order is not None:
-        group = 0
+        face = order[i]
         if groups is not None:
-            group = groups[order[i]]
-        items[item + 6], items[item + 7] = order[i], group
-        words[at + 9], words[at + 10], words[at + 11] = order[i], group, 0
-    face = items[item + 6]
-    a, b, c = points[indices[3 * face]], points[indices[3 * face + 1]], points[indices[3 * face + 2]]
-    low, high, total = tg.min(tg.min(a, b), c), tg.max(tg.max(a, b), c), a + b + c
+            group = groups[face]
+        words[at + 9], words[at + 10], words[at + 11] = face, group, 0
+    else:
+        item = items[i]
+        face, group = tg.bitcast(item[6], tg.int32), tg.bitcast(item[7], tg.int32)
+    a, b = vertex(points, indices, 3 * face), vertex(points, indices, 3 * face + 1)
+    c = vertex(points, indices, 3 * face + 2)
+    total = a + b + c
     known = total[0] == total[0] and total[1] == total[1] and total[2] == total[2]
+    box = VEC8(0.0)
     for k in tg.static(range(3)):
         triangles[at + k], triangles[at + 3 + k], triangles[at + 6 + k] = a[k], b[k], c[k]
-        boxes[item + k] = tg.where(known, low[k], tg.nan)
-        boxes[item + 3 + k] = tg.where(known, high[k], tg.nan)
+        low = lang._sooner(lang._sooner(a[k], b[k]), c[k])
+        high = lang._later(lang._later(a[k], b[k]), c[k])
+        box[k], box[3 + k] = tg.where(known, low, tg.nan), tg.where(known, high, tg.nan)
+    box[6], box[7] = tg.bitcast(face, tg.float32), tg.bitcast(group, tg.float32)
+    items[i] = box
 
 
 class _Faces(Bvh):
@@ -86,7 +100,8 @@ class _Faces(Bvh):
         super().__init__(lower, upper, constructor, groups, leaf)
 
     def _place(self, order: array | None) -> None:
-        args = [self.points, self.indices, self.groups, order, self._items, self.item_words]
+        keep_recorded(self.device, self.points, self.indices)
+        args = [self.points.ptr, self.indices.ptr, self.groups, order, self._items]
         self._launch(place_faces, len(self.lowers), [*args, self.triangles, self.triangle_words])
 
 

@@ -1,11 +1,24 @@
-"""Hierarchies of eight children a node, of binary ones."""
+"""Hierarchies of eight children a node, of binary ones, level by level.
+
+A binary node that is not split, but has more items than a leaf may have, is a node with leaves of adjacent items."""
 
 from __future__ import annotations
 
 import tegula as tg
-from tegula.spatial.boxes import CHILD_WORD, COUNT_WORD, EIGHT, EIGHT_FLOATS, NODE, PARENT_WORD, in_order
-from tegula.spatial.build_sah import Ranges, area, middle
-from tegula.stdlib.geometry.layout import LEVELS, WIDTH
+from tegula.spatial.boxes import (
+    CHILD_WORD,
+    COUNT_WORD,
+    EIGHT,
+    EIGHT_FLOATS,
+    NODE,
+    PARENT_WORD,
+    area,
+    box_of,
+    centre,
+    first_of_level,
+)
+from tegula.spatial.build_sah import Ranges
+from tegula.stdlib.geometry.layout import WIDTH
 
 
 @tg.func
@@ -24,102 +37,137 @@ def halves(along: EIGHT_FLOATS, parts: EIGHT, number: int):
 
 
 @tg.func
-def slots_of(r: Ranges, kids: EIGHT, number: int):
+def items_of(r: Ranges, at: tg.array1d[int], node: int):
+    """The places of the items of a binary node: the first, and the one after the last."""
+    return at[r.begin[node]], at[r.end[node]]
+
+
+@tg.func
+def slots_of(
+    r: Ranges,
+    lower: tg.array1d[tg.vec3],
+    upper: tg.array1d[tg.vec3],
+    order: tg.array1d[int],
+    kids: EIGHT,
+    number: int,
+):
     """The slots of a node's children, with one bit per axis, so that rays visit near children before far ones. Bit 0 is
     set for children in the upper half along x, bit 1 in the upper half of each half along y, bit 2 in the upper half of
     each quarter along z."""
     x, y, z = EIGHT_FLOATS(), EIGHT_FLOATS(), EIGHT_FLOATS()
     for k in tg.static(range(WIDTH)):
-        kid = tg.where(number > k, kids[k], kids[0])
-        c = middle(r.node_lower[kid], r.node_upper[kid])
-        x[k], y[k], z[k] = c[0], c[1], c[2]
+        if number > k:
+            kid = kids[k]
+            c = EIGHT_FLOATS()
+            if kid >= 0:
+                c = centre(r.box[kid])
+            else:
+                item = order[-1 - kid]
+                c = centre(box_of(lower[item], upper[item]))
+            # Empty boxes have no centre, and slots must differ.
+            x[k] = tg.where(c[0] == c[0], c[0], 0.0)
+            y[k] = tg.where(c[1] == c[1], c[1], 0.0)
+            z[k] = tg.where(c[2] == c[2], c[2], 0.0)
     slots = halves(x, EIGHT(), number)
     slots = slots + halves(y, slots, number) * 2
     return slots + halves(z, slots, number) * 4
 
 
+@tg.func
+def is_fixed(fixed: tg.array1d[int], node: int):
+    """Whether a binary node is not collapsed: the root of a group."""
+    found = False
+    if fixed is not None:
+        found = fixed[node] != 0
+    return found
+
+
+@tg.kernel
+def begin_level(counts: tg.array1d[int], source: tg.array1d[int], words: tg.array1d[int]):
+    """Write the root, which is the first node of the binary hierarchy."""
+    source[1], words[NODE + PARENT_WORD] = 0, 0
+    for k in range(counts.shape[0]):
+        counts[k] = tg.where(k == 0, 1, 0)
+
+
 @tg.kernel
 def widen(
     r: Ranges,
-    fixed: tg.array1d[int],
-    source: tg.array1d[int],
-    words: tg.array1d[int],
-    levels: tg.array1d[int],
-):
-    """Replace the largest children of each node by their children until there are eight, level by level. `fixed`:
-    binary nodes that are not collapsed, the roots of groups; `source`: the binary node of each node; `levels`: [0] the
-    number of nodes, then the first node of each level and the end of the last level."""
-    count, node, level, level_end = 1, 1, 0, 0
-    source[1] = 0
-    words[NODE + PARENT_WORD] = 0
-    while node <= count:
-        if node > level_end:
-            level += 1
-            level_end = count
-            if level <= LEVELS:
-                levels[level] = node
-        binary = source[node]
-        kids = tg.vector(WIDTH, int)()
-        kids[0] = binary
-        number = 1
-        if r.left[binary] != 0:
-            kids[0], kids[1], number = r.left[binary], r.left[binary] + 1, 2
-        opening = number == 2
-        while opening and number < WIDTH:
-            largest, which = (-1.0), 0
-            for k in range(number):
-                kid = kids[k]
-                closed = r.left[kid] == 0
-                if fixed is not None:
-                    closed = closed or fixed[kid] != 0
-                size = area(r.node_lower[kid], r.node_upper[kid])
-                size = tg.where(size == size, size, tg.inf)
-                if not closed and size > largest:
-                    largest, which = size, k
-            opening = largest >= 0.0
-            if opening:
-                below = r.left[kids[which]]
-                kids[which] = below
-                kids[number] = below + 1
-                number += 1
-        at = node * NODE
-        counts = tg.uint64(0)
-        slots = slots_of(r, kids, number)
-        for k in range(WIDTH):
-            words[at + CHILD_WORD + k] = 0
-        for k in range(number):
-            kid, slot = kids[k], slots[k]
-            is_leaf = r.left[kid] == 0
-            if fixed is not None:
-                is_leaf = is_leaf and (fixed[kid] == 0 or kid == binary)
-            if is_leaf:
-                words[at + CHILD_WORD + slot] = -1 - r.begin[kid]
-                counts = counts | (tg.uint64(r.end[kid] - r.begin[kid]) << tg.uint64(8 * slot))
-            else:
-                count += 1
-                source[count] = kid
-                words[at + CHILD_WORD + slot] = count
-                words[count * NODE + PARENT_WORD] = node
-        words[at + COUNT_WORD] = tg.int32(tg.uint32(counts))
-        words[at + COUNT_WORD + 1] = tg.int32(tg.uint32(counts >> tg.uint64(32)))
-        node += 1
-    levels[0] = count
-    levels[tg.min(level, LEVELS) + 1] = count + 1
-    levels[LEVELS + 2] = level
-
-
-@tg.kernel
-def place_ranges(
     lower: tg.array1d[tg.vec3],
     upper: tg.array1d[tg.vec3],
     order: tg.array1d[int],
-    to_lower: tg.array1d[tg.vec3],
-    to_upper: tg.array1d[tg.vec3],
+    at: tg.array1d[int],
+    fixed: tg.array1d[int],
+    leaf: int,
+    level: int,
+    counts: tg.array1d[int],
+    source: tg.array1d[int],
+    words: tg.array1d[int],
 ):
-    """Write the boxes in an order. An empty box has its lower bounds above its upper bounds, so that it does not change
-    unions."""
-    i = tg.tid()
-    low, high = lower[order[i]], upper[order[i]]
-    if not in_order(low, high):
-        low, high = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
-    to_lower[i], to_upper[i] = low, high
+    """Replace the largest children of each node of a level by their children until there are eight, and write these.
+    `at`: the place of the first item of each box; `fixed`: binary nodes that are not collapsed, the roots of groups;
+    `source`: the binary node of each node."""
+    first = first_of_level(counts, level)
+    node = first + tg.tid()
+    binary = source[node]
+    # A child is a binary node, or -1 - the first of adjacent items, whose number is in `sizes`.
+    kids, sizes = EIGHT(), EIGHT()
+    kids[0] = binary
+    number = 1
+    opening = True
+    while opening and number < WIDTH:
+        largest, which = (-1.0), 0
+        for k in range(number):
+            kid = kids[k]
+            if kid >= 0 and (kid == binary or not is_fixed(fixed, kid)):
+                parts = 2
+                if r.left[kid] == 0:
+                    # Items that fit into one leaf stay together.
+                    parts = (r.weight[kid] + leaf - 1) // leaf
+                    parts = tg.where(parts == 1, WIDTH, parts)
+                size = area(r.box[kid])
+                size = tg.where(size == size, size, tg.inf)
+                if number + parts - 1 <= WIDTH and size > largest:
+                    largest, which = size, k
+        opening = largest >= 0.0
+        if opening:
+            kid = kids[which]
+            if r.left[kid] != 0:
+                kids[which], kids[number] = r.left[kid], r.left[kid] + 1
+                number += 1
+            else:
+                begin, end = items_of(r, at, kid)
+                parts = tg.min(end - begin, WIDTH + 1 - number)
+                for k in range(parts):
+                    place = begin + k * (end - begin) // parts
+                    to = tg.where(k == 0, which, number)
+                    kids[to], sizes[to] = -1 - place, begin + (k + 1) * (end - begin) // parts - place
+                    number += tg.where(k == 0, 0, 1)
+    slots = slots_of(r, lower, upper, order, kids, number)
+    inner = 0
+    for k in range(number):
+        kid = kids[k]
+        if kid >= 0:
+            begin, end = items_of(r, at, kid)
+            if r.left[kid] == 0 and end - begin <= leaf and (kid == binary or not is_fixed(fixed, kid)):
+                kids[k], sizes[k] = -1 - begin, end - begin
+            else:
+                inner += 1
+    child = first + counts[level]
+    if inner > 0:
+        child += tg.atomic_add(counts, level + 1, inner)
+    place = node * NODE
+    for k in range(WIDTH):
+        words[place + CHILD_WORD + k] = 0
+    bits = tg.uint64(0)
+    for k in range(number):
+        word, slot = kids[k], slots[k]
+        if sizes[k] == 0:
+            source[child] = word
+            words[child * NODE + PARENT_WORD] = node
+            word = child
+            child += 1
+        words[place + CHILD_WORD + slot] = word
+        bits = bits | (tg.uint64(sizes[k]) << tg.uint64(8 * slot))
+    words[place + COUNT_WORD] = tg.int32(tg.uint32(bits))
+    words[place + COUNT_WORD + 1] = tg.int32(tg.uint32(bits >> tg.uint64(32)))

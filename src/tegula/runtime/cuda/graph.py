@@ -98,6 +98,13 @@ class _Recordings(threading.local):
 recording = _Recordings()
 
 
+def keep_recorded(device: Device, *objects: object) -> None:
+    """Keep objects alive with the recordings of a device's work: those whose addresses launches have."""
+    for found in recording.all:
+        if found.target.device == device:
+            found.kept += objects
+
+
 def _keep_allocation(made: memory.Allocation) -> None:
     for found in recording.all:
         if found.stream.context is made.context:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tegula.ops.documented import Family
 from tegula.stdlib.geometry.layout import (
+    AXIS,
     CHILDREN,
     COUNTS,
     ITEM_BYTES,
@@ -12,6 +13,7 @@ from tegula.stdlib.geometry.layout import (
     PARENT,
     SPHERE_QUERY,
     TREE,
+    UPPER,
     VEC3,
     VEC8,
 )
@@ -79,6 +81,19 @@ def _square_at(of: MESH, point: VEC3, place: int32, unit: float32):
 
 
 @whole()
+def _is_near(query: SPHERE_QUERY, bounds: uint64):
+    """Whether a child's box has a point in a ball; `bounds`: the address of its first bound."""
+    square = 0.0
+    for axis in tg.static(range(3)):
+        at = query.first[axis]
+        below = tg._element_at(bounds + axis * AXIS, float32) - at
+        above = at - tg._element_at(bounds + UPPER + axis * AXIS, float32)
+        away = tg._later(tg._later(0.0, below), above)
+        square += away * away
+    return square <= query.radius * query.radius
+
+
+@whole()
 def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
     """The nearest item or face after the last one, in the lexicographic order of distance and index."""
     found = NEAREST(-1, 0.0, 0)
@@ -99,19 +114,23 @@ def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
                 query.path0 = query.path0 & (query.path0 - 1)
                 slot = tg.uint64(tg.ctz(left) ^ tg.uint32(tg._octant_at(node, point)))
                 child = tg._element_at(node + CHILDREN + slot * 4, int32)
+                # The reach may have become shorter since the children of the node were tested.
+                if not tg._is_near(query, node + slot * 4):
+                    child = 0
                 if child < 0:
                     place = -1 - child
                     end = place + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
                     while place < end:
                         square = tg._square_at(of, point, place, unit)
-                        number = tg._element_at(of.items + tg.uint64(place) * ITEM_BYTES + 24, int32)
-                        follows = square > last.square or (square == last.square and number > last.face)
-                        ahead = square == found.square and found.face >= 0 and number < found.face
-                        if follows and (square < found.square or ahead):
-                            found = NEAREST(number, square, place)
-                            query.radius = tg._reach(square, slack, unit)
+                        if square <= found.square and square >= last.square:
+                            number = tg._element_at(of.items + tg.uint64(place) * ITEM_BYTES + 24, int32)
+                            follows = square > last.square or number > last.face
+                            ahead = found.face >= 0 and number < found.face
+                            if follows and (square < found.square or ahead):
+                                found = NEAREST(number, square, place)
+                                query.radius = tg._reach(square, slack, unit)
                         place += 1
-                else:
+                elif child > 0:
                     at = of.nodes + tg.uint64(child) * NODE_BYTES
                     hits = tg._ordered(tg._hit_children(query, at, 0.0), tg._octant_at(at, point))
                     tg._down_to(query, child, hits)

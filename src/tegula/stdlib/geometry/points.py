@@ -170,49 +170,7 @@ def _reach(square: float32, slack: float32, unit: float32):
 @whole()
 def _closest(mesh: MESH, point: VEC3, max_dist: float32):
     """The closest face of a mesh."""
-    found = NEAREST(-1, 0.0, 0)
-    known = point[0] + point[1] + point[2]
-    if mesh.nodes != tg.uint64(0) and max_dist > 0.0 and known == known:
-        slack = tg._apart(mesh.nodes, point)
-        unit = tg._unit(slack)
-        found.square = tg._limit(max_dist, unit)
-        query = SPHERE_QUERY()
-        query.nodes, query.first = mesh.nodes, point
-        query.node = 1
-        query.radius = tg._reach(found.square, slack, unit)
-        root = mesh.nodes + NODE_BYTES
-        query.path0 = tg.uint64(tg._ordered(tg._hit_children(query, root, 0.0), tg._octant_at(root, point)))
-        while query.node > 0:
-            node = mesh.nodes + tg.uint64(query.node) * NODE_BYTES
-            left = tg.uint32(query.path0) & 255
-            if left != tg.uint32(0):
-                query.path0 = query.path0 & (query.path0 - 1)
-                slot = tg.uint64(tg.ctz(left) ^ tg.uint32(tg._octant_at(node, point)))
-                child = tg._element_at(node + CHILDREN + slot * 4, int32)
-                if child < 0:
-                    place = -1 - child
-                    end = place + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
-                    while place < end:
-                        square = tg._square(mesh, point, place, unit)
-                        if square <= found.square:
-                            face = tg._element_at(
-                                mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES + 36, int32
-                            )
-                            if square < found.square or (found.face >= 0 and face < found.face):
-                                found = NEAREST(face, square, place)
-                                query.radius = tg._reach(square, slack, unit)
-                        place += 1
-                else:
-                    at = mesh.nodes + tg.uint64(child) * NODE_BYTES
-                    tg._down_to(
-                        query, child, tg._ordered(tg._hit_children(query, at, 0.0), tg._octant_at(at, point))
-                    )
-            elif query.node == 1:
-                query.node = 0
-            else:
-                query.node = tg._element_at(node + PARENT, int32)
-                tg._go_up(query)
-    return found
+    return tg._next_nearest(mesh, point, max_dist, NEAREST(-1, -1.0, 0))
 
 
 @whole()

@@ -1,0 +1,116 @@
+"""Clusters: the few boxes that lie together along a curve through space, which hierarchies are built of from the top
+down. Where more boxes have one key, each is a cluster of its own."""
+
+from __future__ import annotations
+
+import tegula as tg
+from tegula.spatial.boxes import VEC8, bounds_with, box_of
+
+EACH = 2048
+"""The number of boxes whose clusters one thread finds."""
+
+
+@tg.func
+def begins_cluster(keys, groups: tg.array1d[int], ids: tg.array1d[int], i: int, most: int):
+    """Whether a box is the first of its cluster: more than `most` boxes are in the smallest cell with it and the one
+    before."""
+    begins = i == 0
+    if groups is not None and i > 0:
+        begins = groups[ids[i]] != groups[ids[i - 1]]
+    if not begins:
+        key = tg.uint64(keys[i])
+        # The bits that the keys of the cell have in common.
+        up = tg.uint64(64) - tg.uint64(tg.clz(tg.uint64(keys[i - 1]) ^ key))
+        cell, count = key >> up, 2
+        j = i - 2
+        while j >= 0 and count <= most and tg.uint64(keys[j]) >> up == cell:
+            count += 1
+            j -= 1
+        j = i + 1
+        while j < keys.shape[0] and count <= most and tg.uint64(keys[j]) >> up == cell:
+            count += 1
+            j += 1
+        begins = count > most
+    return begins
+
+
+@tg.kernel
+def mark_clusters(
+    keys,
+    groups: tg.array1d[int],
+    ids: tg.array1d[int],
+    most: int,
+    marks: tg.array1d[tg.uint8],
+    numbers: tg.array1d[int],
+):
+    """Mark the first boxes of clusters, and count them."""
+    c = tg.tid()
+    count = 0
+    for i in range(c * EACH, tg.min((c + 1) * EACH, keys.shape[0])):
+        begins = tg.where(begins_cluster(keys, groups, ids, i, most), 1, 0)
+        marks[i] = tg.uint8(begins)
+        count += begins
+    numbers[c + 1] = count
+
+
+@tg.kernel
+def add_up(numbers: tg.array1d[int]):
+    """Write running sums; by one thread."""
+    numbers[0] = 0
+    for c in range(1, numbers.shape[0]):
+        numbers[c] = numbers[c] + numbers[c - 1]
+
+
+@tg.kernel
+def number_clusters(marks: tg.array1d[tg.uint8], numbers: tg.array1d[int], first: tg.array1d[int]):
+    """Write the first box of each cluster, and the number of boxes after the last one."""
+    c = tg.tid()
+    at = numbers[c]
+    for i in range(c * EACH, tg.min((c + 1) * EACH, marks.shape[0])):
+        if marks[i] != tg.uint8(0):
+            first[at] = i
+            at += 1
+    if (c + 1) * EACH >= marks.shape[0]:
+        first[at] = marks.shape[0]
+
+
+@tg.kernel
+def bound_clusters(
+    lower: tg.array1d[tg.vec3],
+    upper: tg.array1d[tg.vec3],
+    ids: tg.array1d[int],
+    first: tg.array1d[int],
+    boxes: tg.array1d[VEC8],
+):
+    """Write the bounds of clusters, with their numbers and the numbers of their boxes."""
+    c = tg.tid()
+    box = VEC8(tg.inf)
+    for i in range(first[c], first[c + 1]):
+        box = bounds_with(box_of(lower[ids[i]], upper[ids[i]]), box)
+    box[6], box[7] = tg.bitcast(c, tg.float32), tg.bitcast(first[c + 1] - first[c], tg.float32)
+    boxes[c] = box
+
+
+@tg.kernel
+def place_clusters(boxes: tg.array1d[VEC8], at: tg.array1d[int]):
+    """Write the place of the first item of each cluster, in the order of the hierarchy; by one thread."""
+    place = 0
+    for k in range(boxes.shape[0]):
+        at[k] = place
+        place += tg.bitcast(boxes[k][7], tg.int32)
+    at[boxes.shape[0]] = place
+
+
+@tg.kernel
+def place_items(
+    boxes: tg.array1d[VEC8],
+    at: tg.array1d[int],
+    first: tg.array1d[int],
+    ids: tg.array1d[int],
+    order: tg.array1d[int],
+):
+    """Write the numbers of the items in the order of the hierarchy."""
+    k = tg.tid()
+    begin, cluster = at[k], tg.bitcast(boxes[k][6], tg.int32)
+    for i in range(at[k + 1] - begin):
+        order[begin + i] = ids[first[cluster] + i]

@@ -1,0 +1,107 @@
+"""Boxes in the order of a curve through space: their keys are the bits of the centres' coordinates, interleaved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tegula as tg
+from tegula.algorithms.sorting import Chunks, sort
+from tegula.runtime.array import array
+from tegula.runtime.device import Device
+from tegula.spatial.boxes import box_of, centre, in_order
+
+THREADS, CPU_THREADS = 1 << 15, 64
+"""The threads that find the bounds of all centres on a GPU, and on a CPU."""
+HALF = 1 << 31
+
+
+@tg.func
+def ordered_bits(x: float):
+    """A number that is ordered as floats are."""
+    bits = tg.bitcast(x, tg.uint32)
+    return tg.where(bits >= tg.uint32(HALF), ~bits, bits ^ tg.uint32(HALF))
+
+
+@tg.func
+def float_of(bits: tg.uint32):
+    """The float of an ordered number."""
+    return tg.bitcast(tg.where(bits >= tg.uint32(HALF), bits ^ tg.uint32(HALF), ~bits), tg.float32)
+
+
+@tg.kernel
+def bound_centres(
+    lower: tg.array1d[tg.vec3], upper: tg.array1d[tg.vec3], threads: int, bounds: tg.array1d[tg.uint32]
+):
+    """Write the bounds of the centres of boxes as ordered numbers: the complements of the lower ones, and the upper
+    ones, which both become larger from 0 on."""
+    first, last = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
+    for i in range(tg.tid(), lower.shape[0], threads):
+        c = centre(box_of(lower[i], upper[i]))
+        for k in tg.static(range(3)):
+            first[k] = tg.where(c[k] < first[k], c[k], first[k])
+            last[k] = tg.where(c[k] > last[k], c[k], last[k])
+    for k in tg.static(range(3)):
+        tg.atomic_max(bounds, k, ~ordered_bits(first[k]))
+        tg.atomic_max(bounds, 3 + k, ordered_bits(last[k]))
+
+
+@tg.func
+def spread(x: tg.uint64):
+    """The lowest 21 bits of a number, each the first of three."""
+    x = (x | (x << tg.uint64(32))) & tg.uint64(0x1F00000000FFFF)
+    x = (x | (x << tg.uint64(16))) & tg.uint64(0x1F0000FF0000FF)
+    x = (x | (x << tg.uint64(8))) & tg.uint64(0x100F00F00F00F00F)
+    x = (x | (x << tg.uint64(4))) & tg.uint64(0x10C30C30C30C30C3)
+    return (x | (x << tg.uint64(2))) & tg.uint64(0x1249249249249249)
+
+
+@tg.kernel
+def number_boxes(
+    lower: tg.array1d[tg.vec3],
+    upper: tg.array1d[tg.vec3],
+    bounds: tg.array1d[tg.uint32],
+    bits: int,
+    keys,
+    ids: tg.array1d[int],
+):
+    """Write the key and the number of each box; boxes without points come last."""
+    i = tg.tid()
+    low, high = lower[i], upper[i]
+    key = (tg.uint64(1) << tg.uint64(3 * bits)) - tg.uint64(1)
+    most = (1 << bits) - 1
+    if in_order(low, high):
+        c = centre(box_of(low, high))
+        key = tg.uint64(0)
+        for k in tg.static(range(3)):
+            start = float_of(~bounds[k])
+            size = float_of(bounds[3 + k]) - start
+            scale = tg.where(size > 1e-30, float(most) / size, 0.0)
+            cell = tg.clamp(int((c[k] - start) * scale), 0, most)
+            key = key | (spread(tg.uint64(cell)) << tg.uint64(k))
+    keys[i], ids[i] = keys.dtype(key), i
+
+
+class Curve:
+    """The memory of sorts of at most `room` boxes on a device, with keys of `bits` bits for each coordinate."""
+
+    def __init__(self, room: int, device: Device, bits: int) -> None:
+        self.device, self.bits = device, bits
+        dtype = tg.uint32 if 3 * bits <= 32 else tg.uint64
+        self.keys, self.ids = tg.empty(2 * room, dtype, device), tg.empty(2 * room, tg.int32, device)
+        self.chunks = Chunks(room, device)
+        self.bounds = tg.empty(6, tg.uint32, device)
+
+    def sort(self, lower: array, upper: array) -> array:
+        """Sort boxes along the curve. Returns their numbers in this order."""
+        count = len(lower)
+        self.bounds.zero_()
+        on_cpu = self.device.is_cpu
+        threads = min(count, CPU_THREADS if on_cpu else THREADS)
+        args = [lower, upper, threads, self.bounds]
+        self._launch(bound_centres, threads, args, 1 if on_cpu else None)
+        self._launch(number_boxes, count, [lower, upper, self.bounds, self.bits, self.keys, self.ids])
+        sort(self.keys, self.ids, count, 0, 3 * self.bits, self.chunks)
+        return self.ids[:count]
+
+    def _launch(self, kernel: Any, dim: int, inputs: list[Any], block_dim: int | None = None) -> None:
+        tg.launch(kernel, dim, inputs, device=self.device, record_tape=False, block_dim=block_dim)
