@@ -223,31 +223,31 @@ class array(Any):
 
     As an annotation of a parameter: `array[float]`, or `array(dtype=float, ndim=2)`.
 
-    An operation that reads elements on the host (`a.numpy()`, `float(a[0])`, `print(a)`) waits for the kernels before
-    it in the stream of this thread where the array is on a GPU, and copies; `a[0] = 1.0` and arithmetic do not wait.
+    If the array is on a GPU, an operation that reads elements on the host (`a.numpy()`, `float(a[0])`, `print(a)`)
+    waits for earlier kernels in the stream of the calling thread, and copies; `a[0] = 1.0` and arithmetic do not wait.
 
     Parameters:
-        data: anything that NumPy, DLPack or `__cuda_array_interface__` understands; None for memory at `ptr`,
+        data: an object that NumPy, DLPack or `__cuda_array_interface__` converts to an array; None for memory at `ptr`,
             or for new memory of zeros.
-        dtype: the element type; that of the data by default, and int32 or float32 for numbers of Python. A
-            vector type takes the last dimension of the data, a matrix type the last two; or parts of the last
-            one, whose length is then a multiple: (6,) becomes (2,) of vec3. Complex numbers are pairs, vec2f or
-            vec2d.
-        shape: the lengths of new memory, or those to reshape the data to.
+        dtype: the element type; by default the dtype of the data, and int32 or float32 for Python numbers. A vector
+            type takes the last dimension of the data, a matrix type the last two dimensions; or the last dimension is
+            split, so that (6,) becomes (2,) of vec3. Complex numbers are pairs, vec2f or vec2d.
+        shape: the shape of new memory, or the shape to which the data is reshaped.
         strides: bytes per step of each dimension of new memory or memory at `ptr`; packed by default.
-        ptr: the address of the first element in memory of someone else; None for memory of its own.
-        capacity: the number of bytes from `ptr` on, which is only checked.
-        device: where the array is to live; by default where data on a GPU are, else the current device.
-        pinned: whether new memory of the host is page-locked, for copies that run while the host goes on;
-            without a GPU it is plain memory. False by default.
-        copy: False shares the memory of the data, and copies only where the dtype or the device differs; True
-            by default.
-        deleter: called with the address and the number of bytes once nothing uses the memory at `ptr` any more.
-        ndim: the number of dimensions, which is only checked.
-        grad: the array of the gradient, which is then required.
+        ptr: an int, the address of the first element in memory that the caller owns; None to allocate memory.
+        capacity: the number of bytes from `ptr` on, for a check.
+        device: the device of the array; by default the device of data on a GPU, else the current device.
+        pinned: whether new host memory is page-locked, for asynchronous copies; pageable memory without a GPU. False by
+            default.
+        copy: whether to copy the data. With False the array shares the memory of the data, unless the dtype or the
+            device differs. True by default.
+        deleter: a function that is called with the address and the number of bytes after the last use of the memory at
+            `ptr`.
+        ndim: the number of dimensions, for a check.
+        grad: the array of the gradient; implies `requires_grad`.
         requires_grad: whether gradients flow to the array; False by default.
-        retain_grad: whether the array, where kernels write it, still has its gradient after tg.Tape.backward,
-            which else clears it; False by default. It needs `requires_grad`.
+        retain_grad: whether tg.Tape.backward leaves the gradient of an array that kernels write, which is cleared
+            otherwise; False by default. Needs `requires_grad`.
     Raises:
         number: a number does not fit the dtype, or a length is negative or no integer.
         TypeError: the dtype is no element type.
@@ -260,30 +260,30 @@ class array(Any):
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array1d(Any):
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
-    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
-    CLASSES.
+    """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
+    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array2d(Any):
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
-    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
-    CLASSES.
+    """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
+    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array3d(Any):
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
-    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
-    CLASSES.
+    """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
+    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array4d(Any):
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
-    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
-    CLASSES.
+    """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
+    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
@@ -297,30 +297,30 @@ class float8_e4m3(_Element): ...
 class float8_e5m2(_Element): ...
 func_native: Any
 class indexedarray1d(Any):
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
-    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
-    CLASSES.
+    """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
+    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class indexedarray2d(Any):
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
-    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
-    CLASSES.
+    """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
+    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class indexedarray3d(Any):
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
-    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
-    CLASSES.
+    """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
+    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class indexedarray4d(Any):
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
-    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
-    CLASSES.
+    """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
+    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
@@ -432,8 +432,7 @@ def elect() -> Any:
         a bool, true in one thread of the role.
     Raises:
         launch: outside of kernels.
-        elected-body: the branch does more than barriers, asynchronous copies, their waits, and loops around
-            them.
+        elected-body: the branch has other code than barriers, asynchronous copies, waits, and loops around these.
     Gradient:
         refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
@@ -441,15 +440,15 @@ def elect() -> Any:
     """
 
 def persistent_tiles(grid: Any, raster: Any = 8) -> Any:
-    """In a kernel, a loop over the part of a grid of output tiles that this block works on: `for i, j in
-    tg.persistent_tiles((rows, columns))`.
+    """In a kernel, a loop over the block's output tiles of a grid: `for i, j in tg.persistent_tiles((rows, columns))`.
 
     Block b of G takes every G-th tile from the b-th on. Every role of a block has the same tiles in the same
     order.
 
     Parameters:
         grid: the numbers of rows and columns of tiles, integers.
-        raster: the number of rows that are numbered down before the next column, a constant; 8 by default.
+        raster: the number of rows of a group, in which tiles are numbered column by column, a constant int; 8 by
+            default.
     Returns:
         pairs (i, j) of int32: the row and the column of a tile.
     Raises:
@@ -466,13 +465,13 @@ def role(name: Any, warps: Any = 0, warp_groups: Any = 0, registers: Any = 0) ->
     Parameters:
         name: the name, for messages.
         warps: the number of warps of 32 threads.
-        warp_groups: the number of groups of 4 warps, in the place of `warps`.
-        registers: registers per thread, a multiple of 8 from 24 to 256; 0, the default: the compiler chooses.
-            Roles that share a warp group have the same.
+        warp_groups: the number of groups of 4 warps, an alternative to `warps`.
+        registers: registers per thread, a multiple of 8 from 24 to 256; 0, the default: the compiler chooses. Roles
+            that share a warp group have the same number.
     Raises:
         launch: outside of kernels.
-        role-placement: it is not at the end of a kernel, at the top level.
-        role-groups: there are no warps for it.
+        role-placement: the role is not at the top level at the end of a kernel.
+        role-groups: there are not enough warps.
         role-registers: the registers are more than the hardware has.
     Gradient:
         of the kernel without roles: see docs/gradients.md.
@@ -484,11 +483,11 @@ def tid() -> Any:
     """In a kernel, the index of this thread in the launch: `i = tg.tid()`, or `i, j = tg.tid()` for a launch of two
     dimensions.
 
-    As many leading indices are given as there are names. `tg.launch_tiled` adds a last dimension, the number of the
+    The number of leading indices is the number of names. `tg.launch_tiled` adds a last dimension, the index of the
     thread in its block.
 
     Returns:
-        an int32 from 0, or as many as there are names: 1 to 4.
+        an int32 from 0, or 1 to 4 of them, one for each name.
     Raises:
         launch: outside of kernels.
         wrong-arguments: the call has arguments, or there are more names than dimensions of the launch.
@@ -503,12 +502,12 @@ def ws(*groups: Any, registers: Any = 0) -> Any:
     """In a kernel, a role of whole warp groups of 128 threads: `with tg.ws(1, 2):`.
 
     Parameters:
-        *groups: the numbers of the warp groups, constants, which must be neighbours.
+        *groups: the indices of the warp groups, constants, which must be consecutive.
         registers: registers per thread, a multiple of 8 from 24 to 256; 0, the default: the compiler chooses.
     Raises:
         launch: outside of kernels.
-        role-placement: it is not at the end of a kernel, at the top level.
-        role-groups: the groups are no neighbours, or taken.
+        role-placement: the role is not at the top level at the end of a kernel.
+        role-groups: the groups are not consecutive, or have another role.
         role-registers: the registers are more than the hardware has.
     Gradient:
         of the kernel without roles: see docs/gradients.md.

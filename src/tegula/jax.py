@@ -86,7 +86,7 @@ def from_jax(data: Any, dtype: object = None) -> array:
 
     Parameters:
         data: the array of JAX. Complex numbers become vec2f or vec2d.
-        dtype: the element type; that of `data` by default. Another scalar type makes a copy.
+        dtype: the element type; by default the dtype of `data`. Another scalar type makes a copy.
     Returns:
         an array, on the device of `data`.
     Raises:

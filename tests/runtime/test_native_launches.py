@@ -489,10 +489,10 @@ def test_numbers_are_packed_as_python_packs_them(given: tuple[Any, ...]) -> None
 @cache
 def packing() -> tuple[tg.array, Any]:
     """An array, and a function that launches `numbers` with it in machine code, on a device that records the bytes."""
-    parameters, world = native.described(numbers.parameters), native.world()
-    assert parameters is not None and world is not None
+    parameters, machine_code = native.described(numbers.parameters), native.machine_code()
+    assert parameters is not None and machine_code is not None
     table = native.Table(parameters)
-    function = world.function(table)
+    function = machine_code.function(table)
     out = tg.array(np.zeros(1, np.float32), copy=False)
     out.header = out._header()
     key = function(1, 32, [out, True, *[1] * 8, 1.0, 1.0], (), launcher.DESCRIBE, None)
@@ -551,18 +551,18 @@ def torch(monkeypatch: pytest.MonkeyPatch, driver: Spied) -> Iterator[Any]:
 
     made.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=count))
     monkeypatch.setitem(sys.modules, "torch", made)
-    world = native.world()
-    assert world is not None
+    machine_code = native.machine_code()
+    assert machine_code is not None
     functions = {"describe_tensor": _describe, "current_stream": _stream}
     for name, function in functions.items():
-        world.put(name, ctypes.cast(function, ctypes.c_void_p).value or 0)
-    world.put("tensor", id(Described))
+        machine_code.put(name, ctypes.cast(function, ctypes.c_void_p).value or 0)
+    machine_code.put("tensor", id(Described))
     yield made
     STREAM[0] = 0
     interop.FOREIGN.clear()
     interop._adopted.clear()
     for name in launcher.FOREIGN:
-        world.put(name, 0)
+        machine_code.put(name, 0)
 
 
 def test_tensors(driver: Spied, torch: Any) -> None:

@@ -1,4 +1,4 @@
-"""The frontend: Python functions become typed IR."""
+"""The frontend, which traces Python functions to typed IR."""
 
 from tegula.lang.annotations import (
     array1d,

@@ -1,8 +1,8 @@
 """Alias analysis of tile objects at joins: the objects that must be references, and the changes that are errors.
 
 At a join, a name that is bound to one of several objects gets a new object with a copy of the value. The copy is
-distinguishable from the object itself only if both are in use and one is used after the other has been changed. In this
-case the name becomes a reference (`references.py`); shared tiles are refused."""
+distinguishable from the object only if both are in use and one is used after a change of the other. In this case the
+name becomes a reference (`references.py`); shared tiles are refused."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tegula.types import BufType
 
 VIEWS = (BufView, BufReshape)
 Sources = Mapping[Value, Sequence[Value | None]]
-"""For each object made at a join: its source on each incoming edge. A source that is a tile value is a new object; None
-is an edge on which the name is never read."""
+"""For each object made at a join, the source on each incoming edge. A source that is a tile value is a new object; None
+marks an edge on which the name is never read."""
 
 
 @dataclass(slots=True)
@@ -42,8 +42,9 @@ class Joined:
 
 @dataclass(slots=True)
 class AliasConflicts:
-    """Objects that several names may refer to. `errors`: one for each object that would miss a change of its alias, or
-    whose alias would miss one. `references`: objects made at joins that must be their sources, not copies."""
+    """Objects to which several names may refer. `errors`: an error for each object that would miss a change of its
+    alias, or whose alias would miss a change of the object. `references`: objects made at joins that must be references
+    to their sources, not copies."""
 
     errors: list[MergedSharedTiles] = field(default_factory=list)
     references: set[Value] = field(default_factory=set)
@@ -71,8 +72,7 @@ def alias_conflicts(body: Region, joined: Joined) -> AliasConflicts:
 
 
 def changed_copies(body: Region, joined: Joined, read_only: Mapping[Value, str]) -> list[CompileError]:
-    """One error for each change of a tile that may, in a later iteration, be a read-only copy that looks like a
-    view."""
+    """An error for each change of a tile that may be a read-only copy in a later iteration."""
     if not joined.merged or not read_only:
         return []
     objects = _Objects(body, joined)
@@ -110,7 +110,7 @@ class Uses:
         return self.order[x.owner]
 
     def used_after(self, change: Op, used: Value) -> bool:
-        """Whether an object is used after an op has run, later iterations of loops around both included."""
+        """Whether an object is used after an op, including later iterations of enclosing loops."""
         at = self.order[change]
         assert isinstance(used.owner, Op)
         around = [loop for loop in _loops(change) if not within(used.owner, loop)]
@@ -118,7 +118,7 @@ class Uses:
 
 
 class _Objects(Uses):
-    """The tile objects of a kernel, and which of them may be the same object."""
+    """The tile objects of a kernel and their may-alias relation."""
 
     def __init__(self, body: Region, joined: Joined) -> None:
         super().__init__(body)
@@ -143,8 +143,8 @@ class _Objects(Uses):
             known |= more
 
     def may_alias(self, x: Value, y: Value, seen: set[frozenset[Value]]) -> bool:
-        """Whether two objects that exist at one time may be the same one in the program as written. By induction over
-        the joins: a pair in `seen` was assumed, or found, to differ."""
+        """Whether two concurrently live objects may be the same object in the program as written, by induction over the
+        joins: a pair in `seen` was assumed, or found, to differ."""
         if x is y:
             return True
         if frozenset((x, y)) in seen:
@@ -172,7 +172,7 @@ class _Objects(Uses):
                 yield found, other
 
     def _missed(self, made: Value, other: Value) -> BufSet | BufWrite | BufUpdate | None:
-        """A write to one of the two objects that is followed by a use of the other one."""
+        """A write to one of two objects that is followed by a use of the other object."""
         for changed, used in ((made, other), (other, made)):
             for change in self.changes.get(changed, ()):
                 if self.order[change] > self.born(made) and self.used_after(change, used):
@@ -214,9 +214,8 @@ class _Objects(Uses):
         return False
 
     def refused(self, made: Value, other: Value) -> bool:
-        """Whether the two may alias one shared tile, and the name merges several shared tiles or views of one; or
-        whether one of them may be a second name, which is a copy unless its tile is shared and thus cannot be a
-        reference."""
+        """Whether both objects may alias one shared tile, and the name merges several shared tiles or views; or whether
+        one object may be a second name, which is a copy unless its tile is shared and thus cannot be a reference."""
         common = {x for x in self._origins(made, other) if is_shared(x)}
         direct = self.reached(made, copies=False) & self.reached(other, copies=False)
         second = (self.reached(made, copies=False) | self.reached(other, copies=False)) - self.phis.keys()
@@ -243,7 +242,7 @@ class _Objects(Uses):
         return MergedSharedTiles(change.loc, notes=list(dict.fromkeys(notes)), what=what)
 
     def _origins(self, made: Value, other: Value) -> list[Value]:
-        """The objects that both may be and that were not made at joins, in program order."""
+        """The common sources of two objects that were not made at joins, in program order."""
         found = self.reached(made) & self.reached(other)
         return sorted((x for x in found if x not in self.merged), key=self.born)
 
@@ -251,7 +250,7 @@ class _Objects(Uses):
         return {x for x in self.reached(made) if x not in self.merged}
 
     def reached(self, x: Value, copies: bool = True) -> set[Value]:
-        """The object and all objects that it may be; with `copies` also those that it may be a copy of."""
+        """The object and all objects that it may alias; with `copies` also the objects of which it may be a copy."""
         sources = self.merged if copies else self.phis
         seen: set[Value] = set()
         pending = [x]
@@ -264,7 +263,7 @@ class _Objects(Uses):
 
 
 def _shows(x: Value, view: Op) -> bool:
-    """Whether a value is the view, or a view of it."""
+    """Whether a value is `view` or a view of `view`."""
     while isinstance(x.owner, VIEWS) and x.owner is not view:
         x = x.owner.buffer
     return x.owner is view
@@ -315,7 +314,7 @@ def _loops(op: Op) -> Iterator[Op]:
 
 
 def within(op: Op, outer: Op) -> bool:
-    """Whether an op lies in another one."""
+    """Whether an op is nested in another op."""
     region = op.parent
     while region is not None and region.parent is not None:
         if region.parent is outer:

@@ -25,7 +25,7 @@ from tegula.types import ArrayType, BufType, ElementType, StackType, TileType, e
 
 
 class _Any:
-    """Any type: the function is generic in this parameter."""
+    """The annotation of a generic parameter, which matches any type."""
 
     def __repr__(self) -> str:
         return "Any"
@@ -81,7 +81,8 @@ class IndexedAnnotation:
         return self if other is None else NotImplemented
 
     def matches(self, t: object) -> bool:
-        """Whether a type is an array of this dtype and number of dimensions: in kernels one type for both."""
+        """Whether a type is an array of this dtype and number of dimensions; in kernels arrays and indexed arrays have
+        one type."""
         return self.array.matches(t)
 
 
@@ -193,9 +194,9 @@ class tile:
 
 @dataclass(frozen=True, slots=True)
 class _Arrays:
-    """`array1d` .. `array4d`, and the same of indexed arrays: subscripted with a dtype or called with a dtype alone, an
-    annotation; called with data or a description of memory, an array of that number of dimensions. `kind`: in
-    CLASSES."""
+    """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
+    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    of CLASSES."""
 
     ndim: int
     kind: str = "array"
@@ -244,8 +245,8 @@ Annotation = (
     | _Any
 )
 GENERIC = "__tegula_annotation__"
-"""The attribute of a class with the annotation that the class itself means. If that is a struct, `in_kernels()` of an
-instance is the value that launches pass."""
+"""The attribute of a class with the annotation that the class stands for. If the annotation is a struct, launches pass
+`in_kernels()` of an instance."""
 ARRAYS = ArrayAnnotation(ANY, ANY)
 """Arrays of every dtype and number of dimensions: `tg.array`."""
 

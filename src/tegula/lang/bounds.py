@@ -40,7 +40,7 @@ Items = tuple[Any, ...]
 
 
 def joined_items(tracer: Loops, call: ast.Call) -> Bounds | Items:
-    """The items of a call of enumerate or zip: those of a range, or known ones."""
+    """The items of a call of enumerate or zip: the numbers of a range, or items known at compile time."""
     function = tracer.expr(call.func)
     return _enumerated(tracer, call) if function == Builtin("enumerate") else _zipped(tracer, call)
 
@@ -132,7 +132,7 @@ def _zipped_ranges(tracer: Loops, ranges: Sequence[Bounds], call: ast.Call) -> B
 
 
 def counted(tracer: Loops, one: Bounds, call: ast.Call) -> Bounds:
-    """A range as the loop that counts its iterations from 0, so that GPUs can fetch what later ones need."""
+    """A range as a loop that counts its iterations from 0, so that GPUs can prefetch for later iterations."""
     b, t = tracer.builder, element(one.start.type)
     length = _length(tracer, one, call)
     assert isinstance(t, DType)
@@ -146,7 +146,7 @@ def counted(tracer: Loops, one: Bounds, call: ast.Call) -> Bounds:
 
 
 def _at(tracer: Loops, one: Bounds, index: Any) -> Any:
-    """The number of a range at an index."""
+    """The element of a range at an index."""
     if isinstance(index, int):
         assert one.numbers is not None
         return one.numbers[index]

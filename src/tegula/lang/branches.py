@@ -103,8 +103,8 @@ class Branches(Joins):
         raise NotImplementedError
 
     def trace_if(self, node: ast.If, rest: Sequence[ast.stmt]) -> bool:
-        """Trace an `if` statement. True if one side always leaves, so that the rest of the block was traced into the
-        other side."""
+        """Trace an `if` statement. Returns True if one side always leaves, so that the rest of the block was traced
+        into the other side."""
         condition = self.test(node.test)
         if isinstance(condition, bool):
             self.block(node.body if condition else node.orelse)

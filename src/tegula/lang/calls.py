@@ -118,7 +118,8 @@ class Calls(TracerState):
     captures: Captures
     launch: LaunchClass
     differentiable: bool = False
-    """Whether the kernel will be differentiated: calls get adjoints, and functions run their `replay`, if any."""
+    """Whether the kernel will be differentiated, so that calls get adjoints, and functions run their `replay`, if
+    any."""
     keeps_calls: bool = True
     """Whether functions with a declared derivative become `call` ops; false inside such functions."""
     cooperative: str = ""
@@ -201,8 +202,8 @@ class Calls(TracerState):
     # Constants -------------------------------------------------------------------------------------------------------
 
     def with_constants(self, build: Callable[[Any], Any], args: Any) -> Any:
-        """build(args); where it requires a constant, build again with the Python number of that constant Value. Other
-        Values keep their types."""
+        """build(args); if `build` requires a constant, retry with the Python number of the constant Value. Other Values
+        keep their types."""
         region, before = self.builder.region, len(self.builder.region.ops)
         while True:
             try:
@@ -215,7 +216,7 @@ class Calls(TracerState):
                 args = plain
 
     def constants(self, x: Any, only: Any = None) -> Any:
-        """x with its constant Values as Python numbers. `only`: the one that is replaced, or a tuple; None: all are."""
+        """x with its constant Values as Python numbers. `only`: the Value or tuple to replace; None: all."""
         if x is only:
             only = None
         if isinstance(x, tuple):
@@ -353,8 +354,8 @@ class Calls(TracerState):
         raise E.UnsupportedPython(self.location(node), help=help, what=f"'{name}'")
 
     def thread_index(self, count: int, node: ast.AST | None) -> list[Value]:
-        """The `count` leading components of the thread index. The index of a thread is constant during a launch, so the
-        op is built before the branches and loops around the call."""
+        """The `count` leading components of the thread index. The index of a thread is constant during a launch, so
+        that the op is built before the enclosing branches and loops."""
         if count > self.launch.ndim:
             have = "1 dimension" if self.launch.ndim == 1 else f"{self.launch.ndim} dimensions"
             what = f"{count} indices are unpacked, but this launch has {have}"
@@ -400,7 +401,7 @@ class Calls(TracerState):
         except E.CompileError:
             raise
         except TypeRule as rule:
-            rule.help = rule.help or self._way_out(rule, name, function)
+            rule.help = rule.help or self._remedy(rule, name, function)
             raise
         except (TypeError, ValueError) as e:
             try:
@@ -411,9 +412,9 @@ class Calls(TracerState):
             what = f"{name}: {e}" if isinstance(e, TypeError) else f"{name}: the arguments do not fit"
             raise E.TypeMismatch(self.location(node), what=what, help=signature(name, function)) from None
 
-    def _way_out(self, rule: TypeRule, name: str, function: Callable[..., Any]) -> str:
-        """The help text for an argument of a wrong type or range: a use of the argument's type, and the function's
-        signature; "" if the error states the expected type."""
+    def _remedy(self, rule: TypeRule, name: str, function: Callable[..., Any]) -> str:
+        """The help text for an argument of a wrong type or range: the accepted uses of the argument's type, and the
+        function's signature; "" if the error states the expected type."""
         if rule.error not in ("TypeMismatch", "OutOfRange") or rule.expected is not None:
             return ""
         use = USES.get(type(rule.culprit.type), "") if isinstance(rule.culprit, Value) else ""
@@ -506,8 +507,8 @@ class Calls(TracerState):
         return result
 
     def _adapted(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
-        """The arguments of a generic function of the library: literals for parameters of any type take the dtype of the
-        first float or integer among the others that they fit."""
+        """The arguments of a generic library function: literals for parameters of any type take the dtype of the first
+        float or integer argument that represents them."""
         known = [scalar_of(x.type) for x in args if isinstance(x, Value) and is_element(x.type)]
 
         def adapted(p: Parameter, x: Any) -> Any:
@@ -612,8 +613,8 @@ class Calls(TracerState):
         raise E.WrongArguments(self.location(node), help=help, what=f"no overload fits {types}")
 
     def _cast_to_fit(self, f: FuncDef, args: Sequence[Any], node: ast.AST | None) -> str:
-        """The text of the call with casts to the parameters of the first overload with as many; "" if no casts would
-        help."""
+        """The text of the call with casts to the parameters of the first overload with the same number of parameters;
+        "" if no casts help."""
         if not isinstance(node, ast.Call) or node.keywords:
             return ""
         written = [*node.args]
@@ -636,7 +637,7 @@ class Calls(TracerState):
     def _ordered(
         self, name: str, parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> list[Any]:
-        """Arguments in the order of the parameters; TypeError where they do not fit."""
+        """Arguments in the order of the parameters; TypeError for arguments that do not fit."""
         return ordered(name, parameters, args, kwargs, lambda p: capture(p.name, p.default, self.builder.loc))
 
     def _fixed(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
@@ -659,7 +660,7 @@ class Calls(TracerState):
         return names
 
     def _parameter(self, x: Any, like: Any = None) -> Any:
-        """An argument as the callee sees it: tiles by reference, literals with their type."""
+        """The binding of an argument in the callee: tiles by reference, literals with their type."""
         if isinstance(x, tuple):
             return rebuilt(x, map(self._parameter, x))
         if isinstance(x, LITERALS):
@@ -722,7 +723,7 @@ class Calls(TracerState):
         return out
 
     def inline(self, frame: Frame, body: Sequence[ast.stmt], name: str, node: ast.AST | None) -> Any:
-        """Trace the body here, and return the value that it returns."""
+        """Inline the body, and return its result."""
         if any(frame.identity is f for f in self.calls):
             raise E.RecursiveFunction(self.location(node), name=name)
         caller, loc = self.frame, self.builder.loc

@@ -1,4 +1,4 @@
-"""Bindings of names that a kernel reads but does not bind itself."""
+"""Bindings of the free names of a kernel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tegula.structs import StructType
 from tegula.types import DTYPES, NAMED_ELEMENTS, DType, MatType, VecType, counterpart, numpy_type
 
 MOST_UNROLLED = 4096
-"""The maximal number of copies of a body, each compiled, that nested loops over constants may make."""
+"""The maximum number of compiled copies of a body in nested loops over constants."""
 
 ALIASES: dict[str, object] = {"bool": DTYPES["bool"], "bool_": DTYPES["bool"]}
 _CONSTANTS = {
@@ -74,7 +74,7 @@ USED_IN = {
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """A Python builtin, or a function of the language that only the tracer can build."""
+    """A Python builtin, or a function of the language that the tracer itself implements."""
 
     name: str
 
@@ -100,7 +100,7 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A module, class, value of a dataclass or other Python object of which only attributes are used."""
+    """A module, class, value of a dataclass or other Python object, of which kernels use only attributes."""
 
     object: Any
 
@@ -126,13 +126,12 @@ DESCRIBED.update(
 
 Library = Mapping[str, FuncDef]
 MAKERS = VecType.__module__
-"""The module whose functions make types, `vector`, `matrix` and others: in kernels they are the functions of the
-language with these names, which make values too."""
+"""The module of functions that make types, such as `vector` and `matrix`. In kernels these names are functions of the
+language, which make values too."""
 
 
 def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
-    """A Python object as a binding; UnsupportedCapture if kernels cannot use the object, with `help` if
-    that is given."""
+    """A Python object as a binding; UnsupportedCapture, with `help` if given, for an object that kernels cannot use."""
     if x is None or isinstance(x, str | DType | VecType | MatType | FuncDef | PublicFunction | StructType):
         return x
     if isinstance(x, bool | int | float):

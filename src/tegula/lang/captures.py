@@ -1,4 +1,5 @@
-"""Captured objects: the objects outside a kernel that its trace has read, so that a launch can detect changes."""
+"""Captured objects: the outer objects that the trace of a kernel has read, recorded so that a launch can detect
+changes."""
 
 from __future__ import annotations
 
@@ -122,6 +123,6 @@ def unchanged(captured: Captured) -> bool:
 
 
 def refreshed(captured: Captured) -> Captured:
-    """An unchanged capture with the object that the name is bound to now."""
+    """An unchanged capture with the current object of the name."""
     fetch, name, _ = captured
     return fetch, name, fetch(name)

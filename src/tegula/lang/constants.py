@@ -1,6 +1,6 @@
-"""Parameters that take constants: binding their values makes a kernel or function of the other parameters.
+"""Constant parameters: binding their values makes a kernel or function of the other parameters.
 
-Gradients, tapes, keys and caches therefore handle only kernels of arrays and numbers, one for each list of
+Gradients, tapes, keys and caches therefore handle only kernels of arrays and numbers, with a kernel for each list of
 constants."""
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def takes_constant(annotation: Annotation) -> bool:
 
 
 def constant_key(x: Any) -> Hashable:
-    """The value as part of a key. Keys are equal only if kernels cannot distinguish the values: True is not 1, and -0.0
-    is not 0.0. TypeError for a value without a hash."""
+    """The key of a value. Keys are equal only if kernels cannot distinguish the values: True is not 1, and -0.0 is not
+    0.0. TypeError for a value without a hash."""
     kind = type(x)
     if kind in _PLAIN:
         return kind, x
@@ -115,7 +115,7 @@ def bound_function(f: FuncDef, values: Mapping[str, Any]) -> FuncDef:
     if key not in known:
         known[key] = FuncDef(f.definition.bind(values))
     made, own = known[key], [p.name for p in f.definition.parameters]
-    # The function may have received them in the meantime.
+    # The gradient and replay functions may have been added since the last call.
     made.gradient, made.replay = (_bound_at(rule, own, values) for rule in (f.gradient, f.replay))
     return made
 
@@ -157,12 +157,12 @@ def explain_absent(definition: Definition, absent: Sequence[str], errors: Sequen
             error.help = f"pass an array, or access it only where there is one: if {absent[0]} is not None:"
 
 
-def spoken(value: Any) -> str:
+def stable_form(value: Any) -> str:
     """A value in a form that is the same in every process."""
     if isinstance(value, DType):
         return str(value)
     if isinstance(value, tuple | list):
-        return f"({', '.join(map(spoken, value))})"
+        return f"({', '.join(map(stable_form, value))})"
     name = getattr(value, "__name__", None)
     return name if isinstance(name, str) else repr(value)
 

@@ -31,7 +31,7 @@ HELP = "annotate with tg.tile[dtype, extents], tg.InOut[...], tg.constexpr[...],
 
 
 class CooperativeDef(FuncDef, Parts):
-    """A cooperative function. Parts that are added later are seen by the next launch."""
+    """A cooperative function. Parts that are added later take effect at the next launch."""
 
     def __init__(self, definition: Definition, library: bool = False) -> None:
         FuncDef.__init__(self, definition)
@@ -106,7 +106,7 @@ class CooperativeDef(FuncDef, Parts):
 
     @property
     def changed(self) -> list[str]:
-        """The names of the parameters that are tiles which the function changes."""
+        """The names of the tile parameters that the function changes."""
         return [name for name, x in self.patterns.items() if isinstance(x, InOutPattern)]
 
     @property
@@ -115,7 +115,7 @@ class CooperativeDef(FuncDef, Parts):
         return (*self.variants, *self._own)
 
     def fitting_program(self, facts: Mapping[str, Any]) -> Variant | None:
-        """The first program whose condition holds for the facts of a call.
+        """The first program whose condition is satisfied by the facts of a call.
 
         Raises:
             KeyError: a condition takes a fact that is not known; the error has the program and the name.
@@ -227,21 +227,22 @@ def _is_empty(body: list[ast.stmt]) -> bool:
 
 
 def cooperative(function: Any = None, /, *, source: str | None = None) -> Any:
-    """Make a function of tiles one that all threads of a group (a role, or the block) run together.
+    """Make a function of tiles a cooperative function, which all threads of a group (a role, or the block) run
+    together.
 
     The annotations are its type rule: `tg.tile[tg.Real, ..., N, N]` with letters (`tg.Extent`) that stand for one
     number each, classes of dtypes (`tg.Dtypes`) and a leading `...` for batch dimensions, over which the program is
-    repeated; `tg.InOut[tile]` for a tile that it changes; `tg.constexpr[str]` for constants. Its body is the program,
-    unless there is none, or one of those added with `program` fits. `reference`, `vjp` and `samples` add its other
-    parts (docs/cooperative.md).
+    repeated; `tg.InOut[tile]` for a tile that the function changes; `tg.constexpr[str]` for constants. The body is the
+    program, unless the body is empty or a program added with `program` fits. `reference`, `vjp` and `samples` add the
+    other parts (docs/cooperative.md).
 
     Parameters:
         function: a function of the language, with annotations.
-        source: its text, where Python does not keep it.
+        source: the source text of the function, a string, if Python does not keep it.
     Returns:
-        the cooperative function, which kernels call; outside of them it is its reference.
+        the cooperative function, which kernels call; outside of kernels a call runs the reference.
     Raises:
-        TypeError: not a function defined with `def`. What is wrong with annotations is said where it is called.
+        TypeError: `function` is not defined with `def`. Errors in annotations are raised at calls.
     """
 
     def wrap(f: Callable[..., Any]) -> CooperativeDef:

@@ -72,7 +72,7 @@ def call_inplace(
     tracer: Calls, f: Inplace, args: Sequence[Any], kwargs: Mapping[str, Any], node: ast.AST | None
 ) -> Any:
     """Build a call of a cooperative function, and overwrite one of its arguments with the result. Returns the other
-    results, those that are asked for."""
+    requested results."""
     call = _Call(tracer, f.of, node, f.name)
     found = call.ordered(args, kwargs)
     target = call.changeable(f.target, found[f.target])
@@ -83,7 +83,7 @@ def call_inplace(
 
 
 class _Call:
-    """One call of a cooperative function, while it is traced."""
+    """The tracing of one call of a cooperative function."""
 
     def __init__(self, tracer: Calls, f: CooperativeDef, node: ast.AST | None, name: str = "") -> None:
         self.tracer = tracer
@@ -205,7 +205,7 @@ class _Call:
                 continue
             if not self.builder.is_tile(x):
                 self._wrong(name, f"'{name}' must be a {pattern}, got {describe_type(x)}")
-            # Partial tiles stay partial in a program, except tiles that it changes and parts of a batch.
+            # Partial tiles stay partial in a program, except tiles that the program changes and elements of a batch.
             filled = isinstance(pattern, InOutPattern) or pattern.batch
             if isinstance(pattern, InOutPattern):
                 given.targets[name] = self.changeable(name, x)
@@ -411,8 +411,8 @@ class _Call:
         kept: Sequence[bool],
         run: Callable[[list[Value]], list[Value]],
     ) -> list[Value]:
-        """The results of run(values) for each element of a batch in turn. `batched`: which values have the batch
-        dimensions; `kept`: which results get them; the other results are summed over the batch."""
+        """The results of run(values) for each element of a batch in turn. `batched`: the values with batch dimensions;
+        `kept`: the results with batch dimensions; the other results are summed over the batch."""
         if not batch:
             return run(list(values))
         b, count = self.builder, math.prod(batch)
@@ -501,7 +501,7 @@ class _Call:
 
 
 def no_program(shapes: str, facts: Mapping[str, Any]) -> str:
-    """What a call has that fits no program of a cooperative function: shapes, letters and constants."""
+    """The shapes, letters and constants of a call that fits no program of a cooperative function, as text."""
     return f"{shapes}: {', '.join(f'{key}={value}' for key, value in facts.items())}"
 
 

@@ -127,7 +127,7 @@ SCHEDULE: dict[str, Sequence[int]] = {
 
 
 class KernelDef(Named):
-    """A kernel: a Python function that is traced for the types it is launched with."""
+    """A kernel: a Python function that is traced for the types of a launch's arguments."""
 
     def __init__(self, definition: Definition, options: KernelOptions) -> None:
         self.definition = definition
@@ -209,11 +209,11 @@ def kernel(function: Any = None, /, *, source: str | None = None, **options: Any
 def func(function: Any = None, /, *, source: str | None = None, **options: Any) -> Any:
     """Makes a Python function callable from kernels; a decorator with or without arguments.
 
-    Definitions of one name in one scope are overloads, told apart by the types of their parameters; where these are the
-    same, the new definition replaces the earlier one. Objects made before the redefinition keep their definitions.
+    Definitions of one name in one scope are overloads, which differ in the types of their parameters; a definition with
+    the same types replaces the earlier definition. Objects made before the redefinition keep their definitions.
 
     Parameters:
-        function: the function; None where there are arguments. Parameters without annotation, or with Any, take
+        function: the function; None for a decorator with arguments. Parameters without annotation, or with Any, take
             every type.
         source: the text of the function where Python does not keep it (exec).
         **options: `name` and `module` are accepted and change nothing.
@@ -221,9 +221,9 @@ def func(function: Any = None, /, *, source: str | None = None, **options: Any) 
         a function, which Python can call too.
     Raises:
         wrong-arguments: there is no such option.
-        TypeError: what is decorated is no function made by `def`.
+        TypeError: the decorated object is no function made by `def`.
     Gradient:
-        derived, unless tg.func_grad gives one.
+        derived, unless tg.func_grad sets the adjoint.
     """
     scope = sys._getframe(1)
     for option in options:
@@ -239,7 +239,7 @@ def func(function: Any = None, /, *, source: str | None = None, **options: Any) 
 
 
 def func_grad(forward: FuncDef, *, source: str | None = None) -> Callable[[Callable[..., Any]], FuncDef]:
-    """Makes a function the gradient of another one; a decorator.
+    """Sets the gradient of a function; a decorator.
 
     Parameters:
         forward: a @tg.func of scalars, vectors and matrices.
@@ -273,10 +273,10 @@ adjoint: Any = _Adjoints()
 
 
 def func_replay(forward: FuncDef, *, source: str | None = None) -> Callable[[Callable[..., Any]], FuncDef]:
-    """Makes a function run in the place of another one where gradients need its results again; a decorator.
+    """Sets the function that gradients run to recompute the results of another function; a decorator.
 
     Parameters:
-        forward: a @tg.func, a function that may run once only.
+        forward: a @tg.func, a function that must not run twice.
         source: the text of the function where Python does not keep it (exec).
     Returns:
         a decorator of a function of the same parameters and results.
@@ -298,7 +298,7 @@ def _check_function(f: object, decorator: str) -> None:
 
 
 def _earlier(made: Definition, scope: FrameType) -> tuple[FuncDef, ...]:
-    """The earlier overloads that a new definition joins: the definitions of the same name in the same scope so far.
+    """The earlier overloads of a new definition: the previous definitions of the same name in the same scope.
 
     Other objects bound to the name (a function from another module or from a factory, another function's object) are
     replaced, as in Python. So is a definition further down in the file, or in another version of the file, because the
@@ -339,7 +339,7 @@ def static(x: T) -> T:
     """In a kernel, an expression that Python evaluates when the kernel is compiled.
 
     Parameters:
-        x: the expression; of names from outside of the kernel and constants.
+        x: the expression, of names from outside of the kernel and of constants.
     Returns:
         the value of the expression, a constant.
     Raises:
@@ -356,10 +356,10 @@ def pipelined(*bounds: int, stages: int = 3, specialize: bool = True) -> range:
     Parameters:
         *bounds: as of range: (stop), (start, stop) or (start, stop, step), integers; the step is a constant.
         stages: the number of tiles that may be in flight, from 1 to 8; 3 by default.
-        specialize: whether a role of its own may fetch them, if the GPU has matmuls of warp groups
+        specialize: whether a role of its own may fetch the tiles, if the GPU has matmuls of warp groups
             (docs/schedules.md); True by default.
     Returns:
-        range(*bounds); it changes no result, and the CPU ignores the hint.
+        range(*bounds), with a hint that changes no result and that the CPU ignores.
     Raises:
         wrong-arguments: `stages` is no constant from 1 to 8, or `specialize` no constant bool.
         not-constant: the step is known at run time only.
@@ -371,10 +371,11 @@ def pipelined(*bounds: int, stages: int = 3, specialize: bool = True) -> range:
 
 
 def unrolled(*bounds: int) -> range:
-    """The range of a loop whose body is compiled once for each index, which is a constant of the machine code.
+    """The range of a loop that is unrolled completely; the index is a constant of the machine code.
 
-    The passes of the compiler see one body, so that a loop takes little longer to compile than a plain one. In the body
-    the index is a number known at run time: extents and bounds of slices cannot depend on it.
+    The compiler's passes process one body, so that the loop takes little longer to compile than a loop over
+    range(*bounds). In the body the index is no compile-time constant, so that extents and bounds of slices cannot
+    depend on it.
 
     Parameters:
         *bounds: as of range: constants that give at most 4096 iterations.
@@ -392,15 +393,15 @@ def unrolled(*bounds: int) -> range:
 
 
 def persistent_tiles(grid: tuple[int, int], raster: int = 8) -> NoReturn:
-    """In a kernel, a loop over the part of a grid of output tiles that this block works on: `for i, j in
-    tg.persistent_tiles((rows, columns))`.
+    """In a kernel, a loop over the block's output tiles of a grid: `for i, j in tg.persistent_tiles((rows, columns))`.
 
     Block b of G takes every G-th tile from the b-th on. Every role of a block has the same tiles in the same
     order.
 
     Parameters:
         grid: the numbers of rows and columns of tiles, integers.
-        raster: the number of rows that are numbered down before the next column, a constant; 8 by default.
+        raster: the number of rows of a group, in which tiles are numbered column by column, a constant int; 8 by
+            default.
     Returns:
         pairs (i, j) of int32: the row and the column of a tile.
     Raises:
@@ -417,12 +418,12 @@ def ws(*groups: int, registers: int = 0) -> NoReturn:
     """In a kernel, a role of whole warp groups of 128 threads: `with tg.ws(1, 2):`.
 
     Parameters:
-        *groups: the numbers of the warp groups, constants, which must be neighbours.
+        *groups: the indices of the warp groups, constants, which must be consecutive.
         registers: registers per thread, a multiple of 8 from 24 to 256; 0, the default: the compiler chooses.
     Raises:
         launch: outside of kernels.
-        role-placement: it is not at the end of a kernel, at the top level.
-        role-groups: the groups are no neighbours, or taken.
+        role-placement: the role is not at the top level at the end of a kernel.
+        role-groups: the groups are not consecutive, or have another role.
         role-registers: the registers are more than the hardware has.
     Gradient:
         of the kernel without roles: see docs/gradients.md.
@@ -438,13 +439,13 @@ def role(name: str, warps: int = 0, warp_groups: int = 0, registers: int = 0) ->
     Parameters:
         name: the name, for messages.
         warps: the number of warps of 32 threads.
-        warp_groups: the number of groups of 4 warps, in the place of `warps`.
-        registers: registers per thread, a multiple of 8 from 24 to 256; 0, the default: the compiler chooses.
-            Roles that share a warp group have the same.
+        warp_groups: the number of groups of 4 warps, an alternative to `warps`.
+        registers: registers per thread, a multiple of 8 from 24 to 256; 0, the default: the compiler chooses. Roles
+            that share a warp group have the same number.
     Raises:
         launch: outside of kernels.
-        role-placement: it is not at the end of a kernel, at the top level.
-        role-groups: there are no warps for it.
+        role-placement: the role is not at the top level at the end of a kernel.
+        role-groups: there are not enough warps.
         role-registers: the registers are more than the hardware has.
     Gradient:
         of the kernel without roles: see docs/gradients.md.
@@ -458,11 +459,11 @@ def tid() -> NoReturn:
     """In a kernel, the index of this thread in the launch: `i = tg.tid()`, or `i, j = tg.tid()` for a launch of two
     dimensions.
 
-    As many leading indices are given as there are names. `tg.launch_tiled` adds a last dimension, the number of the
+    The number of leading indices is the number of names. `tg.launch_tiled` adds a last dimension, the index of the
     thread in its block.
 
     Returns:
-        an int32 from 0, or as many as there are names: 1 to 4.
+        an int32 from 0, or 1 to 4 of them, one for each name.
     Raises:
         launch: outside of kernels.
         wrong-arguments: the call has arguments, or there are more names than dimensions of the launch.
@@ -482,8 +483,7 @@ def elect() -> NoReturn:
         a bool, true in one thread of the role.
     Raises:
         launch: outside of kernels.
-        elected-body: the branch does more than barriers, asynchronous copies, their waits, and loops around
-            them.
+        elected-body: the branch has other code than barriers, asynchronous copies, waits, and loops around these.
     Gradient:
         refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
@@ -500,7 +500,7 @@ def func_native(snippet: str, *args: Any, **options: Any) -> NoReturn:
         *args: anything.
         **options: anything.
     Raises:
-        unsupported-python: always, at the line that asks for one.
+        unsupported-python: always.
     """
     caller = sys._getframe(1)
     place = Location(caller.f_code.co_filename, caller.f_lineno)

@@ -44,10 +44,10 @@ ANNOTATIONS = "annotate with a scalar, vector or matrix type, tg.array1d[...] to
 
 
 class Definition:
-    """A Python function at its decoration, parsed when its source is first needed. `source`: its text, if Python does
-    not keep it; `constants`: values that replace those of its free variables, by name; `written`: the text of its file,
-    if known; `library`: the function belongs to Tegula, whose files never change. `bound`: the values of parameters
-    that are constants, which `parameters` leaves out."""
+    """A Python function at its decoration, which is parsed on demand. `source`: the source text, if Python does not
+    keep it; `constants`: values that override free variables, by name; `written`: the text of the file, if known;
+    `library`: whether the function belongs to Tegula, whose files never change. `bound`: the values of constant
+    parameters, which `parameters` omits."""
 
     _whole: list[Parameter] | None = None
 
@@ -152,7 +152,7 @@ class Definition:
 
     @property
     def whole(self) -> list[Parameter]:
-        """The parameters as written: those of `parameters`, or those that `parameters` are the leaves of."""
+        """The parameters as written, before compound parameters are replaced by leaves."""
         return self.parameters if self._whole is None else self._whole
 
     def of_leaves(self, leaves: Sequence[Parameter]) -> Definition:
@@ -237,17 +237,17 @@ class Definition:
 
     @property
     def takes_constants(self) -> bool:
-        """Whether a parameter takes a constant, as far as annotations have a value already."""
+        """Whether a parameter takes a constant, by the annotations that can be evaluated so far."""
         return any(isinstance(constant_pattern(a), ConstantPattern) for a in self._free())
 
     @property
     def has_compounds(self) -> bool:
-        """Whether a parameter is a struct, an array of structs or an indexed array, as far as annotations have a value
-        already."""
+        """Whether a parameter is a struct, an array of structs or an indexed array, by the annotations that can be
+        evaluated so far."""
         return self._whole is None and any(is_compound(getattr(a, GENERIC, a)) for a in self._free())
 
     def _free(self) -> list[Any]:
-        """The annotations of the parameters that are not bound, without those that are text of unknown names."""
+        """The annotations of the parameters that are not bound, without texts of unknown names."""
         given = {**self.function.__annotations__, **self._annotations}
         return [a for name, a in given.items() if name not in self.bound and name != "return"]
 
@@ -265,7 +265,7 @@ class Definition:
         return id(self.function.__globals__), name
 
     def lookup(self, name: str) -> Any:
-        """The Python object that a free name is bound to; KeyError if there is none."""
+        """The Python object of a free name; KeyError if the name is unbound."""
         closure = self.closure()
         if name in closure:
             return closure[name]
@@ -278,8 +278,8 @@ class FuncDef(Named):
     """A function that kernels call (`@tg.func`). The object is immutable: a later definition of the same name is
     another object, whose `definitions` begin with the `earlier` ones that it joins.
 
-    `in_float32`: on 16-bit floats the result is the float32 result, rounded once; `gradient`: the function that
-    computes the derivative; `replay`: the function that runs instead when gradients recompute the result."""
+    `in_float32`: whether 16-bit floats are computed in float32 and rounded once; `gradient`: the function that computes
+    the derivative; `replay`: the function that gradients run to recompute the result."""
 
     def __init__(self, definition: Definition, earlier: Sequence[FuncDef] = (), frame: int = 0) -> None:
         """`frame`: the identity of the Python frame that the function is defined in."""
@@ -302,8 +302,8 @@ class FuncDef(Named):
 
     @property
     def all_parameters(self) -> list[Parameter]:
-        """The parameters of all definitions, each once, in order; parameters that some definitions lack have the
-        default None."""
+        """The parameters of all definitions, each once, in order; parameters that are missing from some definitions
+        have the default None."""
         each = [f.definition.parameters for f in self.definitions]
         known = {p.name: p for parameters in reversed(each) for p in parameters}
         order = dict.fromkeys(p.name for parameters in each for p in parameters)
@@ -351,11 +351,11 @@ class PublicFunction:
 
 
 class PublicNamespace:
-    """Functions of the language under a name of their own, such as `tg.fast`.
+    """A namespace of functions of the language, such as `tg.fast`.
 
     Parameters:
-        name: that name, a string.
-        functions: the functions by their names in it.
+        name: the name of the namespace, a string.
+        functions: a dictionary of functions by name.
     Raises:
         nothing.
     """

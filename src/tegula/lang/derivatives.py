@@ -1,5 +1,5 @@
-"""Calls of functions with a declared derivative, which is not derived from their body: functions of the standard
-library with a `_NAME_adjoint`, and functions with `@func_grad`."""
+"""Calls of functions with a declared derivative: functions of the standard library with a `_NAME_adjoint`, and
+functions with `@func_grad`."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TracedCall:
 
 
 def _moved(loc: Location, moved: dict[int, Location]) -> Location:
-    """The location with its callers replaced by those that `moved` gives for them."""
+    """The location with its callers replaced by the results of `moved`."""
     found = moved.get(id(loc))
     if found is None:
         found = replace(loc, caller=_moved(loc.caller, moved)) if loc.caller is not None else loc

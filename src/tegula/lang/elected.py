@@ -1,5 +1,5 @@
-"""Tracing of `if tg.elect():`, code of one elected thread of a role: barriers, asynchronous copies, and loops around
-them."""
+"""Tracing of `if tg.elect():`, the code of one elected thread of a role: barriers, asynchronous copies, and loops
+around these."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTROL = (If, For, While, Yield)
 
 
 class ElectedTracer(Loops):
-    """Traces the branch in place, without an `if` op: its ops themselves are marked as run by one thread."""
+    """Traces the branch in place, without an `if` op; its ops are marked as run by one thread."""
 
     def trace_if(self, node: ast.If, rest: list[ast.stmt]) -> bool:
         if not self._elects(node.test):

@@ -71,15 +71,15 @@ def cast_text(node: ast.AST, x: Any, to: DType) -> str:
 
 
 def mixed(written: Written, inplace: bool = False) -> tuple[dict[str, DType], str] | None:
-    """The types of the first two neighbouring operands that differ, and the cast to write; None if none differ.
-    `inplace`: the first operand keeps its type."""
+    """The types of the first two adjacent operands with different types, and the cast to write; None if all types are
+    equal. `inplace`: the first operand keeps its type."""
     known = [(node, x, t) for node, x in written if (t := scalar(x)) is not None]
     for (first, a, left), (second, b, right) in pairwise(known):
         if left == right:
             continue
         to = left if inplace else wider(left, right)
         if not inplace and left.is_float and right.is_float and is_constant(a) != is_constant(b):
-            to = right if is_constant(a) else left  # constants of NumPy are float64 unless asked for less
+            to = right if is_constant(a) else left  # NumPy constants are float64 by default
         node, x = (second, b) if to == left else (first, a)
         also = (
             f", or make {first.id} {right} from the start" if inplace and isinstance(first, ast.Name) else ""
@@ -100,8 +100,7 @@ def conversion(node: ast.AST, x: Any, to: object) -> str:
 
 
 def culprit(rule: TypeRule) -> tuple[ast.expr, Any] | None:
-    """The operand that an error is about, as the user wrote it; the last operand if the error only states the type that
-    was expected."""
+    """The operand of an error, as the user wrote it; the last operand if the error only states the expected type."""
     if rule.culprit is None:
         return rule.written[-1] if rule.expected is not None and rule.written else None
     for node, x in rule.written:
@@ -125,7 +124,7 @@ WAYS_OUT: dict[type[ast.AST], str] = {
 }
 
 
-def way_out(rule: TypeRule, node: ast.AST | None) -> str:
+def remedy(rule: TypeRule, node: ast.AST | None) -> str:
     """A help text for an operand that does not fit a kind of expression or statement; "" if the error names an operand
     or an expected type."""
     if node is None or rule.error != "TypeMismatch" or rule.culprit is not None or rule.expected is not None:

@@ -46,7 +46,7 @@ HINTS: dict[type[ast.expr], str] = {
     ast.ListComp: "write a loop, or use tile functions",
 }
 SPECULATED = 12
-"""The maximal number of pure ops that are evaluated unconditionally instead of in a branch."""
+"""The maximum number of pure ops that are speculated instead of branched around."""
 
 
 class Expressions(StructPlaces):
@@ -118,14 +118,14 @@ class Expressions(StructPlaces):
         return capture(name, found, loc)
 
     def part(self, x: Any, node: ast.AST) -> Any:
-        """A part of a tuple or struct; the recorded error if branches have bound the part to values that cannot be
-        merged."""
+        """A part of a tuple or struct. Raises the recorded error if branches have bound the part to values that cannot
+        be merged."""
         if isinstance(x, Conflict):
             raise x.error(self.location(node))
         return x
 
     def _NamedExpr(self, node: ast.NamedExpr) -> Any:
-        """The value of `(name := value)`, which the name is bound to."""
+        """The value of `(name := value)`, after binding the name."""
         x = self.expr(node.value)
         name = node.target.id
         if self.frame.unsure:
@@ -136,7 +136,7 @@ class Expressions(StructPlaces):
         return self.frame.names[name]
 
     def _Lambda(self, node: ast.Lambda) -> LocalFunction:
-        """The function that a lambda is: it returns the expression."""
+        """A lambda as a local function that returns the expression."""
         returned = ast.copy_location(ast.Return(node.body), node.body)
         made = ast.FunctionDef("<lambda>", node.args, [returned], [])
         return LocalFunction(ast.copy_location(made, node), self.frame)
@@ -420,7 +420,8 @@ class Expressions(StructPlaces):
         return total
 
     def short_circuit(self, op: str, first: Any, rest: Any, node: ast.AST) -> Any:
-        """`first` and/or `rest()`; `rest` runs only if it is needed, or unconditionally if this is unobservable."""
+        """`first` and/or `rest()`; `rest` is evaluated only if it is needed, or unconditionally if speculation is
+        unobservable."""
         if isinstance(first, bool):
             return rest() if first == (op == "and") else first
         region = Region()
@@ -462,7 +463,7 @@ def speculable(region: Region) -> bool:
 
 
 def _harmless(op: Op) -> bool:
-    """Whether an op can be speculated. Integer division cannot: debug mode reports a zero divisor."""
+    """Whether an op can be speculated. Integer division cannot, because debug mode reports a zero divisor."""
     divides = isinstance(op, S.Div | S.FloorDiv | S.Mod) and scalar_of(op.result.type).is_int  # type: ignore[arg-type]
     return isinstance(op, Op) and op.PURE and not op.COOPERATIVE and not op.regions and not divides
 

@@ -1,4 +1,4 @@
-"""Syntactic analysis of a function's names: where they are bound and where they may be read."""
+"""Syntactic analysis of the bindings and reads of a function's names."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Flow:
 
 @dataclass(slots=True)
 class Bindings:
-    """Names that statements bind: `rebound` to a new object, `updated` in place or by component; in order."""
+    """Names that statements bind, in order: `rebound` to a new object, or `updated` in place or by component."""
 
     rebound: set[str] = field(default_factory=set)
     updated: set[str] = field(default_factory=set)

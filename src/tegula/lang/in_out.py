@@ -1,10 +1,10 @@
 """Variables that expressions bind: arguments that a function changes for its caller, `state: tg.InOut[tg.uint32]` and
 arrays of one thread, and the targets of `:=`.
 
-A call rebinds the variable that is passed, as an assignment does: to the final value of the parameter. Loops and
-branches need the names that a statement binds, so such calls are found before a function is traced. An argument that is
-no variable stays unchanged. A loop whose condition binds a variable is rewritten to test the condition at the start of
-the body, where names can be bound."""
+A call rebinds the variable that is passed to the final value of the parameter, like an assignment. Loops and branches
+need the names that a statement binds, so that such calls are found before a function is traced. An argument that is no
+variable is unchanged. A loop whose condition binds a variable is rewritten to test the condition at the start of the
+body, where names can be bound."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _binding(statement: ast.stmt) -> Iterator[ast.Call | ast.NamedExpr]:
-    """The calls and the `:=` in a statement, but for those in statements inside it."""
+    """The calls and the `:=` in a statement, without nested statements."""
     pending: list[ast.AST] = [*ast.iter_child_nodes(statement)]
     while pending:
         node = pending.pop()
@@ -117,7 +117,7 @@ def _binding(statement: ast.stmt) -> Iterator[ast.Call | ast.NamedExpr]:
 
 
 def _callee(node: ast.expr, flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef]) -> FuncDef | None:
-    """The function that an expression names in the scope around the function that is traced."""
+    """The function to which an expression evaluates in the scope of the traced function."""
     path: list[str] = []
     while isinstance(node, ast.Attribute):
         path.append(node.attr)
@@ -159,7 +159,8 @@ def arguments(f: FuncDef, call: ast.Call, wanted: Callable[[Parameter], bool]) -
 
 
 def test_in_body(node: ast.While) -> ast.While:
-    """The loop with a condition that changes variables moved into its body: the variables are the body's."""
+    """A loop whose condition changes variables, with the condition moved into the body, which then binds the
+    variables."""
     changed = (*getattr(node, CHANGED, ()), *getattr(node, UPDATED, ()))
     if not changed:
         return node

@@ -43,8 +43,8 @@ Rebuild = Callable[[Iterator[Value]], Binding]
 
 @dataclass(slots=True)
 class Merge:
-    """The merge of a name's two bindings: the Values that each path yields, and how the binding is rebuilt from the
-    results."""
+    """The merge of a name's two bindings: the Values that each path yields, and the function that rebuilds the binding
+    from the results."""
 
     first: list[Value]
     second: list[Value]
@@ -53,8 +53,8 @@ class Merge:
 
 @dataclass(slots=True)
 class _Part:
-    """One value of a conditional expression: the Values that the branches yield, and how it is rebuilt from the
-    results."""
+    """One value of a conditional expression: the Values that the branches yield, and the function that rebuilds the
+    value from the results."""
 
     values: list[tuple[Value, Value]]
     rebuild: Rebuild
@@ -217,8 +217,8 @@ class Joins(Expressions):
         return made
 
     def merged_object(self, tile: Value, sources: list[Value | None], register: bool = False) -> Value:
-        """A new object for a tile with several sources, one for each incoming edge (see `aliases.py`). The object is
-        read-only if one of its sources is. `register`: it may be a register tile, by an edge that is not known yet."""
+        """A new object for a tile with a source for each incoming edge (see `aliases.py`). The object is read-only if a
+        source is. `register`: whether the object may be a register tile, by an edge that is not known yet."""
         known = [x for x in sources if x is not None]
         shared = bool(known) and all(map(self.declared_shared, known)) and not register
         made = self.new_object(tile, "shared" if shared else "register")
@@ -321,7 +321,8 @@ class Joins(Expressions):
         return _Part(values, rebuild)
 
     def _choosable(self, x: Any, region: Region, like: Type | None) -> Value:
-        """One of the values as a Value. A new shared tile is an object, which the others are."""
+        """An alternative of a conditional expression as a Value. A new shared tile becomes an object, like other shared
+        tiles."""
         with self.within(region):
             if isinstance(x, Value) and isinstance(x.type, TileType) and self.declared_shared(x):
                 made = self.new_object(x, "shared")
@@ -334,14 +335,14 @@ class Joins(Expressions):
         raise TypeRule(f"a conditional expression cannot give {describe_type(x)}")
 
     def _named(self, x: Value) -> Any:
-        """Whether a new name of a tile is its second name, which means a copy: True, False or a Value."""
+        """Whether a new name of a tile is its second name, which is bound to a copy: True, False or a Value."""
         if x in self.named_if:
             return self.named_if[x]
         return isinstance(x.type, BufType) and x.type.storage == "register" and x in self.objects
 
     def second_name_if(self, named: Value, x: Value) -> Value:
-        """The object that a second name of a tile is bound to: a copy if `named` is true, since the tile then has a
-        name already, else the tile itself."""
+        """The object for a new name of a tile: a copy if the tile already has a name (`named`), else the tile
+        itself."""
         regions = (Region(), Region())
         with self.within(regions[0]):
             copy = self.new_object(self.builder.tile(x, partial=True), "register")

@@ -1,4 +1,4 @@
-"""Python source to IR: `trace` is the entry of the frontend."""
+"""The entry of the frontend, `trace`, from Python source to IR."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROOM = 8000
 
 
 BLOCKS = 120
-"""The maximal nesting depth of branches and loops; each `elif` is nested in the previous one."""
+"""The maximum nesting depth of branches and loops; each `elif` is nested in the previous branch."""
 
 
 class Tracer(Statements):
@@ -95,8 +95,8 @@ def bound_types(
     launch: LaunchClass,
     library: Mapping[str, FuncDef] | None = None,
 ) -> tuple[tuple[Any, ...], tuple[Captured, ...]]:
-    """The types of a name's binding at the end of a kernel: of each part of a tuple, else of the single value; the
-    object itself if it is no value. Also the captures of the kernel, which the types depend on."""
+    """The types of a name's binding at the end of a kernel: the type of each part of a tuple, or of the single value,
+    or the object itself for other bindings; and the captures of the kernel, on which the types depend."""
     tracer = _traced(definition, param_types, launch, library)
     if tracer.errors:
         raise E.gathered(tracer.errors)

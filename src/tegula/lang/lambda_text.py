@@ -1,4 +1,4 @@
-"""The expression of a lambda, found in the text of its file, at the prompt of Python, or in what follows `-c`."""
+"""The source expression of a lambda, from its file, the Python prompt, or the text of `python -c`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tegula.lang.typed import PROMPTS, history, lines_of
 from tegula.lang.written import meaning, text_of
 
 LONGEST = 40
-"""The maximal number of lines of a statement that was typed at the prompt."""
+"""The maximum number of lines of a statement at the prompt."""
 
 
 def expression_of(func: FunctionType) -> ast.expr | None:
     """The expression that a lambda returns; None if its text is not available.
 
-    Text of a file is searched by the positions that Python stores for code. Text that is only likely to be the lambda's
-    is compiled too, and must give the same code."""
+    The text of a file is searched by the positions in the code object. A candidate from other text must compile to the
+    same code."""
     code = func.__code__
     text = text_of(func)
     if text is not None:
@@ -35,13 +35,13 @@ def _in_file(text: str, code: CodeType) -> ast.Lambda | None:
     """The lambda at the place of code in the text of a file."""
     nodes = [n for n in _lambdas(text) if _parameters(n) == code.co_varnames[: code.co_argcount]]
     found = [n for n in nodes if _at(n, code)]
-    # There is no position of a conditional expression, and in Python 3.12 none of a constant.
+    # A conditional expression, and in Python 3.12 a constant, has no position.
     found = found or [n for n in nodes if n.lineno == code.co_firstlineno and _compiled_alike(n, code)]
     return found[0] if found else None
 
 
 def _typed(code: CodeType) -> Iterator[str]:
-    """The texts that code without a file may have been compiled from, the latest first."""
+    """The candidate texts for code without a file, the latest first."""
     if code.co_filename == "<string>" and "-c" in sys.orig_argv[:-1]:
         yield sys.orig_argv[sys.orig_argv.index("-c") + 1]
     if code.co_filename not in PROMPTS:

@@ -23,7 +23,7 @@ class Liveness:
     """The live names of the statements of one function; names that nested functions read are not tracked.
 
     `after`: the names that are live after a statement, or after a path that has left the loop's body by `break` or
-    `continue`: the tracer joins such paths at the end of the body."""
+    `continue`, because the tracer joins such paths at the end of the body."""
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:
         self.after: dict[ast.AST, Names] = {}
@@ -66,8 +66,8 @@ class Liveness:
                 return out | _read(node)
 
     def _loop(self, body: Sequence[ast.stmt], left: Names, head: Names, target: Names) -> Names:
-        """The names that are live at the head of a loop; `head`: those that are read in it or later. Two passes
-        reach the fixed point: the second adds the names that the first found live at the start of the body."""
+        """The live names at a loop header; `head`: the names that are read in the header or later. Two passes reach the
+        fixpoint: the second adds the names that the first found live at the start of the body."""
         for _ in range(2):
             head |= self._block(body, head, _Loop(left, head)) - target
         return head

@@ -48,14 +48,14 @@ from tegula.types import DTYPES, BufType, DType, TileType, Type, bool_, int32
 
 ELSE = "move the 'else' block after the loop, under an if where the loop may break"
 UNROLLED = 16
-"""The maximal constant trip count of loops that are unrolled because their index must be a constant."""
+"""The maximum trip count of loops that are unrolled because their index must be a constant."""
 
 Start = Callable[[Iterator[Value]], Binding]
 
 
 @dataclass(slots=True)
 class CarriedName:
-    """A name that the body rebinds: its initial values, and `start`, which makes its binding from a region's
+    """A name that the body rebinds: its initial values, and `start`, which makes the binding from a region's
     arguments."""
 
     name: str
@@ -73,9 +73,9 @@ class CarriedName:
 
 @dataclass(slots=True)
 class Assumed:
-    """Facts about rebound names that tracing a body has shown. `held`: names that end each iteration with the object
-    that they began it with; `full`: that end it as tiles without absent lanes; `register`: that begin as shared tiles
-    and do not end as such."""
+    """Facts about rebound names from tracing a body. `held`: names that end each iteration with the object with which
+    the iteration began; `full`: names that end an iteration as tiles without absent lanes; `register`: names that begin
+    as shared tiles and end as other tiles."""
 
     held: set[str] = field(default_factory=set)
     full: set[str] = field(default_factory=set)
@@ -92,7 +92,7 @@ class Assumed:
 
 @dataclass(slots=True)
 class Body:
-    """A traced loop body: its region, the Values it hands to the next iteration, and the names after the loop."""
+    """A traced loop body: its region, the Values that it yields to the next iteration, and the names after the loop."""
 
     region: Region
     carried: list[CarriedName]
@@ -200,7 +200,7 @@ class Loops(Branches):
         return Bounds(zero, one, one, None)
 
     def _pipelined_bounds(self, call: ast.Call) -> Bounds:
-        """The bounds of pipelined(...): those of range(...), with the number of stages."""
+        """The bounds of pipelined(...): the bounds of the range, and the number of stages."""
         plain = ast.copy_location(ast.Call(call.func, call.args, []), call)
         bounds = self._bounds(plain)
         bounds.stages, bounds.options = DEFAULT_STAGES, {}
@@ -239,7 +239,7 @@ class Loops(Branches):
         return Bounds(values[0], values[1], values[2], known)
 
     def _stepping(self, bounds: list[Value], call: ast.Call) -> Bounds:
-        """Bounds with a step known at run time only: 0 fails the launch, and the loop has no iterations."""
+        """Bounds with a run-time step; a step of 0 fails the launch, and the loop has no iterations."""
         start, stop, step = bounds
         valid = self.builder.compare("ne", step, 0)
         self.builder.emit(Assert, [valid], {"message": f"the step of {ast.unparse(call)} must not be 0"})
@@ -248,14 +248,14 @@ class Loops(Branches):
         return Bounds(start, stop, step, None)
 
     def _rolled(self, node: ast.For, bounds: Bounds) -> None:
-        """Trace a loop op. Its body is traced again as long as a trace has shown new facts about rebound names."""
+        """Trace a loop op. The body is retraced until a trace shows no new facts about rebound names."""
         assumed = Assumed()
         while True:
             before = self.snapshot()
             carried = self._carried(node.body, assumed, node.target)
             region = Region([bounds.start.type, *(t for c in carried for t in c.types)])
             limits = [bounds.start, bounds.stop, bounds.step]
-            # The region needs a loop op around it, for its bounds, while it is traced.
+            # During tracing the region needs an enclosing loop op, for the bounds.
             loop = For(limits, [], None, [region], self.builder.loc)
             body = self._body(node, region, carried, partial(self._next_item, node, loop, bounds), 1)
             if not assumed.grows_by(body.found):
@@ -322,8 +322,8 @@ class Loops(Branches):
         return self._by_direction(bounds, rises, up, down)
 
     def _another_iteration(self, index: Value, bounds: Bounds) -> Value:
-        """Whether the range has another index after this one: the distance to its end, which fits the unsigned type, is
-        more than one step."""
+        """Whether the range has another index: the distance to the end, which fits the unsigned type, is more than one
+        step."""
         b = self.builder
         assert isinstance(index.type, DType)
         unsigned = DTYPES[f"uint{index.type.bits}"]
@@ -345,7 +345,7 @@ class Loops(Branches):
         return self.builder.one(Select, [rises, up, down])
 
     def _unrolled(self, node: ast.For, items: Sequence[Any]) -> None:
-        """Trace the body once per item, with the loop's target bound to the item."""
+        """Unroll a loop: trace the body once per item, with the loop's target bound to the item."""
         before, count = self.written_out, self.written_out * max(1, len(items))
         check_unrolled(count, self.location(node.iter))
         self.written_out = count
@@ -536,7 +536,7 @@ class Loops(Branches):
         return None
 
     def _kept(self, name: str, x: Binding) -> CarriedName:
-        """A part of a tuple that loops do not carry."""
+        """The loop-invariant part of a tuple."""
         return CarriedName(name, x, [], lambda args: x)
 
     def _body(
@@ -603,7 +603,7 @@ class Loops(Branches):
         """The end binding as Values of the carried types; None if it does not fit."""
         region = body.region
         with self.within(region):
-            values = self._flat(end, c.before) if _alike(c.before, end) else None
+            values = self._flat(end, c.before) if _same_structure(c.before, end) else None
         if values is not None and len(values) == len(c.types):
             values = [self.filled(v, t, region) for v, t in zip(values, c.types, strict=True)]
             if any(full_of(t) == v.type != t for v, t in zip(values, c.types, strict=True)):
@@ -631,7 +631,8 @@ class Loops(Branches):
         return None
 
     def _may_be(self, started: Binding, end: Binding) -> None:
-        """Record that from the second iteration on, the name may be the object that it ended the last one with."""
+        """Record that from the second iteration on, the name may be bound to the object at the end of the previous
+        iteration."""
         if isinstance(started, tuple) and isinstance(end, tuple):
             for one, other in zip(started, end, strict=False):
                 self._may_be(one, other)
@@ -639,7 +640,8 @@ class Loops(Branches):
             self.joined.merged[started][1] = end
 
     def _ends_as_register(self, started: Binding, end: Binding) -> bool:
-        """Whether a shared tile, or one in a tuple, is no shared tile at the end of an iteration."""
+        """Whether a shared tile, possibly in a tuple, is replaced by another kind of tile at the end of an
+        iteration."""
         if isinstance(started, tuple) and isinstance(end, tuple):
             return any(self._ends_as_register(x, y) for x, y in zip(started, end, strict=False))
         if not (is_object(started) and is_object(end)):
@@ -662,8 +664,8 @@ class Loops(Branches):
         return self.merged_object(made, sources)
 
     def _changed_type(self, node: ast.AST, c: CarriedName, end: Binding, arguments: Sequence[Value]) -> Start:
-        """The binding after the loop of a name whose last binding does not have the type of its first one. Record an
-        error if the body reads the name at the start of an iteration."""
+        """The binding after the loop of a name whose type changes in the loop. Record an error if the body reads the
+        name at the start of an iteration."""
 
         def skip(results: Iterator[Value]) -> None:
             for _ in c.values:
@@ -710,7 +712,7 @@ class Loops(Branches):
                 self._carry_out(flag, ended[flag], body, False)
 
     def _carry_out(self, name: str, x: Binding, body: Body, initial: Any = None) -> None:
-        """Add loop results for a binding that no iteration reads from the previous one."""
+        """Add loop results for a binding that no iteration reads from the previous iteration."""
         with self.within(body.region):
             values = self._flat(x, x)
         if any(is_handle(part) and is_made_in(part, body.region) for part in leaves(x)):
@@ -764,15 +766,15 @@ class Loops(Branches):
         self._restore_outer(outer)
 
 
-def _alike(before: Binding, end: Binding) -> bool:
+def _same_structure(before: Binding, end: Binding) -> bool:
     """Whether two bindings have the same structure of nested tuples."""
     if not isinstance(before, tuple) or not isinstance(end, tuple):
         return isinstance(before, tuple) == isinstance(end, tuple) or isinstance(end, MARKS)
-    return alike(before, end) and all(map(_alike, before, end))
+    return alike(before, end) and all(map(_same_structure, before, end))
 
 
 def is_kept(x: Binding) -> bool:
-    """Whether a part of a tuple cannot be selected by control flow: an array, a function, None."""
+    """Whether a part of a tuple cannot be selected by control flow, such as an array, a function or None."""
     return not isinstance(x, (tuple, *LITERALS)) and (not isinstance(x, Value) or is_handle(x))
 
 

@@ -1,8 +1,8 @@
 """Dataflow analysis of matmuls in flight: the accumulators that each `tile.matmul_wait` completes, and errors for uses
 of tiles before the wait.
 
-Matmuls complete in order, so the state is a queue of matmuls in flight: each position, from the newest on, holds the
-set of matmuls that may be there. The join at a loop's head is iterated to a fixed point."""
+Matmuls complete in order, so that the state is a queue of matmuls in flight, newest first: each position holds the set
+of possible matmuls. The join at a loop header is iterated to a fixpoint."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tegula.types import BufType
 
 Queue: TypeAlias = tuple[frozenset[TileMatmul], ...]
 DEEPEST = 16
-"""The maximal number of positions of a queue that are distinguished; older matmuls share the last one."""
+"""The maximum length of a queue; older matmuls share the last position."""
 
 
 def wait_for_matmuls(body: Region) -> list[CompileError]:
-    """Give each wait its accumulators, and return an error for each use of a tile that is too early."""
+    """Set the accumulators of each wait, and return an error for each use of a tile before its wait."""
     waits = [op for op in body.walk() if isinstance(op, TileMatmulWait)]
     if not waits and not any(map(in_flight, body.walk())):
         return []
@@ -155,8 +155,8 @@ def _reads(op: Op) -> bool:
 
 
 def _changes(op: Op, tile: Value) -> bool:
-    """Whether an op changes a tile. Bulk copies do not count here: the checker of schedules knows to which stage of a
-    ring they write."""
+    """Whether an op changes a tile. Bulk copies are not counted, because the schedule checker handles the stages that
+    they write."""
     if isinstance(op, PipeRelease):
         return isinstance(tile.owner, PipePop) and tile.owner.pipe is op.pipe
     changed = (e.value for e in op.effects() if e.kind in ("write", "atomic"))

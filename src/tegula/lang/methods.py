@@ -1,4 +1,4 @@
-"""Methods of tiles: functions of tiles by the names that NumPy's arrays have for them."""
+"""Methods of tiles, under the names of NumPy's array methods."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ METHODS = {
     "sum": "tile_sum",
     "transpose": "tile_permute",
 }
-"""The function that each method of tiles is; its first argument is the tile."""
+"""The function of each method of tiles; the first argument is the tile."""
 OF_SHAPES = ("reshape", "transpose")
-"""Methods that take a tuple, or its entries one by one."""
+"""Methods that take a tuple, or its entries as separate arguments."""
 
 
 @dataclass(frozen=True, slots=True)

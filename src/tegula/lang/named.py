@@ -1,4 +1,4 @@
-"""Objects that represent a function of a module: they are pickled by its name, and copying one returns it."""
+"""Objects that represent a function of a module. They are pickled by name, and a copy is the same object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Named:
-    """A kernel or a function of kernels. `definition.function` is the Python function that it was made from."""
+    """A kernel or a function of kernels. `definition.function` is the decorated Python function."""
 
     definition: Any
 

@@ -49,7 +49,7 @@ class Parameter:
 
 
 def counted(n: int, what: str) -> str:
-    """A count in words: `1 argument`, `2 arguments`, `no arguments`."""
+    """A count as text: `1 argument`, `2 arguments`, `no arguments`."""
     return f"{n or 'no'} {what}{'' if n == 1 else 's'}"
 
 
@@ -90,7 +90,7 @@ CALLEE = Callee()
 EXACT, LITERAL, WIDER_LITERAL, GENERIC, OUT_OF_RANGE = range(5)
 GENERAL = LITERAL
 """Costs of an argument: exactly the parameter's type; a literal of its default type; a literal of another type of its
-kind; a parameter of any type; a literal out of the type's range; a struct for the general one that stands for it."""
+kind; a parameter of any type; a literal out of the type's range; a struct for the general struct of its kind."""
 
 
 def match(wanted: Annotation, x: Any) -> int | None:
@@ -169,8 +169,8 @@ def constant_type(x: np.generic | np.ndarray) -> Type | None:
 def fit(
     parameters: Sequence[Parameter], types: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> int | None:
-    """The cost of a call's arguments for parameters, without that of defaults; None if they do not fit. `types`: the
-    arguments and the defaults, in the order of the parameters, as `match` takes them."""
+    """The cost of a call's arguments for parameters, without the cost of defaults; None if they do not fit. `types`:
+    the arguments and the defaults as inputs of `match`, in the order of the parameters."""
     places = [p.name for p in parameters if not p.by_name]
     given = {*places[: len(args)], *kwargs}
     total = 0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tegula.lang.calls import Calls
 
 Part: TypeAlias = "str | tuple[str] | None"
-"""A part of a text: the text itself, or a format of C or None for the next operand."""
+"""A part of a text: the text itself, or a printf format or None for the next operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def build_print(tracer: Calls, args: Sequence[Any], kwargs: Mapping[str, Any], n
 
 
 def _add(tracer: Calls, x: Any, parts: list[Part], operands: list[Value]) -> None:
-    """Add what one argument prints: literal text, or None or a format and an operand."""
+    """Add the text and the operands of one argument of print."""
     if isinstance(x, FormattedText):
         for part, form in x.parts:
             if form and isinstance(part, Value):

@@ -1,11 +1,11 @@
 """Rewriting of names that refer to one of several tiles, depending on the path, to views of a buffer with all of them.
 
-The tracer copies a tile where paths join. If the program could observe the copy (`aliases.py`), the objects that a name
-may be are put into one buffer, the pool, and the name becomes a view of it. Besides the copy, which is dropped if
-nothing reads it, paths yield and loops carry the offset of the view's first element and the number of its layout.
+The tracer copies a tile where paths join. If the program could observe the copy (`aliases.py`), the possible objects of
+a name are put into one buffer, the pool, and the name becomes a view of the pool. Besides the copy, which is dropped if
+it is dead, paths yield and loops carry the offset of the view's first element and the index of its layout.
 
-An object that a loop makes has several places in the pool if names from earlier iterations may still refer to earlier
-objects; it is made in the first place that none of these names refers to."""
+An object that a loop makes has several slots in the pool if names from earlier iterations may still refer to earlier
+objects; a new object uses the first slot to which none of these names refers."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ Merged: TypeAlias = "dict[Value, list[Value | None]]"
 
 
 def keep_references(body: Region, merged: Merged, references: set[Value]) -> list[CompileError]:
-    """Make the objects `references`, which joins made, references to their sources instead of copies. `merged`: the
-    source of each on each edge. Returns an error if a name has too many layouts, or a view a shape that one of them
-    does not have."""
+    """Turn the objects `references`, which joins made, from copies into references to their sources. `merged`: the
+    source of each object on each edge. Returns an error if a name has too many layouts, or if a view has a shape that
+    is impossible for a layout."""
     if not references:
         return []
     try:
@@ -62,8 +62,8 @@ class _Refused(Exception):
 
 @dataclass(slots=True)
 class ReferenceSlot:
-    """The k-th result of a branch or loop, which references are made of. `sources`: the object or view on each edge,
-    None where it is never read; `layouts`: the layouts that it may have."""
+    """The k-th result of a branch or loop for a reference. `sources`: the object or view on each edge, None if it is
+    never read; `layouts`: the possible layouts."""
 
     op: Carrier
     k: int
@@ -88,7 +88,7 @@ class MemoryRef:
 
 @dataclass(slots=True)
 class ObjectPool:
-    """A buffer with objects that the same names may refer to. `before`: the op before which the buffer is made."""
+    """A buffer of objects to which the same names may refer. `before`: the op before which the buffer is made."""
 
     dtype: object
     before: Op
@@ -120,7 +120,7 @@ class _Plan:
         for group in self._groups():
             self._pool(group)
 
-    # What joins hand on ----------------------------------------------------------------------------------------------
+    # Values of joins -------------------------------------------------------------------------------------------------
 
     def _add(self, made: Value, sources: Sequence[Value | None]) -> None:
         op, k = joined(made)
@@ -149,7 +149,7 @@ class _Plan:
                 made.parent = region
                 slot.sources[edge] = made.result
 
-    # What each may be ------------------------------------------------------------------------------------------------
+    # Possible objects ------------------------------------------------------------------------------------------------
 
     def _origins(self) -> dict[Value, set[Value]]:
         """For each object, the objects not made at joins that it may be."""
@@ -184,7 +184,7 @@ class _Plan:
             if not more:
                 return
 
-    # Where each lies -------------------------------------------------------------------------------------------------
+    # Placement ------------------------------------------------------------------------------------------------------
 
     def _groups(self) -> list[set[Value]]:
         """The objects as disjoint groups: all objects that one name may refer to are in one group."""
@@ -212,8 +212,8 @@ class _Plan:
             self.pool_of[x] = pool
 
     def _around(self, group: set[Value]) -> tuple[Region, Op]:
-        """The innermost region with all ops that make, join or use the objects, and its first op that is or holds one
-        of these."""
+        """The innermost region with all ops that make, join or use the objects, and the first such op or ancestor in
+        the region."""
         ops: set[Op] = {self.slot_of[x].op for x in group if x in self.slot_of}
         for x in group:
             assert isinstance(x.owner, Op)
@@ -227,8 +227,7 @@ class _Plan:
         return region, min((p[depth] for p in paths), key=region.ops.index)
 
     def _rivals(self, x: Value, group: set[Value], region: Region) -> list[Value]:
-        """The objects made at joins that may still be an object `x` of an earlier iteration when the next `x` is
-        made."""
+        """The objects made at joins that may alias an object `x` of an earlier iteration when the next `x` is made."""
         assert isinstance(x.owner, Op)
         around = {at.parent for at in _path(x.owner)}
         out: list[Value] = []
@@ -241,7 +240,7 @@ class _Plan:
 
 
 def joined(made: Value) -> tuple[Carrier, int]:
-    """The branch or loop that an object made at a join is a result of, and the number of the result."""
+    """The branch or loop whose result is an object made at a join, and the index of the result."""
     assert isinstance(made.owner, BufNew)
     value = made.owner.tile
     op = value.owner.parent if isinstance(value.owner, Region) else value.owner
@@ -362,8 +361,8 @@ class _Rewrite:
         self.build.insert(op)
 
     def _carry(self, op: Carrier, slot: ReferenceSlot) -> None:
-        """Add a slot's reference to the results of the op, besides the copy. `_yield` adds it to the regions'
-        yields."""
+        """Add a slot's reference to the results of the op, in addition to the copy. `_yield` adds the reference to the
+        regions' yields."""
         width = self._width(slot)
         if isinstance(op, LoopLike):
             for number in self._numbers(slot, 0):
@@ -385,7 +384,7 @@ class _Rewrite:
         """The values that an edge yields for a slot: the start and, if the slot has several layouts, the index of the
         layout among them."""
         source = slot.sources[edge]
-        if source is None:  # it may be copied, but no copy is read: any part of the pool will do
+        if source is None:  # the reference is never read on this edge: any offset is valid
             shape = buffer_type(slot.objects[0].type).shape
             back = sum(min(0, s * (n - 1)) for n, s in zip(shape, slot.layouts[0], strict=True))
             numbers: list[Number] = [-back, 0]
@@ -419,7 +418,7 @@ class _Rewrite:
         )
 
     def _free(self, pool: ObjectPool, place: MemoryRef) -> Number:
-        """The offset of the first of an object's places that no rival refers to."""
+        """The offset of an object's first slot to which no rival refers."""
         b = self.build
         start: Number = place.base + place.size * (place.copies - 1)
         for k in reversed(range(place.copies - 1)):

@@ -46,8 +46,8 @@ def _outside(op: Op) -> E.RolePlacement:
 
 
 def _before(body: Region, roles: Op, tiles: bool) -> Iterator[E.CompileError]:
-    """Errors for code before the roles that is not scalar code without changes of memory. `tiles`: whether tile
-    functions are errors too."""
+    """Errors for code before the roles other than scalar code without writes to memory. `tiles`: whether tile functions
+    are errors too."""
     for op in (inner for top in body.ops[: body.ops.index(roles)] for inner in top.walk()):
         assert isinstance(op, Op)
         if isinstance(op, MADE_BEFORE):

@@ -209,7 +209,7 @@ def attributes(wanted: Sequence[Wanted], placed: Sequence[PlacedRole]) -> dict[s
 
 
 def _follows_from_lengths(value: Value) -> bool:
-    """Whether a number is computed from lengths of arrays: then memory bounds the number of tiles."""
+    """Whether a number is computed from lengths of arrays, so that memory bounds the number of tiles."""
     leaves, left = set[type](), [value]
     while left:
         owner = left.pop().owner

@@ -35,9 +35,9 @@ from tegula.types import (
 )
 
 Binding: TypeAlias = Any
-"""The binding of a name: a Value, a literal, a tuple, a dtype, a function, a module, or one of the marks below."""
+"""The binding of a name: a Value, a literal, a tuple, a dtype, a function, a module, or one of the following marks."""
 
-# Names of flags that record whether the path has left a loop body, a loop or the function.
+# The flags that record whether the path has left a loop body, a loop or the function.
 RETURN, BREAK, CONTINUE, RESULT = "%return", "%break", "%continue", "%result"
 FLAGS = (RETURN, BREAK, CONTINUE)
 
@@ -80,9 +80,9 @@ MARKS = (Unbound, Failed, Conflict, Partly)
 
 @dataclass(slots=True)
 class Frame:
-    """A function being traced. `names` is replaced, never shared, when paths split. `unsure`: the enclosing expression
-    that may skip the evaluation of the traced one, if any. `thread_arrays`: the kinds of the names that are bound to
-    arrays of a thread."""
+    """A function being traced. `names` is copied when paths split. `unsure`: the enclosing expression that may skip the
+    evaluation of the traced expression, if any. `thread_arrays`: the kinds of the names that are bound to arrays of a
+    thread."""
 
     source: FunctionSource
     flow: Flow
@@ -100,7 +100,7 @@ class Frame:
 
 @dataclass(slots=True)
 class Path:
-    """One way through a branch: the ops it runs and the names at its end."""
+    """A path through a branch: its ops and the names at its end."""
 
     region: Region
     names: dict[str, Binding]
@@ -167,7 +167,7 @@ class TracerState(ABC):
         return self.frame.source.location(node, self.frame.caller)
 
     def mark(self, node: ast.AST | None) -> None:
-        """Give ops that are built from now on the location of this node."""
+        """Set the location of subsequently built ops to the node."""
         self.builder.loc = self.location(node)
 
     @contextmanager
@@ -198,7 +198,7 @@ class TracerState(ABC):
             raise
 
     def from_rule(self, rule: TypeRule, node: ast.AST | None) -> CompileError:
-        """The error at the node, or at the operand that it is about."""
+        """The error of a rule at the node, or at the operand that the rule names."""
         loc, fields, help = self.location(node), dict(rule.fields), rule.help
         notes: list[tuple[Location, str]] = []
         if rule.error == "MixedScalars":
@@ -210,7 +210,7 @@ class TracerState(ABC):
         elif rule.error == "ShapeMismatch":
             fields["what"] = loc.subject or fields["what"]
             notes = explain.shape_notes(rule.written)
-        help = help or explain.way_out(rule, node)
+        help = help or explain.remedy(rule, node)
         found = explain.culprit(rule)
         if found is not None:
             at, x = found
@@ -257,7 +257,7 @@ class TracerState(ABC):
             self.errors.append(error)
 
     def snapshot(self) -> Snapshot:
-        """The current state, with which `restore` undoes all that is traced from now on."""
+        """The current state, to which `restore` returns."""
         region = self.builder.region
         return Snapshot(
             region, len(region.ops), dict(self.frame.names), len(self.errors), self.frame.return_at
@@ -313,7 +313,8 @@ class TracerState(ABC):
         return x
 
     def second_name(self, x: Value) -> Value:
-        """Another name for a register tile: a copy. On some path the tile may be a shared one, which is not copied."""
+        """The object for another name of a register tile: a copy. If the tile is a shared tile on some path, it is not
+        copied on this path."""
         made = self.new_object(self.builder.tile(x, partial=True), "register")
         if root(x) in self.joined.merged or root(x) in self.joined.copied:
             self.joined.copied[made] = x
@@ -327,11 +328,11 @@ class TracerState(ABC):
         self.objects.add(made)
         return made
 
-    # Implemented by the layers above ---------------------------------------------------------------------------------
+    # Implemented by subclasses --------------------------------------------------------------------------------------
 
     @abstractmethod
     def second_name_if(self, named: Value, x: Value) -> Value:
-        """The object for a new name of a tile: a copy if `named` is true, that is if the tile has a name already."""
+        """The object for a new name of a tile: a copy if the tile already has a name (`named`)."""
 
     @abstractmethod
     def signature_of_call(self, within: Location) -> str:

@@ -110,7 +110,7 @@ class Statements(RoleTracer):
                 self.frame.thread_arrays[RESULT] = kind
 
     def _returned(self, x: Any) -> Any:
-        """Shared tiles leave a function as themselves, others by value."""
+        """The result of a function: shared tiles by reference, other tiles by value."""
         if isinstance(x, tuple):
             return rebuilt(x, map(self._returned, x))
         if isinstance(x, Value) and x in self.named_if:
@@ -283,8 +283,8 @@ class AssignTarget:
         self.set(self.tracer.binary(op, self.get(), value, self.node))
 
     def accumulate(self, op: str, change: Callable[[Value], Any]) -> bool:
-        """Combine some components of the target with others atomically, if that is possible; whether it was. `change`
-        puts the others into a value that changes nothing."""
+        """Combine some components of the target with values atomically, if possible. Returns whether it was possible.
+        `change` inserts the values into a neutral value."""
         return False
 
     def field(self, node: ast.Attribute) -> AssignTarget:
@@ -370,8 +370,8 @@ class ItemTarget(AssignTarget):
             self.owner_place.set(made)
 
     def accumulate(self, op: str, change: Callable[[Value], Any]) -> bool:
-        """Combine the element of an array or tile, if `op` changes its components atomically, with one whose other
-        components change nothing."""
+        """Combine the element of an array or tile with a value whose other components are neutral, if `op` is atomic by
+        component."""
         t = self.owner.type if isinstance(self.owner, Value) else None
         if not isinstance(t, ArrayType | BufType) or len(self.index) != dimensions(self.owner):
             return False

@@ -10,13 +10,13 @@ from typing import Any
 from tegula.ir import Value
 
 PARTS = ("shape", "dtype", "ndim", "size")
-"""The attributes of values that may be known."""
+"""The attributes of values that may be compile-time constants."""
 
 
 def with_known_parts(
     node: ast.expr, binding: Callable[[str], Any], known: Callable[[ast.expr], Any]
 ) -> tuple[ast.expr, dict[str, Any]]:
-    """The expression with names in the place of lengths, shapes and dtypes of values, and the names' objects.
+    """The expression with lengths, shapes and dtypes of values replaced by names, and the objects of the names.
 
     Parameters:
         node: the expression, which is not changed.

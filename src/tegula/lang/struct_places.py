@@ -1,6 +1,6 @@
 """Reading and changing structs in arrays and tiles, and fields of values, in kernels.
 
-An element of an array of structs is loaded as a whole only for a use of the whole struct: an access of `a[i].x` is an
+An element of an array of structs is loaded as a whole only for a use of the whole struct; an access of `a[i].x` is an
 access of element i of the field's array."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OF_MEMORY = ("shape", "dtype", "ndim", "size", "T")
 
 @dataclass(frozen=True, slots=True)
 class StructElement:
-    """A struct in an array or tile that was not read yet."""
+    """A struct element of an array or tile before its read."""
 
     columns: Columns
     index: tuple[Any, ...]
@@ -42,7 +42,7 @@ class StructPlaces(Calls):
     """The part of the tracer that reads and changes fields and elements."""
 
     def attribute_of(self, owner: Columns, name: str) -> Any:
-        """An attribute of an array or tile of structs: the attribute of its first leaf, with the struct as dtype."""
+        """An attribute of an array or tile of structs: the attribute of the first leaf, with the struct as dtype."""
         if name == "dtype":
             return owner.struct
         if name not in OF_MEMORY or not owner.leaves:
@@ -100,7 +100,7 @@ class StructPlaces(Calls):
             raise TypeRule(what, f"make one: {owner.struct}(...)", culprit=value)
 
     def with_field(self, owner: StructValue, name: str, value: Any) -> Fields:
-        """A value with another value of one field."""
+        """A copy of a struct value with one field replaced."""
         t = owner.struct.fields.get(name)
         owner.field(name)
         return owner.changed(name, stored(self.builder, t, self.argument(value, None), name))

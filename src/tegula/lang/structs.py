@@ -1,4 +1,4 @@
-"""Structs in the language: their declaration, their making in kernels, and parameters of them leaf by leaf."""
+"""Structs in the language: declaration, construction in kernels, and parameters flattened to leaves."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def struct(cls: Any, /) -> Any:
         cls: a class without bases, whose fields are annotated with scalar, vector and matrix types, structs, and
             arrays, as `tg.array[float]` or `tg.indexedarray[float]`.
     Returns:
-        the struct, a type: called without arguments it makes a value, all zeros, with arrays None; called with all
-            fields, in order or all by name, a value of these.
+        the struct type. A call without arguments makes a value of zeros and absent arrays; a call with all fields, by
+        position or by name, makes a value of these.
     Raises:
-        TypeError: an annotation is no such type, or the name of a field is that of something that all structs have.
+        TypeError: an annotation is no such type, or the name of a field is an attribute of all structs.
         RuntimeError: the class has bases.
     Gradient:
         flows through fields of floats, and through arrays.
@@ -40,7 +40,7 @@ def struct(cls: Any, /) -> Any:
     if cls.__bases__ != (object,):
         raise RuntimeError(f"the struct {cls.__name__} has bases: structs must be defined as base classes")
     fields = {name: _field(cls, name, t) for name, t in _annotations(cls).items()}
-    # To type checkers a struct is the class: values have its fields, and annotations name it.
+    # For type checkers the struct is the class itself.
     made: Any = StructType(cls.__name__, fields, cls.__module__, cls.__qualname__, cls.__doc__)
     return made
 
@@ -91,7 +91,7 @@ def _zeros(b: KernelBuilder, struct: StructType) -> StructValue:
 
 
 def stored(b: KernelBuilder, t: FieldType, x: Any, name: str) -> Any:
-    """A value as that of a field; TypeRule if it has another type. Literals take that of the field."""
+    """A value converted for a field; TypeRule if the value has another type. Literals take the type of the field."""
     if isinstance(t, StructType):
         fits = isinstance(x, StructValue) and x.struct is t
     elif is_element(t):
@@ -142,7 +142,8 @@ def leaves_of(definition: Definition) -> Definition:
 
 
 def bindings_of(definition: Definition, values: Sequence[Value]) -> dict[str, Any]:
-    """The parameters of a definition as written, by name, made of a value for each leaf; None for absent arrays."""
+    """The bindings of a definition's parameters as written, by name, from a value for each leaf; None for absent
+    arrays."""
     rest = iter(values)
     return {p.name: _binding(p.name, p.annotation, rest, definition.bound) for p in definition.whole}
 
@@ -162,7 +163,7 @@ def _binding(name: str, annotation: Any, rest: Iterator[Value], bound: Mapping[s
 
 
 def absent(definition: Definition) -> list[str]:
-    """The names of the arrays that are None in a launch, as users know them."""
+    """The user's names of the arrays that are None in a launch."""
     names = [name for name, value in definition.bound.items() if value is None]
     owners = {p.name: p.columns_of or p.name for p in leaf_parameters(definition.whole)}
     found = dict.fromkeys(owners.get(name, name) for name in names)

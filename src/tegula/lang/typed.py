@@ -22,9 +22,9 @@ PROMPTS = ("<stdin>", "<console>")
 NUMBERED = ("<stdin>-", "<python-input-")
 """The beginnings of these names from Python 3.13 on, where Python keeps the text."""
 DECORATION = 40
-"""The maximal number of lines between the first decorator and the function."""
+"""The maximum number of lines between the first decorator and the function."""
 MOST_COMPLETED = 500
-"""The maximal number of attempts to restore lines that the history leaves out."""
+"""The maximum number of attempts to restore lines that the history omits."""
 _numbers = count(1)
 
 Fits = Callable[[Text], bool]
@@ -52,7 +52,7 @@ def typed(function: FunctionType, fits: Fits) -> Text | None:
 
 
 def is_typed(file: str) -> bool:
-    """Whether a file name is that of code typed at the prompt."""
+    """Whether a file name denotes code typed at the prompt."""
     return file in PROMPTS or file.startswith(NUMBERED)
 
 
@@ -88,8 +88,8 @@ def _block(lines: list[str], head: int) -> list[str]:
 
 
 def _completed(block: list[str], code: CodeType) -> Iterator[list[str]]:
-    """The block, and if it is too short, the block with lines repeated: the history keeps only one of equal lines that
-    follow each other."""
+    """The block, and if the block is too short, the block with lines repeated, because the history merges equal
+    consecutive lines."""
     missing = max(lines_of(code)) - code.co_firstlineno + 1 - len(block)
     if missing <= 0:
         yield block
@@ -114,7 +114,7 @@ def execute(text: str, namespace: dict[str, Any] | None = None) -> dict[str, Any
 
     Parameters:
         text: the text, a string.
-        namespace: the dictionary that the text's names are bound in; a new one by default.
+        namespace: the dictionary of the text's names; a new dictionary by default.
     Returns:
         the namespace.
     Raises:

@@ -1,7 +1,7 @@
 """The source text of a Python function, found and checked against its code.
 
-Files change while a program runs, and code may be compiled under the name of another file: text is accepted only if it
-compiles to the function's code, or to the code that an import hook made of it."""
+Files change while a program runs, and code may be compiled under the name of another file. Text is therefore accepted
+only if it compiles to the function's code, possibly as rewritten by an import hook."""
 
 from __future__ import annotations
 import __future__
@@ -33,7 +33,7 @@ KINDS = (
 
 
 EMPTY = ("RESUME", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "NOP", "COPY_FREE_VARS")
-"""The instructions of functions that do nothing."""
+"""The instructions of empty functions."""
 
 
 class Changed(OSError):
@@ -107,7 +107,8 @@ def _candidates(function: FunctionType, text: Text | None) -> Iterator[Text | No
 
 
 def _is_of_another(text: Text, code: CodeType) -> bool:
-    """Whether text is that of `python -c`, which Python 3.13 keeps, and code that of exec: both have one file name."""
+    """Whether the text is from `python -c`, which Python 3.13 keeps, and the code from exec; both have the same file
+    name."""
     return text.file == "<string>" and not any(_everywhere(text, code))
 
 
@@ -160,7 +161,7 @@ def compiled_from(source: FunctionSource, function: FunctionType, instrumented: 
     if not instrumented or made.co_varnames[: _parameters(made)] != code.co_varnames[: _parameters(code)]:
         return False
     if any(name.startswith("@py") for name in (*code.co_names, *code.co_varnames)):
-        return _equal_but_for_asserts(source.tree, made, code)
+        return _equal_except_asserts(source.tree, made, code)
     changed = source.text.changed_ns
     return changed is not None and changed < BEGIN_NS
 
@@ -247,8 +248,8 @@ def _constant(x: Any, body: Callable[[CodeType], Any]) -> Any:
     return (frozenset, x) if isinstance(x, frozenset) else (type(x), repr(x))
 
 
-def _equal_but_for_asserts(tree: ast.FunctionDef, made: CodeType, code: CodeType) -> bool:
-    """Whether all lines without an assert have the same meaning, because pytest's import hook rewrites asserts."""
+def _equal_except_asserts(tree: ast.FunctionDef, made: CodeType, code: CodeType) -> bool:
+    """Whether all lines without an assert have the same meaning; pytest's import hook rewrites asserts."""
     asserts = {
         line - tree.lineno
         for n in ast.walk(tree)
@@ -273,9 +274,9 @@ def _lines(code: CodeType, first: int, without: set[int]) -> dict[int, list[Any]
             if op.opname.startswith(("BINARY_OP", "COMPARE_OP", "UNARY")):
                 found.setdefault(at, {})[op.opname, op.argrepr] = None
             elif op.opname.startswith(("LOAD", "STORE")):
-                found.setdefault(at, {}).update(dict.fromkeys(map(repr, filter(_told_apart, values))))
+                found.setdefault(at, {}).update(dict.fromkeys(map(repr, filter(_distinguished, values))))
     return {at: list(words) for at, words in found.items() if words}
 
 
-def _told_apart(x: Any) -> bool:
+def _distinguished(x: Any) -> bool:
     return x is not None and not isinstance(x, CodeType)

@@ -129,7 +129,7 @@ class GradientBuilder(KernelBuilder):
         """Refuse a write of one element by several lanes, each with a value of its own."""
         raise NotImplementedError
 
-    def spoils(self, factor: Value, op: Op) -> bool:
+    def may_give_nan(self, factor: Value, op: Op) -> bool:
         """Whether a factor may be infinite or a NaN where the adjoint of an op's result is 0 and must stay 0."""
         raise NotImplementedError
 
@@ -165,7 +165,7 @@ class GradientBuilder(KernelBuilder):
     def times(self, g: Value, factor: Value, of: Op) -> Value:
         """g times a forward value, where g is the adjoint of the result of the op `of`."""
         made = self.one(S.Mul, [g, self.primal(factor)])
-        return self.kept(g, made) if self.spoils(factor, of) else made
+        return self.kept(g, made) if self.may_give_nan(factor, of) else made
 
     def plus(self, a: Value | None, b: Value | None) -> Value | None:
         """The sum of two adjoints of one value."""

@@ -78,7 +78,7 @@ class TileMatmul(MatmulLike):
             made[1] = _matmul(b, _transposed(b, a), term, alpha, self.b, self)
         if b.wanted(self.c):
             through = g if _is_one(beta) else scaled(b, g, beta)
-            kept = b.spoils(self.beta, self)
+            kept = b.may_give_nan(self.beta, self)
             made[2] = b.map(lambda xs: b.kept(*xs), [g, through]) if kept else through
         if b.wanted(self.alpha):
             one = b.const(1.0, scalar_of(tile_type(g.type).dtype))

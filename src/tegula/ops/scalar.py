@@ -128,7 +128,7 @@ class Div(Binary):
         if b.may_be_zero(z):
             first = b.kept(g, first)
         second = b.one(Neg, [_by_divisor(b, self, g)]) if b.wanted(z) else None
-        if second is not None and (b.may_be_zero(z) or b.spoils(x, self)):
+        if second is not None and (b.may_be_zero(z) or b.may_give_nan(x, self)):
             second = b.kept(g, second)
         return first, second
 

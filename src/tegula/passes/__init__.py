@@ -1,1 +1,1 @@
-"""Passes on the IR: each takes valid IR and leaves valid IR. `pipeline.py` lists them in order."""
+"""Passes on the IR, each from valid IR to valid IR. `pipeline.py` lists the passes in order."""

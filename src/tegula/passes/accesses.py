@@ -1,7 +1,8 @@
-"""Conflicts of element accesses: whether different lanes may access the same bytes of a tile so that the order matters.
+"""Conflicts of element accesses: whether accesses of different lanes to the same bytes of a tile may depend on their
+order.
 
-Two accesses are independent only if that is proved for all lanes, for all iterations of the loops that lanes run on
-their own, and for all offsets that views have then. Everything else is a conflict."""
+Two accesses are independent only if independence is proved for all lanes, for all iterations of loops inside lane code,
+and for all offsets of views. All other pairs conflict."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class BufferAccess:
 
     @property
     def place(self) -> object:
-        """A key that is equal for accesses that conflict with the same others; it deduplicates unrolled accesses."""
+        """A key for deduplication of unrolled accesses: accesses with equal keys conflict with the same accesses."""
         index = tuple(v.owner.value if isinstance(v.owner, Const) else v for v in self.index)
         how = combination(self.op) if self.kind == "atomic" else ""
         return self.kind, type(self.op), how, self.op.parent, self.buffer, index
@@ -54,7 +55,7 @@ def accesses(op: Op) -> Iterator[BufferAccess]:
 @dataclass(frozen=True, slots=True)
 class PlacedAccess:
     """An access of an object by a thread of one side of a scope. `at`: the index, one form for each dimension; `holds`:
-    forms that are 0 or more where the access happens; `who`: the number of the thread, or of its warp."""
+    forms that are non-negative at the access; `who`: the index of the thread, or of its warp."""
 
     at: list[Form]
     holds: list[Form]
@@ -62,7 +63,7 @@ class PlacedAccess:
 
 
 class Independence:
-    """Proves accesses of one kernel independent. `known`: the uniformity of its values."""
+    """Proves accesses of one kernel independent. `known`: the uniformity of the kernel's values."""
 
     def __init__(self, known: Uniformity) -> None:
         self.known = known
@@ -70,12 +71,12 @@ class Independence:
         self.scopes: dict[tuple[Region, Region], LanePairScope] = {}
 
     def conflict(self, a: BufferAccess, b: BufferAccess, region: Region) -> bool:
-        """Whether different lanes may access the same bytes by two accesses in one run of `region`, so that the order
-        matters. All lanes run the region together."""
-        return _order_counts(a, b) and not self._apart(a, b, self._scope(region, region), [])
+        """Whether two accesses of different lanes in one run of `region`, which all lanes run in lockstep, may
+        conflict."""
+        return _order_matters(a, b) and not self._never_equal(a, b, self._scope(region, region), [])
 
     def conflicts_inside(self, op: Op) -> Iterator[tuple[BufferAccess, BufferAccess]]:
-        """The conflicts if each lane runs `op` from start to end on its own; an access conflicts with itself if
+        """The conflicts if each lane runs `op` from start to end independently; an access conflicts with itself if
         different iterations of a loop may access one element."""
         assert op.parent is not None
         inside = list(accesses(op))
@@ -94,19 +95,19 @@ class Independence:
                     side.forms[inside] = side.forms[value]
 
     def own_elements(self, op: Op) -> bool:
-        """Whether different lanes access different elements by an access of a `lanes` op, in the same iterations."""
+        """Whether an access of a `lanes` op accesses different elements in different lanes, in the same iterations."""
         assert op.parent is not None
         (access,), outer = accesses(op), op
         while not isinstance(outer, Lanes):
             assert outer.parent is not None and outer.parent.parent is not None
             outer = outer.parent.parent
         assert outer.parent is not None
-        return self._apart(access, access, self._scope(op.parent, outer.parent), [])
+        return self._never_equal(access, access, self._scope(op.parent, outer.parent), [])
 
     def _conflicts_with_itself(self, a: BufferAccess, together: Region) -> bool:
-        """Whether different lanes may access the same bytes by one access in different iterations. Each loop is tried
-        as the outermost one in which their iterations differ."""
-        if not _order_counts(a, a):
+        """Whether one access in different iterations of different lanes may conflict with itself. Each loop is tried as
+        the outermost loop whose iterations differ."""
+        if not _order_matters(a, a):
             return False
         region, loops = a.op.parent, list[Op]()
         while region is not None and region is not together and region.parent is not None:
@@ -118,7 +119,7 @@ class Independence:
             scope = self._scope(loop.parent, together)
             first, second = scope.a.iteration(loop), scope.b.iteration(loop)
             for later in (below(first, second), below(second, first)):
-                if not self._apart(a, a, scope, [later]):
+                if not self._never_equal(a, a, scope, [later]):
                     return True
         return False
 
@@ -127,13 +128,14 @@ class Independence:
             self.scopes[region, together] = LanePairScope(region, together, self.known, self.ranges)
         return self.scopes[region, together]
 
-    def _apart(self, a: BufferAccess, b: BufferAccess, scope: LanePairScope, more: list[Form]) -> bool:
-        """Whether no two lanes of a scope access one element, given that the forms `more` are 0 or more."""
+    def _never_equal(self, a: BufferAccess, b: BufferAccess, scope: LanePairScope, more: list[Form]) -> bool:
+        """Whether no two lanes of a scope access one element, given that the forms `more` are non-negative."""
         x, y = placed(a, scope.a), placed(b, scope.b)
         return never_overlap(scope, x, y, [*self._same_component(a, b, scope)], more)
 
     def _same_component(self, a: BufferAccess, b: BufferAccess, scope: LanePairScope) -> Iterator[Form]:
-        """Indices of components, if constant: those are inside, and outside reading would give the last component."""
+        """Indices of components if they are constant, and thus in bounds; other indices are clamped to the last
+        component."""
         rank = len(buffer_type(a.buffer.type).shape)
         same_type = buffer_type(a.buffer.type).dtype == buffer_type(b.buffer.type).dtype
         for x, y in zip(a.index[rank:], b.index[len(buffer_type(b.buffer.type).shape) :], strict=False):
@@ -151,8 +153,8 @@ def placed(a: BufferAccess, side: LaneSide, threads: int = 1) -> PlacedAccess:
 def never_overlap(
     scope: LanePairScope, x: PlacedAccess, y: PlacedAccess, equal: Sequence[Form], more: Sequence[Form] = ()
 ) -> bool:
-    """Whether different threads (or warps) never access one element of an object, given that the forms `more` are 0 or
-    more. `equal`: further forms that are 0 where they access one element."""
+    """Whether different threads (or warps) never access one element of an object, given that the forms `more` are
+    non-negative. `equal`: further forms that are 0 if the threads access one element."""
     same = [*(plus(a, b, -1) for a, b in zip(x.at, y.at, strict=True)), *equal]
     same += list(scope.mutual(same))
     if impossible(same, ()):
@@ -169,7 +171,7 @@ def never_overlap(
     return True
 
 
-def _order_counts(a: BufferAccess, b: BufferAccess) -> bool:
+def _order_matters(a: BufferAccess, b: BufferAccess) -> bool:
     """Whether the result of two accesses of one element depends on their order."""
     if root(a.buffer) is not root(b.buffer) or a.kind == b.kind == "read":
         return False

@@ -3,7 +3,7 @@
 Values that are combined element by element, or carried by one loop, share a layout: they form a class. A class with a
 matmul takes the matmul's layout; one whose tiles come from lanes takes the lanes' layout. The result of a reduction and
 the source of a broadcast take the larger tile's layout restricted to their dimensions, so that neither op moves
-elements between threads. All other classes get a blocked layout for wide memory accesses."""
+elements between threads. All other classes get a blocked layout for vector accesses to memory."""
 
 from __future__ import annotations
 
@@ -150,9 +150,9 @@ Edges = dict[_Class, list[tuple[_Class, Callable[[Layout], Layout | None]]]]
 
 
 def _edges(kernel: Kernel, classes: dict[Value, _Class]) -> Edges:
-    """For each class, the classes whose layout it could follow and the function that derives its own: larger tiles, and
-    tiles with the same elements under other indices. Loaded or stored classes do not take a layout through a
-    permutation, which would break the contiguity of accesses, unless the program determines the other class's
+    """For each class, the classes whose layout the class could follow, each with the function that derives its layout:
+    larger tiles, and tiles with the same elements under other indices. Loaded or stored classes do not take a layout
+    through a permutation, which would break the contiguity of accesses, unless the program determines the other class's
     layout."""
     edges: Edges = {}
     for op in kernel.walk():

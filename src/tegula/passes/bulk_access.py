@@ -17,7 +17,8 @@ from tegula.target import CudaTarget
 from tegula.types import ArrayType, BufType, PipeType, TileType, components, element_bytes, int32
 
 MOST_RANK, MOST_LENGTH, UNIT_BYTES = 5, 256, 16
-"""Limits of a tensor map's box: the number of dimensions, the elements along one, the granularity of a row in bytes."""
+"""Limits of a tensor map's box: the number of dimensions, the elements along a dimension, the granularity of a row in
+bytes."""
 SWIZZLED_ROWS = (128, 64, 32)
 """The possible row lengths of a swizzled box, in bytes."""
 SWIZZLE_ROWS = 8
@@ -38,7 +39,7 @@ class Boxes:
 
 
 def boxes(tile: Tile, swizzled: bool) -> Boxes:
-    """The boxes of a tile: one if it is not swizzled, else boxes with rows of at most 128 bytes."""
+    """The boxes of a tile: one box for a tile without swizzle, else boxes with rows of at most 128 bytes."""
     size = element_bytes(tile.dtype)
     row = tile.shape[-1] * size
     width = next(n for n in SWIZZLED_ROWS if row % n == 0) if swizzled else row
@@ -144,7 +145,7 @@ def _all_of(array: Value, dim: int, start: Value, count: Value) -> bool:
 
 
 def _only(kernel: Kernel, array: Value, kind: str) -> bool:
-    """Whether all accesses of an array in the kernel are of one kind, so that no fence between proxies is needed."""
+    """Whether all accesses of an array in the kernel are of one kind, so that no proxy fence is needed."""
     for op in kernel.walk():
         for effect in op.effects():
             value = effect.value

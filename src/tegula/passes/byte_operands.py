@@ -13,7 +13,7 @@ from tegula.passes.stage_operands import is_transpose
 from tegula.types import TileType, components, element_bytes
 
 BYTES_DEEP = 32
-"""Rows of bytes that a warp reads at once, where neighbours lie along the rows."""
+"""The number of rows of bytes that a warp reads by one ldmatrix."""
 
 
 def from_bytes(matmul: TileMatmul) -> bool:
@@ -32,8 +32,8 @@ def from_bytes(matmul: TileMatmul) -> bool:
 
 
 def _chain(tile: Value) -> tuple[TilePermute | None, list[TileMap], Value]:
-    """The op that transposes a tile, if any; the maps of a single tile that compute it, the last one first; and the
-    tile that they start from."""
+    """The op that transposes a tile, if any; the chain of maps that compute the tile, last first; and the source tile
+    of the chain."""
     above = tile.owner if isinstance(tile.owner, TilePermute) and tile.owner.perm == (1, 0) else None
     if above is not None:
         tile = above.tile
@@ -90,8 +90,8 @@ def _transposed(t: TileType) -> TileType:
 
 
 def swizzle_source(tile: Value) -> None:
-    """Swizzle the pipe of bytes from which an operand in registers is computed: threads read several rows of it at
-    once, which then fall on different banks."""
+    """Swizzle the pipe of bytes from which an operand in registers is computed, so that concurrently read rows are in
+    different banks."""
     _, _, source = _chain(tile)
     if not isinstance(source.owner, BufRead) or not _whole(source):
         return

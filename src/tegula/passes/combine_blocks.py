@@ -59,8 +59,7 @@ def combine_blocks(kernel: Kernel, context: GpuCompilation) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A deferred addition: the tile to sum over the blocks, the reduction that follows if there is one, and the
-    atomic."""
+    """A deferred addition: the tile to sum over the blocks, the reduction that follows, if any, and the atomic."""
 
     added: Value
     reduce: TileReduce | None
@@ -100,8 +99,7 @@ def _private(kernel: Kernel, root: Value) -> bool:
 
 
 def _sum(atomic: TileAtomic, used: dict[Value, list[tuple[Op, int]]]) -> _Sum:
-    """The deferred form of an atomic. If its tile is a reduction by addition that has no other use, the reduction is
-    deferred as well."""
+    """The deferred form of an atomic. A reduction by addition whose only use is the atomic is deferred as well."""
     tile, owner = atomic.tile, atomic.tile.owner
     alone = len(used[tile]) == 1
     if isinstance(owner, TileReduce) and alone and owner.parent is atomic.parent and _adds(owner):

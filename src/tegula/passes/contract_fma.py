@@ -45,8 +45,8 @@ def _is_free(op: Op) -> bool:
 
 
 def _take_products(op: TileMap, uses: Counter[Value]) -> None:
-    """Absorb the maps that make products for `op`. Goes from the last operand to the first, because an absorbed one is
-    replaced by its own operands."""
+    """Absorb the maps that make products for `op`. Operands are visited from last to first, because an absorbed operand
+    is replaced by its own operands."""
     for k, (tile, argument) in reversed([*enumerate(zip(op.inputs, op.elements, strict=True))]):
         source = tile.owner
         adds = [inner for inner in op.function.ops if argument in inner.operands]
@@ -118,7 +118,8 @@ def _region(region: Region, uses: Counter[Value]) -> None:
 
 
 def _product(value: Value, region: Region, uses: Counter[Value]) -> Mul | None:
-    """The fusible product that a value of a region is, possibly guarded; None if it is none or has other uses."""
+    """The fusible product that defines a value of a region, possibly guarded; None for other values and for products
+    with other uses."""
     owner = value.owner
     if not isinstance(owner, Op) or owner.parent is not region or uses[value] != 1:
         return None
@@ -129,9 +130,9 @@ def _product(value: Value, region: Region, uses: Counter[Value]) -> Mul | None:
 
 
 def _contracted(op: Op, region: Region, uses: Counter[Value], absorbed: set[Value]) -> list[Op]:
-    """The ops that replace `op`: itself, or a fused op, preceded by a negation for a difference and by a selection of
-    the factor for a guarded product. Of two products the first is fused, but an unguarded one before a guarded one.
-    `absorbed`: the results that fused ops replace; the function adds to it."""
+    """The ops that replace `op`: the op itself, or a fused op, preceded by a negation for a difference and by a select
+    of the factor for a guarded product. Of two products the unguarded one is fused, else the first. `absorbed`: the
+    results that fused ops replace; the function adds to it."""
     if not isinstance(op, Add | Sub) or not _is_wide_float(op.result):
         return [op]
     terms = (op.a, op.b)
@@ -146,12 +147,12 @@ def _contracted(op: Op, region: Region, uses: Counter[Value], absorbed: set[Valu
     a, b = product.a, product.b
     made: list[Op] = []
     if isinstance(op, Sub):
-        made.append(_made(Neg, [a if term else addend], op, region))
+        made.append(_new_op(Neg, [a if term else addend], op, region))
         a, addend = (made[0].result, addend) if term else (a, made[0].result)
     if isinstance(kept, Select):
-        made.append(_made(Select, [kept.condition, _zero_of(kept), b], op, region))
+        made.append(_new_op(Select, [kept.condition, _zero_of(kept), b], op, region))
         b = made[-1].result
-    made.append(_made(Fma, [a, b, addend], op, region))
+    made.append(_new_op(Fma, [a, b, addend], op, region))
     made[-1].results = op.results
     op.results[0].owner = made[-1]
     return made
@@ -161,7 +162,7 @@ def _is_wide_float(value: Value) -> bool:
     return is_element(value.type) and scalar_of(value.type) in (float32, float64)
 
 
-def _made(kind: type[Op], operands: list[Value], op: Op, region: Region) -> Op:
+def _new_op(kind: type[Op], operands: list[Value], op: Op, region: Region) -> Op:
     """A new op at the location of another one, with a result of the same type."""
     made = kind(operands, [op.result.type], None, [], op.loc)
     made.parent = region

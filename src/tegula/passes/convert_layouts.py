@@ -56,8 +56,8 @@ class _Converter:
                 self.natural(build, op)
 
     def atomic(self, build: Builder, op: Op) -> None:
-        """Only the owner of an element, one of the threads that hold copies of it, gets the atomic's result; broadcast
-        the result to the others through a buffer."""
+        """Only the owner of an element gets the atomic's result; broadcast the result through a buffer to the other
+        threads that hold copies of the element."""
         build.region.append(op)
         layout = self.layouts[op.result]
         if not layout.owns_once:

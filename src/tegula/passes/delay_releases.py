@@ -1,5 +1,5 @@
-"""Delays releases of stages past the uses of tiles read from them, for targets where reading a tile copies nothing, so
-that the tile need not be copied. A release is not moved past an op that waits or accesses the pipe."""
+"""Delays releases of stages past the uses of the tiles that are read from the stages, so that targets that alias the
+stage need no copy of the tile. A release is not moved past an op that waits or accesses the pipe."""
 
 from __future__ import annotations
 

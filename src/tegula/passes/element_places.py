@@ -41,8 +41,8 @@ class Facts:
 
 
 class LanePairScope:
-    """Two lanes, "a" and "b", in one run of `region`, each in any iteration of the loops inside. `together`: the region
-    around it that all lanes run together, in which both lanes have the same result of each read."""
+    """Two lanes, "a" and "b", in one run of `region`, each in any iteration of the loops inside. `together`: the
+    enclosing region that all lanes run in lockstep, in which both lanes have the same result of each read."""
 
     def __init__(self, region: Region, together: Region, known: Uniformity, ranges: IntegerRanges) -> None:
         self.region, self.together = region, together
@@ -53,7 +53,7 @@ class LanePairScope:
         self.a, self.b = LaneSide(self, "a"), LaneSide(self, "b")
 
     def common(self, value: Value) -> bool:
-        """Whether a value is the same in both lanes, in whatever iterations they are."""
+        """Whether a value is the same in both lanes, in all iterations."""
         return not self.known.varying(value) and self.stable(value)
 
     def stable(self, value: Value) -> bool:
@@ -146,8 +146,9 @@ class LaneSide:
     # Elements --------------------------------------------------------------------------------------------------------
 
     def place(self, buffer: Value, index: Sequence[Form]) -> tuple[list[Form], list[Form]]:
-        """The index in the object, one form for each dimension, of an element of a view; and the forms that are 0 or
-        more because the index is in the bounds of each view on the way (out-of-bounds accesses are undefined)."""
+        """The index in the object, one form for each dimension, of an element of a view; and the forms that are
+        non-negative because the index is in the bounds of each view in the chain (out-of-bounds accesses are
+        undefined)."""
         at, inside = list(index), list[Form]()
         while True:
             inside += _inside(at, buffer_type(buffer.type).shape)
@@ -200,13 +201,13 @@ class LaneSide:
         return at, thread
 
     def group(self, thread: Form, size: int) -> Form:
-        """The number of a thread's group of `size` consecutive threads."""
+        """The index of a thread's group of `size` consecutive threads."""
         return thread if size == 1 else self._divided(thread, size, (0, MOST_LANES), False)[0]
 
     # Conditions ------------------------------------------------------------------------------------------------------
 
     def guards(self, op: Op) -> Iterator[Form]:
-        """The forms that are 0 or more where an op runs, from the conditions of the branches and loops around it."""
+        """The forms that are non-negative at an op, from the conditions of the enclosing branches and loops."""
         region = op.parent
         while region is not None and region.parent is not None:
             outer = region.parent
@@ -328,7 +329,7 @@ class LaneSide:
             return self._extreme(value, op)
         if isinstance(op, S.Xor):
             return self._exchanged(value, op)
-        return self._part(op, fixed[-1])
+        return self._quotient_or_remainder(op, fixed[-1])
 
     def _sum(self, op: Op) -> Form:
         first, *rest = (self.form(v) for v in op.operands)
@@ -337,7 +338,7 @@ class LaneSide:
         return plus(first, rest[0], -1 if isinstance(op, S.Sub) else 1) if rest else first
 
     def _wrapping(self, value: Value, exact: Form, bounds: Range | None) -> Form | None:
-        """The form of an exact sum after wrapping in its type; None if it may wrap in too many ways."""
+        """The form of an exact sum after wrapping in its type; None if there are too many possible wrap counts."""
         whole = of_type(value.type)
         if bounds is None or whole is None or whole == (0, 1):
             return None
@@ -403,7 +404,7 @@ class LaneSide:
                 return made
         return None
 
-    def _part(self, op: Op, by: int | None) -> Form | None:
+    def _quotient_or_remainder(self, op: Op, by: int | None) -> Form | None:
         """The quotient, rounded down, or the remainder of a division by a constant."""
         if by is None or not isinstance(op, S.Div | S.FloorDiv | S.Mod | S.Shr | S.And):
             return None
@@ -446,12 +447,12 @@ class LaneSide:
 
 
 NARROW = 1 << 20
-"""Limit on y from which on `x ^ y` is not related to the quotient of x."""
+"""The exclusive limit on y for which `x ^ y` is related to the quotient of x."""
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
 def _equal(form: Form, number: int) -> list[Form]:
-    """The two forms that are 0 or more exactly where a form equals a number."""
+    """The two forms that are non-negative if and only if a form equals a number."""
     return [plus(form, constant(-number)), plus(constant(number), form, -1)]
 
 

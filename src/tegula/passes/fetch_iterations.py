@@ -1,5 +1,5 @@
-"""Loops over the blocks of another launch, as gradient kernels have: hoists loop-invariant loads of tiles, and
-prefetches other tiles some iterations ahead by asynchronous copies.
+"""Software pipelining of loops over the blocks of another launch, as in gradient kernels: hoists loop-invariant loads
+of tiles, and prefetches other tiles some iterations ahead by asynchronous copies.
 
 Concurrent blocks hide memory latency. Such a loop runs the blocks one after another, and its accumulators take the
 registers of other resident blocks, so that each iteration would wait for memory."""
@@ -25,7 +25,7 @@ MOST_STAGES = 4
 
 
 def fetch_iterations(kernel: Kernel, context: GpuCompilation) -> None:
-    """Rewrite such loops of the kernel in place."""
+    """Rewrite loops over the blocks of another launch in place."""
     for op in list(kernel.walk()):
         if isinstance(op, For) and _loads(op.body):
             room = context.target.shared_per_sm // BLOCKS - OTHER_BYTES
@@ -34,7 +34,7 @@ def fetch_iterations(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _keep(kernel: Kernel, loop: For, room: int) -> int:
-    """Hoist loop-invariant loads out of the loop, to shared memory. Returns the bytes they take."""
+    """Hoist loop-invariant loads out of the loop, to shared memory. Returns the number of bytes."""
     body, region = loop.body, loop.parent
     assert region is not None
     taken = 0
@@ -57,7 +57,7 @@ def _keep(kernel: Kernel, loop: For, room: int) -> int:
             op.parent = region
             region.ops.insert(at, op)
             at += 1
-        # The read moves to its first use, so that the tile is in registers for a part of the iteration only.
+        # The read is sunk to its first use to shorten the live range of the tile's registers.
         body.ops.remove(read)
         user = next(k for k, op in enumerate(body.ops) if any(read.result in o.operands for o in op.walk()))
         body.ops.insert(user, read)

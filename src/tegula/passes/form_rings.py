@@ -1,5 +1,5 @@
-"""Converts shared tiles of hand-written schedules to rings like those of pipes: consecutive stages, one of which each
-access selects. A tile that is not indexed by stage becomes a ring of one stage."""
+"""Converts shared tiles of hand-written schedules to rings, as pipes have: consecutive stages, one of which each access
+selects. A tile that is not indexed by stage becomes a ring of one stage."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Moves independent reductions next to each other, so that the threads of a block synchronise once for all of them.
 
-A later reduction moves up to an earlier one, with the ops that it depends on, as long as the tiles that are then live
-at the same time fit in registers."""
+A later reduction moves up to an earlier reduction, with the ops that it depends on, as long as the live tiles fit in
+registers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import ArrayType, TileType, element_bytes
 
 MOST_BYTES = 256
-"""Maximum bytes of tiles, for each thread, whose live ranges the move extends."""
+"""The maximum bytes per thread of tiles whose live ranges the move extends."""
 
 
 def group_reductions(kernel: Kernel, context: GpuCompilation) -> None:
@@ -30,7 +30,7 @@ def group_reductions(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _move_up(kernel: Kernel, reduce: Op, users: dict[Value, list[tuple[Op, int]]], room: int) -> None:
-    """Move a reduction after the first one that it can be merged with, if there is one before it."""
+    """Move a reduction to the first earlier reduction with which it can be merged, if any."""
     region = reduce.parent
     assert region is not None
     last = region.ops.index(reduce)
@@ -42,8 +42,8 @@ def _move_up(kernel: Kernel, reduce: Op, users: dict[Value, list[tuple[Op, int]]
 
 
 def _earliest(kernel: Kernel, region: Region, last: int) -> tuple[int, list[Op]]:
-    """The position of the first reduction that the reduction at `last` can be merged with, or `last` if there is none;
-    and the ops between the two that the latter needs, in order."""
+    """The position of the first reduction that can be merged with the reduction at `last`, or `last` if there is none;
+    and the ops in between on which the reduction at `last` depends, in order."""
     first, between = last, list[Op]()
     needed, wanted, sources = list[Op](), set(_used(region.ops[last])), set[Value]()
     for at in reversed(range(last)):
@@ -85,7 +85,7 @@ def _is_of_copies(op: Op) -> bool:
 
 
 def _added_live_bytes(moved: Sequence[Op], users: dict[Value, list[tuple[Op, int]]]) -> int:
-    """The bytes of tiles of more than one element that are made by the moved ops and used by others."""
+    """The bytes of tiles of more than one element that moved ops define and other ops use."""
     made = [(r, r.type) for op in moved for r in op.results if isinstance(r.type, TileType)]
     held = [t for r, t in made if t.size > 1 and any(user not in moved for user, _ in users.get(r, ()))]
     return sum(t.size * element_bytes(t.dtype) for t in held)

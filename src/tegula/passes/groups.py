@@ -1,4 +1,4 @@
-"""Groups: the threads that run a cooperative op together, those of the enclosing role or else of the block."""
+"""Groups: the threads that run a cooperative op, which are the threads of the enclosing role, or else of the block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tegula.passes.runner import GpuCompilation
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Consecutive warps of a block. `number`: the number of the role, from 1, or 0 for the block."""
+    """Consecutive warps of a block. `number`: the 1-based index of the role, or 0 for the block."""
 
     first: int
     warps: int
@@ -58,7 +58,7 @@ def group_of(at: Op | Region | None, block_threads: int) -> Group:
 
 
 def only_starts_copies(region: Region) -> bool:
-    """Whether one warp is enough for all ops of a role."""
+    """Whether all ops of a role can run in one warp."""
     return all(_of_one_warp(op) for op in region.walk())
 
 

@@ -1,7 +1,7 @@
 """Hoists tile loads above the points where the threads of a block synchronise, so that their latencies overlap.
 
-A load moves up to the definition of its operands, past reductions and writes of other arrays, as long as the tiles that
-are loaded at once fit in registers."""
+A load moves up to the definition of its operands, past reductions and writes of other arrays, as long as the live
+loaded tiles fit in registers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, element_bytes
 
 MOST_BYTES = 256
-"""Bytes of loaded tiles that a thread may hold."""
+"""The maximum bytes of loaded tiles per thread."""
 
 
 def hoist_loads(kernel: Kernel, context: GpuCompilation) -> None:
-    """Rewrite the kernel in place, unless it has roles or matmuls: these prefetch their operands, and need the
+    """Rewrite the kernel in place, unless the kernel has roles or matmuls, which prefetch their operands and need the
     registers."""
     if any(isinstance(op, Roles | GroupMma) for op in kernel.walk()):
         return
@@ -39,8 +39,7 @@ def _region(kernel: Kernel, region: Region, room: int) -> None:
 
 
 def _move(kernel: Kernel, region: Region, load: TileLoad) -> None:
-    """Hoist a load, together with the ops that compute its array and offset, if that moves the load above a
-    reduction."""
+    """Hoist a load, with the ops that compute its array and offset, if the load then moves above a reduction."""
     moved: list[Op] = [load]
     last, wanted = region.ops.index(load), set(load.operands)
     waits, at = False, last

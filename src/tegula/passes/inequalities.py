@@ -2,7 +2,7 @@
 
 Variables are eliminated one by one (Fourier-Motzkin elimination). Every inequality is divided by the gcd of its
 coefficients and its constant is rounded down, which is exact for integers, so that strides also distinguish elements.
-The answer "impossible" is a proof; where the elimination exceeds its limit, the answer is "perhaps possible"."""
+The answer "impossible" is a proof; an elimination that exceeds its limit gives up with the answer "possible"."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def replaced(form: Form, numbers: Mapping[Atom, int]) -> Form:
 
 
 def below(a: Form, b: Form) -> Form:
-    """The linear form that is 0 or more where a < b."""
+    """The linear form that is non-negative if and only if a < b."""
     return plus(plus(b, a, -1), constant(-1))
 
 
 def impossible(equal: Iterable[Form], nonnegative: Iterable[Form]) -> bool:
-    """Whether there is a proof that no integers make all of `equal` 0 and all of `nonnegative` 0 or more."""
+    """Whether the system `equal` = 0, `nonnegative` >= 0 is proved to have no integer solution."""
     equations, rest = list(equal), list(nonnegative)
     while equations:
         equations.sort(key=lambda form: min(map(abs, form[0].values()), default=0))
@@ -70,7 +70,7 @@ def impossible(equal: Iterable[Form], nonnegative: Iterable[Form]) -> bool:
 
 
 def _without(atom: Atom, equation: Form, form: Form) -> Form:
-    """A positive multiple of a form, from which an equation (`equation` = 0) has eliminated the variable `atom`."""
+    """A positive multiple of a form, with the variable `atom` eliminated by an equation (`equation` = 0)."""
     n, pivot = form[0].get(atom, 0), equation[0][atom]
     if not n:
         return form
@@ -96,8 +96,8 @@ def _contradict(forms: Iterable[Form]) -> bool:
 
 
 def _tightened(forms: Iterable[Form]) -> list[Form] | None:
-    """The tightest inequality for each distinct sum of terms; None if an inequality never holds. The order is that of
-    first insertion, so that answers are the same in every process."""
+    """The tightest inequality for each distinct sum of terms, in order of first insertion, so that answers are
+    deterministic; None if an inequality never holds."""
     kept: dict[frozenset[tuple[Atom, int]], Form] = {}
     for terms, number in forms:
         if not terms:

@@ -14,7 +14,7 @@ from tegula.passes.simplify import simplify
 def inline_calls(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the kernel in place: calls are replaced by their bodies, and common subexpressions are computed once."""
     if any(isinstance(op, Call) for op in kernel.walk()):
-        put_in_place(kernel.body)
+        inline_selected(kernel.body)
         simplify(kernel, context)
 
 
@@ -22,8 +22,8 @@ def _all(call: Call) -> bool:
     return True
 
 
-def put_in_place(region: Region, ends: Callable[[Call], bool] = _all) -> None:
-    """Rewrite the region in place: calls for which `ends` holds are replaced by their bodies."""
+def inline_selected(region: Region, ends: Callable[[Call], bool] = _all) -> None:
+    """Rewrite the region in place: calls that satisfy `ends` are replaced by their bodies."""
     kept: list[Op] = []
     mapping: dict[Value, Value] = {}
     for op in region.ops:
@@ -31,7 +31,7 @@ def put_in_place(region: Region, ends: Callable[[Call], bool] = _all) -> None:
         for nested in op.regions:
             if not isinstance(op, Call):
                 replace(nested, mapping)
-                put_in_place(nested, ends)
+                inline_selected(nested, ends)
         if not isinstance(op, Call) or not ends(op):
             kept.append(op)
             continue
@@ -39,7 +39,7 @@ def put_in_place(region: Region, ends: Callable[[Call], bool] = _all) -> None:
         body = Region()
         for nested in op.function.ops:
             body.append(clone_op(nested, inner))
-        put_in_place(body, ends)
+        inline_selected(body, ends)
         mapping.update(zip(op.results, body.yielded, strict=True))
         for made in body.ops[:-1]:
             made.parent = region

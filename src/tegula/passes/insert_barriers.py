@@ -1,11 +1,11 @@
-"""Inserts barriers only where a thread may access memory that another thread has accessed.
+"""Inserts the barriers that order conflicting accesses of different threads.
 
 A forward dataflow analysis: the state is the set of accesses since the last barrier. A barrier is inserted before an op
-with an access that conflicts with the state. The state at a loop's head is the union of the states before the loop and
-at the end of its body, iterated to a fixed point.
+with an access that conflicts with the state. The state at a loop header is the join (union) of the states before the
+loop and at the end of its body, iterated to a fixpoint.
 
-Bulk copies that store a tile continue after a barrier. Before an op that must follow them, the warp groups that issued
-them first wait for them; later copies of the same warp group wait without a barrier."""
+Bulk stores stay in flight across a barrier. Before a conflicting op, the warp groups that issued the copies wait for
+their completion, then the barrier follows; later copies of the same warp group wait without a barrier."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ ITERATIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class BarrierAccess:
-    """A read or write of the memory of a buffer, stack or array by an op. `layout`: which thread accesses which
-    element, if known; `lane`: whether each lane accesses memory on its own; `past`: whether this is a read of a ring
-    before the last wait for the ring's copies, thus of a stage that may be refilled; `combination`: how an atomic
-    combines elements; `part`: the elements of a buffer that are accessed; `synced`: whether the threads of each warp
-    have synchronised since."""
+    """A read or write of a buffer, stack or array by an op. `layout`: the assignment of elements to threads, if known;
+    `lane`: whether the access is in lane code; `past`: whether the access is a read of a ring before the last wait for
+    the ring's copies, so that the stage may be refilled; `combination`: the combiner of an atomic; `part`: the accessed
+    elements of a buffer; `synced`: whether the threads of each warp have synchronised since."""
 
     op: Op
     kind: str
@@ -69,7 +68,7 @@ class Clash:
     of_warps: bool = False
 
     def left(self, pending: list[BarrierAccess]) -> list[BarrierAccess]:
-        """The pending accesses that the barrier does not order before later ones."""
+        """The pending accesses that the barrier does not order before later accesses."""
         if self.of_warps:
             return [replace(a, synced=True) for a in pending]
         return [] if self.copies else _copied(pending)
@@ -103,7 +102,7 @@ class _Walk:
         self.ranges = IntegerRanges(kernel.launch)
 
     def region(self, region: Region, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
-        """The accesses since the last barrier at the end of a region; adds to `needed` the ops that need a barrier."""
+        """The accesses since the last barrier at the end of a region. Ops that need a barrier are added to `needed`."""
         for op in region.ops:
             pending = self.op(op, pending, needed)
         return pending
@@ -138,8 +137,8 @@ class _Walk:
         ]
 
     def branches(self, op: If, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
-        """If one alternative needs a barrier because of accesses before the branch, the barrier goes before the branch,
-        so that all threads reach it."""
+        """A barrier that orders accesses before the branch is placed before the branch, so that all threads reach
+        it."""
         found: Needed = {}
         ends = [self.region(r, list(pending), found) for r in op.alternatives]
         earlier = [
@@ -192,8 +191,8 @@ class _Walk:
                 yield BarrierAccess(op, *_parts(e), layout=layout, combination=_combination(op, e), part=part)
 
     def _of_lanes(self, op: Lanes) -> Iterator[BarrierAccess]:
-        """The accesses of a `lanes` op. With several warps, an element access of a buffer keeps its place, so that
-        accesses of different warps can be distinguished."""
+        """The accesses of a `lanes` op. With several warps, an element access of a buffer keeps its index forms, so
+        that accesses of different warps can be distinguished."""
         apart = group_of(op, self.threads).warps > 1
         for inner in op.body.walk():
             for e in inner.effects():
@@ -206,8 +205,7 @@ class _Walk:
             yield BarrierAccess(op, kind, part.buffer, lane=True, combination=how, part=part)
 
     def _layout(self, op: Op) -> Layout | None:
-        """The layout that maps threads to the elements of a buffer, its view, or a window of an array that they
-        access."""
+        """The layout that maps threads to the accessed elements of a buffer, a view, or a window of an array."""
         if isinstance(op, BufNew | TileStore | TileAtomic | BufWrite | BulkStore):
             return self.layouts[op.tile]
         if isinstance(op, TileLoad | BufRead):
@@ -227,7 +225,7 @@ class _Walk:
         return Clash(a, b, of_warps=reached is Reached.WARP and group_of(b.op, self.threads).warps > 1)
 
     def conflict(self, a: BarrierAccess, b: BarrierAccess) -> bool:
-        """Whether two threads may access the same bytes, one of them writing."""
+        """Whether two threads may access the same bytes, and one access is a write."""
         if not _clashes(a, b) or self._of_this_iteration(a, b) or isinstance(a.op, BulkLoad):
             return False  # the mbarrier that counts a bulk load's bytes orders the load before its readers
         if not isinstance(a.value.type, ArrayType) and not isinstance(b.value.type, ArrayType):
@@ -242,12 +240,12 @@ class _Walk:
         return overlap(self.kernel, first, second)
 
     def _of_this_iteration(self, a: BarrierAccess, b: BarrierAccess) -> bool:
-        """Whether a read of a ring is followed by a copy to another stage of it."""
+        """Whether a read of a ring is followed by a copy to another stage of the ring."""
         ahead = a.kind == "read" and isinstance(b.op, AsyncCopy) and b.kind == "issue" and bool(b.op.ahead)
         return ahead and not a.past and self._memory(a.value) is self._memory(b.value)
 
     def _own_elements(self, a: BarrierAccess, b: BarrierAccess) -> bool:
-        """Whether two accesses of an array by tiles access different elements, or each thread its own."""
+        """Whether two tile accesses of an array access different elements, or each element by one thread."""
         first, second = self._window(a.op), self._window(b.op)
         if first is None or second is None:
             return False
@@ -258,8 +256,8 @@ class _Walk:
         return apart(a.op, b.op, first, second)
 
     def _always_own(self, a: BarrierAccess, b: BarrierAccess, first: Window, second: Window) -> bool:
-        """Whether each element that both access, in whatever iterations, belongs to one thread, or for bulk copies to
-        one warp group, which waits for its own earlier copies."""
+        """Whether each element that both access, in any iterations, belongs to one thread, or for bulk copies to one
+        warp group, which waits for its own earlier copies."""
         copies = isinstance(a.op, BulkStore)
         if a.layout is None or copies != isinstance(b.op, BulkStore):
             return False
@@ -326,9 +324,9 @@ def _copied(accesses: list[BarrierAccess]) -> list[BarrierAccess]:
 
 
 BY_ONE_THREAD = (StackNew, StackClear, StackAdvance)
-"""Ops that write the count of a stack, all by the first thread."""
+"""Ops by which the first thread writes the count of a stack."""
 COPIES = (BulkLoad, BulkPut)
-"""Ops that start copies, all by one thread."""
+"""Ops by which one thread starts copies."""
 
 
 def _by_one_thread(a: BarrierAccess, b: BarrierAccess) -> bool:
@@ -354,15 +352,14 @@ def _of_pipe(value: Value) -> bool:
 
 
 def _of_earlier_warps(op: Op, effect: Effect) -> bool:
-    """Whether an op reads the values written by lower-numbered warps in a group that has a single warp, so that there
-    are none."""
+    """Whether an op reads values of lower-numbered warps in a group of a single warp, which has none."""
     reads = isinstance(op, StackFill) and effect.kind == "read"
     return reads and effect.value is not None and _of_one_warp(effect.value)
 
 
 def _clashes(a: BarrierAccess, b: BarrierAccess) -> bool:
     """Whether two kinds of access need an order. A copy is issued into a stage that no thread reads any more, and
-    writes it until it arrives; reads in between are of other stages, by construction of the ring."""
+    writes the stage until it completes; reads in between are of other stages, by construction of the ring."""
     before, after = a.kind, b.kind
     if "issue" in (before, after) or "arrive" in (before, after):
         return (before, after) in (

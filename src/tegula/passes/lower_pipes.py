@@ -1,14 +1,15 @@
 """Lowers pipes to rings of stages in shared memory, with two mbarriers for each stage: full and empty.
 
-A role counts the items that it fills, pops and releases: item n lies in stage n mod stages, and belongs to the phase
-of parity n / stages mod 2. A producer waits until the stage is empty, a consumer until it is full. A load becomes a
-bulk copy, whose bytes the full barrier counts, if a tensor map can describe the array; else a load to registers and a
-push, or asynchronous copies by the threads if registers are too few or the target has no bulk copies.
+A role counts the items that it fills, pops and releases: item n is in stage n mod stages, in the phase of parity n /
+stages mod 2. A producer waits until the stage is empty, a consumer until it is full. A load becomes a bulk copy, whose
+bytes the full barrier counts, if a tensor map can describe the array; else a load to registers and a push, or
+asynchronous copies by the threads if registers are too few or the target has no bulk copies.
 
-Where threads read a stage that bulk copies fill, a proxy fence precedes the release: an arrival orders accesses of
-threads among each other, but not against bulk copies, whose writes could overtake the reads.
+If threads read a stage that bulk copies fill, a proxy fence precedes the release: an arrival orders accesses of the
+generic proxy, but not accesses of the async proxy, whose writes could overtake the reads.
 
-Pipes that are filled, popped and released together share two barriers, which count the bytes of all these pipes."""
+Pipes that are filled, popped and released together share a pair of barriers, which count the bytes of all these
+pipes."""
 
 from __future__ import annotations
 
@@ -40,19 +41,19 @@ from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
 
 PIPE_OPS = (PipeLoad, PipePush, PipePop, PipeRelease)
 MOST_HELD, ADDRESSES = 64, 24
-"""Maximum number of elements of a tile that a thread loads to registers, and the number of its registers for
+"""The maximum number of elements of a tile that a thread loads to registers, and the number of registers for
 addresses."""
 COUNTING = (MbarrierArrive, S.Const, S.Add, S.Xor, S.Cmp, S.Select)
 """The ops that a release is lowered to."""
 Key = tuple[Value, str]
-"""A pipe, and the kind of event that a role counts on it: "fill", "pop" or "release"."""
+"""A pipe, and the event that a role counts: "fill", "pop" or "release"."""
 
 
 @dataclass(slots=True)
 class _Pipe:
-    """A lowered pipe: the ring, and the barriers of its stages. `bulk`: whether bulk copies fill it. `leader`: the
-    first of the pipes that use the same barriers; `bytes`: for a leader, the bytes of one item of all of these.
-    `rounds`: whether items are rounded to tf32."""
+    """A lowered pipe: the ring, and the barriers of its stages. `bulk`: whether bulk copies fill the pipe. `leader`:
+    the first of the pipes that share barriers; `bytes`: for a leader, the bytes of one item of all pipes that share its
+    barriers. `rounds`: whether items are rounded to tf32."""
 
     type: PipeType
     ring: Value
@@ -93,8 +94,8 @@ def lower_pipes(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _read_by_threads(kernel: Kernel, pipes: dict[Value, _Pipe]) -> set[tuple[Region, Value]]:
-    """The roles whose threads read stages that copies fill, by loads of their own, each with the pipe on whose barriers
-    the role arrives. WGMMA reads through the async proxy, as the copies write."""
+    """The roles whose threads read stages that bulk copies fill through the generic proxy, each with the pipe on whose
+    barriers the role arrives. WGMMA reads through the async proxy, as the copies write."""
     users = uses(kernel.body)
     return {
         (_home(kernel, op), pipes[op.pipe].leader)
@@ -118,7 +119,7 @@ def _loaded(tile: Value, users: Mapping[Value, list[tuple[Op, int]]]) -> bool:
 
 def _share_barriers(pipes: dict[Value, _Pipe], users: dict[Value, list[Op]]) -> tuple[set[Op], set[Op]]:
     """Share barriers between pipes where possible. Returns the first and the last op of each run of ops on pipes with
-    the same barriers: these wait and arrive for the whole run."""
+    the same barriers, which wait and arrive for the whole run."""
     groups: list[list[Value]] = []
     for pipe in pipes:
         group = next((g for g in groups if _together(pipes, users, g, pipe)), None)
@@ -171,10 +172,10 @@ def _side_by_side(a: Op, b: Op, members: set[Op]) -> bool:
     """Whether all ops between two ops of a region are `members` or have no effects other than reads."""
     assert a.parent is not None
     low, high = sorted((_position(a), _position(b)))
-    return all(op in members or _quiet(op) for op in a.parent.ops[low + 1 : high])
+    return all(op in members or _has_no_effects(op) for op in a.parent.ops[low + 1 : high])
 
 
-def _quiet(op: Op) -> bool:
+def _has_no_effects(op: Op) -> bool:
     return not op.regions and all(e.kind == "read" for e in op.effects())
 
 
@@ -236,7 +237,7 @@ class _Lowering:
 
     def role(self, region: Region) -> None:
         """Lower the pipe ops of a role. Every count starts at the first stage; a wait for parity 1 passes on a fresh
-        barrier, so the first fills need not wait."""
+        barrier, so that the first fills do not wait."""
         self.home, start, self.waits = region, Region(), []
         build = Builder(start, self.kernel.loc)
         self.counts = {
@@ -246,8 +247,8 @@ class _Lowering:
         _publish(self.kernel)
         self.region(region)
         if not only_starts_copies(region):
-            # Only the warp that starts the copies waits for a stage: the next phase does not depend on other warps, so
-            # it could complete before they test the parity, which would then alias the old phase.
+            # Only the warp that starts the copies waits for a stage. The next phase does not depend on other warps, so
+            # that it could complete before they test the parity, which would then alias the old phase.
             for wait in self.waits:
                 wait.elected = True
         for op in start.ops:
@@ -366,7 +367,7 @@ class _Lowering:
         self._advance(build, (pipe, "fill"))
 
     def _free(self, build: Builder, pipe: Value) -> tuple[Value, Value]:
-        """Wait until the next stage is empty. Returns its number and a view of it."""
+        """Wait until the next stage is empty. Returns its index and its view."""
         count = self.counts[pipe, "fill"]
         build.insert(MbarrierWait([self.pipes[pipe].empty, count.stage, count.parity], []))
         return count.stage, self._view(build, pipe, count.stage)

@@ -1,8 +1,8 @@
 """Lowers tile ops that need elements of other threads to reads of buffers in shared memory.
 
 After this pass tile values are only created, combined element by element, reduced, stored, and passed to and from lanes
-and buffers; ops that select, permute or multiply elements work on buffers. Each value that needs a buffer gets one, at
-its definition."""
+and buffers. Ops that select, permute or multiply elements read buffers. Each value that needs a buffer gets one at its
+definition."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class _Lowering:
         region.ops = out
 
     def _buffer(self, value: Value, region: Region, out: list[Op]) -> None:
-        """Provide a buffer that holds the value, if some op picks its elements."""
+        """Provide a buffer that holds the value, if an op reads its elements by index."""
         if not isinstance(value.type, TileType) or not self._picked(value):
             return
         owner = value.owner
@@ -112,7 +112,7 @@ class _Lowering:
         self.buffers[value] = made.result
 
     def _serves(self, value: Value, read: BufRead, region: Region) -> bool:
-        """Whether the buffer that a value was read from can be used in its place."""
+        """Whether the buffer from which a value was read can replace the value."""
         reshaped = any(isinstance(op, TileReshape) for op, _ in self.users.get(value, ()))
         if reshaped and not is_packed(read.buffer):
             return False
@@ -239,7 +239,7 @@ class _Lowering:
 
 
 def view(build: Builder, op: Op, source: Value) -> Value:
-    """The elements that a slice, permutation or reshape picks, as a view of the buffer that holds its tile."""
+    """The result of a slice, permutation or reshape as a view of the buffer of its tile."""
     t = op.result.type
     assert isinstance(t, TileType)
     made = BufType(t.dtype, t.shape, buffer_type(source.type).storage)
@@ -259,12 +259,12 @@ def _shared(t: TileType) -> BufType:
 
 
 def _single(value: Value) -> bool:
-    """Whether a tile has one element, which all threads hold."""
+    """Whether a tile has one element, which is replicated in all threads."""
     return isinstance(value.type, TileType) and value.type.size == 1
 
 
 def _from_registers(op: Relabelling) -> bool:
-    """Whether an op relabels a tile in registers: the tile is not read from a buffer, and is no reshaped arange."""
+    """Whether an op relabels a tile in registers, which is neither read from a buffer nor a reshaped arange."""
     return not isinstance(op.tile.owner, BufRead) and _reshaped_line(op) is None
 
 

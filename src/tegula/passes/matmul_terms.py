@@ -1,7 +1,7 @@
 """The types of a matmul's terms on tensor cores, by their names in the PTX manual.
 
-Operands have the type that they have in shared memory, or, in registers, a wider type with all of their values. float32
-is rounded to tf32 only if the matmul's precision allows it."""
+Operands in shared memory keep their type; operands in registers may be widened to a type that represents all their
+values. float32 is rounded to tf32 only if the matmul's precision allows it."""
 
 from __future__ import annotations
 
@@ -99,5 +99,5 @@ def _rounds(op: MatmulLike) -> bool:
 
 
 def _is_integer(t: DType) -> bool:
-    """Whether a type is an integer type for which sums in int32, truncated to the type, are exact modulo its range."""
+    """Whether a type is an integer type whose modular sums equal sums in int32, truncated to the type."""
     return not t.is_float and not t.is_bool and t.bits <= 32

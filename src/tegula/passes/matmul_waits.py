@@ -12,8 +12,8 @@ from tegula.ops.linear import TileMatmulWait, in_flight
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """The waits for a matmul: it is complete after `wait`. If `wait` is in the next iteration of the loop, `after` is
-    the wait after the loop for the matmul of the last iteration."""
+    """The waits for a matmul, which is complete after `wait`. If `wait` is in the next iteration of the loop, `after`
+    is the wait after the loop for the matmul of the last iteration."""
 
     wait: Op
     after: Op | None = None
@@ -49,8 +49,8 @@ def _after(op: Op, region: Region) -> Sequence[Op]:
 
 
 def _first_wait(ops: Sequence[Op], depth: int) -> tuple[Op | None, int]:
-    """The first wait that covers a matmul after which `depth` others have been started, and the number of matmuls
-    started before it; None if no op is such a wait."""
+    """The first wait that covers a matmul after which `depth` other matmuls have been started, and the number of
+    matmuls started before the wait; None if there is no such wait."""
     for op in ops:
         if isinstance(op, TileMatmulWait) and op.pending <= depth:
             return op, depth

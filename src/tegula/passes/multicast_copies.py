@@ -1,15 +1,14 @@
-"""Multicasts tiles that two neighbouring CTAs both need: each CTA fetches one half and multicasts it to both.
+"""Multicasts tiles that both CTAs of a 2-CTA cluster need: each CTA fetches one half and multicasts it to both.
 
-Where the rows of an array start inside a cache sector, each row of a tile needs one sector more than its bytes fill,
-and fetching tiles takes longer than multiplying them. Persistent CTAs that process numbered tiles in the same order
-often share one operand; fetching it once reduces the traffic from the L2 cache.
+If the rows of an array are not aligned to cache sectors, each row of a tile needs one sector more, and fetching tiles
+takes longer than multiplying them. Persistent CTAs that process numbered tiles in the same order often share one
+operand; fetching it once reduces the traffic from the L2 cache.
 
 CTAs 2 k and 2 k + 1 form a 2-CTA cluster. Both run the same number of iterations. If the number of tiles is odd, the
-last tile is computed twice, and the stores of the second computation are placed outside of the array. A stage is
-empty when both CTAs have released it. The full barrier works as before: each CTA expects all bytes of its stage,
-whichever CTA copies them. Both CTAs execute each wait and each arrival equally often, since no condition or bound
-around them depends on the block. Whether the tiles are the same is found at run time, by computing the offsets of
-the other CTA's tile."""
+last tile is computed twice, and the stores of the second computation are moved out of bounds. A stage is empty when
+both CTAs have released it. The full barrier works as before: each CTA expects all bytes of its stage, whichever CTA
+copies them. Both CTAs execute each wait and each arrival equally often, because no enclosing condition or bound depends
+on the block. The kernel computes at run time whether the tiles are the same, by the offsets of the other CTA's tile."""
 
 from __future__ import annotations
 
@@ -43,9 +42,9 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import ArrayType, Type, bool_, int32
 
 SECTOR = 32
-"""Bytes of a cache sector, the unit of a read: rows that start at multiples of it are read without waste."""
-SPEAKING = (Print, PrintTile, Assert)
-"""Ops with output that the host sees, which must not run twice."""
+"""The size of a cache sector in bytes, the unit of reads."""
+HOST_OUTPUT = (Print, PrintTile, Assert)
+"""Ops with output to the host, which must not run twice."""
 
 
 def multicast_copies(kernel: Kernel, context: GpuCompilation) -> None:
@@ -72,7 +71,8 @@ def multicast_copies(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _is_walk(op: For) -> bool:
-    """Whether a loop is persistent: it starts at the block's index and steps by the number of blocks in the grid."""
+    """Whether a loop is persistent: its range starts at the block index with the number of blocks in the grid as
+    step."""
     if not _is_grid_uniform(op.stop):
         return False
     start, step = op.start.owner, op.step.owner
@@ -104,22 +104,22 @@ def _pure(op: Op) -> bool:
 def _synchronises_uniformly(roles: Roles, walks: Sequence[For]) -> bool:
     """Whether both CTAs of a cluster run the ops that synchronise roles equally often, in the same order."""
     for op in roles.walk():
-        if not isinstance(op, Carrier) or op in walks or not _hands_over(op):
+        if not isinstance(op, Carrier) or op in walks or not _synchronises(op):
             continue
         if isinstance(op, While) or not all(map(_is_grid_uniform, op.decisive)):
             return False
     return True
 
 
-def _hands_over(op: Op) -> bool:
+def _synchronises(op: Op) -> bool:
     return any(isinstance(inner, HANDOVERS) for inner in op.walk())
 
 
 def _may_repeat(loop: For) -> bool:
-    """Whether an iteration can run a second time without an effect: its only effects on arrays are bounds-checked
-    tile stores, whose offsets can be moved outside of the array."""
+    """Whether an iteration can be repeated without an effect: its only effects on arrays are bounds-checked tile
+    stores, whose offsets can be moved out of bounds."""
     for op in loop.walk():
-        if isinstance(op, SPEAKING):
+        if isinstance(op, HOST_OUTPUT):
             return False
         changes = any(
             e.kind != "read" and e.value is not None and isinstance(e.value.type, ArrayType)
@@ -161,7 +161,7 @@ def _groups(kernel: Kernel, loop: For) -> Iterator[_Group]:
 
 
 def _can_be_halved(load: BulkLoad) -> bool:
-    """Whether a copy fills boxes that can be multicast: those of swizzled stages, which tensor cores read."""
+    """Whether the boxes of a copy can be multicast, as boxes of swizzled stages for tensor cores can."""
     return is_swizzled(load.buffer) and halved(buffer_type(load.buffer.type)) is not None
 
 
@@ -175,7 +175,7 @@ def _is_split(kernel: Kernel, load: BulkLoad) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """An iteration: the number of its tile, and the number of the other CTA's tile."""
+    """An iteration: the index of its tile, and the index of the other CTA's tile."""
 
     number: Value
     other: Value
@@ -226,7 +226,7 @@ class _Before:
 
 
 def _same(loop: For, step: _Step, load: BulkLoad) -> Value | None:
-    """Whether the other CTA copies the same tile in this iteration; None where that is not known."""
+    """Whether the other CTA copies the same tile in this iteration; None if unknown."""
     body = loop.body
     found: dict[Value, None] = {}
     if not all(_deciding(body, step.number, v, found) for v in (load.array, *load.offset)):
@@ -245,8 +245,8 @@ def _same(loop: For, step: _Step, load: BulkLoad) -> Value | None:
 
 
 def _deciding(body: Region, number: Value, value: Value, found: dict[Value, None]) -> bool:
-    """Add to `found` the scalars of an iteration that a value depends on and that differ between blocks. Returns
-    whether the value depends on nothing else that differs between blocks."""
+    """Add to `found` the block-varying scalars of an iteration on which a value depends. Returns whether the value
+    depends on no other block-varying value."""
     if _is_grid_uniform(value):
         return True
     owner = value.owner
@@ -265,7 +265,7 @@ def _deciding(body: Region, number: Value, value: Value, found: dict[Value, None
 
 
 def _computed(body: Region, number: Value, value: Value) -> bool:
-    """Whether the iteration computes a value only from the tile's number and values that all blocks have in common."""
+    """Whether the iteration computes a value only from the tile index and grid-uniform values."""
     owner = value.owner
     if value is number or _is_grid_uniform(value):
         return True
@@ -275,7 +275,7 @@ def _computed(body: Region, number: Value, value: Value) -> bool:
 
 
 def _of_other(before: _Before, value: Value, theirs: dict[Value, Value], body: Region) -> Value:
-    """The other CTA's counterpart of a value, computed here by clones of the ops that it depends on."""
+    """The other CTA's counterpart of a value, computed by clones of the ops on which the value depends."""
     owner = value.owner
     if value not in theirs and isinstance(owner, Op) and owner.parent is body and not _is_grid_uniform(value):
         for v in owner.operands:

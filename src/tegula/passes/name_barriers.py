@@ -12,7 +12,7 @@ from tegula.passes.groups import group_of
 NAMED_BARRIERS = 16
 """The number of named barriers of a block (PTX ISA, "bar, barrier")."""
 GROUP_BARRIERS = 8
-"""The first barrier of the warp groups of bulk stores; the barriers below are those of roles, and 0 is the block's."""
+"""The first barrier of the warp groups of bulk stores. Lower barriers belong to roles, and barrier 0 to the block."""
 
 
 def own_barriers(op: Op, threads: int) -> list[int]:

@@ -38,7 +38,7 @@ def _is_in_step(loop: For, kernel: Kernel) -> bool:
 
 
 def _start_at_0(loop: For) -> None:
-    """Let a loop start at 0, and its body add the old start."""
+    """Make a loop start at 0, with the old start added in its body."""
     lane, index = loop.start, loop.index
     zero = Const.typed([], {"value": 0, "type": lane.type}, loc=loop.loc)
     at = Add.typed([index, lane], loc=loop.loc)

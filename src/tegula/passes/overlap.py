@@ -63,7 +63,7 @@ def _aliases(kernel: Kernel, value: Value, sources: set[Value]) -> bool:
 
 
 def popped_from(buffer: Value, pipe: Value) -> bool:
-    """Whether a buffer is a view of a stage popped from the pipe; a release hands the stage back to the producer."""
+    """Whether a buffer is a view of a stage popped from the pipe, which a release returns to the producer."""
     source = root(buffer).owner
     return isinstance(source, PipePop) and source.pipe is pipe
 
@@ -82,9 +82,9 @@ def reads_in_place(
     users: dict[Value, list[tuple[Op, int]]],
     views: tuple[type[Op], ...] = (),
 ) -> bool:
-    """Whether a buffer keeps its contents until the last use of a read of it, so that no copy is needed. The last use
-    may itself overwrite the buffer if it does so element by element from this read alone. `views`: ops whose results
-    are views of their operands, so that the uses of these results count too."""
+    """Whether a buffer keeps its contents until the last use of a read, so that no copy is needed. The last use may
+    overwrite the buffer element by element from this read alone. `views`: ops whose results are views of their
+    operands, so that uses of these results are uses of the read."""
     target = root(read.buffer)
     tops = [_top(op, region) for op in _uses_through(read.result, users, views)]
     if any(t is None for t in tops):

@@ -31,7 +31,7 @@ PREPARE = (
 )
 """The passes for all targets: loops that start at the lane index get uniform trip counts, cooperative ops are checked
 for divergence, objects are promoted to values, popped tiles are released, arithmetic is simplified, specialised to the
-known ranges of its operands, and contracted; calls are inlined."""
+known ranges of operands, and contracted, and calls are inlined."""
 
 SETTLE = (
     Pass(promote_buffers),
@@ -40,8 +40,8 @@ SETTLE = (
     Pass(contract_fma),
     Pass(keep_rounded),
 )
-"""The passes before differentiation, which fix the rounding as `PREPARE` does: ops that the adjoint recomputes then
-give bitwise equal results and take the same branches. Ops that `contract_fma` has not fused here are marked and not
+"""The passes before differentiation, which fix the rounding as `PREPARE` does, so that ops that the adjoint recomputes
+give bitwise equal results and take the same branches. Ops that `contract_fma` does not fuse here are marked and not
 fused later."""
 
 FOR_CPU = (

@@ -1,11 +1,11 @@
 """Software pipelining of loops over `tg.pipelined`: tiles that are loaded into buffers are prefetched some iterations
 ahead, by asynchronous copies into a ring of stages.
 
-A load is prefetched if its only use is to fill one buffer, its offsets are computed from the loop's index and values
-from outside, no access in the loop may write its array, and elements outside the array are 0. Iteration k waits for its
-own copies, starts the copies of iteration k + stages - 1 into the stage that iteration k - 1 has read, and works on
-stage k mod stages. Copies are started at the end of an iteration, so that they do not delay its computation; in
-memory-bound loops, whose loads are marked as `unwritten`, they are started at the beginning."""
+A load is prefetched if its only use is to fill one buffer, its offsets are computed from the loop's index and
+loop-invariant values, no access in the loop may write its array, and elements out of bounds are 0. Iteration k waits
+for its own copies, starts the copies of iteration k + stages - 1 into the stage that iteration k - 1 has read, and
+computes on stage k mod stages. Copies are started at the end of an iteration, so that they do not delay its
+computation; in memory-bound loops, whose loads are marked as `unwritten`, copies are started at the beginning."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def _only_read(users: dict[Value, list[tuple[Op, int]]], buffer: BufNew) -> bool
 
 
 def is_copyable(load: TileLoad) -> bool:
-    """Whether an asynchronous copy can implement a load: elements outside are 0, elements are scalars, and rows have a
-    multiple of LEAST_BYTES."""
+    """Whether an asynchronous copy can implement a load: elements out of bounds are 0, elements are scalars, and rows
+    have a multiple of LEAST_BYTES."""
     t = load.result.type
     assert isinstance(t, TileType)
     fill = load.fill.owner
@@ -151,8 +151,8 @@ class _Pipelining:
             self._copies(self.build, runs, index, self._constant(self.build, k, int32), ahead=False)
 
     def _copies(self, build: Builder, runs: Value, index: Value, stage: Value, ahead: bool) -> None:
-        """Start the copies of the iteration `index` if `runs` holds, and commit a group in any case. `ahead`: the stage
-        is not the one that the current iteration reads."""
+        """Start the copies of the iteration `index` if `runs` holds, and commit a group unconditionally. `ahead`:
+        whether the stage differs from the stage that the current iteration reads."""
         inside = Region()
         inner = Builder(inside, self.loop.loc)
         for fetch, ring in zip(self.fetches, self.rings, strict=True):

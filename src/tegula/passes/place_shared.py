@@ -27,10 +27,10 @@ SWIZZLE_ALIGNMENT = 1024
 PAD_BYTES = 16
 BANKS_BYTES = 128
 SMALL = 128
-"""Bytes up to which a buffer shares no bytes with others."""
+"""The size in bytes up to which a buffer shares no bytes with other buffers."""
 LITTLE = 16 << 10
-"""Total bytes up to which no buffers share bytes: a dozen such blocks fit on a multiprocessor, and sharing costs
-barriers."""
+"""The total size in bytes up to which no buffers share bytes: a dozen such blocks fit on a multiprocessor, and reuse
+costs barriers."""
 
 
 Users = Mapping[Value, Sequence[tuple[Op, int]]]
@@ -40,9 +40,9 @@ SharedOp = BufNew | StackNew | MbarrierNew
 
 @dataclass(frozen=True, slots=True)
 class SharedAllocation:
-    """The place of a buffer in shared memory: `offset` and `size` in bytes. `strides`: those of the dimensions, in
-    scalars. `row_bytes`: the bytes of a row of the boxes into which the last dimension of a swizzled tile is cut, which
-    lie one after the other; 0 for other tiles."""
+    """The allocation of a buffer in shared memory: `offset` and `size` in bytes. `strides`: the strides of the
+    dimensions, in scalars. `row_bytes`: the bytes of a row of the consecutive boxes into which the last dimension of a
+    swizzled tile is divided; 0 for other tiles."""
 
     offset: int
     size: int
@@ -52,14 +52,14 @@ class SharedAllocation:
 
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
-    """The shared memory of a block: a place for each buffer and stack, and their plan."""
+    """The shared memory of a block: an allocation for each buffer and stack, and the memory plan."""
 
     places: dict[Value, SharedAllocation]
     plan: MemoryMap
 
 
 def place_shared(kernel: Kernel, context: GpuCompilation) -> None:
-    """Set a place for each buffer and stack of the kernel."""
+    """Allocate each buffer and stack of the kernel."""
     users = uses(kernel.body)
     owners = [op for op in kernel.walk() if isinstance(op, SharedOp)]
     strides = [_strides(op, users) for op in owners]
@@ -67,15 +67,15 @@ def place_shared(kernel: Kernel, context: GpuCompilation) -> None:
     intervals = [lives.interval(op, _bytes(op, s)) for op, s in zip(owners, strides, strict=True)]
     plan = _side_by_side(intervals)
     if plan.total > LITTLE:
-        plan = plan_memory(_apart(kernel, intervals))
+        plan = plan_memory(_extend_small(kernel, intervals))
     rows = zip(owners, plan.offsets, plan.intervals, strides, strict=True)
     places = {op.result: SharedAllocation(at, i.size, s, _row_bytes(op)) for op, at, i, s in rows}
     context.shared = SharedMemory(places, plan)
 
 
-def _apart(kernel: Kernel, intervals: list[Interval]) -> list[Interval]:
-    """The intervals, with small ones extended over the whole kernel so that they share no bytes: the exchange of one
-    reduction then needs no barrier after the reads of the previous exchange. Kernels with roles stay unchanged, since
+def _extend_small(kernel: Kernel, intervals: list[Interval]) -> list[Interval]:
+    """The intervals, with small ones extended over the whole kernel so that they share no bytes. The exchange of one
+    reduction then needs no barrier after the reads of the previous exchange. Kernels with roles are unchanged, because
     their stages may take all memory."""
     if any(isinstance(op, Roles) for op in kernel.body.ops):
         return intervals
@@ -147,11 +147,11 @@ class _Lives:
 
 
 def _strides(op: SharedOp, users: Users) -> tuple[int, ...]:
-    """Row-major strides, in scalars. Rows of matmul operands are padded so that rows that threads read together fall on
-    different banks, and stages that bulk copies fill are padded to the alignment of copies.
+    """Row-major strides, in scalars. Rows of matmul operands are padded so that concurrently read rows are in different
+    banks, and stages of bulk copies are padded to the alignment of copies.
 
-    Other buffers are not padded: where an asynchronous copy writes half a sector into another sector, the L2 cache
-    sends the sector twice."""
+    Other buffers are not padded, because an asynchronous copy that splits a sector makes the L2 cache send the sector
+    twice."""
     t = op.result.type
     if isinstance(t, StackType):
         return (components(t.dtype),)

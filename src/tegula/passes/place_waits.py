@@ -38,8 +38,8 @@ def place_waits(kernel: Kernel, context: GpuCompilation) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Delayed:
-    """The matmuls of an iteration whose waits are delayed, the carried values that are their sums, and the releases
-    that follow the first of them."""
+    """The matmuls of an iteration whose waits are delayed, their carried accumulators, and the releases after the first
+    matmul."""
 
     matmuls: list[GroupMma]
     sums: list[Carried]
@@ -108,7 +108,7 @@ def _are_whole(body: Region, read: Collection[Value | None], releases: Sequence[
 
 
 def _delay(loop: For, found: _Delayed) -> None:
-    """Iteration k waits for the matmuls of iteration k - 1 once its own are started."""
+    """Make iteration k wait for the matmuls of iteration k - 1 after starting its own matmuls."""
     body, region = loop.body, loop.parent
     assert region is not None
     for op in found.matmuls:
@@ -125,8 +125,7 @@ def _delay(loop: For, found: _Delayed) -> None:
 
 
 def _finish(loop: For, found: _Delayed, region: Region) -> None:
-    """The matmuls of the last iteration are waited for, and their stages are released, if the loop had an
-    iteration."""
+    """Wait for the matmuls of the last iteration and release their stages, if the loop had an iteration."""
     results, made = [one.result for one in found.sums], Region()
     build = Builder(made, loc=found.matmuls[-1].loc)
     done = build.insert(MmaWait(results, [v.type for v in results], {"pending": 0})).results

@@ -1,4 +1,4 @@
-"""Assigns an offset to every interval of a block's memory; intervals that are ever live together share no bytes.
+"""Assigns an offset to every interval of a block's memory. Intervals that are live at the same time share no bytes.
 
 The planner is independent of the target. Time is any numbering of program points in textual order; the caller extends
 an interval over the loops that its contents must outlast."""
@@ -21,7 +21,7 @@ LINE = 64
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A piece of memory and when it is in use.
+    """A piece of memory and its live range.
 
     `start` and `end`: the first point of use and the first after the last. `size`: bytes, `pad` of which may stay
     unused after it. `align`: bytes, a power of two. `loc` and `until`: source of the first and the last use. `branch`:
@@ -65,7 +65,7 @@ class MemoryMap:
 
 
 def plan_memory(intervals: Sequence[Interval]) -> MemoryMap:
-    """A plan by first fit, with the one of a few orders that needs the least memory."""
+    """A plan by first fit, in the order that needs the least memory of a few orders."""
     if not intervals:
         return MemoryMap((), (), 0)
     least = _most_alive(intervals)
@@ -82,8 +82,8 @@ def plan_memory(intervals: Sequence[Interval]) -> MemoryMap:
 
 
 def divided(plan: MemoryMap, inner: Mapping[int, MemoryMap]) -> MemoryMap:
-    """The plan with some intervals replaced by their parts. `inner`: the plan of the parts, by the number of the
-    interval. Each part counts as live as long as the whole interval."""
+    """The plan with some intervals replaced by their parts. `inner`: the plan of the parts, by the index of the
+    interval. Each part has the live range of the whole interval."""
     intervals: list[Interval] = []
     offsets: list[int] = []
     for k, (whole, at) in enumerate(zip(plan.intervals, plan.offsets, strict=True)):

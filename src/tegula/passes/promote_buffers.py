@@ -1,8 +1,8 @@
 """Promotes tile objects that are only read and overwritten as a whole to values, carried through control flow.
 
-An object stays a buffer if lanes write its elements, if a view of it is written, or if lanes make their own views, with
-starts that differ between lanes or in divergent code. A part of a value is a value too, which all lanes of a block
-compute together."""
+An object stays a buffer if lanes write its elements, if a view of the object is written, or if views are lane-varying,
+by their starts or in divergent code. A slice of a value is a value too, which all lanes of a block compute
+cooperatively."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Promotion:
             elif isinstance(op, VIEWS):
                 viewed.add(root(op.buffer))
             elif isinstance(op, While):
-                # A condition region yields a bool only, so a value written there could not be passed to the body.
+                # A condition region only yields a bool, so that a value written there could not be passed to the body.
                 fixed.update(root(o.buffer) for o in op.condition.walk() if isinstance(o, BufWrite))
             elif not isinstance(op, BufRead | BufGet):
                 fixed.update(root(v) for v in op.operands if isinstance(v.type, BufType))
@@ -57,7 +57,7 @@ class _Promotion:
         return promoted - set(self._viewed_by_lanes()) if promoted & viewed else promoted
 
     def _viewed_by_lanes(self) -> Iterator[Value]:
-        """The objects of which lanes make their own views."""
+        """The objects with lane-varying views."""
         known = analyse(self.kernel)
         apart = set(in_divergent_code(self.kernel.body, known))
         for op in self.kernel.walk():
@@ -68,7 +68,8 @@ class _Promotion:
         self._region(self.kernel.body, {})
 
     def _region(self, region: Region, current: dict[Value, Value]) -> None:
-        """Rewrite a region. `current`: the value of each promoted object, and of each view of one, at this point."""
+        """Rewrite a region. `current`: the current value of each promoted object and of each view of a promoted
+        object."""
         kept: list[Op] = []
         for op in region.ops:
             op.substitute(self.values)

@@ -2,7 +2,7 @@
 
 Bounds are constants of the kernel and zero. A difference a - b is never above zero if b covers a: b is a maximum over a
 and other numbers, or over a row that contains a. This recognises softmaxes, which subtract the maximum first. The
-operations considered introduce no rounding before a bound, and rounding a number that is not above zero keeps it so."""
+analysed operations have no rounding before a bound, and rounding a non-positive number keeps it non-positive."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def prove_bounds(kernel: Kernel, context: Compilation) -> None:
             if isinstance(op, Select) and op.condition in answers:
                 chosen[op.result] = op.a if answers[op.condition] else op.b
             elif isinstance(op, NeverAbove):
-                region.ops[k] = _said(op, answers[op.result])
+                region.ops[k] = _constant_answer(op, answers[op.result])
     replace(kernel.body, chosen)
     erase_dead(kernel)
 
 
-def _said(op: NeverAbove, answer: bool) -> Op:
-    """The constant result of a query; a query about vectors remains and is evaluated at run time."""
+def _constant_answer(op: NeverAbove, answer: bool) -> Op:
+    """The constant result of a query. Queries about vectors remain and are evaluated at run time."""
     if not isinstance(op.result.type, DType):
         return op
     made = Const([], [], {"type": op.result.type, "value": answer}, [], op.loc)
@@ -57,7 +57,7 @@ class Prover:
         self.known: dict[Value, Bounds] = {}
 
     def never_above(self, op: NeverAbove) -> bool:
-        """Whether the first operand is never above the second one."""
+        """Whether the first operand never exceeds the second operand."""
         return self.bounds(op.a)[1] <= self.bounds(op.b)[0]
 
     def bounds(self, x: Value) -> Bounds:
@@ -145,8 +145,8 @@ def _either(of: list[Bounds]) -> Bounds:
 
 
 def _extreme(of: list[Bounds], op: Min | Max) -> Bounds:
-    """The bounds of a minimum or maximum. If one operand is NaN the result is the other one, so either's bounds may
-    apply; a constant is never NaN, and always limits the result."""
+    """The bounds of a minimum or maximum. If one operand is NaN the result is the other operand, so that the bounds of
+    either may apply; a constant is never NaN, and always limits the result."""
     low, high = _either(of)
     for (a, b), v in zip(of, op.operands, strict=True):
         if isinstance(_element(v).owner, Const) and a == b:
@@ -167,7 +167,8 @@ def covers(b: Value, a: Value) -> bool:
 
 
 def _covers_rows(b: Value, a: Value, spread: TileBroadcast) -> bool:
-    """Whether each element of a tile b is at least every element of a at the positions that it is broadcast to."""
+    """Whether each element of a tile b is at least every element of a at the positions to which b's element is
+    broadcast."""
     b = _element(b)
     if isinstance(b.owner, Max):
         return any(_covers_rows(v, a, spread) for v in b.owner.operands)
@@ -178,7 +179,7 @@ def _covers_rows(b: Value, a: Value, spread: TileBroadcast) -> bool:
 
 
 def is_attained(b: Value, a: Value, axis: int | None) -> bool:
-    """Whether b is the maximum of a along an axis, so that some element of a equals it or is NaN."""
+    """Whether b is the maximum of a along an axis, so that an element of a equals b or is NaN."""
     a, b = _element(a), _element(b)
     if not isinstance(b.owner, TileBroadcast):
         return False

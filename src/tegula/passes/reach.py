@@ -1,9 +1,9 @@
-"""The scope in which two accesses of an object in shared memory can conflict: one thread, one warp or the whole group.
+"""The scope in which two accesses of an object in shared memory may conflict: one thread, one warp or the whole group.
 
-For each access by itself the pass proves that thread (or warp) k stays inside window k of the object: windows have one
-length along some dimension, and window k starts at k times this length. Two accesses with windows of the same length
-along the same dimension access disjoint elements if they are by different threads (or warps). Without a proof the scope
-is the whole group."""
+For each access separately, the analysis proves that thread (or warp) k accesses only window k of the object: all
+windows have the same length along some dimension, and window k starts at k times this length. Two accesses with windows
+of the same length along the same dimension access disjoint elements if they are by different threads (or warps).
+Without a proof the scope is the whole group."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tegula.passes.inequalities import Form, below, constant, impossible, plus
 from tegula.passes.uniformity import Uniformity
 
 MOST = 200
-"""Number of accesses of a kernel that are analysed; all others have the group as their scope."""
+"""The maximum number of analysed accesses of a kernel; all other accesses have the group as their scope."""
 
 
 class Reached(IntEnum):
-    """The threads that may access one element in common through two accesses."""
+    """The threads that may access a common element through two accesses."""
 
     THREAD = 0
     WARP = 1
@@ -35,7 +35,8 @@ class Reached(IntEnum):
 
 
 class TilePart:
-    """An access by which each thread reads from a buffer, or writes to it, the elements of a tile that it holds."""
+    """An access by which each thread reads or writes the elements of a buffer that correspond to its registers of a
+    tile."""
 
     def __init__(self, buffer: Value, layout: Layout, writes: bool) -> None:
         self.buffer, self.layout, self.writes = buffer, layout, writes
@@ -60,7 +61,8 @@ def lane_parts(op: Op) -> Iterator[tuple[str, LanePart]]:
 
 
 Window = tuple[int, int]
-"""A dimension (the rank means the row-major order) and the length of each thread's or warp's window along it."""
+"""A dimension (the rank stands for the row-major order) and the length of each thread's or warp's window along the
+dimension."""
 
 
 class AccessReach:

@@ -1,8 +1,8 @@
 """Releases the stage of each popped tile right after its last use, once on every path.
 
-A use is a read or element access of the tile or of a view of it. A matmul whose operand is the tile's value reads the
-stage in place, so its use ends at the wait for it. A pipe is a FIFO, so a tile is held at least as long as the tiles
-popped from the same pipe before it. Releases written by the user stay, and none is added for their tiles.
+A use is a read or element access of the tile or of a view. A matmul whose operand is the tile's value reads the stage
+in place, so that the use ends at the wait for the matmul. A pipe is a FIFO, so that a tile is held at least as long as
+the tiles popped earlier from the same pipe. Releases written by the user stay, and no release is added for their tiles.
 
 If a matmul is waited for in the next iteration of its loop, its tiles are released there, except in the first
 iteration, and once more after the loop, if the loop had an iteration."""
@@ -51,7 +51,8 @@ def _release(role: Region) -> list[CompileError]:
 @dataclass(frozen=True, slots=True)
 class _Held:
     """A popped tile, and the position in its region after which its stage is free. `early`: the user's release.
-    `iteration_of`: the loop that popped it in the iteration before or, `past_loop` it, in the last iteration."""
+    `iteration_of`: the loop that popped the tile in the previous iteration or, if `past_loop`, in the last
+    iteration."""
 
     loc: Location
     last: int
@@ -62,9 +63,8 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """Tiles that each iteration of a loop leaves to be released in the next one. `count`: their number; `wait`: the op
-    of the body after which they are released; `past_loop`: the op after which the tiles of the last iteration are
-    released."""
+    """Tiles of an iteration that the next iteration releases. `count`: the number of tiles; `wait`: the op of the body
+    after which they are released; `past_loop`: the op after which the tiles of the last iteration are released."""
 
     loc: Location
     loop: For
@@ -87,7 +87,8 @@ class _Releases:
         self.late: dict[Region, _Late] = {}
 
     def region(self, region: Region) -> int:
-        """Insert releases for the tiles that a region pops. Returns the number of pops; -1 if it depends on a loop."""
+        """Insert releases for the tiles that a region pops. Returns the number of pops, or -1 if the number depends on
+        a loop."""
         self._find_late(region)
         order = {op: at for at, op in enumerate(region.ops)}
         early = self._early(region)
@@ -115,7 +116,7 @@ class _Releases:
         return isinstance(op, PipePop | PipeRelease) and op.pipe is self.pipe
 
     def _early(self, region: Region) -> dict[PipePop, PipeRelease]:
-        """The user's releases in a region, by the pop of the tile that each of them releases."""
+        """The user's releases in a region, by the pop of the released tile."""
         found: dict[PipePop, PipeRelease] = {}
         waiting: list[PipePop] = []
         for op in region.ops:
@@ -209,11 +210,11 @@ class _Releases:
         build.insert(If([there], [], None, branches))
         return made.ops
 
-    # Over the end of an iteration ------------------------------------------------------------------------------------
+    # Releases in the next iteration----------------------------------------------------------------------------------
 
     def _find_late(self, body: Region) -> None:
-        """Record the tiles that a loop leaves to its next iteration: the first one that a matmul reads which is waited
-        for only there, and all tiles popped after it."""
+        """Record the tiles that the next iteration of a loop releases: the first tile whose matmul is waited for in the
+        next iteration, and all tiles popped later."""
         loop = body.parent
         if not isinstance(loop, For):
             return
@@ -231,7 +232,7 @@ class _Releases:
     # Control flow ----------------------------------------------------------------------------------------------------
 
     def _nested(self, op: Op, held: list[_Held]) -> int:
-        """Handle a branch or loop that pops. Returns its number of pops; -1 if it depends on a loop."""
+        """Handle a branch or loop that pops. Returns the number of pops, or -1 if the number depends on a loop."""
         for h in held:
             what = f"{self._called()}: a tile is held across this loop or branch, which pops more tiles"
             help = "a pipe is a FIFO: use the tile before the loop or branch, or pop the tile inside"
@@ -261,7 +262,7 @@ def _top(op: Op, region: Region) -> Op | None:
 
 
 def _has_iteration_before(build: Builder, loop: For) -> Value:
-    """Build the condition, inside a loop, that this is not the first iteration."""
+    """Build the condition, inside a loop, that the iteration is not the first."""
     return _compare(build, "ne", loop.index, loop.start)
 
 

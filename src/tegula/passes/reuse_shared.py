@@ -2,8 +2,8 @@
 
 Buffers at disjoint addresses need the fewest barriers. The live range of each buffer is extended to the next barrier
 after its last use; buffers with disjoint live ranges then share bytes, because threads that write one have synchronised
-with threads that read the other. If more barriers would be needed nevertheless, between iterations of a loop for
-example, the allocation is left unchanged."""
+with threads that read the other. If more barriers would be needed nevertheless, for example between iterations of a
+loop, the allocation is unchanged."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _next_sync(owner: Op, end: int, syncs: Iterable[Op], numbers: dict[Op, int]) -> int:
-    """The number of the first op at or after `end` in the region of a buffer before which all threads synchronise; the
+    """The index of the first op at or after `end` in the region of a buffer before which all threads synchronise; the
     number of ops if there is none."""
     later = [numbers[op] for op in syncs if op.parent is owner.parent]
     return min((n for n in later if n >= end), default=len(numbers))
 
 
 def _cost(clashes: Iterable[Clash]) -> tuple[int, int]:
-    """The number of barriers of the group, then the number of all barriers."""
+    """The cost of barriers: the number of group barriers, then the number of all barriers."""
     wide = [not clash.of_warps for clash in clashes]
     return sum(wide), len(wide)

@@ -1,8 +1,8 @@
 """Passes, their contexts, and the function that runs a pipeline.
 
-A pass maps valid IR to valid IR. A pipeline is a tuple of passes, one for each target (`pipeline.py`,
-`pipeline_gpu.py`). All passes have the signature `run(kernel, context)`: they change the kernel in place, and raise an
-error for a wrong program of the user."""
+A pass maps valid IR to valid IR. A pipeline is a tuple of passes; each target has a pipeline (`pipeline.py`,
+`pipeline_gpu.py`). All passes have the signature `run(kernel, context)`: they modify the kernel in place, and raise an
+error for an invalid program of the user."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Observer = Callable[[str, Kernel], None]
 class Compilation:
     """The context of the passes on one kernel.
 
-    Fields without a default are results of analyses. Each is set by an `Analysis` of the pipeline and kept up to date
-    by the passes after it; passes before it must not read it. `uniformity`: values that passes add and that it does not
-    contain are uniform."""
+    Fields without a default are results of analyses. An `Analysis` of the pipeline sets the field, later passes keep it
+    up to date, and earlier passes must not read it. `uniformity`: values that passes add and that are not in the
+    analysis are uniform."""
 
     uniformity: Uniformity = field(init=False)
 
@@ -40,10 +40,10 @@ class Compilation:
 class GpuCompilation(Compilation):
     """The context of the passes for a GPU.
 
-    `debug`: reports name lanes and blocks, so that blocks are not merged. `earlier`: the schedule that was chosen for
-    the kernel before, if there is one; `schedule`: the schedule after `specialise`. `threads`: the threads of a block;
-    `layouts`: the distribution of tile values over threads; `shared`: the allocation of shared memory; `reach`: the
-    elements that threads access, computed on demand."""
+    `debug`: whether reports name lanes and blocks, so that blocks are not merged. `earlier`: a schedule that was chosen
+    before, if any; `schedule`: the schedule after `specialise`. `threads`: the threads of a block; `layouts`: the
+    distribution of tile values over threads; `shared`: the allocation of shared memory; `reach`: the elements that
+    threads access, computed on demand."""
 
     target: CudaTarget
     debug: bool = False
@@ -65,7 +65,7 @@ def _always(context: Compilation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pass(Generic[Given]):
-    """A step of a pipeline, named like its function. `when`: whether the pass runs for a context."""
+    """A step of a pipeline, with the name of its function. `when`: the predicate of contexts in which the pass runs."""
 
     run: Callable[[Kernel, Given], None]
     when: Callable[[Given], bool] = _always
@@ -78,7 +78,7 @@ class Pass(Generic[Given]):
 
 @dataclass(frozen=True, slots=True)
 class Analysis(Pass[Given]):
-    """A pass that does not change the kernel: it sets a field of the context or checks the user's program."""
+    """A pass that does not modify the kernel, but sets a field of the context or checks the user's program."""
 
 
 def run(

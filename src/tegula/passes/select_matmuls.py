@@ -1,8 +1,7 @@
 """Selects the matmuls to be lowered to wgmma, and the memory or registers of their operands.
 
-Stages of pipes and of hand-written rings, and their transposes, are read in place. Left operands that the
-kernel has computed are read from registers if the instructions allow it. Other operands are copied to stages of their
-own, in roles."""
+Stages of pipes and of hand-written rings, and their transposes, are read in place. Computed left operands are read from
+registers if the instructions allow it. In roles, other operands are copied to stages of their own."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ def _keeps(op: TileMatmul, k: int, threads: int) -> bool:
 
 
 def _popped(tile: Value) -> bool:
-    """Whether a tile is the value of a popped tile or of a hand-written ring, or the transpose of one."""
+    """Whether a tile, or the tile that it transposes, is a popped tile or in a hand-written ring."""
     if isinstance(tile.owner, TilePermute):
         tile = tile.owner.tile
     if not isinstance(tile.owner, BufRead):
@@ -117,8 +116,8 @@ def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
 def _chosen(
     kernel: Kernel, matmuls: Sequence[GroupMma], found: Sequence[GroupMma], with_stages: bool
 ) -> tuple[dict[GroupMma, None], dict[tuple[GroupMma, int], StageSlot]]:
-    """The matmuls for warp groups, and the stages of operands that need their own. A pipe from which a matmul that is
-    not chosen multiplies stays unswizzled."""
+    """The matmuls for warp groups, and the stages of operands that need a stage of their own. A pipe that a matmul
+    without wgmma reads stays unswizzled."""
     others, in_parts = _read_otherwise(kernel), _used_in_parts(kernel)
     chosen = dict.fromkeys(found)
     possible = {(op, k): possible_stage(op, k) for op, k in _in_shared_memory(chosen)}
@@ -177,7 +176,7 @@ def _unreadable(op: GroupMma, k: int, others: set[Value | None]) -> str:
 
 
 def _complete(kernel: Kernel, matmuls: Sequence[GroupMma]) -> None:
-    """Make all matmuls synchronous and remove the waits: a wait counts matmuls in flight, and some of these matmuls
+    """Make all matmuls synchronous and remove the waits, because a wait counts matmuls in flight, and some matmuls
     cannot be asynchronous."""
     for op in matmuls:
         op.wait = True
@@ -191,7 +190,7 @@ def _complete(kernel: Kernel, matmuls: Sequence[GroupMma]) -> None:
 
 
 def _through_memory(op: GroupMma) -> None:
-    """Replace a matmul with an operand in registers by one that reads this operand from a new shared buffer."""
+    """Replace a matmul with an operand in registers by a matmul that reads the operand from a new shared buffer."""
     if not isinstance(op, RegisterMma):
         return
     region, made = op.parent, Region()
@@ -252,7 +251,7 @@ def _read_otherwise(kernel: Kernel) -> set[Value | None]:
 
 
 def _misfit(op: MatmulLike, threads: int, transposed: bool | None = None) -> str:
-    """The reason why the types or the shape of a matmul do not suit warp groups; empty if they do. `transposed`:
+    """The reason why warp groups cannot compute a matmul of these types and shapes; empty if they can. `transposed`:
     whether the transposed matmul is computed instead."""
     if transposed is None:
         transposed = isinstance(op, RegisterMma) and op.held == 1
@@ -276,7 +275,7 @@ def _misfit(op: MatmulLike, threads: int, transposed: bool | None = None) -> str
 
 
 def counted(groups: int) -> str:
-    """A number of warp groups in words."""
+    """A number of warp groups as text."""
     return "1 warp group" if groups == 1 else f"{groups} warp groups"
 
 
@@ -307,8 +306,8 @@ def _narrows(op: MatmulLike) -> bool:
 
 
 def _rows_fit(op: MatmulLike, threads: int, transposed: bool) -> bool:
-    """Whether each warp group computes whole rows (columns) of its own, so that it holds the part of the operand that
-    it needs."""
+    """Whether each warp group computes whole rows (columns), so that its registers hold the rows of the operand that it
+    needs."""
     t = op.result.type
     assert isinstance(t, TileType)
     groups = group_of(op, threads).warp_groups

@@ -1,4 +1,4 @@
-"""Memory barriers between which roles do not alternate become barriers of one stage each."""
+"""Splits arrays of mbarriers that are not used as a ring into mbarriers of one stage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tegula.types import MbarrierType, int32
 
 def separate_barriers(kernel: Kernel, _: GpuCompilation) -> None:
     """Make one `mbarrier.new` for each stage of barriers whose ops all have a constant stage, if some role waits or
-    arrives at a part of the stages only. Such barriers are no ring, whose stages are used in turn."""
+    arrives at some of the stages only. The stages of a ring are used in turn."""
     uses: dict[Value, list[AtStage]] = {}
     for op in kernel.walk():
         if isinstance(op, AtStage):

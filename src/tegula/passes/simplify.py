@@ -66,7 +66,7 @@ def _narrow_maps(kernel: Kernel) -> bool:
 
 
 def _same_tile(op: TileMap, kept: Iterable[Value]) -> bool:
-    """Whether these inputs alone determine the shape of the result and whether it is partial."""
+    """Whether these inputs alone determine the shape of the result and whether the result is partial."""
     tiles = [v.type for v in kept if isinstance(v.type, TileType)]
     assert isinstance(op.result.type, TileType)
     return bool(tiles) and any(t.partial for t in tiles) == op.result.type.partial
@@ -157,7 +157,7 @@ def _known_inside(op: Op, seen: dict[Any, Op]) -> dict[Any, Op]:
 
 def _relabelled(op: Relabelling | TileSlice, kept: list[Op]) -> Value | None:
     """A simpler value for a relabelling or a slice: a permutation for a slice of all elements, one op for two
-    consecutive ones, or the tile itself; None if there is nothing to simplify."""
+    consecutive ops, or the tile itself; None if there is nothing to simplify."""
     whole: Op | None = op
     if isinstance(op, TileSlice):
         order = op.order()
@@ -183,7 +183,7 @@ NEUTRAL: dict[type[Op], int] = {Add: 0, Sub: 0, Mul: 1, Div: 1, FloorDiv: 1}
 
 
 def _rounded_back(op: Op) -> Value | None:
-    """The number or tile that an op converts back from a type that holds all of its values; None if it does not."""
+    """The value x if an op converts x back from a type that represents all values of x; else None."""
     source = _converted(op)
     before = source.owner if source is not None else None
     narrow = _converted(before) if isinstance(before, Op) else None
@@ -218,7 +218,7 @@ def _number(value: Value) -> int | None:
 
 
 def _key(op: Op) -> Any:
-    """A key that is equal for pure ops that compute the same; None for ops that must stay."""
+    """A value number: equal for pure ops that compute the same value; None for ops that must stay."""
     if not op.PURE or op.regions or isinstance(op, Yield | TileEmpty):
         return None
     return (op.NAME, tuple(op.operands), tuple(sorted((k, _exact(v)) for k, v in op.attrs.items())))

@@ -21,9 +21,8 @@ SHAPES = (TilePermute, TileReshape, TileSlice)
 
 
 def sink_conversions(kernel: Kernel, context: GpuCompilation) -> None:
-    """Move each widening conversion of a tile down to its first use: until then the tile takes at most half of the
-    registers, so that more blocks are resident while lanes wait for loads or barriers. Matmuls take the narrow tiles if
-    tensor cores can multiply these."""
+    """Sink each widening conversion of a tile to its first use, so that the tile takes at most half of the registers
+    until then and more blocks are resident. Matmuls take the narrow tiles if tensor cores can multiply them."""
     for op in list(kernel.walk()):
         if isinstance(op, TileMatmul):
             _multiply_narrow(op)
@@ -57,8 +56,7 @@ def _multiply_narrow(matmul: TileMatmul) -> None:
 
 
 def _source(tile: Value) -> Value:
-    """The tile from which a tile, or the source of its elements, was widened. Its type is the narrow one; its shape may
-    differ."""
+    """The narrow tile from which a tile, or the source of its elements, was widened; the shape may differ."""
     owner = tile.owner
     if isinstance(owner, SHAPES):
         return _source(owner.tile)
@@ -105,7 +103,7 @@ def _within(op: Op, region: Region) -> Op:
 
 
 def _keeps_values(op: Op) -> TypeGuard[TileMap]:
-    """Whether an op is a widening conversion between floats, or between integers, to a type that has all values."""
+    """Whether an op is a widening conversion between floats, or between integers, that preserves all values."""
     if not _widens(op):
         return False
     before, after = (scalar_of(dtype_of(v.type)) for v in (op.inputs[0], op.result))

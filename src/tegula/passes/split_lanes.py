@@ -1,5 +1,5 @@
-"""Gathers lane-varying code into `lanes` ops. They are split wherever the lanes must synchronise: at cooperative ops,
-and between conflicting accesses of one tile by different lanes."""
+"""Gathers lane-varying code into `lanes` ops, which are split where the lanes must synchronise: at cooperative ops, and
+between conflicting accesses of one tile by different lanes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Splitter:
         self.views: dict[Value, Op] = {}
 
     def region(self, region: Region) -> None:
-        """Split one region that all lanes run together."""
+        """Split one region that all lanes run in lockstep."""
         out: list[Op] = []
         group = _Group(self, region)
         for op in region.ops:
@@ -95,7 +95,7 @@ class _Splitter:
         return op.COOPERATIVE or "io" in kinds or ("write" in kinds and self._once(op))
 
     def _reads_what_lanes_write(self, inside: list[Op]) -> bool:
-        """Whether the block reads array elements once while lanes write arrays: run by each lane, the read would see
+        """Whether the block reads array elements once while lanes write arrays. If each lane ran the read, it would see
         fewer of the writes."""
         arrays = [
             (effect.kind, self._once(op))
@@ -136,7 +136,7 @@ class _Splitter:
             )
 
     def _uniform_views(self, op: Op, out: list[Op]) -> None:
-        """Replace varying views among a cooperative op's operands by lane 0's views."""
+        """Replace lane-varying views among a cooperative op's operands by lane 0's views."""
         op.map_operands(lambda v: self._uniform_view(v, op.parent, out) if v in self.views else v)
 
     def _uniform_view(self, view: Value, region: Region | None, out: list[Op]) -> Value:
@@ -207,7 +207,7 @@ class _Group:
         return any(decide(a, b, self.region) for a in self.accesses.values() for b in fresh)
 
     def must_precede(self, op: Op) -> bool:
-        """Whether an op that the block runs once depends on the group, by value or through memory."""
+        """Whether an op that the block runs once depends on the group, through values or memory."""
         if not self.ops:
             return False
         if self.made.intersection(op.operands) or any(v in self.splitter.views for v in op.operands):

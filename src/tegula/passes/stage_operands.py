@@ -1,7 +1,7 @@
 """Copies operands with a layout in shared memory that wgmma cannot read to a swizzled stage: the threads write the
 stage and execute a fence for the async proxy.
 
-A tile that is never written after its definition is copied once; any other is copied before each matmul."""
+A tile that is never written after its definition is copied once; other tiles are copied before each matmul."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, element_bytes, int32
 
 ANY_ORDER = 16
-"""Bits of the only elements that tensor cores read with K along the rows or along the columns of a stage."""
+"""The element width in bits for which operands may be K-major or MN-major."""
 SWIZZLED_BYTES = "a multiple of 32"
 RESERVED = 32 << 10
 """Bytes of shared memory reserved for later passes: buffers for stores and for exchanging elements."""
@@ -47,9 +47,9 @@ class StageSlot:
 
 
 def possible_stage(matmul: GroupMma, position: int) -> StageSlot | str:
-    """A stage for an operand in shared memory, or the reason why there is none: its rows cannot be swizzled, it is
-    outside of roles, or it is part of a hand-written ring, whose copies would not wait for the threads that
-    read it."""
+    """A stage for an operand in shared memory, or the reason why there is none: its rows cannot be swizzled, the
+    operand is outside of roles, or it is part of a hand-written ring, whose copies would not wait for the threads that
+    read the stage."""
     terms = stored_terms(matmul)
     if terms is None:
         return "wgmma does not support its element types"
@@ -67,8 +67,8 @@ def possible_stage(matmul: GroupMma, position: int) -> StageSlot | str:
 
 
 def _orders(matmul: GroupMma, position: int, terms: Terms) -> Iterator[bool]:
-    """The possible values of `transposed`, the best one first. Only elements of 16 bits leave a choice; they keep the
-    order of the operand if possible."""
+    """The possible values of `transposed`, the best first. Only elements of 16 bits leave a choice; they keep the order
+    of the operand if possible."""
     if terms.bits != ANY_ORDER:
         yield position == 1
         return
@@ -77,7 +77,8 @@ def _orders(matmul: GroupMma, position: int, terms: Terms) -> Iterator[bool]:
 
 
 def stages_fit(kernel: Kernel, target: CudaTarget, places: list[StageSlot]) -> bool:
-    """Whether the stages surely fit into shared memory together with the kernel's buffers and pipes."""
+    """Whether the stages fit into shared memory together with the kernel's buffers and pipes, by a conservative
+    estimate."""
     total = RESERVED + sum(p.bytes for p in places)
     for op in kernel.walk():
         if isinstance(op, BufNew | PipeNew):
@@ -91,8 +92,8 @@ def stages_fit(kernel: Kernel, target: CudaTarget, places: list[StageSlot]) -> b
 
 
 def stage_operands(kernel: Kernel, places: list[StageSlot]) -> None:
-    """Make the matmuls read stages. A matmul whose stage is written anew before each execution gets the attribute
-    `at_once`: it is not left in flight."""
+    """Make the matmuls read stages. A matmul whose stage is rewritten before each execution gets the attribute
+    `at_once`, and is not left in flight."""
     written = _written(kernel)
     known: dict[tuple[Value, bool, bool], Value] = {}
     for place in places:
@@ -118,7 +119,7 @@ def stage_operands(kernel: Kernel, places: list[StageSlot]) -> None:
 
 
 def _straight(operand: Value, transposed: bool) -> tuple[Value, bool]:
-    """The operand without a transposing view: the buffer that the view shows, and whether the stage transposes it."""
+    """The operand without a transposing view: the viewed buffer, and whether the stage is the transpose."""
     if not is_transpose(operand):
         return operand, transposed
     assert isinstance(operand.owner, BufView)

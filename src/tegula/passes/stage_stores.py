@@ -33,10 +33,10 @@ PIECE_ROWS, PIECE_BYTES = 64, 128
 """The largest size of a piece, the part of a tile that one copy writes: the rows of a warp group's result, and the
 bytes of a swizzled row."""
 ADDED = (float32, float16, bfloat16)
-"""The types in which bulk reductions add as threads do: sums are rounded to nearest, subnormal float32 numbers are
-0."""
+"""The types in which bulk reductions add like threads: sums are rounded to nearest, and subnormal float32 numbers are
+flushed to 0."""
 COPIES = 2
-"""The number of pieces of a warp group that are copied at a time."""
+"""The number of staging buffers per warp group."""
 
 
 def stage_stores(kernel: Kernel, context: GpuCompilation) -> None:
@@ -57,8 +57,8 @@ def stage_stores(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _written_by_threads(kernel: Kernel, staged: Collection[Op]) -> Iterator[Value]:
-    """The arrays that are written by threads, without those that threads only add to: additions by threads and by
-    copies may happen in any order."""
+    """The arrays that threads write by other ops than additions; additions by threads and by copies may happen in any
+    order."""
     for op in kernel.walk():
         if op in staged or (isinstance(op, TileAtomic) and not op.alone):
             continue
@@ -101,7 +101,7 @@ def _add_plainly(op: TileAtomic, layouts: Layouts) -> None:
 
 
 def piece_of(tile: TileType, transposed: bool) -> TileType:
-    """The type of the part of a tile that one copy writes. `transposed`: whether the tile has the layout of the result
+    """The type of the slice of a tile that one copy writes. `transposed`: whether the tile has the layout of the result
     of a transposed matmul, which may have fewer rows."""
     rows = gcd(PIECE_ROWS, tile.shape[0]) if transposed else PIECE_ROWS
     size = element_bytes(tile.dtype)

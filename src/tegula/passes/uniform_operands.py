@@ -1,4 +1,4 @@
-"""Makes operands of cooperative ops that differ between lanes explicit uses of lane 0's value, by `lane.uniform`."""
+"""Makes the use of lane 0's value explicit, by `lane.uniform`, for lane-varying operands of cooperative ops."""
 
 from __future__ import annotations
 

@@ -30,8 +30,7 @@ class Uniformity:
 
 
 def analyse(kernel: Kernel) -> Uniformity:
-    """The uniformity of a kernel's values, the least fixed point: values only move up the lattice from uniform to
-    varying, so the walk is repeated to a fixed point."""
+    """The uniformity of a kernel's values: the least fixpoint over the lattice uniform < varying."""
     known = Uniformity(kernel.launch)
     while _visit(kernel.body, known):
         pass
@@ -67,7 +66,7 @@ def _result_varies(op: Op, result: Value, known: Uniformity) -> bool:
 
 
 def _visit_call(op: CallLike, known: Uniformity) -> bool:
-    """Mark the results of a call as varying where the values that its function yields are."""
+    """Mark the results of a call as varying if the values that its function yields are varying."""
     function = op.function
     changed = _mark([a for a, v in zip(function.args, op.arguments, strict=True) if known.varying(v)], known)
     changed |= _visit(function, known)
@@ -192,7 +191,7 @@ def _in_source_order(ops: list[Op], conditions: list[Op]) -> list[Op]:
 
 
 def _also(others: list[Op]) -> Notes:
-    """Cooperative ops that the same condition keeps threads from; the first few."""
+    """Notes for other cooperative ops in divergent code of the same condition."""
     notes = [(op.loc, f"{_called(op)} is not reached by all threads either") for op in others[:SHOWN]]
     if len(others) > SHOWN:
         at, text = notes[-1]

@@ -27,8 +27,8 @@ MOST = 8
 MOST_BYTES = 256
 """Maximum bytes of tiles that a thread holds over all interleaved iterations."""
 LEAST = 5 / 8
-"""Fraction of the maximum number of interleaved iterations down to which a smaller number is chosen if its remainder is
-smaller."""
+"""The smallest fraction of the maximum number of interleaved iterations that is chosen for the sake of a smaller
+remainder."""
 OF_THREADS = (TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore)
 """Ops on tiles that each thread applies to its own elements, without other threads."""
 
@@ -49,7 +49,7 @@ def _iterations(kernel: Kernel, loop: For, threads: int) -> int:
     tiles = [r.type for op in ops for r in op.results if isinstance(r.type, TileType)]
     if "stages" in loop.attrs or not tiles or not all(_is_of_threads(op) for op in ops):
         return 1
-    if not any(isinstance(op, TileLoad | TileMap) for op in ops) or not _apart(kernel, loop, ops):
+    if not any(isinstance(op, TileLoad | TileMap) for op in ops) or not _is_independent(kernel, loop, ops):
         return 1
     start, stop, step = map(_number, loop.bounds)
     if start is None or start < 0 or step is None or step < 1:
@@ -87,9 +87,9 @@ def _is_of_threads(op: Op) -> bool:
     return plain and (isinstance(op, ArrayView) or (not op.effects() and op.PURE))
 
 
-def _apart(kernel: Kernel, loop: For, ops: Sequence[Op]) -> bool:
-    """Whether no store writes elements that another op of the loop loads or stores, or that the store itself writes in
-    another iteration, so that no synchronisation is needed."""
+def _is_independent(kernel: Kernel, loop: For, ops: Sequence[Op]) -> bool:
+    """Whether no store writes elements that another op of the loop accesses, or that the store itself writes in another
+    iteration, so that no synchronisation is needed."""
     stores = [op for op in ops if isinstance(op, TileStore)]
     return all(_never_revisits(store, loop) for store in stores) and not any(
         writes(kernel, store, {array_root(other.array)})
@@ -190,7 +190,7 @@ class _Jam:
             mapping[loop.index] = build.insert(S.Add([index, by], [t])).result
         maps[0].update(zip(loop.arguments, carried, strict=True))
         left = [_order(loop.body) for _ in maps]
-        # An op that needs a carried value of the iteration before is placed in a later pass, once that value is known.
+        # An op that needs a carried value of the previous iteration is placed in a later pass, once the value is known.
         while left[-1]:
             for op in list(left[-1]):
                 for k, mapping in enumerate(maps):

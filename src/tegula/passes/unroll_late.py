@@ -40,8 +40,8 @@ def _inherit(unroller: _Unroller, context: Compilation) -> None:
 
 
 class _Unroller:
-    """`copies`, `copied`: the original of each copied value, and of each copied op with regions. `replaced`: results of
-    unrolled loops. `known`: integers and bools that are constants."""
+    """Unrolls loops. `copies`, `copied`: the original of each copied value, and of each copied op with regions.
+    `replaced`: results of unrolled loops. `known`: integers and bools that are constants."""
 
     def __init__(self) -> None:
         self.copies: dict[Value, Value] = {}
@@ -50,7 +50,7 @@ class _Unroller:
         self.known: dict[Value, Any] = {}
 
     def region(self, region: Region) -> None:
-        """Inner loops first: their bodies are copied with those around them."""
+        """Unroll the loops of a region, inner loops first."""
         before, region.ops = region.ops, []
         for op in before:
             op.map_operands(lambda v: self.replaced.get(v, v))

@@ -1,7 +1,7 @@
 """Waits for matmuls with an operand in registers before the next iteration of the loop that makes the operand.
 
 Tensor cores read the registers until the wait for the matmul. ptxas preserves the registers until the wait within an
-iteration of a loop, but reuses them in the next iteration (docs/design/024). So a wait is inserted at the end of an
+iteration, but reuses them in the next iteration (docs/design/024). Therefore a wait is inserted at the end of an
 iteration that may leave such a matmul in flight."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def wait_for_register_operands(kernel: Kernel, context: GpuCompilation) -> None:
     for op in list(kernel.walk()):
         if isinstance(op, LoopLike):
             body = op.body
-            if _flying(body, body, None) is not None:
+            if _in_flight(body, body, None) is not None:
                 wait = MmaWait([], [], {"pending": 0}, loc=op.loc)
                 wait.parent = body
                 body.ops.insert(len(body.ops) - 1, wait)
@@ -29,7 +29,7 @@ def reads_registers(op: Op, body: Region) -> bool:
     return isinstance(op, RegisterMma) and E.leaves_in_flight(op) and is_made_in(op.held_tile, body)
 
 
-def _flying(region: Region, body: Region, later: int | None) -> int | None:
+def _in_flight(region: Region, body: Region, later: int | None) -> int | None:
     """The minimum number of matmuls started since the last one that reads registers of the iteration, at the end of
     `region`; None if no such matmul is in flight. `later`: this number at the start of `region`."""
     for op in region.ops:
@@ -40,7 +40,7 @@ def _flying(region: Region, body: Region, later: int | None) -> int | None:
         elif E.leaves_in_flight(op):
             later = None if later is None else later + 1
         elif isinstance(op, BranchLike):
-            later = _either(*(_flying(r, body, later) for r in op.alternatives))
+            later = _either(*(_in_flight(r, body, later) for r in op.alternatives))
         elif isinstance(op, LoopLike):
             later = _after_loop(op, body, later)
     return later
@@ -50,7 +50,7 @@ def _after_loop(loop: LoopLike, body: Region, later: int | None) -> int | None:
     while True:
         after = later
         for region in (*loop.headers, loop.body):
-            after = _flying(region, body, after)
+            after = _in_flight(region, body, after)
         joined = _either(later, after)
         if joined == later:
             return later

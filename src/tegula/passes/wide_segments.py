@@ -1,5 +1,5 @@
-"""Lowers exchanges in segments wider than a warp to shared memory: each lane writes its value to a buffer and reads the
-operands of the op."""
+"""Lowers exchanges in segments wider than a warp to shared memory: each lane writes its value to a buffer, and reads
+the values that the op combines."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The windows of arrays that tile accesses cover, to prove two accesses disjoint: by a known distance, or because each
-loop around them moves the window in every iteration."""
+"""The windows of arrays that tile accesses cover, by which accesses are proved disjoint: by a constant distance, or
+because each enclosing loop moves the window in every iteration."""
 
 from __future__ import annotations
 
@@ -34,16 +34,15 @@ class Span:
         return 1 << self.type.bits
 
     def distance(self, other: Span) -> int | None:
-        """The number of elements from the start of this span to that of the other one, modulo `wrap`, if it is the same
-        in all threads and iterations; else None. It is never negative: a start before this one counts as `wrap` less
-        the difference."""
+        """The distance in elements from the start of the span to the start of another, modulo `wrap` and non-negative,
+        if it is the same in all threads and iterations; else None."""
         if dict(self.terms) != dict(other.terms):
             return None
         return (other.constant - self.constant) % _wrap(self, other)
 
     def hull(self) -> tuple[int, int] | None:
-        """The elements (first, end) that the span covers over all iterations of the loops around it; None if that is
-        not known."""
+        """The range [first, end) of elements that the span covers over all iterations of enclosing loops; None if
+        unknown."""
         low = high = self.constant
         for value, factor in self.terms:
             iterations = _iterations(value)
@@ -51,7 +50,7 @@ class Span:
                 return None
             ends = (factor * iterations[0], factor * iterations[-1])
             low, high = low + min(ends), high + max(ends)
-        # A sum that does not fit into the type of an offset wraps, so these would not be the elements accessed.
+        # A sum that does not fit into the type of an offset wraps.
         return (low, high + self.length) if within((low, high), of_type(self.type) or (0, 0)) else None
 
 
@@ -76,7 +75,7 @@ def window(op: Op) -> Window | None:
 
 
 def in_source(array: Value, at: Sequence[Span]) -> Window | None:
-    """Elements of an array or view as elements of the parameter that it shows; None if unknown."""
+    """Elements of an array or view as elements of the underlying parameter; None if unknown."""
     while isinstance(array.owner, ArrayView):
         outer = _in_source(array.owner, at)
         if outer is None:
@@ -86,7 +85,7 @@ def in_source(array: Value, at: Sequence[Span]) -> Window | None:
 
 
 def _in_source(view: ArrayView, at: Sequence[Span]) -> list[Span] | None:
-    """Elements of a view as elements of the array that it shows; slices only with step 1 from a constant."""
+    """Elements of a view as elements of the viewed array; slices only with step 1 from a constant."""
     numbers, inner = iter(view.bounds), iter(at)
     made: list[Span] = []
     for entry in view.spec:
@@ -108,7 +107,7 @@ def same_in_all(a: Window, b: Window) -> bool:
 
 
 def apart(op: Op, other: Op, a: Window, b: Window) -> bool:
-    """Whether two windows are disjoint in all iterations of the loops around the ops."""
+    """Whether two windows are disjoint in all iterations of the enclosing loops."""
     loops = [*loops_around(op), *loops_around(other)]
     return len(a) == len(b) and any(_always_disjoint(x, y, loops) for x, y in zip(a, b, strict=True))
 
@@ -126,15 +125,15 @@ def _wrap(a: Span, b: Span) -> int:
 
 
 def _parts(distance: int, step: int, a: Span, b: Span) -> bool:
-    """Whether two spans are disjoint if b starts `distance` elements after a, give or take any multiple of `step`."""
+    """Whether two spans are disjoint if b starts `distance` elements after a, plus any multiple of `step`."""
     after = distance % step
     return a.length <= after <= step - b.length
 
 
 def on_a_grid(op: Op, other: Op, a: Span, b: Span, ranges: IntegerRanges) -> bool:
-    """Whether two spans are equal or disjoint, in whatever iterations of the loops around the ops: their length is the
-    same, and their starts differ by a multiple of a step that is at least this length. If offsets may wrap, the step
-    divides the modulus."""
+    """Whether two spans are equal or disjoint, in any iterations of the enclosing loops: they have the same length, and
+    their starts differ by a multiple of a step that is at least this length. If offsets may wrap, the step divides the
+    modulus."""
     if a.length != b.length:
         return False
     loops, first, second = [*loops_around(op), *loops_around(other)], dict(a.terms), dict(b.terms)
@@ -156,8 +155,8 @@ def on_a_grid(op: Op, other: Op, a: Span, b: Span, ranges: IntegerRanges) -> boo
 
 def never_revisits(op: Op, other: Op, at: Window, lengths: Window, ranges: IntegerRanges) -> bool:
     """Whether windows that start at the same element in the same iteration are disjoint in different iterations of the
-    loops around both ops: each loop moves them by at least their length, in a dimension of its own, and never so far
-    that they wrap around to elements accessed before."""
+    loops around both ops: each loop moves the windows by at least their length, in a dimension of its own, and without
+    wrapping around to elements of earlier iterations."""
     loops = list(loops_around(op))
     if loops != list(loops_around(other)):
         return False
@@ -190,7 +189,7 @@ def _loop_of(value: Value) -> For | None:
 
 
 def _iterations(index: Value) -> range | None:
-    """The values of a loop's index, where its bounds are constants."""
+    """The range of a loop's index, if its bounds are constants."""
     loop = _loop_of(index)
     return None if loop is None else loop.positions
 
@@ -205,7 +204,7 @@ def loops_around(op: Op) -> Iterator[LoopLike]:
 
 
 def _outside(value: Value, loops: Sequence[Op]) -> bool:
-    """Whether a value is made outside all of the loops, and so is one value for all their iterations."""
+    """Whether a value is invariant in all of the loops."""
     owner = value.owner
     made_in = owner.parent if isinstance(owner, Region) else owner
     if made_in is None:

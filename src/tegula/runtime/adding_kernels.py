@@ -1,4 +1,4 @@
-"""The kernels that add arrays element by element; loaded when arrays on a GPU are added for the first time."""
+"""The kernels that add arrays element by element, imported by the first addition of arrays on a GPU."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from tegula.stdlib.registry import tg
 
 @kernel
 def add_1(more, target):
-    """Add the elements of one array of 1 dimension to those of another."""
+    """Add the elements of a 1-D array to another array."""
     i = tg.tid()
     target[i] = target[i] + more[i]
 
 
 @kernel
 def add_2(more, target):
-    """Add the elements of one array of 2 dimensions to those of another."""
+    """Add the elements of a 2-D array to another array."""
     i, j = tg.tid()
     target[i, j] = target[i, j] + more[i, j]
 
 
 @kernel
 def add_3(more, target):
-    """Add the elements of one array of 3 dimensions to those of another."""
+    """Add the elements of a 3-D array to another array."""
     i, j, k = tg.tid()
     target[i, j, k] = target[i, j, k] + more[i, j, k]
 
 
 @kernel
 def add_4(more, target):
-    """Add the elements of one array of 4 dimensions to those of another."""
+    """Add the elements of a 4-D array to another array."""
     i, j, k, m = tg.tid()
     target[i, j, k, m] = target[i, j, k, m] + more[i, j, k, m]
 

@@ -37,13 +37,13 @@ BUSY_CPU = 32
 ADDRESS_BYTES = 8
 """The size in bytes of an array's address, the first field of an array's descriptor."""
 MOST_KNOWN = 256
-"""The maximal number of cached launches of an adjoint for arguments of given types and kinds of memory."""
+"""The maximum number of cached launches of an adjoint for arguments of given types and kinds of memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileGrid:
     """The grid of tiles, rows and columns, of a forward launch with persistent blocks: values of the kernel with the
-    parameters `params`. `extents` is None if the grid equals the launch grid. `longest`: the maximal dimensions of the
+    parameters `params`. `extents` is None if the grid equals the launch grid. `longest`: the maximum dimensions of the
     launch for the gradient."""
 
     params: Sequence[Value]
@@ -52,9 +52,9 @@ class TileGrid:
 
 
 class Adjoint(Kernel):
-    """The adjoint of a kernel: its parameters are the kernel's own, then a gradient for each array at `positions`.
-    `reads`: the positions of the kernel's own arrays whose elements the adjoint needs; `queries`: whether it queries
-    spatial structures; `launched`: the kernels of its last launch."""
+    """The adjoint of a kernel. Its parameters are the kernel's parameters, then a gradient for each array at
+    `positions`. `reads`: the positions of the kernel's arrays whose elements the adjoint needs; `queries`: whether the
+    adjoint queries spatial structures; `launched`: the kernels of the last launch."""
 
     def __init__(self, forward: Kernel, positions: tuple[int, ...]) -> None:
         super().__init__(forward.definition, forward.options)
@@ -72,7 +72,7 @@ class Adjoint(Kernel):
 
     @property
     def parameters(self) -> list[Parameter]:
-        """The parameters, which are leaves only: adjoints take no compound arguments."""
+        """The parameters, all leaves, because adjoints have no compound arguments."""
         own = self.forward.parameters
         return [*own, *(Parameter(f"adj_{own[k].name}", ANY) for k in self.positions)]
 
@@ -126,7 +126,7 @@ class Adjoint(Kernel):
 
     def launches(self, shape: LaunchPlan, args: tuple[Any, ...]) -> list[KnownLaunch]:
         """The launches in order, for arguments that are Tegula arrays or numbers."""
-        # Another thread may cache launches for arguments of other types meanwhile.
+        # Another thread may cache launches for arguments of other types concurrently.
         for programs in tuple(self.known.values()):
             found = programs.find(shape, args)
             if found is not None:
@@ -166,7 +166,8 @@ class Adjoint(Kernel):
         return f"{self._joined(Kernel.explain)}\n\n{self.kept()}"
 
     def kept(self) -> str:
-        """The memory reserved for the gradient: bytes for each value, in a block and in the last launch."""
+        """A report of the memory reserved for the gradient: the bytes of each value, in a block and in the last
+        launch."""
         from tegula.passes.gradient import checkpoint_bytes
 
         lines: list[str] = []
@@ -193,8 +194,8 @@ def _annotation(t: Type) -> Annotation:
 
 
 class Part(Kernel):
-    """A kernel that an adjoint launches, for one specialisation. Its parameters are the adjoint's, followed by numbers
-    of blocks."""
+    """A kernel that an adjoint launches, for one specialisation. Its parameters are the adjoint's parameters, followed
+    by numbers of blocks."""
 
     def __init__(
         self,
@@ -220,7 +221,7 @@ class Part(Kernel):
         """The copies of this kernel for the positions among an adjoint's launches at which it was used."""
         others = [*step.shared, *([step.wide.step] if step.wide is not None else [])]
         self.shared = [Part(adjoint, s, captured) for s in others]
-        """The kernels that may be launched instead."""
+        """The alternative kernels."""
 
     @cached_property
     def writes(self) -> tuple[int, ...]:
@@ -231,15 +232,14 @@ class Part(Kernel):
 
     @cached_property
     def longest(self) -> tuple[int, ...]:
-        """The maximal launch dimensions."""
+        """The maximum launch dimensions."""
         from tegula.passes.gradient import longest
 
         return longest(self.step.kernel)
 
     @property
     def in_order(self) -> bool:
-        """Whether blocks run sequentially, because they add to the same elements and additions must have a fixed
-        order."""
+        """Whether blocks run sequentially, because they add to the same elements in a fixed order."""
         from tegula.passes.gradient import among_blocks
 
         return config.deterministic and among_blocks(self.step.kernel) is not None
@@ -253,7 +253,7 @@ class Part(Kernel):
 
     @property
     def parameters(self) -> list[Parameter]:
-        """The parameters, which are leaves only: adjoints take no compound arguments."""
+        """The parameters, all leaves, because adjoints have no compound arguments."""
         kernel = self.step.kernel
         return [
             Parameter(name, _annotation(p.type))
@@ -298,9 +298,9 @@ Rows = dict[Any, array]
 
 
 class KnownLaunch(NamedTuple):
-    """A launch of an adjoint for arguments of given shapes. `dims`, `threads`, `blocks`: the launch grid; `counts`:
-    numbers that follow the adjoint's arguments; `partials`: the partial sums, with the shapes of their arrays, which
-    follow the numbers."""
+    """A launch of an adjoint for arguments of given shapes. `dims`, `threads`, `blocks`: the launch grid; `counts`: the
+    integer arguments after the adjoint's arguments; `partials`: the arrays of partial sums, with their shapes, which
+    are the last arguments."""
 
     part: Part
     dims: tuple[int, ...]
@@ -311,8 +311,8 @@ class KnownLaunch(NamedTuple):
     device: Device
 
     def extra(self, args: Sequence[Any], rows: Rows, memory: Memory) -> tuple[Any, ...]:
-        """The arguments of a launch that follow those of the adjoint. `rows`: the arrays of partial sums made so far;
-        `memory` makes new ones."""
+        """The arguments of a launch after the adjoint's arguments. `rows`: the existing arrays of partial sums;
+        `memory`: allocates new arrays."""
         part = self.part
         part.blocks = self.blocks
         if not self.partials:
@@ -356,9 +356,9 @@ class AdjointProgram:
         self.launches: dict[tuple[Any, ...], list[KnownLaunch]] = {}
 
     def key(self, plan: LaunchPlan, args: Sequence[Any]) -> tuple[Any, ...]:
-        """The key of the launches: all inputs of their dimensions, that is the dimensions of the forward launch, the
-        lengths and strides of arrays, deciding numbers, and whether additions have a fixed order. The types of all
-        numbers are part of the key, because an int may be passed for a float and may need different launches."""
+        """The key of the launches: the dimensions of the forward launch, the lengths and strides of arrays, the number
+        arguments at `deciding`, and whether additions have a fixed order. The types of all numbers are part of the key,
+        because an int may be passed for a float and may need different launches."""
         return (
             config.deterministic,
             plan.dims,
@@ -456,7 +456,7 @@ def _check_longest(dims: Sequence[int], longest: Sequence[int]) -> None:
             raise LaunchError(
                 f"dimension {k} of the gradient's launch has {n} blocks or threads, and the offsets of those beyond "
                 f"{most} wrap around int32, to elements of other blocks",
-                "launch several times, over fewer blocks or threads each",
+                "launch several times, with fewer blocks or threads each",
             )
 
 

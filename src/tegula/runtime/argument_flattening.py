@@ -1,4 +1,4 @@
-"""Fast flattening of a kernel's compound arguments to those of its leaf kernel, by a generated function.
+"""Fast flattening of a kernel's compound arguments to the arguments of its leaf kernel, by a generated function.
 
 The function handles values of the declared structs, arrays of them and indexed arrays, and leaves all other cases,
 including errors, to `runtime.compound_arguments`."""
@@ -16,8 +16,8 @@ from tegula.runtime.indexed_array import indexedarray
 from tegula.structs import Struct, StructType
 from tegula.types import DType
 
-TakeApart = Callable[[Sequence[Any]], tuple[Any, ...] | None]
-"""A function that returns the leaves of arguments; None if `compound_arguments` must flatten them."""
+Flattener = Callable[[Sequence[Any]], tuple[Any, ...] | None]
+"""A function that returns the leaves of arguments, or None for arguments that `compound_arguments` must flatten."""
 
 _TEXT = """
 def flatten_arguments(args):
@@ -31,7 +31,7 @@ def flatten_arguments(args):
 _FAILURES = (AttributeError, TypeError, ValueError, OverflowError)
 
 
-def make_flattener(parameters: Sequence[Parameter]) -> TakeApart:
+def make_flattener(parameters: Sequence[Parameter]) -> Flattener:
     """The generated function that flattens arguments of these parameters."""
     made = _Function()
     for k, p in enumerate(parameters):
@@ -51,7 +51,7 @@ def has_leaves(x: Any) -> bool:
 
 
 def in_kernels(x: Any, wanted: StructType) -> Any:
-    """The struct that an object of the host is in kernels; TypeError if it is another one or none."""
+    """The kernel struct of a host object; TypeError if the object has no struct or another struct."""
     if getattr(type(x), GENERIC, None) is not wanted:
         raise TypeError(f"expected a {wanted}")
     return x.in_kernels()

@@ -105,8 +105,8 @@ def settled(kernel: Kernel, *given: Any) -> Settled:
 
 def with_constants(kernel: Kernel, *given: Any) -> Bound:
     """The kernel with constants and absent arrays bound, and the other arguments of a launch. Absent arrays of a kernel
-    with compound parameters are bound in its leaf kernel only, where structs may hold more of them. `given`: as for
-    `arguments_of`."""
+    with compound parameters are bound in its leaf kernel only, because structs may hold absent arrays too. `given`: as
+    for `arguments_of`."""
     args = arguments_of(kernel, *given)
     if not kernel.takes_constants and not any(x is None for x in args):
         return Bound(kernel, args, range(len(args)))
@@ -185,7 +185,7 @@ def _is_absent(p: Parameter, x: Any) -> bool:
 
 
 def bind(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
-    """A kernel with values for some of its parameters, one object for each list of values. LaunchError for a value that
+    """A kernel with values for some of its parameters; equal values give the same object. LaunchError for a value that
     a parameter does not accept."""
     try:
         found = kernel.variants.get(tuple([(name, constant_key(x)) for name, x in values.items()]))

@@ -58,31 +58,31 @@ class array(Indexing, Conversions, Arithmetic, Printing):
 
     As an annotation of a parameter: `array[float]`, or `array(dtype=float, ndim=2)`.
 
-    An operation that reads elements on the host (`a.numpy()`, `float(a[0])`, `print(a)`) waits for the kernels before
-    it in the stream of this thread where the array is on a GPU, and copies; `a[0] = 1.0` and arithmetic do not wait.
+    If the array is on a GPU, an operation that reads elements on the host (`a.numpy()`, `float(a[0])`, `print(a)`)
+    waits for earlier kernels in the stream of the calling thread, and copies; `a[0] = 1.0` and arithmetic do not wait.
 
     Parameters:
-        data: anything that NumPy, DLPack or `__cuda_array_interface__` understands; None for memory at `ptr`,
+        data: an object that NumPy, DLPack or `__cuda_array_interface__` converts to an array; None for memory at `ptr`,
             or for new memory of zeros.
-        dtype: the element type; that of the data by default, and int32 or float32 for numbers of Python. A
-            vector type takes the last dimension of the data, a matrix type the last two; or parts of the last
-            one, whose length is then a multiple: (6,) becomes (2,) of vec3. Complex numbers are pairs, vec2f or
-            vec2d.
-        shape: the lengths of new memory, or those to reshape the data to.
+        dtype: the element type; by default the dtype of the data, and int32 or float32 for Python numbers. A vector
+            type takes the last dimension of the data, a matrix type the last two dimensions; or the last dimension is
+            split, so that (6,) becomes (2,) of vec3. Complex numbers are pairs, vec2f or vec2d.
+        shape: the shape of new memory, or the shape to which the data is reshaped.
         strides: bytes per step of each dimension of new memory or memory at `ptr`; packed by default.
-        ptr: the address of the first element in memory of someone else; None for memory of its own.
-        capacity: the number of bytes from `ptr` on, which is only checked.
-        device: where the array is to live; by default where data on a GPU are, else the current device.
-        pinned: whether new memory of the host is page-locked, for copies that run while the host goes on;
-            without a GPU it is plain memory. False by default.
-        copy: False shares the memory of the data, and copies only where the dtype or the device differs; True
-            by default.
-        deleter: called with the address and the number of bytes once nothing uses the memory at `ptr` any more.
-        ndim: the number of dimensions, which is only checked.
-        grad: the array of the gradient, which is then required.
+        ptr: an int, the address of the first element in memory that the caller owns; None to allocate memory.
+        capacity: the number of bytes from `ptr` on, for a check.
+        device: the device of the array; by default the device of data on a GPU, else the current device.
+        pinned: whether new host memory is page-locked, for asynchronous copies; pageable memory without a GPU. False by
+            default.
+        copy: whether to copy the data. With False the array shares the memory of the data, unless the dtype or the
+            device differs. True by default.
+        deleter: a function that is called with the address and the number of bytes after the last use of the memory at
+            `ptr`.
+        ndim: the number of dimensions, for a check.
+        grad: the array of the gradient; implies `requires_grad`.
         requires_grad: whether gradients flow to the array; False by default.
-        retain_grad: whether the array, where kernels write it, still has its gradient after tg.Tape.backward,
-            which else clears it; False by default. It needs `requires_grad`.
+        retain_grad: whether tg.Tape.backward leaves the gradient of an array that kernels write, which is cleared
+            otherwise; False by default. Needs `requires_grad`.
     Raises:
         number: a number does not fit the dtype, or a length is negative or no integer.
         TypeError: the dtype is no element type.
@@ -174,8 +174,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             self.retain_grad = True
 
     def _follow(self, source: array) -> None:
-        """Take the gradient from the array that this array was made of: as a view of that gradient, or, on a tape, as a
-        copy."""
+        """Derive the gradient from the source array: a view of its gradient, or a copy that a tape records."""
         if self.device == source.device and self.low < source.high and source.low < self.high:
             dtype, shape = self.dtype, self.shape
 
@@ -192,7 +191,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
     def _bind(
         self, data: np.ndarray, dtype: ElementType, device: Device = CPU, ndim: int | None = None
     ) -> None:
-        """Use memory whose trailing dimensions are the element's."""
+        """Use memory whose trailing dimensions are the dimensions of the element."""
         inner = element_shape(dtype)
         shape, strides = data.shape, data.strides
         rank = len(shape) - len(inner)
@@ -245,8 +244,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
 
     @property
     def _data(self) -> np.ndarray:
-        """The memory as described by NumPy. For a new array on a GPU it is made on first use, because launches do not
-        need it."""
+        """The memory as a NumPy array. For a new array on a GPU the NumPy array is made on first use, because launches
+        do not need it."""
         found = self._memory
         if not isinstance(found, np.ndarray):
             shape, dtype = (*self.shape, *element_shape(self.dtype)), to_numpy(scalar_of(self.dtype))
@@ -286,9 +285,9 @@ class array(Indexing, Conversions, Arithmetic, Printing):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow to the array. A view inherits the value from its base array, until it is
-        set on the view. Arrays of integers and bools may have a gradient: zeros of their own dtype, which no
-        adjoint reads or writes."""
+        """Whether gradients flow to the array. A view inherits the value from its base array, unless it is set on the
+        view. Arrays of integers and bools may have a gradient: zeros of their dtype, which no adjoint reads or
+        writes."""
         if self._requires_grad is not None:
             return self._requires_grad
         return self._source is not None and self._source[1] is not None and self._source[0].requires_grad
@@ -302,9 +301,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
 
     @property
     def retain_grad(self) -> bool:
-        """Whether the gradient of the array stays after tg.Tape.backward where kernels wrote the array; else it is
-        cleared when it has flowed on. A view inherits the value from its base array, until
-        it is set on the view."""
+        """Whether tg.Tape.backward leaves the gradient of the array if kernels wrote the array; otherwise the gradient
+        is cleared after its use. A view inherits the value from its base array, unless it is set on the view."""
         return self._retain_grad or (self._source is not None and self._source[0].retain_grad)
 
     @retain_grad.setter
@@ -315,8 +313,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
 
     @property
     def is_detached(self) -> bool:
-        """Whether `requires_grad = False` was set for the array or for the array that it is a view of, so that its
-        elements are constants."""
+        """Whether `requires_grad = False` was set for the array or for its base array, so that its elements are
+        constants."""
         if self._requires_grad is not None:
             return not self._requires_grad
         return self._source is not None and self._source[0].is_detached
@@ -368,8 +366,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
 
     @property
     def leaves(self) -> tuple[array, ...]:
-        """The array of each leaf of an array of structs, on the same memory. Gradients of float leaves are views of the
-        gradient."""
+        """Views of the leaves of an array of structs, by leaf. Gradients of float leaves are views of the gradient."""
         plain = self._source is None and self._requires_grad is None
         if self._leaves is not None and plain:
             return self._leaves
@@ -381,8 +378,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
 
     @property
     def whole(self) -> array:
-        """For a leaf of an array of structs: the array of structs, whose gradient contains the leaf's; else the array
-        itself."""
+        """For a leaf of an array of structs the array of structs, whose gradient contains the leaf's gradient;
+        otherwise the array itself."""
         source = self._source[0] if self._source is not None else self
         return source if isinstance(source.dtype, StructType) != isinstance(self.dtype, StructType) else self
 
@@ -416,13 +413,13 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         return self._data if self.device is CPU else cuda_memory().download(self.device, self._data)
 
     def list(self) -> list[Any]:
-        """The elements as nested lists of numbers of Python, or of structs.
+        """The elements as nested lists of Python numbers, or of structs.
 
         Returns:
             a list of the shape of the data.
         Raises:
             TypeError: the elements are structs that hold arrays.
-            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
+            RuntimeError: an error of kernels in the calling thread's stream (tg.RunError).
         """
         data = self.numpy()
         return self.dtype.values(data) if isinstance(self.dtype, StructType) else data.tolist()
@@ -461,14 +458,14 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         """Sets every element.
 
         Parameters:
-            value: a number, or what NumPy broadcasts to the array.
+            value: a number, or an array that NumPy broadcasts to the shape.
         Returns:
             the array itself.
         Raises:
             number: a number does not fit the dtype.
             ValueError: `value` does not broadcast to the array.
         Gradient:
-            constants take the gradient away; an array gets it (recorded by tapes).
+            0 for the old elements; flows to `value` if it is an array (recorded by tapes).
         """
         filled(self._data, self.device, pattern(value, self.dtype))
         if recording.on:
@@ -483,7 +480,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         Raises:
             nothing.
         Gradient:
-            is taken away (recorded by tapes).
+            0 for the old elements (recorded by tapes).
         """
         return self.fill_(0)
 
@@ -517,7 +514,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         """A view of the elements, in row-major order, under another shape.
 
         Parameters:
-            shape: 1 to 4 lengths with as many elements in all, an int or a sequence; one may be -1 and follows.
+            shape: 1 to 4 lengths with the same number of elements, an int or a sequence; one length may be -1, and is
+                inferred.
             *more: the other lengths, where `shape` is the first one.
         Returns:
             a view.
@@ -583,7 +581,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             TypeError: `dtype` is no element type.
             ValueError: the sizes of the element types differ.
         Gradient:
-            the same view of the gradient where the scalar type stays; else the view hides it.
+            the same view of the gradient if the scalar type is the same; otherwise the view has no gradient.
         """
         made = element_type(dtype)
         if element_bytes(made) != element_bytes(self.dtype):
@@ -627,8 +625,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         return made
 
     def __reduce__(self) -> Any:
-        """Pickle the elements, their type, the device and whether there is a gradient; the gradient itself is not
-        copied."""
+        """Pickle the elements, the dtype, the device and whether there is a gradient, but not the gradient."""
         return _unpickled, (np.array(self.numpy()), self.dtype, self.device, self.requires_grad)
 
     def __len__(self) -> int:
@@ -653,8 +650,7 @@ def wrap(data: np.ndarray, dtype: ElementType, device: Device) -> array:
 
 
 def laid_out_as(like: array, memory: array, first: int, dtype: ElementType) -> array:
-    """Scalars in memory, from a given scalar on, as an array with the lengths of another array and its steps between
-    scalars."""
+    """An array of scalars in memory, from scalar `first` on, with the lengths and scalar strides of another array."""
     shown, data = like._data, memory._data
     strides = [s // shown.itemsize * data.itemsize for s in shown.strides]
     return wrap(np.lib.stride_tricks.as_strided(data[first:], shown.shape, strides), dtype, memory.device)
@@ -675,7 +671,7 @@ def pattern(value: Any, dtype: ElementType) -> Any:
 
 
 def _is_plain(data: object) -> bool:
-    """Whether data are Python numbers, or lists of them, whose NumPy type is not the user's choice."""
+    """Whether data are Python numbers or lists of Python numbers, whose NumPy dtype is not the user's choice."""
     if isinstance(data, array | np.ndarray):
         return False
     return isinstance(data, np.generic) or not any(
@@ -684,7 +680,7 @@ def _is_plain(data: object) -> bool:
 
 
 def _found(data: Any, wanted: np.dtype | None = None) -> tuple[np.ndarray, Device]:
-    """Data of any kind as a NumPy array, and their device. `wanted`: the type that the data will be converted to."""
+    """Data of any kind as a NumPy array, and the device. `wanted`: the type of a later conversion."""
     if isinstance(data, array):
         return data._data, data.device
     if isinstance(data, np.ndarray):
@@ -701,7 +697,7 @@ def _found(data: Any, wanted: np.dtype | None = None) -> tuple[np.ndarray, Devic
 
 
 def adopt(value: Any, dtype: ElementType | None) -> array:
-    """An array of another library as an argument of a launch, on the same memory."""
+    """A `tg.array` on the memory of another library's array, for a launch."""
     if may_be_on_device(value):
         found = interop().adopted(value, dtype)
         if found is not None:
@@ -712,8 +708,8 @@ def adopt(value: Any, dtype: ElementType | None) -> array:
 def _from_data(
     data: Any, dtype: ElementType | None, copy: bool, device: Device | None, pinned: bool = False
 ) -> tuple[np.ndarray, Device, ElementType]:
-    """Data of any kind on a device, and their element type unless another is wanted. Device None: the data stay on
-    their device, and host data go to the current device."""
+    """Data of any kind on a device, and the element type. Device None: data on a GPU stay there, and host data go to
+    the current device."""
     if isinstance(dtype, StructType):
         found = as_entries(dtype, data)
         data = data if found is None else found

@@ -1,4 +1,4 @@
-"""Arithmetic of arrays on the host, by kernels that run on the arrays' device and that tapes record as any launch."""
+"""Arithmetic of arrays on the host, by kernels that run on the arrays' device and that tapes record."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Arithmetic:
-    """Operators of arrays. Elements are combined as kernels combine them, with NumPy's broadcasting; numbers become
-    those of the array's scalar type; the result is on the array's device, and no operator waits for a GPU. Results
-    have a gradient where an operand has, and tapes record the launches."""
+    """Operators of arrays. Elements are combined with the semantics of kernels and NumPy's broadcasting. Numbers are
+    converted to the array's scalar type. The result is on the array's device, and no operator waits for a GPU. A result
+    has a gradient if an operand has one, and tapes record the launches."""
 
     __slots__ = ()
     __array_priority__ = 1000
@@ -130,7 +130,7 @@ def binary(name: str, text: str, a: Any, other: Any) -> Any:
 
 
 def in_place(name: str, text: str, a: Any, other: Any) -> Any:
-    """The array itself, whose elements were set to those of an expression."""
+    """The array itself, after its elements were set to an expression of the operands."""
     from tegula.runtime.elementwise import apply
 
     found = operand(a, other)
@@ -142,7 +142,7 @@ def in_place(name: str, text: str, a: Any, other: Any) -> Any:
 
 
 def converted(a: Any, dtype: ElementType) -> array:
-    """A copy with elements of another type."""
+    """A copy with another element type."""
     from tegula.runtime.elementwise import Expression, apply
 
     wanted = with_scalar(a.dtype, dtype) if isinstance(dtype, DType) else dtype
@@ -218,7 +218,7 @@ def _help(a: Any, other: Any) -> str:
 
 
 def _overlaps(a: Any, other: Any) -> bool:
-    """Whether an operand shares memory, in another order, with an array that will be written."""
+    """Whether an operand overlaps an array that will be written, with another layout."""
     if not _is_array(other) or a is other:
         return False
     target, source = (getattr(x, "data", x) for x in (a, other))

@@ -22,15 +22,15 @@ class Conversions:
     # Numbers of Python -----------------------------------------------------------------------------------------------
 
     def item(self: Any) -> Any:
-        """The only element, as a Python number, or as a vector, matrix or struct of the host; a constant for tapes.
-        Waits for kernels on a GPU.
+        """The only element as a Python number, or as a vector, matrix or struct of the host. The element is a constant
+        for tapes. Waits for kernels on a GPU.
 
         Returns:
             a Python number, or a vector, matrix or struct of the host, according to the dtype.
         Raises:
-            ValueError: there are more elements, or none.
+            ValueError: the array has more than one element, or none.
             TypeError: the element is a struct that holds arrays.
-            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
+            RuntimeError: an error of kernels in the calling thread's stream (tg.RunError).
         """
         if self.size != 1:
             raise ValueError(f"item() needs an array of one element, this one has shape {self.shape}")
@@ -40,12 +40,12 @@ class Conversions:
         return values.item() if values.size == 1 else self.dtype(*values)
 
     def tolist(self: Any) -> list[Any]:
-        """The elements as nested lists of numbers of Python, as `list()` gives them. Waits for kernels on a GPU.
+        """The elements as nested lists of Python numbers, as by `list()`. Waits for kernels on a GPU.
 
         Returns:
             a list of the shape of the data.
         Raises:
-            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
+            RuntimeError: an error of kernels in the calling thread's stream (tg.RunError).
         """
         return self.list()
 
@@ -81,7 +81,7 @@ class Conversions:
 
     @property
     def pinned(self: Any) -> bool:
-        """Whether the elements are in page-locked memory of the host that Tegula made."""
+        """Whether the elements are in page-locked host memory that Tegula allocated."""
         return self.device.is_cpu and is_pinned(self._data)
 
     @property
@@ -90,7 +90,7 @@ class Conversions:
         return self.transpose()
 
     def to(self: Any, device: Device | str) -> array:
-        """The array on another device: itself if it is there, else a copy.
+        """The array on a device: the array itself if it is already there, else a copy.
 
         Parameters:
             device: the device, or its name.
@@ -105,7 +105,7 @@ class Conversions:
         return self if where == self.device else self._cloned(where)
 
     def copy(self: Any) -> array:
-        """A packed copy on the same device, as tg.clone makes it.
+        """A packed copy on the same device, as by tg.clone.
 
         Returns:
             an array of the same shape and dtype.
@@ -140,7 +140,7 @@ class Conversions:
             TypeError: `dtype` is no element type.
             ValueError: `dtype` has elements of another shape.
         Gradient:
-            flows to floats from floats where a tape records; none by way of integers.
+            flows between floats where a tape records; none through integers.
         """
         from tegula.runtime.array_arithmetic import converted
 

@@ -1,4 +1,4 @@
-"""Parts of arrays on the host: views by basic indexing, and assigning to them."""
+"""Indexing of arrays on the host: views by basic indexing, and assignment."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Indexing:
         named = sum(i is not None and i is not ... for i in entries)
         if named > self.ndim or entries.count(...) > 1:
             raise IndexError(f"an array with {self.ndim} dimensions cannot be indexed by {index!r}")
-        # The dimensions of elements come last, and are not indexed.
+        # The trailing dimensions of elements are not indexed.
         rest = () if ... in entries else (...,)
         inner = (slice(None),) * (self._data.ndim - self.ndim)
         return self._view(self._data[(*entries, *rest, *inner)], self.dtype, lambda g: g[index])
@@ -74,7 +74,7 @@ def _other(entries: tuple[Any, ...]) -> str:
 
 
 def _is_same(target: array, value: Any) -> bool:
-    """Whether a value is an array on the same elements as another array."""
+    """Whether a value is an array with the same elements in memory as another array."""
     return (
         type(value) is type(target)
         and value.device == target.device

@@ -99,7 +99,7 @@ class Borrowed:
 
 
 def pairs(data: np.ndarray) -> np.ndarray:
-    """Complex numbers as pairs of floats in a new last dimension, on the same memory for numbers of 64 or 128 bits."""
+    """Complex numbers as pairs of floats in a new last dimension; a view for numbers of 64 or 128 bits."""
     if data.dtype.itemsize > 16:
         raise ValueError(f"NumPy dtype {data.dtype} has no counterpart; complex64 is vec2f, complex128 vec2d")
     real = np.dtype(f"{data.dtype.byteorder}f{data.dtype.itemsize // 2}")
@@ -108,8 +108,8 @@ def pairs(data: np.ndarray) -> np.ndarray:
 
 
 def split(data: np.ndarray, dtype: ElementType) -> np.ndarray:
-    """Data whose last dimensions are those of the elements of a type: unchanged, or with the last dimension split.
-    LaunchError if its length is no multiple of the number of components."""
+    """Data with trailing dimensions for the elements of a type: unchanged, or with the last dimension split.
+    LaunchError if the length is no multiple of the number of components."""
     inner, whole = element_shape(dtype), components(dtype)
     if isinstance(dtype, DType) or data.shape[-len(inner) :] == inner:
         return data

@@ -37,13 +37,13 @@ def matmul_kernel(dtype: DType) -> Kernel:
 
 
 def kernel_of(made: Any) -> Kernel:
-    """A kernel, as type checkers see it."""
+    """A kernel, with its type for type checkers."""
     assert isinstance(made, Kernel)
     return made
 
 
 def matmul(a: Any, b: Any) -> array:
-    """The matmul of arrays of 1 or 2 dimensions; of arrays of matrices and vectors the matmul of each pair."""
+    """The matmul of arrays of 1 or 2 dimensions. Arrays of matrices and vectors are multiplied element by element."""
     a, b = (x.contiguous() if hasattr(x, "indices") else x for x in (a, b))
     if not (
         type(a) is array and type(b) is array and isinstance(a.dtype, DType) and isinstance(b.dtype, DType)

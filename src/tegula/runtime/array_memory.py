@@ -1,4 +1,4 @@
-"""The memory of arrays as described by NumPy: allocation, filling, copies and views of other shapes."""
+"""The memory of arrays as NumPy arrays: allocation, fills, copies and reshaped views."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def pinned_bytes(size: int) -> np.ndarray:
 
 
 def is_pinned(data: np.ndarray) -> bool:
-    """Whether host memory is page-locked memory allocated by this module."""
+    """Whether host memory is page-locked memory from this module."""
     base: Any = data
     while isinstance(base, np.ndarray):
         base = base.base
@@ -66,7 +66,7 @@ def is_pinned(data: np.ndarray) -> bool:
 
 @cache
 def cuda_memory() -> Any:
-    """The module for memory of GPUs, imported on first use."""
+    """The module for GPU memory, imported on first use."""
     from tegula.runtime.cuda import memory
 
     return memory
@@ -89,7 +89,7 @@ class CannotView(ValueError):
 
 
 def viewed(data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """A view of the memory with another shape, made without reading it; CannotView if a copy would be needed."""
+    """A view of memory with another shape, made without a read of the memory; CannotView if a copy would be needed."""
     try:
         if data.flags.c_contiguous:
             return data.reshape(shape)
@@ -141,7 +141,7 @@ def copied(target: np.ndarray, device: Device, source: np.ndarray, home: Device)
 
 @cache
 def plain_range(scalar: DType) -> tuple[float, float]:
-    """The range of numbers of a type that need no further check: all integers, and floats below the largest."""
+    """The range of numbers of a type that need no further check: all integers, and finite floats."""
     if not scalar.is_float:
         return limits(to_numpy(scalar))
     most = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}[scalar.bits]

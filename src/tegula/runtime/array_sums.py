@@ -13,7 +13,7 @@ from tegula.stdlib.registry import tg
 from tegula.types import ElementType, float32, int64, scalar_of, uint64, with_scalar
 
 CHUNK, THREADS = 4096, 256
-"""The number of elements that a block adds, and the threads of a block."""
+"""The number of elements that a block adds, and the number of threads per block."""
 
 
 @cache

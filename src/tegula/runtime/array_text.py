@@ -9,14 +9,14 @@ import numpy as np
 from tegula.errors import TegulaError
 
 MOST_SHOWN, EDGE = 1000, 3
-"""Arrays of more elements are shown by that many elements at both ends of each dimension, which are all that is copied
-from a GPU."""
+"""Arrays of more than MOST_SHOWN elements are abbreviated to EDGE elements at both ends of each dimension; only these
+elements are copied from a GPU."""
 LINE = 75
-"""The number of columns of a text that is not broken into lines."""
+"""The maximum number of columns of a line."""
 
 
 class Printing:
-    """`repr`, `str` and `format` of arrays, as NumPy has them."""
+    """`repr`, `str` and `format` of arrays, in the style of NumPy."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class Printing:
         try:
             elements = _elements(self, start)
         except TegulaError as error:
-            # A recording of a graph cannot read memory, and an earlier kernel may have failed.
+            # The elements cannot be read during a graph recording or after a failed kernel.
             elements = f"<elements that cannot be read: {str(error).splitlines()[0]}>"
         facts = described(self) + (", requires_grad=True" if self.requires_grad else "")
         last = len(elements.rpartition("\n")[2]) + (0 if "\n" in elements else len(start))
@@ -36,7 +36,7 @@ class Printing:
         return f"{start}{elements},{gap}{facts})"
 
     def __format__(self: Any, spec: str) -> str:
-        """The text of the array, or with a format that of its only element; TypeError for more elements."""
+        """The text of the array, or with a format the text of its only element; TypeError for more elements."""
         if not spec:
             return str(self)
         if self.size != 1:
@@ -45,7 +45,7 @@ class Printing:
 
 
 def described(a: Any) -> str:
-    """The properties of an array that are not its elements."""
+    """The shape, dtype and device of an array as text."""
     return f"shape={a.shape}, dtype={a.dtype}, device={a.device}"
 
 
@@ -60,7 +60,7 @@ def _elements(a: Any, start: str) -> str:
 
 
 def _edges(a: Any) -> np.ndarray:
-    """The elements at both ends of each dimension, with an element between them where others are left out."""
+    """The elements at both ends of each dimension, with one element in place of the omitted elements."""
     parts = [_ends(n) for n in a.shape]
     inner = a.numpy().shape[a.ndim :] if a.device.is_cpu else a[(0,) * a.ndim].numpy().shape[1:]
     made: np.ndarray | None = None
@@ -76,7 +76,7 @@ def _edges(a: Any) -> np.ndarray:
 
 
 def _ends(n: int) -> list[tuple[slice, slice]]:
-    """The parts of a dimension that are shown: where they are in the text, and in the array."""
+    """The ranges of a dimension that are shown, in the text and in the array."""
     if n <= 2 * EDGE:
         return [(slice(0, n), slice(0, n))]
     return [(slice(0, EDGE), slice(0, EDGE)), (slice(EDGE + 1, None), slice(n - EDGE, n))]

@@ -31,8 +31,8 @@ MOST_ASSEMBLIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A kernel compiled for a GPU: its LLVM IR, the assembled code, the verdict on its schedule, and the schedule that
-    was made automatically."""
+    """A kernel compiled for a GPU: its LLVM IR, the assembled code, the verdict on its schedule, and the automatic
+    schedule."""
 
     code: GpuCode
     made: Cubin
@@ -41,8 +41,8 @@ class Built:
 
 
 def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Observer | None = None) -> Built:
-    """Compile a prepared kernel, which the passes change in place. CompileError if the schedule that the user wrote
-    does not pass the checker, or tiles do not fit a block."""
+    """Compile a prepared kernel, which the passes modify in place. CompileError if a hand-written schedule does not
+    pass the checker, or tiles do not fit a block."""
     best: tuple[float, Built, list[Op]] | None = None
     spread, verdict = checked(kernel, target, debug, observe)
     for attempt in count(1):
@@ -83,7 +83,7 @@ def checked(
     judge: Callable[[Kernel, GpuCompilation], Verdict] = check_schedule,
 ) -> tuple[GpuCompilation, Verdict]:
     """The kernel distributed over the threads of a block, with automatic roles only if they pass the checker, and the
-    verdict on it. `schedule`: the automatic schedule so far, if any; `judge`: the checker that gives the verdict."""
+    verdict. `schedule`: the automatic schedule so far, if any; `judge`: the checker that gives the verdict."""
     while True:
         spread = for_gpu(kernel, target, observe, debug, schedule)
         verdict = judge(kernel, spread)
@@ -94,7 +94,7 @@ def checked(
 
 
 def accept(verdict: Verdict) -> None:
-    """Raise an error, or give a warning if so configured, unless the schedule has passed the checker."""
+    """Raise an error, or warn if so configured, unless the schedule has passed the checker."""
     try:
         verdict.require()
     except CompileError as error:

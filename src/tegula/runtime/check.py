@@ -33,7 +33,7 @@ from tegula.types import ArrayType, Type
 
 PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
 STRIDED = AccessClass()
-"""Arrays that bulk copies can read, and arrays without known properties: their schedules differ."""
+"""The access class of packed, aligned arrays, which bulk copies can read, and of any arrays; their schedules differ."""
 ORDER = (REFUTED, UNPROVED, PROVED, NO_SCHEDULE)
 """The statuses of verdicts, the worst first."""
 
@@ -56,8 +56,8 @@ def check_forms(
     target: str,
     certificates: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[tuple[str, Verdict]]:
-    """The verdict for each kind of arrays; proved verdicts are kept on disk and reused. `certificates`: by kind of
-    arrays; with them the verifier alone decides, and nothing is read from disk."""
+    """The verdict for each kind of arrays; proved verdicts are cached on disk. `certificates`: certificates by kind of
+    arrays, with which the verifier alone decides, without the cache."""
     kernel, given = _with_constants(kernel, given)
     types = argument_types(kernel, given)
     for arrays, known in (("packed", PACKED), ("any", STRIDED)):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Launch:
-    """A launch that runs on demand, any number of times, with arguments and dimensions that may be changed.
+    """A repeatable launch, whose arguments and dimensions may be changed.
 
     tg.launch and tg.launch_tiled with record_cmd=True make a launch without running it. Changes apply to later runs.
     Arrays are referenced, not copied, so that a run reads their current elements.
@@ -29,7 +29,8 @@ class Launch:
         outputs: tuple[Any, Any],
         options: Mapping[str, Any],
     ) -> None:
-        """`run`: tg.launch; `inputs`, `outputs`: each with its gradients; `options`: the other keywords."""
+        """`run`: tg.launch; `inputs`, `outputs`: arguments with their gradients; `options`: the other keyword
+        arguments."""
         self.kernel = kernel
         self.dim = dim
         self._run = run
@@ -69,7 +70,7 @@ class Launch:
         Parameters:
             values: a list of the arguments, in the order of the parameters.
         Raises:
-            launch: there are more or fewer than the kernel has parameters.
+            launch: the number of arguments differs from the number of parameters.
         """
         if len(values) != len(self._arguments):
             names = ", ".join(p.name for p in self.kernel.parameters)
@@ -83,7 +84,7 @@ class Launch:
         Parameters:
             index: the position of the parameter, from 0.
             value: the argument.
-            adjoint: whether it is the gradient of the argument instead, for a launch with adjoint=True; False
+            adjoint: whether `value` is the gradient of the argument, for a launch with adjoint=True; False
                 by default.
         Raises:
             launch: there is no such parameter.
@@ -99,7 +100,7 @@ class Launch:
         Parameters:
             name: the name of the parameter.
             value: the argument.
-            adjoint: whether it is the gradient of the argument instead, for a launch with adjoint=True; False
+            adjoint: whether `value` is the gradient of the argument, for a launch with adjoint=True; False
                 by default.
         Raises:
             launch: there is no such parameter.

@@ -1,4 +1,4 @@
-"""From a kernel and the types of its arguments to a function in memory."""
+"""Compilation of a kernel for argument types to a function in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tegula.passes.plan_memory import MemoryMap
 
 SMALL = 1 << 16
-"""The size in bytes up to which tiles are not named in errors for too much memory."""
+"""The size in bytes up to which errors for exceeded memory do not name a tile."""
 
 
 class Compiled:
@@ -137,7 +137,7 @@ def compile_kernel(
 
 
 def kept_text(kernel: Kernel, debug: bool) -> str:
-    """The text of a traced kernel for keys of the disk cache."""
+    """The text of a traced kernel, for keys of the disk cache."""
     return print_kernel(kernel, locations=_reports(kernel, debug))
 
 
@@ -147,7 +147,7 @@ def cpu_parts(kernel: Kernel, target: CpuTarget, debug: bool) -> list[str]:
 
 
 def _reports(kernel: Kernel, debug: bool) -> bool:
-    """Whether the code contains source locations; roles report where each waits when none can go on."""
+    """Whether the code contains source locations; roles report their waits in a deadlock."""
     return debug or any(
         isinstance(op, Print | PrintTile | Assert | Roles) or (isinstance(op, TileAccess) and op.aligned)
         for op in kernel.walk()
@@ -212,8 +212,8 @@ def site_to_json(site: Site) -> dict[str, Any]:
 
 
 def sites_of(kernel: Kernel, found: Sequence[dict[str, Any]]) -> list[Site]:
-    """The sites, code locations that reports may name, from the JSON data of the disk cache. Their texts are those that
-    the kernel was traced from: text that was typed at Python's prompt is in no file."""
+    """The report sites from the JSON data of the disk cache. The source texts are taken from the traced kernel, because
+    text from Python's prompt is in no file."""
     if not found:
         return []
     chains = (op.loc.chain() for op in kernel.walk())

@@ -19,8 +19,8 @@ from tegula.types import ArrayType
 
 
 def flattened(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, tuple[Any, ...]]:
-    """The kernel and the arguments to launch it with: one for each leaf. A kernel with unannotated parameters is
-    specialised for the structs and indexed arrays among the arguments. LaunchError for arguments that do not fit."""
+    """The leaf kernel and the arguments, one for each leaf. A kernel with unannotated parameters is specialised for the
+    structs and indexed arrays among the arguments. LaunchError for arguments that do not fit."""
     if not is_compound(kernel, args):
         return kernel, args
     written = kernel.definition.parameters
@@ -59,7 +59,7 @@ def _wanted(annotation: Any, x: Any) -> Any:
 
 
 def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
-    """The arguments for the leaves of an argument. LaunchError for one that does not fit."""
+    """The leaves of an argument. LaunchError for an argument that does not fit."""
     if isinstance(wanted, StructType):
         x = x.in_kernels() if getattr(type(x), GENERIC, None) is wanted else x
         if not isinstance(x, Struct) or x.type is not wanted:
@@ -86,7 +86,7 @@ def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
                 raise _of_another_definition(name, wanted.dtype)
             found = ArrayType(x.dtype, x.ndim) if isinstance(x, array) else _named(x)
             what = f"argument '{name}': expected {wanted}, got {found}"
-            raise LaunchError(what, f"make it with tg.array(..., dtype={wanted.dtype})")
+            raise LaunchError(what, f"create the array with tg.array(..., dtype={wanted.dtype})")
         yield from x.leaves
     elif isinstance(wanted, IndexedAnnotation):
         if x is None:
@@ -108,7 +108,7 @@ def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
 
 
 def _gradient_leaves(wanted: Any, grad: Any, name: str) -> Iterator[Any]:
-    """The gradients for the leaves of an argument; those of index arrays are None."""
+    """The gradients for the leaves of an argument; None for index arrays."""
     if isinstance(wanted, IndexedAnnotation):
         yield grad.data if isinstance(grad, indexedarray) else grad
         yield from (None for _ in range(wanted.ndim))
@@ -117,7 +117,7 @@ def _gradient_leaves(wanted: Any, grad: Any, name: str) -> Iterator[Any]:
 
 
 def flattened_gradients(kernel: Kernel, args: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
-    """The gradients of arguments, one for each leaf; None where there is none."""
+    """The gradients of arguments, one or None for each leaf."""
     if not is_compound(kernel, args):
         return [*grads]
     found: list[Any] = []

@@ -1,4 +1,4 @@
-"""Every switch, typed and documented: `tg.config`."""
+"""The switches of Tegula: `tg.config`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tegula.errors import likeness
 from tegula.lang.decorators import known_module_option
 
 LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR = 10, 20, 30, 40
-"""Values of `log_level`, which is accepted and changes nothing."""
+"""Values of `log_level`, which is accepted without effect."""
 CHOICES = {"mode": ("release", "debug"), "check_schedules": ("error", "warning")}
 CODE = ("mode", "cpu_target", "ptxas", "check_schedules", "line_info")
 """The switches that affect generated code."""
 _COMBINATIONS: dict[tuple[Any, ...], int] = {}
 modes = array("q", [0, 0])
-"""`code` and `block_dim`, for the machine code of launches; an invalid block size is stored as 0, with which no launch
-succeeds."""
+"""`code` and `block_dim`, for the machine code of launches; an invalid block size is stored as 0, for which every
+launch fails."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,8 @@ class Config:
     """The compiler of PTX: the path of a ptxas, or "driver" for the driver's own; None: the first ptxas found, else the
     driver's. From TEGULA_PTXAS."""
     check_schedules: str = "error"
-    """The reaction to a GPU kernel whose schedule is refuted or unproved: "error" refuses it, "warning" only warns."""
+    """The reaction to a GPU kernel whose schedule is refuted or unproved: "error" refuses the kernel, "warning" only
+    warns."""
     line_info: bool = field(default_factory=lambda: os.environ.get("TEGULA_LINE_INFO", "0") not in ("", "0"))
     """Whether GPU code has line information, the Python line of each instruction, for profilers, sanitizers and
     debuggers. The lines are part of the key of cached code. From TEGULA_LINE_INFO."""
@@ -77,6 +78,6 @@ class Config:
 
 
 _accepted: dict[str, Any] = {"enable_cpu_blocks": True, "log_level": LOG_INFO}
-"""The values of switches of other tile languages, which are accepted and change nothing: blocks of several threads
-always run on CPUs, and there is no log."""
+"""The values of switches of other tile languages, which are accepted without effect: blocks of several threads always
+run on CPUs, and there is no log."""
 config = Config()

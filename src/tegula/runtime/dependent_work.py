@@ -34,7 +34,7 @@ def capture_if(
         launch: launches are being recorded: a graph has no branches.
         RuntimeError: an error of kernels in the stream (tg.RunError).
     Gradient:
-        of what the functions launch, recorded by tapes.
+        of the launches of the functions, recorded by tapes.
     """
     chosen = on_true if _is_true(condition, stream, "capture_if") else on_false
     if chosen is not None:
@@ -48,7 +48,7 @@ def capture_while(
     before each iteration.
 
     Parameters:
-        condition: an array (1,) of int32, which the work sets to 0 at some time.
+        condition: an array (1,) of int32, which the work eventually sets to 0.
         while_body: a function, or a graph.
         stream: a stream of a CUDA device that the work goes to; that of this thread by default.
         **kwargs: the arguments of the function.
@@ -57,7 +57,7 @@ def capture_while(
         launch: launches are being recorded: a graph has no loops.
         RuntimeError: an error of kernels in the stream (tg.RunError).
     Gradient:
-        of what the function launches, recorded by tapes.
+        of the launches of the function, recorded by tapes.
     """
     while _is_true(condition, stream, "capture_while"):
         _do(while_body, stream, kwargs)

@@ -1,4 +1,4 @@
-"""Array descriptions without address and elements: the properties that kernels are specialised on, and the memory
+"""Descriptions of arrays without address and elements: the properties on which kernels are specialised, and the memory
 layout. Arrays with equal properties share a description."""
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def device_of(specialisation: tuple[Any, ...]) -> Device:
 
 
 class Description:
-    """The properties of an array that launches need. `launch_id`: the number of its specialisation; `low`, `high`: the
-    offsets from its address of its first byte and of the end of its last one; `rest`: the bytes that follow the address
-    in a kernel's arguments; `steps`: the strides of dimensions with several elements. `start`: the address modulo
+    """The properties of an array for launches. `launch_id`: the number of its specialisation; `low`, `high`: the
+    offsets from the address to the first byte and to the end of the last byte; `rest`: the bytes after the address in a
+    kernel's arguments; `steps`: the strides of dimensions with several elements; `start`: the address modulo
     ALIGNMENT."""
 
     __slots__ = ("access", "high", "launch_id", "low", "rest", "shape", "steps", "strides")
@@ -74,7 +74,7 @@ class Description:
 
 
 described = lru_cache(maxsize=MOST_DESCRIPTIONS)(Description)
-"""The description of arrays, cached: equal arrays share one object as long as it stays in the cache."""
+"""The cached description of arrays; equal arrays share an object while it is in the cache."""
 
 
 def _access(size: int, shape: Sequence[int], strides: Sequence[int], start: int) -> AccessClass:

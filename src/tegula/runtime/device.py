@@ -16,8 +16,8 @@ from tegula.errors import LaunchError
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A place where kernels run and arrays live, named by its alias: "cpu", "cuda:0", "cuda:1" and so on,
-    which it is equal to.
+    """A device for kernels and arrays: the CPU or a GPU. A device is equal to its alias, "cpu", "cuda:0", "cuda:1" and
+    so on.
 
     The properties of a CUDA device other than its alias need the driver: RuntimeError if it cannot be used.
     """
@@ -48,12 +48,12 @@ class Device:
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the device is a GPU that CUDA knows."""
+        """Whether the device is a CUDA device."""
         return self.alias.startswith("cuda")
 
     @property
     def name(self) -> str:
-        """The product, such as "NVIDIA H200"; "cpu" for the CPU."""
+        """The name of the product, such as "NVIDIA H200"; "cpu" for the CPU."""
         return _context().name(self.ordinal) if self.is_cuda else self.alias
 
     @property
@@ -64,13 +64,13 @@ class Device:
 
     @property
     def sm_count(self) -> int:
-        """The multiprocessors of a CUDA device; 0 for the CPU."""
+        """The number of multiprocessors of a CUDA device; 0 for the CPU."""
         return _context().attribute(self.ordinal, _context().MULTIPROCESSORS) if self.is_cuda else 0
 
     @property
     def max_shared_memory_per_block(self) -> int:
-        """Bytes of tiles that one block may hold at once. On a CPU: 1 GiB, a bound on the scratch memory of each
-        thread, of which only accessed pages take memory of the system."""
+        """The maximum bytes of live tiles of a block. On a CPU 1 GiB, a bound on the scratch memory of each thread, of
+        which only accessed pages take system memory."""
         return _context().attribute(self.ordinal, _context().SHARED_OPT_IN) if self.is_cuda else 1 << 30
 
     @property
@@ -85,12 +85,12 @@ class Device:
 
     @property
     def is_mempool_supported(self) -> bool:
-        """Whether memory comes from a pool in the order of streams: true for all CUDA devices that can be used."""
+        """Whether memory is allocated from a stream-ordered pool; true for all usable CUDA devices."""
         return self.is_cuda
 
     @property
     def stream(self) -> Stream:
-        """The stream that this thread's work on the device goes to. ValueError for the CPU."""
+        """The calling thread's stream on the device. ValueError for the CPU."""
         from tegula.runtime.cuda.stream import get_stream
 
         return get_stream(self)
@@ -117,7 +117,7 @@ _current = _Current()
 
 
 class _Switch:
-    """Whether any thread has ever chosen a CUDA device: until then launches need not query the current device."""
+    """Whether any thread has ever set a CUDA device; until then launches need not query the current device."""
 
     used = False
 
@@ -127,7 +127,7 @@ _cuda: dict[int, Device] = {}
 
 
 def get_device(ident: Device | str | None = None) -> Device:
-    """The device of a name, or the current one of this thread.
+    """The device of a name, or the calling thread's current device.
 
     Parameters:
         ident: "cpu", "cuda:0", "cuda" for the current CUDA device or the first, a device, or None for the
@@ -168,7 +168,7 @@ def _absence() -> str:
 
 
 def cuda_device(ident: Device | str | None = None) -> Device:
-    """The CUDA device of that name, or the current one. LaunchError for the CPU and for an unknown name."""
+    """The CUDA device of a name, or the current one. LaunchError for the CPU and for an unknown name."""
     found = get_device(ident)
     if not found.is_cuda:
         raise LaunchError(
@@ -195,7 +195,7 @@ def get_cuda_devices() -> list[Device]:
     """All CUDA devices.
 
     Returns:
-        a list of devices, empty where there is no driver.
+        a list of devices, empty without a driver.
     Raises:
         nothing.
     """
@@ -216,7 +216,7 @@ def get_devices() -> list[Device]:
 
 
 def get_preferred_device() -> Device:
-    """The current CUDA device or the first one; the CPU where there is none.
+    """The current CUDA device or the first one; the CPU if there is none.
 
     Returns:
         the device.
@@ -228,7 +228,7 @@ def get_preferred_device() -> Device:
 
 
 def set_device(ident: Device | str) -> None:
-    """Makes a device the current one of this thread.
+    """Sets the calling thread's current device.
 
     Parameters:
         ident: the device, or its name.
@@ -244,7 +244,7 @@ def _choose(device: Device) -> None:
 
 
 def is_cpu_available() -> bool:
-    """Whether kernels can run on the CPU, as they always can.
+    """Whether kernels can run on the CPU; always true.
 
     Returns:
         True.
@@ -255,7 +255,7 @@ def is_cpu_available() -> bool:
 
 
 def is_cuda_available() -> bool:
-    """Whether there is a CUDA device and a driver for it.
+    """Whether there is a CUDA device with a driver.
 
     Returns:
         a bool.
@@ -269,7 +269,7 @@ def get_cuda_device_count() -> int:
     """The number of CUDA devices.
 
     Returns:
-        an int; 0 where there is no driver.
+        an int; 0 without a driver.
     Raises:
         nothing.
     """
@@ -277,7 +277,7 @@ def get_cuda_device_count() -> int:
 
 
 class ScopedDevice:
-    """The current device of this thread inside of a `with` block.
+    """Sets the calling thread's current device in a `with` block.
 
     Parameters:
         device: the device, or its name; None for the current one.

@@ -16,7 +16,7 @@ def check_dimensions(dims: Sequence[int]) -> None:
     if max(dims) > MOST_INT32 + 1:
         raise LaunchError(
             f"a launch has at most 2**31 threads in each dimension, got dimensions {tuple(dims)}",
-            "thread indices are int32: split the dimension in two, and put the index together as a tg.int64",
+            "thread indices are int32: split the dimension in two, and compute the index as a tg.int64",
         )
     if math.prod(dims) >= MOST_THREADS:
         raise LaunchError(

@@ -1,4 +1,4 @@
-"""The addresses of array elements, and whether two arrays share elements."""
+"""The addresses of array elements, and the test for arrays that share elements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ElementRange(NamedTuple):
 
     @classmethod
     def of(cls, a: array) -> ElementRange:
-        """The memory of an array."""
+        """The element addresses of an array."""
         return cls(a.device, a.ptr, element_bytes(a.dtype), a.description)
 
     def overlaps(self, other: ElementRange) -> bool:
@@ -42,8 +42,8 @@ class ElementRange(NamedTuple):
             return True
 
     def _interleaves(self, other: ElementRange) -> bool:
-        """Whether the elements of two arrays are interleaved, as the leaves of an array of structs are: a divisor of
-        all strides of both, in bytes, has room for an element of each array."""
+        """Whether the elements of two arrays are interleaved, like the leaves of an array of structs: a common divisor
+        of all strides, in bytes, has room for an element of each array."""
         step = gcd(*self.description.steps, *other.description.steps)
         apart = (other.ptr - self.ptr) % step if step else 0
         return step > 0 and apart >= self.size and apart + other.size <= step
@@ -66,12 +66,12 @@ class ElementRange(NamedTuple):
         return self.ptr + self.description.high
 
     def _described(self) -> np.ndarray:
-        """A NumPy array with the same addresses, for comparisons only: its elements must not be read."""
+        """A NumPy array with the same addresses, for comparisons; its elements must not be read."""
         return np.asarray(_Interface(self))
 
 
 MOST_WORK: Any = 10_000
-"""The maximal number of steps in which NumPy decides whether two arrays share an element."""
+"""The maximum number of steps in which NumPy decides whether two arrays share an element."""
 
 
 class _Interface:

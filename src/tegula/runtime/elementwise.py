@@ -1,8 +1,7 @@
-"""Kernels that apply an expression to elements of arrays, generated as text for given inputs.
+"""Kernels that apply an expression element by element, generated as source text.
 
-An expression has fields for its inputs, as in "f({0}, {1})". An input is an array or a value. If an array has one
-element along a dimension and other arrays have more, element 0 is read for all of them, so that the gradient of the
-kernel is the sum over the dimension."""
+An expression has fields for its inputs, as in "f({0}, {1})". An input is an array or a value. A dimension of length 1
+is broadcast by reads of element 0, so that the gradient of the kernel is the sum over the dimension."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ BLOCK = 256
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input of a generated kernel: an array with the dimensions along which it is read, or a value (`along` is
+    """An input of a generated kernel: an array with the dimensions that are not broadcast, or a value (`along` is
     None)."""
 
     dtype: ElementType
@@ -66,7 +65,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """The computation on an element of each input. `text`: the expression, with fields for the elements; `bound`: the
+    """A computation on an element of each input. `text`: the expression, with fields for the elements; `bound`: the
     objects of names in the text; `name`: the kernel's name."""
 
     name: str
@@ -124,8 +123,8 @@ def elementwise_kernel(
     results: tuple[Input, ...],
     same: tuple[int | None, ...] = (),
 ) -> Kernel:
-    """The kernel that writes the results. Its parameters are the inputs, then the results. `same`: for each input the
-    number of the result that is the same array; both are then one parameter, at the position of the result."""
+    """The kernel that writes the results. Its parameters are the inputs, then the results. `same`: for each input, the
+    index of the result that is the same array, if any; both are then one parameter, at the position of the result."""
     rank = len(results[0].along or ())
     same = same or (None,) * len(inputs)
     outputs = [f"result_{k}" for k in range(len(results))] if len(results) > 1 else ["result"]
@@ -203,9 +202,9 @@ def apply(
     out: Sequence[Any] | None = None,
     block_dim: int | None = None,
 ) -> list[Any]:
-    """Runs the expression over the elements of its inputs, of which one is an array unless `out` is given. `dtypes`: of
-    each input; `out`: the arrays to write, new ones if None, which have a gradient where an input has and they are of
-    floats."""
+    """Apply the expression to the elements of its inputs, of which one is an array unless `out` is given. `dtypes`: the
+    dtype of each input; `out`: the arrays to write; by default new arrays, which have a gradient if an input has one
+    and they are of floats."""
     arrays = [a for a in inputs if type(a) in ARRAYS]
     used = [*arrays, *(out or ())]
     device, shape = used[0].device, broadcast(expression, used)

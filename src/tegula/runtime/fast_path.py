@@ -1,4 +1,4 @@
-"""The fast path of a launch: a function made for the parameters of one kernel.
+"""The fast path of a launch: a function generated for the parameters of one kernel.
 
 The function handles the common arguments of launches (tg.arrays that share no bytes, known tensors, plain numbers,
 vectors and matrices) for compiled forms of the kernel, and leaves all other cases, including errors, to `resolve`."""
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     Form = Compiled | CudaCompiled
 
 Ready = dict[tuple[Any, ...], "Form"]
-"""Compiled forms, by the keys that `key` returns."""
+"""Compiled forms, by the results of `key`."""
 FastPath = Callable[[Any, Sequence[Any]], "tuple[Form, bytes, bool] | None"]
-"""A function that returns the form, its packed arguments, and whether an argument is another library's array; None if
-the slow path must launch."""
+"""A function that returns the form, its packed arguments, and whether an argument is another library's array, or None
+for the slow path."""
 FOREIGN: dict[type, Callable[[Any, Any], array]] = {}
 """For each type of another library's arrays, the function that finds the Tegula array of an argument, which may have a
 vector or matrix type; KeyError if there is none."""
 
 MOST_ARRAYS = 10
-"""The maximal number of arrays of kernels with a fast path; for more, the slow path compares pairs in a loop too."""
+"""The maximum number of arrays of kernels with a fast path, which compares pairs of arrays in straight-line code."""
 
 _TEXT = """
 def fast_path(plan, args):
@@ -60,14 +60,14 @@ _FAILURES = (KeyError, AttributeError, ValueError, TypeError, OverflowError, str
 
 
 def key(plan_number: int, arrays: Sequence[int]) -> tuple[Any, ...]:
-    """The key of a form in fast launches: the launch class, the modes, and the arrays' specialisations."""
+    """The key of a form on the fast path: the launch class, the modes, and the arrays' specialisations."""
     return (plan_number, config.code, *arrays)
 
 
 def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
     """The fast path for a kernel, which is never taken if there are parameters of an unsupported kind.
 
-    A form is found only for arrays that it was compiled for, so annotations of arrays are not compared again."""
+    The key contains the specialisations of the arrays, so that annotations of arrays are not compared again."""
     arrays: list[str] = []
     adopted: list[str] = []
     fits: list[str] = []
@@ -118,8 +118,7 @@ def _never(plan: Any, args: Sequence[Any]) -> None:
 
 
 def _is_number(name: str, wanted: DType) -> str:
-    """The source text of a test for plain numbers that the type takes without loss; struct refuses those out of
-    range."""
+    """The source text of a test for plain numbers that the type represents; struct refuses numbers out of range."""
     if wanted.is_bool:
         return f"type({name}) is bool"
     if wanted.is_int:

@@ -52,7 +52,7 @@ class Needs:
 
 
 class KernelFunction:
-    """A kernel as a function: the first parameters are the inputs, the others are the outputs.
+    """A kernel as a function: the first parameters are the inputs, the other parameters the outputs.
 
     `dim`, `block_dim`, `tiled`: the launch options (`tiled`: one block for each element of `dim`). `outputs`: an object
     with a shape and a dtype for each output, or a single one. `dim` and `outputs` may be functions of the inputs."""
@@ -74,8 +74,8 @@ class KernelFunction:
     # Parts of a call -------------------------------------------------------------------------------------------------
 
     def described(self, inputs: Sequence[Any]) -> tuple[list[Any], bool]:
-        """The description of each output, and whether a single output is returned by itself instead of in a tuple.
-        LaunchError for a number of arguments that the kernel does not take."""
+        """The description of each output, and whether a single output is returned without a tuple. LaunchError for a
+        wrong number of arguments."""
         made: Any = self.outputs(*inputs) if callable(self.outputs) else self.outputs
         alone = hasattr(made, "shape")
         found = [made] if alone else list(made)
@@ -180,9 +180,9 @@ class KernelFunction:
         saved: Mapping[int, Any],
         grads: Mapping[int, Any],
     ) -> None:
-        """Launch the adjoint. `described`: the arguments by `describe`; `saved`: the arrays that it reads, by position;
-        `grads`: the gradients of outputs, which the adjoint clears, and of inputs, which it adds to, by position.
-        LaunchError if the kernel's captures have changed since `needs` was found."""
+        """Launch the adjoint. `described`: the result of `describe`; `saved`: the arrays that the adjoint reads, by
+        position; `grads`: the gradients of outputs, which the adjoint clears, and of inputs, to which the adjoint adds,
+        by position. LaunchError if the kernel's captures have changed since `needs` was found."""
         if not needs.current:
             raise LaunchError(
                 f"kernel {self.name}: a captured object has changed between a call and its gradient",
@@ -197,8 +197,7 @@ class KernelFunction:
 
 
 def _composite(dtype: ElementType) -> ElementType | None:
-    """The vector or matrix type as which the last dimensions of another library's array are viewed; None for
-    scalars."""
+    """The vector or matrix type of the trailing dimensions of another library's array; None for scalars."""
     return dtype if element_shape(dtype) else None
 
 

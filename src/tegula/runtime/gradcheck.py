@@ -1,4 +1,4 @@
-"""Gradients against finite differences."""
+"""Checks of gradients against finite differences."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ def gradcheck(
     block_dim: int | None = None,
     raise_exception: bool = True,
 ) -> bool:
-    """Whether the gradients of a kernel agree with central differences along random directions.
+    """Checks the gradients of a kernel against central differences along random directions.
 
-    Of float32 arrays differences say little: use float64.
+    Differences of float32 arrays are inaccurate; prefer float64.
 
     Parameters:
         kernel: the kernel.
         dim: the number of threads in each dimension.
-        inputs, outputs: the arguments of the launch; arrays of floats with `requires_grad` are checked, and are
-            afterwards as they were.
-        eps: a float, the step of the differences; by default 1e-5 where all these arrays are float64, else 1e-2.
-        atol: a float, the absolute tolerance; by default 1e-8, else 1e-3.
-        rtol: a float, the tolerance relative to the sum of magnitudes; by default 1e-6, else 2e-2.
+        inputs, outputs: the arguments of the launch; arrays of floats with `requires_grad` are checked, and restored
+            afterwards.
+        eps: a float, the step of the differences; by default 1e-5 if all checked arrays are float64, else 1e-2.
+        atol: a float, the absolute tolerance; by default 1e-8 for float64, else 1e-3.
+        rtol: a float, the tolerance relative to the sum of magnitudes; by default 1e-6 for float64, else 2e-2.
         directions: the number of directions; 8 by default.
-        seed: of the random numbers; 0 by default.
+        seed: an int, the seed of the random directions; 0 by default.
         block_dim: the number of threads in a block; as for tg.launch by default.
         raise_exception: whether a difference raises; True by default.
     Returns:
-        True, or without `raise_exception` whether they agree.
+        True, or without `raise_exception` whether the gradients agree.
     Raises:
-        AssertionError: they differ (tg.GradientMismatch).
+        AssertionError: the gradients differ (tg.GradientMismatch).
         launch: no input or no output has a gradient, or the arguments do not fit.
         no-gradient: the kernel has no gradient.
     """

@@ -1,4 +1,4 @@
-"""Checks that every gradient flows between the records of a tape."""
+"""Checks that no gradient is lost between the records of a tape."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _different(uses: Iterable[Use]) -> list[Use]:
 
 def _check_written(records: Iterable[Record]) -> None:
     """Raise LaunchError if a gradient would flow through an array without a gradient whose data depend on arrays with
-    one. The dependence is followed through copies and through launches without any gradient."""
+    one. The dependence is followed through copies and launches without gradients."""
     lost: list[Use] = []
     for record in records:
         reads = [u for u in record.reads if u.is_float and not u.array.is_detached]

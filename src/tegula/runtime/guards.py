@@ -1,4 +1,4 @@
-"""The guards of a launch, which are checked before it."""
+"""The guards of a launch, which are checked before the launch."""
 
 from __future__ import annotations
 

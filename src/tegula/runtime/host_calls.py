@@ -1,7 +1,7 @@
-"""Calls in Python of functions of the language and of `@tg.func`s: traced as calls in kernels are, and run by the ops'
-reference implementations.
+"""Calls in Python of functions of the language and of `@tg.func`s, which are traced like calls in kernels, and run by
+the ops' reference implementations.
 
-Any function may be called: the call is traced, and is an error if one of its ops needs a block of threads."""
+Any function may be called; an op that needs a block of threads is an error."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """An argument that the program is specialised on. `key`: equal for arguments with the same program."""
+    """An argument on which the program is specialised. `key`: equal for arguments with the same program."""
 
     key: object
     value: Any = field(compare=False)
@@ -131,8 +131,8 @@ def _bound(form: Form, values: Iterator[Value], place: Location) -> Any:
 
 def typed(f: FuncDef, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """The arguments with Python numbers converted to the types of the function's parameters, so that one program serves
-    all numbers of a type; unchanged if no definition fits. If no definition matches exactly, NumPy numbers are taken as
-    Python numbers, and integers as floats, as in launches, except for the user's overloads."""
+    all numbers of a type; unchanged if no definition fits. If no definition matches exactly, NumPy numbers are
+    converted to Python numbers, and integers to floats, as in launches, except for the user's overloads."""
     several = len(f.definitions) > 1 and not f.definition.library
     narrow = f.in_float32 and any(_type(x) in (float16, bfloat16) for x in (*args, *kwargs.values()))
     for taken in (_itself,) if narrow or several else (_itself, _python, _float):
@@ -203,7 +203,7 @@ def _number(annotation: Any, x: Any) -> Any:
 @dataclass(slots=True)
 class HostProgram:
     """A traced call. `result`: the result of the call, with values instead of numbers; `place`: the location of the
-    call when it was traced."""
+    traced call."""
 
     kernel: Kernel
     result: Any
@@ -252,7 +252,7 @@ def _interpreter() -> Any:
 
 _programs: dict[object, HostProgram] = {}
 _refused: dict[object, None] = {}
-"""Calls that cannot be traced, by the forms of their arguments: a call specialised on its numbers may be traceable."""
+"""The argument forms of calls that cannot be traced without specialisation on the numbers."""
 
 
 @provide
@@ -368,8 +368,8 @@ class OneThread(KernelBuilder):
 
 
 def _alone(op: Op) -> bool:
-    """Whether a single thread without a block can execute an op: the op is not cooperative, does not vary between
-    threads, and does not depend on the position in a launch."""
+    """Whether a single thread without a block can execute an op, which is neither cooperative nor thread-varying and
+    does not depend on the position in a launch."""
     if op.COOPERATIVE or op.VARYING:
         return False
     from_nothing = not op.operands and not op.regions and op.results

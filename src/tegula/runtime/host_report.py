@@ -1,4 +1,4 @@
-"""Failures in Python calls of functions of the language, reported as by launches."""
+"""Failures in Python calls of functions of the language, with the reports of launches."""
 
 from __future__ import annotations
 

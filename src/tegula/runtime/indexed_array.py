@@ -19,21 +19,21 @@ from tegula.types import ElementType, element_type, int32
 
 class indexedarray(Arithmetic, Printing):
     """An array indexed by an array of indices for each of its 1 to 4 dimensions: element [i, j] is element [rows[i],
-    columns[j]] of the data. Kernels read and write the elements of the data. Operators give new arrays, and in place
-    they change the data.
+    columns[j]] of the data. Kernels read and write the elements of the data. Operators return new arrays; in-place
+    operators change the data.
 
     As an annotation of a parameter: `indexedarray2d[float]`, or `indexedarray(dtype=float, ndim=2)`.
 
     Parameters:
         data: the array.
-        indices: for each dimension a list, NumPy array or array of int32 on the device of the data, or None for
-            all in order; dimensions that are left out are None too. One array is for the first dimension.
-        dtype: the element type, which is only checked.
-        ndim: the number of dimensions, which is only checked.
+        indices: for each dimension a list, NumPy array or array of int32 on the device of the data, or None for all
+            indices in order, which is the default of missing dimensions. A single array is for the first dimension.
+        dtype: the element type, for a check.
+        ndim: the number of dimensions, for a check.
     Raises:
         ValueError: `data` is no array, there are more indices than dimensions, index arrays are not of one
             dimension, or the dtype or `ndim` differs.
-        IndexError: an index is outside of the data, where the indices are on the host.
+        IndexError: an index on the host is out of bounds.
         launch: an index array is on another device.
     Gradient:
         flows to the data.
@@ -111,7 +111,8 @@ class indexedarray(Arithmetic, Printing):
         return None if grad is None else indexedarray(grad, self.indices)
 
     def to(self, device: Device | str) -> indexedarray:
-        """The indexed array on a device: itself if it is there already, else with copies of the data and the indices.
+        """The indexed array on a device: itself if it is already there, else an indexed array of copies of the data and
+        the indices.
 
         Parameters:
             device: the device, or its name.
@@ -147,17 +148,17 @@ class indexedarray(Arithmetic, Printing):
         Returns:
             a NumPy array of shape (*shape, *element shape).
         Raises:
-            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
+            RuntimeError: an error of kernels in the calling thread's stream (tg.RunError).
         """
         return self.data.numpy()[np.ix_(*(index.numpy() for index in self.parts[1:]))]
 
     def list(self) -> list[Any]:
-        """The elements as nested lists of numbers of Python.
+        """The elements as nested lists of Python numbers.
 
         Returns:
             a list of the shape of the data.
         Raises:
-            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
+            RuntimeError: an error of kernels in the calling thread's stream (tg.RunError).
         """
         return self.numpy().tolist()
 
@@ -171,7 +172,7 @@ class indexedarray(Arithmetic, Printing):
         Raises:
             number: the value does not fit the dtype.
         Gradient:
-            is taken away (recorded by tapes).
+            0 for the old elements (recorded by tapes).
         """
         from tegula.runtime.array_arithmetic import operand, type_of
         from tegula.runtime.elementwise import Expression, apply
@@ -184,8 +185,8 @@ class indexedarray(Arithmetic, Printing):
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Any:
-        """The part that integers and slices select: an indexed array, or a view of the data for one element. An integer
-        waits for kernels on a GPU."""
+        """Indexing by integers and slices: an indexed array, or a view of the data for one element. An integer waits
+        for kernels on a GPU."""
         entries = index if isinstance(index, tuple) else (index,)
         if len(entries) > self.ndim or not all(
             is_basic(i) and isinstance(i, SupportsIndex | slice) for i in entries
@@ -206,12 +207,12 @@ class indexedarray(Arithmetic, Printing):
         return iter(self.numpy())
 
     def tolist(self) -> Sequence[Any]:
-        """The elements as nested lists of numbers of Python.
+        """The elements as nested lists of Python numbers.
 
         Returns:
             a list of the shape of the data.
         Raises:
-            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
+            RuntimeError: an error of kernels in the calling thread's stream (tg.RunError).
         """
         return self.list()
 
@@ -221,8 +222,8 @@ class indexedarray(Arithmetic, Printing):
         Returns:
             a Python number, or a vector or matrix of the host, according to the dtype.
         Raises:
-            ValueError: there are more elements, or none.
-            RuntimeError: an error of kernels in the stream of this thread (tg.RunError).
+            ValueError: the array has more than one element, or none.
+            RuntimeError: an error of kernels in the calling thread's stream (tg.RunError).
         """
         return self.contiguous().item()
 

@@ -12,7 +12,7 @@ from tegula.dataclass import dataclass
 from tegula.ir import AccessClass, Op
 from tegula.ir import Kernel as KernelIR
 from tegula.ir.text import print_kernel
-from tegula.lang.constants import spoken
+from tegula.lang.constants import stable_form
 from tegula.ops.lane import Lanes
 from tegula.ops.roles import WARP, PipeNew, Roles, block_threads, ends, pipe_type
 from tegula.passes.pipeline import for_cpu, prepare
@@ -47,7 +47,7 @@ class Inspection:
         return assembly(self.code.text, self.target)
 
     def text(self) -> str:
-        """The explanation of a compiled form, for people."""
+        """The explanation of a compiled form as text."""
         loops = sum(isinstance(op, Lanes) for op in self.final.walk())
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
         lines += [*_arguments(self.kernel, self.wanted), *self.roles]
@@ -94,7 +94,7 @@ class CudaInspection:
         return self.made
 
     def text(self) -> str:
-        """The explanation of a compiled form, for people."""
+        """The explanation of a compiled form as text."""
         made = self.machine_code()
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
         lines += [*_arguments(self.kernel, self.wanted), f"automatic schedule: {self.schedule}", *self.roles]
@@ -113,12 +113,14 @@ class CudaInspection:
 
 def _arguments(kernel: Kernel, wanted: Specialisation) -> list[str]:
     rows = zip(kernel.parameters, wanted.types, wanted.access, strict=True)
-    bound = [f"  {name}: the constant {spoken(value)}" for name, value in kernel.definition.bound.items()]
+    bound = [
+        f"  {name}: the constant {stable_form(value)}" for name, value in kernel.definition.bound.items()
+    ]
     return [f"  {parameter.name}: {t}{_described(access)}" for parameter, t, access in rows] + bound
 
 
 def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection | CudaInspection:
-    """Compile a form again, up to LLVM IR, and keep the IR after each step."""
+    """Recompile a form up to LLVM IR, and record the IR after each step."""
     ir = trace(kernel, wanted.types, wanted.launch, wanted.access)
     stages = {SOURCE: print_kernel(ir)}
 
@@ -140,7 +142,7 @@ def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection | CudaInspecti
 def inspect_for_gpu(
     kernel: Kernel, wanted: Specialisation, ir: KernelIR, target: CudaTarget, stages: dict[str, str]
 ) -> CudaInspection:
-    """Compile a form for a GPU from its prepared IR, which is changed in place; the IR after each step is added to
+    """Compile a form for a GPU from its prepared IR, which is modified in place; the IR after each step is added to
     `stages`."""
     roles, matmuls, of_first = list[str](), list[str](), explain_operands(ir)
 
@@ -175,8 +177,7 @@ def _described(access: AccessClass | None) -> str:
 
 
 def explain_operands(kernel: KernelIR) -> list[str]:
-    """A text with the scalar operands of tile functions that may differ between threads of a block; thread 0's value is
-    used."""
+    """The lane-varying scalar operands of tile functions as text; thread 0's value is used."""
     known = analyse(kernel)
     found: dict[tuple[int, str], None] = {}
     for op in kernel.walk():
@@ -189,7 +190,7 @@ def explain_operands(kernel: KernelIR) -> list[str]:
 
 
 def explain_roles(kernel: KernelIR) -> list[str]:
-    """A text with the roles of a kernel and the pipes between them; no lines for a kernel without roles."""
+    """The roles of a kernel and the pipes between them as text; no lines for a kernel without roles."""
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
     if roles is None:
         return []

@@ -1,4 +1,4 @@
-"""`@tg.kernel`: kernels that can be launched and that explain themselves."""
+"""`@tg.kernel`: kernels for launches, with inspection of their compiled forms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tegula.lang.constants import takes_constant
 from tegula.lang.decorators import KernelDef, KernelOptions, kernel_options
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
 from tegula.lang.structs import leaves_of
-from tegula.runtime.argument_flattening import TakeApart, make_flattener
+from tegula.runtime.argument_flattening import Flattener, make_flattener
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.fast_path import FastPath, Ready, make_fast_path
@@ -34,7 +34,7 @@ SOURCE = "source"
 
 @dataclass(frozen=True, slots=True)
 class Specialisation:
-    """The properties of a launch that a form of a kernel is compiled for."""
+    """The properties of a launch for which a form of a kernel is compiled."""
 
     types: tuple[Type, ...]
     launch: LaunchClass
@@ -43,7 +43,7 @@ class Specialisation:
 
 
 class Forms:
-    """The compiled forms of a kernel for one specialisation: one for each state of its captures."""
+    """The compiled forms of a kernel for one specialisation, one for each state of the captures."""
 
     def __init__(self, kernel: Kernel, wanted: Specialisation) -> None:
         self.kernel = kernel
@@ -51,7 +51,7 @@ class Forms:
         self.made: list[Form] = []
 
     def current(self) -> Form:
-        """The form for the current values of captured names, compiled if there is none."""
+        """The form for the current values of captured names, compiled on demand."""
         for form in self.made:
             if all(map(unchanged, form.captured)):
                 form.captured = tuple(map(refreshed, form.captured))
@@ -67,7 +67,7 @@ class Forms:
 
 
 class KernelChoice:
-    """An argument of launches in the place of a kernel, which chooses a kernel for the arguments."""
+    """A substitute for a kernel in launches, which chooses a kernel for the arguments."""
 
     name: str
     parameters: list[Parameter]
@@ -121,7 +121,7 @@ class Kernel(KernelDef):
         """Compiled forms, by the keys that `resolve` makes from the arguments."""
         self.ready: Ready = {}
         self.known_reads: dict[Form, list[int]] = {}
-        """The positions of the arrays that compiled forms may read, as far as tapes asked (see `records.read`)."""
+        """The positions of the arrays that compiled forms may read, cached for tapes (see `records.read`)."""
         self.latest: Specialisation | None = None
         self.native: Any = None
         """The machine code for launches on GPUs (see `runtime.cuda.native`); None before the first launch in Python."""
@@ -151,7 +151,7 @@ class Kernel(KernelDef):
         return given if isinstance(given, Module) else get_module(name)
 
     def bind(self, **values: Any) -> Kernel:
-        """The kernel with values for some of its parameters.
+        """The kernel specialised for values of some of its parameters.
 
         Parameters:
             **values: constants, by the names of parameters that are annotated with tg.constexpr, or None for
@@ -181,13 +181,12 @@ class Kernel(KernelDef):
 
     @cached_property
     def fast_path(self) -> FastPath:
-        """The fast path to launch it (see `runtime.fast_path`)."""
+        """The fast path of its launches (see `runtime.fast_path`)."""
         return make_fast_path(self.parameters, self.ready)
 
     @cached_property
     def is_compound(self) -> bool:
-        """Whether there are compound parameters, structs or indexed arrays, of which each leaf is an argument of a
-        launch."""
+        """Whether there are compound parameters (structs or indexed arrays), which launches flatten to leaves."""
         return leaves_of(self.definition) is not self.definition
 
     def of_leaves(self, annotations: tuple[Annotation, ...] | None = None) -> Kernel:
@@ -221,7 +220,7 @@ class Kernel(KernelDef):
             wanted: the types of the arguments, the class of the launch, how arrays are accessed, and the
                 device.
         Returns:
-            the forms, of which there may be none yet.
+            the forms, possibly none yet.
         Raises:
             nothing.
         """
@@ -230,7 +229,7 @@ class Kernel(KernelDef):
 
     @property
     def compiled(self) -> list[Form]:
-        """Every form that was compiled or taken from the disk cache, in order; forms with constants last."""
+        """All forms that were compiled or read from the disk cache, in order; forms with constants last."""
         own = [form for forms in self._forms.values() for form in forms.made]
         others = dict.fromkeys([*self._leaf_kernels.values(), *self.variants.values()])
         return own + [form for made in others for form in made.compiled]
@@ -252,13 +251,13 @@ class Kernel(KernelDef):
         self.variants.clear()
         self.latest, self.shown = None, self
 
-    # Explaining ------------------------------------------------------------------------------------------------------
+    # Inspection -----------------------------------------------------------------------------------------------------
 
     def stages(self) -> dict[str, str]:
         """The IR of the form compiled last, after each pass, as text.
 
         Returns:
-            texts by the name of the pass; "source" is what the frontend built.
+            a dictionary of texts by the name of the pass; "source" is the IR from the frontend.
         Raises:
             launch: the kernel was not launched yet.
         """
@@ -268,7 +267,7 @@ class Kernel(KernelDef):
         """The IR of the form compiled last, after a pass.
 
         Parameters:
-            stage: the name of the pass; "source", what the frontend built, by default.
+            stage: the name of the pass, a string; by default "source", the IR from the frontend.
         Returns:
             the text.
         Raises:
@@ -291,7 +290,7 @@ class Kernel(KernelDef):
         return self._inspect().code.text
 
     def assembly(self) -> str:
-        """The machine code of the form compiled last as text; PTX for one on a GPU.
+        """The machine code of the form compiled last as text; PTX for a GPU.
 
         Returns:
             the text.
@@ -322,30 +321,30 @@ class Kernel(KernelDef):
         return self._inspect_for_gpu().machine_code().sass()
 
     def explain(self) -> str:
-        """An explanation of the form compiled last, for people.
+        """An explanation of the form compiled last as text.
 
         Returns:
-            a text: launch class, arguments, lane loops, memory of each tile; for a GPU threads, shared memory,
-            registers, what does each matmul, and why warp groups do not do it as one.
+            a text: launch class, arguments, lane loops, memory of each tile; for a GPU also threads, shared memory,
+            registers, and for each matmul the unit that computes it, and why it is not a wgmma.
         Raises:
             launch: the kernel was not launched yet.
         """
         return self._inspect().text()
 
     def check(self, *types: Any, block_dim: int | None = None, target: str = "sm_90a") -> Verdict:
-        """Whether the schedule of the roles of the kernel is right: proved for every launch, or explored in
-        some.
+        """Checks the schedule of the roles of the kernel: by a proof for every launch, or by exploration of some
+        launches.
 
         Parameters:
-            *types: the types of the arguments, as annotations are written; those of the parameters by default.
-            block_dim: the number of threads in a block; that of the kernel by default.
+            *types: the types of the arguments, written as annotations; by default the parameters' annotations.
+            block_dim: the number of threads in a block; by default the block size of the kernel.
             target: the name of the GPU's architecture, "sm_90a" by default. No GPU is needed.
         Returns:
             a verdict, whose `status` is the answer (docs/checker.md).
         Raises:
             RuntimeError: the kernel cannot be compiled for the GPU (tg.CompileError).
             ValueError: there is no such target.
-            TypeError: a type is none that kernels know.
+            TypeError: a type is no type of the language.
         """
         from tegula.runtime.check import check_kernel
 
@@ -372,16 +371,16 @@ class Kernel(KernelDef):
 
 
 class GenericKernel(Kernel):
-    """A kernel with parameters that take constants, structs or indexed arrays: launches bind constants, flatten the
-    other arguments into leaves, and run the kernel that takes the leaves."""
+    """A kernel with constants, structs or indexed arrays as parameters. Launches bind constants, flatten the other
+    arguments to leaves, and run the kernel of the leaves."""
 
     def __init__(self, func: Any, *arguments: Any, **options: Any) -> None:
         super().__init__(func, *arguments, **options)
         self.takes_constants = self.definition.takes_constants
 
     @cached_property
-    def flatten_arguments(self) -> TakeApart:
-        """The function that makes the arguments of the leaf kernel."""
+    def flatten_arguments(self) -> Flattener:
+        """The function that flattens arguments to the arguments of the leaf kernel."""
         return make_flattener(self.parameters)
 
     @cached_property
@@ -391,7 +390,7 @@ class GenericKernel(Kernel):
 
 
 def variant(kernel: Kernel, definition: Definition) -> Kernel:
-    """The kernel of a definition that differs in its parameters, with the same options."""
+    """A kernel with the same options and a definition with other parameters."""
     return Kernel(definition, kernel.options, kernel.origin, kernel.name)
 
 
@@ -409,20 +408,20 @@ def kernel(
     """Makes a Python function a kernel; a decorator with or without arguments.
 
     Parameters:
-        function: the function; None where there are arguments.
-        source: the text of the function where Python does not keep it (exec).
-        **options: `block_dim`: the number of threads in a block by default; `enable_backward`: whether
-            gradients may be asked for; `check`: "proof" or "bounded", what is asked of schedules; `specialize`,
-            `consumers`, `stages`, `registers`, `persistent`, `raster`: choices of automatic schedules
-            (docs/schedules.md). `module`, `launch_bounds`, `grid_stride`, `name`, `cuda_max_registers`,
-            `cluster_dim`, `enable_cuda_smem_spilling` and `module_options` are accepted and change no result.
+        function: the function; None for a decorator with arguments.
+        source: the source text of the function, if Python does not keep it (exec).
+        **options: `block_dim`: the default number of threads in a block; `enable_backward`: whether there are
+            gradients; `check`: "proof" or "bounded", the required check of schedules; `specialize`, `consumers`,
+            `stages`, `registers`, `persistent`, `raster`: decisions of automatic schedules (docs/schedules.md).
+            `module`, `launch_bounds`, `grid_stride`, `name`, `cuda_max_registers`, `cluster_dim`,
+            `enable_cuda_smem_spilling` and `module_options` are accepted and change no result.
     Returns:
         a kernel, for tg.launch.
     Raises:
         wrong-arguments: there is no such option.
-        TypeError: what is decorated is no function made by `def`.
+        TypeError: the decorated object is no function made by `def`.
     Gradient:
-        derived from the kernel; tg.func_grad gives a function one of its own.
+        derived from the kernel; tg.func_grad sets the adjoint of a function.
     """
     chosen = kernel_options(options, sys._getframe(1))
 

@@ -46,8 +46,8 @@ Dim = float | Sequence[float] | np.ndarray
 
 
 class LaunchPlan:
-    """A launch shape: its class, number of blocks, and the bytes from which kernels read the shape, which end with the
-    address of a report, here 0."""
+    """A launch shape: its class, the number of blocks, and the bytes from which kernels read the shape, which end with
+    the address of the report buffer, here 0."""
 
     __slots__ = ("blocks", "device", "dims", "launch", "number", "packed")
 
@@ -113,7 +113,7 @@ def dimensions(dim: Any) -> tuple[Any, ...]:
 
 
 def _whole(n: Any) -> int:
-    """A launch dimension, which may come from a division."""
+    """A launch dimension as an int; whole floats are accepted."""
     try:
         if not isinstance(n, float):
             return operator.index(n)
@@ -143,19 +143,19 @@ def launch(
     """Runs a kernel over a grid of threads.
 
     On the CPU the launch is complete when it returns. On a GPU the kernel runs asynchronously, and its errors are
-    raised when its stream is next waited for.
+    raised at the next wait for its stream.
 
     Parameters:
         kernel: a kernel, or a result of tg.autotune.
         dim: the number of threads in each of 1 to 4 dimensions, whole numbers up to 2**31.
-        inputs, outputs: lists of the arguments, in the order of the parameters, or dictionaries of arguments by
-            name: arrays, or None in their place, numbers, vectors and matrices, and constants
-            (tg.constexpr); arrays of NumPy, PyTorch and others are used in place. Parameters without an
-            argument have their default. Kernels run where their arrays are.
-        adj_inputs, adj_outputs: with `adjoint`, gradients in the order of the arguments; None stands for that
-            of the array itself.
-        device: where a kernel without arrays runs; with arrays their own device.
-        stream: a stream of a CUDA device; that of this thread by default.
+        inputs, outputs: lists of the arguments, in the order of the parameters, or dictionaries of arguments by name:
+            arrays, None for absent arrays, numbers, vectors, matrices, and constants (tg.constexpr). Arrays of NumPy,
+            PyTorch and other libraries are used without a copy. Missing arguments have their defaults. Kernels run on
+            the device of their arrays.
+        adj_inputs, adj_outputs: with `adjoint`, gradients in the order of the arguments, arrays; None for the gradient
+            of the argument itself.
+        device: the device of a kernel without arrays; otherwise the arrays determine the device.
+        stream: a stream of a CUDA device; by default the calling thread's stream.
         adjoint: whether to run the adjoint of the kernel instead; False by default.
         record_tape: whether an open tape records the launch; True by default.
         record_cmd: whether the launch is returned instead of run; False by default.
@@ -164,14 +164,14 @@ def launch(
             256.
         **unknown: is refused.
     Returns:
-        with `record_cmd` a launch, which its method `launch` runs.
+        with `record_cmd` a launch object, which the method `launch` runs.
     Raises:
         launch: the arguments, the dimensions, the device or an option do not fit.
-        RuntimeError: the kernel is wrong (tg.CompileError, with the codes of docs/errors.md), or what a kernel
-            found while it ran on the CPU (tg.RunError).
+        RuntimeError: the kernel does not compile (tg.CompileError, with the codes of docs/errors.md), or fails on the
+            CPU (tg.RunError).
     Gradient:
-        tg.Tape, or `adjoint=True`: the gradients of what was written are taken and cleared, those of what was
-        read are added to.
+        tg.Tape, or `adjoint=True`: the adjoint reads and clears the gradients of written arrays, and adds to the
+        gradients of arrays that were read.
     """
     if unknown:
         raise _no_option(next(iter(unknown)))
@@ -183,7 +183,7 @@ def launch(
         return Launch(launch, kernel, dim, *pairs, {**options, "block_dim": block_dim})
     owners = None
     if type(kernel) is not Kernel:
-        # Kernels get addresses of what typed arguments own, which must live until the kernel has run.
+        # Kernels get addresses of memory that typed arguments own, which must live until the kernel has run.
         owners = inputs, outputs
         if isinstance(kernel, KernelChoice):
             args = arguments_of(kernel, inputs, outputs)
@@ -279,7 +279,7 @@ def run_adjoint(
     args = ours(kernel, tuple(args))
     if device is not None:
         _check_device(kernel, device, next((a.device for a in args if type(a) is array), CPU))
-    # Launches go to the stream of the library that owns the gradients, as launches with its arrays do.
+    # The stream is that of the library that owns the gradients, as in launches with the library's arrays.
     own = [g if g is None else adopted(p, g) for p, g in zip(kernel.parameters, grads, strict=False)]
     found = gradients(args, own)
     if not found:
@@ -346,7 +346,7 @@ def _memory(
 
 
 OURS = frozenset({array, int, float, bool, type(None)})
-"""The types of arguments of adjoints that belong to no other library, which might have a stream of its own."""
+"""The types of adjoint arguments that belong to no other library with streams of its own."""
 
 
 def _launch_part(
@@ -397,16 +397,16 @@ def launch_tiled(
         kernel: a kernel, or a result of tg.autotune.
         dim: the number of blocks in each of 1 to 3 dimensions, whole numbers up to 2**31.
         inputs, outputs: lists of the arguments, in the order of the parameters.
-        block_dim: the number of threads in a block, 1 to 1024; a kernel with roles, or with a `block_dim` of
-            its own, says it itself.
+        block_dim: the number of threads in a block, 1 to 1024; optional for a kernel with roles or with a `block_dim`
+            option.
         **options: `device`, `stream`, `adjoint`, `adj_inputs`, `adj_outputs`, `record_tape`, `record_cmd`, as for
             tg.launch.
     Returns:
-        with `record_cmd` a launch, as tg.launch does.
+        with `record_cmd` a launch object, as tg.launch.
     Raises:
         launch: the arguments, the dimensions, the device or an option do not fit.
-        RuntimeError: the kernel is wrong (tg.CompileError, with the codes of docs/errors.md), or what a kernel
-            found while it ran on the CPU (tg.RunError).
+        RuntimeError: the kernel does not compile (tg.CompileError, with the codes of docs/errors.md), or fails on the
+            CPU (tg.RunError).
     Gradient:
         as for tg.launch.
     """
@@ -463,7 +463,7 @@ def _run(
     stream: Stream | None = None,
     record: bool = True,
 ) -> tuple[Kernel, LaunchPlan, Any]:
-    """Launch along the slow path; the kernel that ran, with absent arrays bound, the plan and the form."""
+    """Launch by the slow path. Returns the kernel that ran, with absent arrays bound, the plan and the form."""
     if type(inputs) in LISTS and type(outputs) in LISTS:
         args = (*inputs, *outputs)
     else:
@@ -471,7 +471,7 @@ def _run(
     where = CPU
     if device is not None or stream is not None or (switch.used and not (args and type(args[0]) is array)):
         if device is not None:
-            get_device(device)  # an unknown option is reported first, whatever the arguments are
+            get_device(device)  # an unknown device is reported before errors of arguments
         where = _place(device, stream, settled(kernel, args).arguments)
     made = _plan(dims, block_dim, where)
     try:
@@ -482,8 +482,7 @@ def _run(
             found = resolve(kernel, made, args)
         compiled, packed, other = found
     except (CompileError, LaunchError) as error:
-        # The message has the location in the kernel, or names the argument; the traceback of the compiler and of the
-        # launch itself is not useful to the user.
+        # The traceback of the compiler is dropped, because the message has the location in the kernel or the argument.
         raise error.with_traceback(None) from error.__cause__
     if device is not None:
         _check_device(kernel, device, compiled.device)

@@ -24,13 +24,13 @@ fast_path = _FastPath()
 def launch_key(*arguments: Any) -> Hashable:
     """The properties of arguments that launches depend on besides addresses and elements, as a hashable object.
 
-    A function that launches kernels can use the object as the key of a cache of its decisions.
+    A function that launches kernels can use the object as a cache key.
 
     Parameters:
-        *arguments: arrays, tensors of PyTorch, or None for arguments that are left out.
+        *arguments: arrays, PyTorch tensors, or None for absent arguments.
     Returns:
-        a key: dtype, shape, strides, device and the alignment of the address up to 64 bytes of each array; None
-        where another value is among the arguments. It holds no memory.
+        a key: dtype, shape, strides, device and the alignment of the address up to 64 bytes of each array; None if
+        there are other arguments. The key holds no memory.
     Raises:
         nothing.
     """

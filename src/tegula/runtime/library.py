@@ -18,7 +18,7 @@ from tegula.types import DTYPES, NAMED_ELEMENTS, DType, uint32
 BOTH = frozenset({"mod"})
 """The names of library functions that are also names of ops."""
 OF_TILES = ("tile_", "_tile_")
-"""The prefixes of the names of cooperative functions; of others only queries of blocks have them."""
+"""The prefixes of the names of cooperative functions, and of block-wide queries."""
 _ELSEWHERE = (PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()) - BOTH
 
 
@@ -68,7 +68,7 @@ STATE = Kind(
 
 def documentation(f: FuncDef) -> str:
     """The docstring of a library function: the docstring of its first overload. For functions of numbers, the accepted
-    dtypes are those of all overloads."""
+    dtypes are the union over all overloads."""
     from tegula.stdlib import FAMILIES, WHOLES
 
     first, text = f.definitions[0], f.definitions[0].__doc__ or ""
@@ -120,7 +120,7 @@ def library() -> Library:
 
 @cache
 def _tiles() -> dict[str, FuncDef]:
-    """The cooperative functions, and their forms that overwrite a parameter."""
+    """The cooperative functions, and their in-place forms."""
     from tegula.lang.cooperative import CooperativeDef
     from tegula.stdlib.tiles import DECLARED, PARTS
 

@@ -36,13 +36,13 @@ def from_numpy_array(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> array:
-    """An array of a NumPy array: on the CPU on the same memory, on a GPU a copy.
+    """An array from a NumPy array: a view on the CPU, a copy on a GPU.
 
     Parameters:
         arr: a NumPy array of 1 to 4 dimensions, not counting those of vector and matrix elements.
-        dtype: the element type; that of `arr` by default. Another scalar type makes a copy.
-        shape: the lengths to reshape to; those of `arr` by default.
-        device: where the array is to live; the CPU by default.
+        dtype: the element type; by default the dtype of `arr`. Another scalar type makes a copy.
+        shape: a shape for the array; by default the shape of `arr`.
+        device: the device of the array; the CPU by default.
         requires_grad: whether gradients flow to the array; False by default.
     Returns:
         an array.
@@ -60,7 +60,7 @@ def from_dlpack(data: Any, dtype: object = None) -> array:
 
     Parameters:
         data: an object with `__dlpack__`.
-        dtype: the element type; that of `data` by default. Another scalar type makes a copy.
+        dtype: the element type; by default the dtype of `data`. Another scalar type makes a copy.
     Returns:
         an array on the device of `data`.
     Raises:
@@ -81,7 +81,7 @@ def to_dlpack(source: array) -> Any:
     Returns:
         a capsule.
     Raises:
-        BufferError: NumPy or the device cannot hand out such memory.
+        BufferError: NumPy or the device cannot export the memory.
     Source:
         Python array API standard, __dlpack__.
     """
@@ -95,14 +95,14 @@ def from_ptr(
     shape: int | Sequence[int] | None = None,
     device: Device | str | None = None,
 ) -> array:
-    """An array on memory of someone else, who keeps it: `tg.array(ptr=...)` with packed elements.
+    """A packed array on memory that the caller owns, as `tg.array(ptr=...)`.
 
     Parameters:
         ptr: the address of the first element.
-        length: the number of elements, where there is no `shape`.
+        length: the number of elements; an alternative to `shape`.
         dtype: the element type; float32 by default.
         shape: the lengths of the dimensions.
-        device: where the memory is; the current device by default.
+        device: the device of the memory; the current device by default.
     Returns:
         an array.
     Raises:
@@ -130,9 +130,9 @@ def empty(
     Parameters:
         shape: the lengths of its 1 to 4 dimensions, an int or a sequence.
         dtype: the element type, a scalar, vector or matrix type; float32 by default.
-        device: where the array is to live; the current device by default.
+        device: the device of the array; the current device by default.
         requires_grad: whether gradients flow to the array; False by default.
-        pinned: whether memory of the host is page-locked, where there is a GPU; False by default.
+        pinned: whether host memory is page-locked, if there is a GPU; False by default.
         retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
             default.
         n: the length of an array of one dimension, in the place of `shape`.
@@ -173,12 +173,12 @@ def full(
 
     Parameters:
         shape: the lengths of its 1 to 4 dimensions, an int or a sequence.
-        value: a number, a vector or a matrix, or what NumPy broadcasts to the array; 0 by default.
-        dtype: the element type, a scalar, vector or matrix type; by default that of the value: int32, float32
-            and bool for numbers of Python, and vectors or matrices for sequences of 1 or 2 dimensions.
-        device: where the array is to live; the current device by default.
+        value: a number, a vector or a matrix, or an array that NumPy broadcasts to the shape; 0 by default.
+        dtype: the element type, a scalar, vector or matrix type; by default the type of the value: int32, float32
+            and bool for Python numbers, and vectors or matrices for sequences of 1 or 2 dimensions.
+        device: the device of the array; the current device by default.
         requires_grad: whether gradients flow to the array; False by default.
-        pinned: whether memory of the host is page-locked, where there is a GPU; False by default.
+        pinned: whether host memory is page-locked, if there is a GPU; False by default.
         retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
             default.
     Returns:
@@ -207,9 +207,9 @@ def zeros(
     Parameters:
         shape: the lengths of its 1 to 4 dimensions, an int or a sequence.
         dtype: the element type, a scalar, vector or matrix type; float32 by default.
-        device: where the array is to live; the current device by default.
+        device: the device of the array; the current device by default.
         requires_grad: whether gradients flow to the array; False by default.
-        pinned: whether memory of the host is page-locked, where there is a GPU; False by default.
+        pinned: whether host memory is page-locked, if there is a GPU; False by default.
         retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
             default.
         n: the length of an array of one dimension, in the place of `shape`.
@@ -237,9 +237,9 @@ def ones(
     Parameters:
         shape: the lengths of its 1 to 4 dimensions, an int or a sequence.
         dtype: the element type, a scalar, vector or matrix type; float32 by default.
-        device: where the array is to live; the current device by default.
+        device: the device of the array; the current device by default.
         requires_grad: whether gradients flow to the array; False by default.
-        pinned: whether memory of the host is page-locked, where there is a GPU; False by default.
+        pinned: whether host memory is page-locked, if there is a GPU; False by default.
         retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
             default.
     Returns:
@@ -260,14 +260,14 @@ def empty_like(
     pinned: bool | None = None,
     retain_grad: bool = False,
 ) -> array:
-    """A new array with unspecified elements, of the shape and dtype of another one.
+    """A new array with unspecified elements, of the shape and dtype of another array.
 
     Parameters:
         source: the other array.
-        device: where the array is to live; the device of `source` by default.
+        device: the device of the array; the device of `source` by default.
         requires_grad: whether gradients flow to the array; as for `source` by default.
-        pinned: whether memory of the host is page-locked, where there is a GPU; as for `source` by default, where
-            both are on the host.
+        pinned: whether host memory is page-locked, if there is a GPU; as for `source` by default, if both are on the
+            host.
         retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
             default.
     Returns:
@@ -289,15 +289,15 @@ def full_like(
     pinned: bool | None = None,
     retain_grad: bool = False,
 ) -> array:
-    """A new array with one value in every element, of the shape and dtype of another one.
+    """A new array with one value in every element, of the shape and dtype of another array.
 
     Parameters:
         source: the other array.
-        value: a number, or what NumPy broadcasts to the array.
-        device: where the array is to live; the device of `source` by default.
+        value: a number, or an array that NumPy broadcasts to the shape.
+        device: the device of the array; the device of `source` by default.
         requires_grad: whether gradients flow to the array; as for `source` by default.
-        pinned: whether memory of the host is page-locked, where there is a GPU; as for `source` by default, where
-            both are on the host.
+        pinned: whether host memory is page-locked, if there is a GPU; as for `source` by default, if both are on the
+            host.
         retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
             default.
     Returns:
@@ -322,14 +322,14 @@ def zeros_like(
     pinned: bool | None = None,
     retain_grad: bool = False,
 ) -> array:
-    """A new array of zeros, of the shape and dtype of another one.
+    """A new array of zeros, of the shape and dtype of another array.
 
     Parameters:
         source: the other array.
-        device: where the array is to live; the device of `source` by default.
+        device: the device of the array; the device of `source` by default.
         requires_grad: whether gradients flow to the array; as for `source` by default.
-        pinned: whether memory of the host is page-locked, where there is a GPU; as for `source` by default, where
-            both are on the host.
+        pinned: whether host memory is page-locked, if there is a GPU; as for `source` by default, if both are on the
+            host.
         retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
             default.
     Returns:
@@ -347,14 +347,14 @@ def ones_like(
     pinned: bool | None = None,
     retain_grad: bool = False,
 ) -> array:
-    """A new array of ones, of the shape and dtype of another one.
+    """A new array of ones, of the shape and dtype of another array.
 
     Parameters:
         source: the other array.
-        device: where the array is to live; the device of `source` by default.
+        device: the device of the array; the device of `source` by default.
         requires_grad: whether gradients flow to the array; as for `source` by default.
-        pinned: whether memory of the host is page-locked, where there is a GPU; as for `source` by default, where
-            both are on the host.
+        pinned: whether host memory is page-locked, if there is a GPU; as for `source` by default, if both are on the
+            host.
         retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
             default.
     Returns:
@@ -376,11 +376,11 @@ def clone(
 
     Parameters:
         source: the array.
-        device: where the array is to live; the device of `source` by default.
+        device: the device of the array; the device of `source` by default.
         requires_grad: whether gradients flow to the array; as for `source` by default. False makes the elements
             of the copy constant.
-        pinned: whether memory of the host is page-locked, where there is a GPU; as for `source` by default, where
-            both are on the host.
+        pinned: whether host memory is page-locked, if there is a GPU; as for `source` by default, if both are on the
+            host.
         retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
             default.
     Returns:
@@ -407,17 +407,17 @@ def copy(
     count: int = 0,
     stream: Stream | None = None,
 ) -> None:
-    """Copies elements of an array to another one, from any device, converted to its dtype.
+    """Copies elements of an array to another array, between any devices and dtypes.
 
     Parameters:
         dest: the array that is written.
-        src: the array that is read, of the same shape where all is copied.
+        src: the array that is read, of the same shape if the whole array is copied.
         dest_offset: the element in `dest` to begin at, an int in row-major order; 0 by default.
         src_offset: the element in `src` to begin at, an int; 0 by default.
-        count: the number of elements; all of `src` from `src_offset` on by default, or where it is 0.
-        stream: a stream of a CUDA device to copy in; that of this thread by default.
+        count: the number of elements; by default, or for 0, all of `src` from `src_offset` on.
+        stream: a stream of a CUDA device for the copy; by default the calling thread's stream.
     Raises:
-        ValueError: the shapes differ where all is copied, elements lie outside, or strides need a copy.
+        ValueError: the shapes differ, elements are out of bounds, or a range of elements has no view.
         number: a number does not fit the dtype.
     Gradient:
         flows to `src` (recorded by tapes).
@@ -439,7 +439,7 @@ def copy(
 
 
 def _part(a: array, name: str, first: int, count: int) -> array:
-    """Some of the elements in row-major order, as a view of one dimension."""
+    """A range of elements in row-major order, as a view of one dimension."""
     if first < 0 or count < 0 or first + count > a.size:
         raise ValueError(f"{name} has {a.size} elements, elements {first} to {first + count} are requested")
     return a.flatten()[first : first + count]

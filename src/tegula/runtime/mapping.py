@@ -42,30 +42,30 @@ def map(
     block_dim: int | None = None,
     device: Device | str | None = None,
 ) -> Any:
-    """Applies a function to the elements of arrays, which are broadcast together as NumPy does it: a launch with a
-    thread for each element.
+    """Applies a function to the elements of arrays, broadcast with NumPy's rules, by a launch with a thread for each
+    element.
 
     Parameters:
-        func: a function of the language (tg.sin), a @tg.func, a function of Python or a lambda, of scalars,
-            vectors and matrices.
-        *inputs: an argument for each parameter: arrays, of which each element is taken, and numbers, vectors
-            and matrices, which are the same for all. NumPy arrays of up to 16 elements are vectors and
-            matrices, as in launches. Numbers of Python are int32 and float32, and float64 with arrays of it;
-            functions of the language get them in the scalar type of the arrays.
-        out: the array or arrays to write, of the broadcast shape; new ones by default, whose dtypes are those
-            of the results, with a gradient where an input has one.
+        func: a function of the language (tg.sin), a @tg.func, a Python function or a lambda, on scalars, vectors and
+            matrices.
+        *inputs: an argument for each parameter: arrays, which are read element by element, and numbers, vectors and
+            matrices, which are the same for all elements. NumPy arrays of up to 16 elements are vectors and matrices,
+            as in launches. Python numbers are int32 and float32, and float64 with float64 arrays; for functions of the
+            language they have the scalar type of the arrays.
+        out: the array or arrays to write, of the broadcast shape; by default new arrays of the results' dtypes, with a
+            gradient if an input has one.
         return_kernel: whether to return the kernel instead of launching it; False by default.
         block_dim: the number of threads in a block; that of tg.launch by default.
-        device: the device that the arrays must be on; theirs by default.
+        device: the required device of the arrays; by default the arrays determine the device.
     Returns:
-        the array, a list of arrays where the function has several results, or the kernel, which takes the
-        inputs and then the outputs.
+        the array, a list of arrays if the function has several results, or the kernel, whose parameters are the inputs
+        and then the outputs.
     Raises:
         launch: no input is an array, the shapes or devices do not fit, or a result is no element of an array.
-        RuntimeError: the function is wrong (tg.CompileError, with the codes of docs/errors.md), or what the
-            kernel found while it ran on the CPU (tg.RunError).
+        RuntimeError: the function does not compile (tg.CompileError, with the codes of docs/errors.md), or the kernel
+            fails on the CPU (tg.RunError).
     Gradient:
-        that of the function, recorded by tapes; summed over what is broadcast.
+        of the function, recorded by tapes; summed over broadcast dimensions.
     """
     given = [adopt(x, None) if _is_foreign(x) else x for x in inputs]
     arrays = [x for x in given if type(x) in ARRAYS]
@@ -114,7 +114,7 @@ def _is_foreign(x: Any) -> bool:
 
 
 def _value(x: Any, arrays: Sequence[array], weak: bool) -> tuple[Any, ElementType]:
-    """An input with its element type. `weak`: numbers of Python take the scalar type of the arrays, if it can hold
+    """An input with its element type. `weak`: Python numbers take the scalar type of the arrays, if it represents
     them."""
     if type(x) in ARRAYS:
         return x, x.dtype
@@ -155,7 +155,7 @@ def _composite(x: Any) -> tuple[Any, ElementType]:
 _MAPPED = "__tegula_mapped__"
 """The attribute of a mapped function of Python that holds the function of the language made of it."""
 _lambdas: dict[Any, FuncDef] = {}
-"""The lambdas that were mapped, by their code and its captures."""
+"""The functions of mapped lambdas, by code and captures."""
 MOST_LAMBDAS = 1024
 NAMED_BUILTINS = ("abs", "min", "max", "round", "pow")
 """The functions that both Python and the language have."""
@@ -196,7 +196,7 @@ def _of_lambda(func: FunctionType) -> FuncDef:
         definition = _defined(func, cells)
         if len(_lambdas) >= MOST_LAMBDAS:
             _lambdas.clear()
-        # Objects that the key names by identity live as long as the definition, whose variables refer to them.
+        # Objects that the key identifies by identity are kept alive by the variables of the definition.
         found = _lambdas[key] = FuncDef(definition)
     return found
 

@@ -1,5 +1,5 @@
-"""Modules of kernels, for compatibility with other tile languages. Kernels are compiled one by one at their launch, so
-that loading a module does nothing; options are stored and change no code."""
+"""Modules of kernels, for compatibility with other tile languages. Each kernel is compiled at its first launch, so that
+loading a module has no effect; options are stored without effect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULTS: dict[str, Any] = {"enable_backward": True, "fast_math": False, "linein
 class Module:
     """The kernels of one Python module.
 
-    `name` is its name, and `options` has the values of its options by name; they change nothing.
+    The attribute `name` is the module's name, and `options` a dictionary of options without effect.
 
     Parameters:
         name: the name of a Python module, a string.
@@ -40,7 +40,7 @@ class Module:
         self.options: dict[str, Any] = dict(DEFAULTS)
 
     def load(self, device: Device | str | None = None, block_dim: int | None = None) -> Module:
-        """The module itself: kernels are compiled when they are launched.
+        """Returns the module; kernels are compiled at their first launch.
 
         Parameters:
             device: a device, or its name; the current one by default.
@@ -64,7 +64,7 @@ def get_module(name: str) -> Module:
     """The module of a name.
 
     Parameters:
-        name: the name of a Python module, a string; one that is not imported gets a module too.
+        name: the name of a Python module, a string; the Python module need not be imported.
     Returns:
         the module, the same object for the same name.
     Raises:
@@ -85,7 +85,7 @@ def set_module_options(options: Mapping[str, Any], module: Module | ModuleType |
 
     Parameters:
         options: values by name.
-        module: a module, or its name; that of the caller by default.
+        module: a module, or its name; by default the caller's module.
     Raises:
         wrong-arguments: there is no such option.
     """
@@ -101,7 +101,7 @@ def get_module_options(module: Module | ModuleType | str | None = None) -> dict[
     """The options of a module.
 
     Parameters:
-        module: a module, or its name; that of the caller by default.
+        module: a module, or its name; by default the caller's module.
     Returns:
         a new dictionary of values by name.
     Raises:
@@ -111,13 +111,13 @@ def get_module_options(module: Module | ModuleType | str | None = None) -> dict[
 
 
 class ScopedLogLevel:
-    """Sets `tg.config.log_level` in a `with` block. Tegula has no log: it prints what programs ask for, and warns by
-    Python's `warnings`, so that the level changes nothing.
+    """Sets `tg.config.log_level` in a `with` block. Tegula has no log, and warns through Python's `warnings`, so that
+    the level has no effect.
 
     Parameters:
         log_level: an int: tg.LOG_DEBUG, tg.LOG_INFO, tg.LOG_WARNING or tg.LOG_ERROR.
     Raises:
-        ValueError: a label has a region that the role is not in.
+        ValueError: `log_level` is no level.
     """
 
     def __init__(self, log_level: int) -> None:
@@ -137,15 +137,14 @@ class ScopedLogLevel:
 def get_suggested_block_size(kernel: Kernel, device: Device | str | None = None) -> tuple[int, int]:
     """A number of threads per block, and a number of blocks that occupies the device.
 
-    Machine code is made for each block size, so that there is no one that fits all code of a kernel best: tg.autotune
-    measures.
+    The best block size depends on the launch; tg.autotune measures candidates.
 
     Parameters:
         kernel: a kernel.
         device: a device, or its name; the current one by default.
     Returns:
-        the block size of the kernel, or the default; and the number of multiprocessors of a GPU, or of
-        processors.
+        a tuple of the kernel's block size, or the default, and the number of multiprocessors of a GPU or of processors
+        of a CPU.
     Raises:
         launch: `kernel` is no kernel, or there is no such device.
     """
@@ -161,10 +160,10 @@ def load_module(
     recursive: bool = False,
     block_dim: int | None = None,
 ) -> None:
-    """Checks the device. Kernels are compiled when they are launched, and found on disk from then on.
+    """Checks that the device exists. Kernels are compiled at their first launch and cached on disk.
 
     Parameters:
-        module: a module, or its name; that of the caller by default.
+        module: a module, or its name; by default the caller's module.
         device: a device, or its name; the current one by default.
         recursive, block_dim: are accepted and change nothing.
     Raises:
@@ -178,10 +177,10 @@ def force_load(
     modules: Sequence[Module] | None = None,
     block_dim: int | None = None,
 ) -> None:
-    """Checks the device. Kernels are compiled when they are launched, and found on disk from then on.
+    """Checks that the device exists. Kernels are compiled at their first launch and cached on disk.
 
     Parameters:
-        device: a device, its name, or a list of them.
+        device: a device, its name, or a list of devices.
         modules, block_dim: are accepted and change nothing.
     Raises:
         launch: there is no such device.
@@ -204,10 +203,10 @@ def overload(
     """A kernel with types for unannotated parameters; as a decorator, with the types of a function's annotations.
 
     Parameters:
-        kernel: a kernel, or a function without a body whose name the kernel has.
+        kernel: a kernel, or a function without a body with the name of a kernel.
         types: the types of all parameters, as annotations are written, or those of some by name.
     Returns:
-        a kernel that takes these types; as a decorator the kernel that was named, which takes all types anyway.
+        a kernel with these types; as a decorator the named kernel, which accepts all types.
     Raises:
         launch: there is no such parameter or kernel, or too few or too many types.
         TypeError: a type is none that kernels know.
@@ -250,12 +249,12 @@ def is_device_available(device: Device | str) -> bool:
 
 
 def device_to_torch(device: Device | str | None) -> str:
-    """The name that PyTorch has for a device.
+    """PyTorch's name of a device.
 
     Parameters:
         device: a device, or its name; None for the current one.
     Returns:
-        a string, "cpu" or "cuda:0", which PyTorch takes wherever it takes a device.
+        a string, "cpu" or "cuda:0", which PyTorch accepts as a device.
     Raises:
         launch: there is no such device.
     """
@@ -263,14 +262,14 @@ def device_to_torch(device: Device | str | None) -> str:
 
 
 def dtype_to_numpy(dtype: Any) -> Any:
-    """The scalar type that NumPy has for a dtype.
+    """NumPy's scalar type of a dtype.
 
     Parameters:
         dtype: a scalar type, or float, int or bool.
     Returns:
         a class such as numpy.float32.
     Raises:
-        TypeError: it is no scalar type.
+        TypeError: `dtype` is no scalar type, or NumPy has no such type.
     """
     found = element_type(dtype)
     if not isinstance(found, DType):
@@ -279,13 +278,13 @@ def dtype_to_numpy(dtype: Any) -> Any:
 
 
 def dtype_from_numpy(dtype: Any) -> DType:
-    """The scalar type for one of NumPy's.
+    """The scalar type of a NumPy dtype.
 
     Parameters:
-        dtype: a dtype of NumPy, or what NumPy makes one of.
+        dtype: a NumPy dtype, or an object that NumPy converts to a dtype.
     Returns:
         a scalar type.
     Raises:
-        ValueError: there is none.
+        ValueError: there is no such scalar type.
     """
     return from_numpy(np.dtype(dtype))

@@ -1,4 +1,4 @@
-"""Kernels that call a cooperative function for each element of a batch of arrays: a block computes one."""
+"""Kernels that call a cooperative function for each element of a batch, one block per element."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tegula.stdlib.registry import tg
 
 WARP = 32
 FEW, MANY = 32 * 32, 64 * 64
-"""Elements of the largest tile up to which a block has one warp, and two."""
+"""The maximum number of elements of a tile for blocks of one warp, and of two warps."""
 
 Shape = tuple[int, ...]
 
 
 class Tiles(NamedTuple):
-    """What one block computes. `inputs`: dtype and shape of each tile, and whether its array has the batch; `outputs`:
-    dtype and shape of each result; `batch`: the number of dimensions of the batch; `constants`: the arguments of the
-    function that are constants."""
+    """The signature of a block. `inputs`: dtype and shape of each tile, and whether its array has batch dimensions;
+    `outputs`: dtype and shape of each result; `batch`: the number of batch dimensions; `constants`: the constant
+    arguments of the function."""
 
     function: CooperativeDef
     inputs: tuple[tuple[Any, Shape, bool], ...]
@@ -67,9 +67,9 @@ def _kernel(tiles: Tiles) -> Any:
 
 
 class BatchedKernel(NamedTuple):
-    """A kernel that calls a cooperative function once in each block. `kernel`: takes the arrays and the results; `dim`:
-    the grid of blocks, the batch; `block_dim`: the number of threads of a block; `results`: shape and dtype of each
-    result, with the batch."""
+    """A kernel that calls a cooperative function once in each block. `kernel`: its parameters are the arrays, then the
+    results; `dim`: the grid of blocks, the batch shape; `block_dim`: the number of threads per block; `results`: shape
+    and dtype of each result, with batch dimensions."""
 
     kernel: Any
     dim: Shape
@@ -80,18 +80,18 @@ class BatchedKernel(NamedTuple):
 def over_batches(
     function: Any, arrays: Sequence[Any], constants: Mapping[str, Any] | None = None, name: str = ""
 ) -> BatchedKernel:
-    """A kernel that calls a cooperative function for each element of a batch, whose dimensions come first.
+    """A kernel that calls a cooperative function for each element of a batch; batch dimensions are the leading ones.
 
     Parameters:
-        function: a cooperative function that changes none of its parameters, or the name of one of the library.
-        arrays: its tiles, as tg.arrays of which shapes and dtypes count, in the order of the parameters.
-        constants: the arguments that are constants by name; the defaults by default.
-        name: that of the function that users call, for messages; that of `function` by default.
+        function: a cooperative function without in-place parameters, or the name of a library function.
+        arrays: tg.arrays with the shapes and dtypes of the arguments, in the order of the parameters.
+        constants: a dictionary of constant arguments by name; the function's defaults by default.
+        name: a string, the function's name in messages; by default the name of `function`.
     Returns:
-        a named tuple: `kernel`, which takes the arrays and then the results, `dim` and `block_dim` for
-        `tg.launch_tiled`, and `results`, a shape and a dtype for each result.
+        a named tuple: `kernel`, whose parameters are the arrays and then the results; `dim` and `block_dim` for
+        `tg.launch_tiled`; and `results`, a shape and a dtype for each result.
     Raises:
-        TypeError: `function` is no cooperative function that changes none of its parameters.
+        TypeError: `function` is no cooperative function, or has in-place parameters.
         launch: the arrays do not fit the signature, or the function has no program for their shapes.
     """
     f = library().get(function) if isinstance(function, str) else function

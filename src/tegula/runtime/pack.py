@@ -40,7 +40,7 @@ ARRAY_HELP = (
 )
 
 LARGEST_VALUE = 16
-"""The maximal size of NumPy arrays that are vectors or matrices where a parameter has no annotation."""
+"""The maximum size of NumPy arrays that are vectors or matrices for parameters without an annotation."""
 
 Packed = tuple[int, bytes]
 """The launch id of an argument's specialisation, and the argument's bytes."""
@@ -147,7 +147,7 @@ def _scalar_packer(p: Parameter, wanted: DType) -> Packer:
 
 
 def _number(wanted: DType, value: Any) -> Any:
-    """The number, which may have another type than the wanted one if its kind fits; TypeError otherwise."""
+    """The number; TypeError for a number of a kind that the type does not accept."""
     if isinstance(value, bool | np.bool_) != wanted.is_bool:
         raise TypeError
     if wanted.is_int and not isinstance(value, int | np.integer):

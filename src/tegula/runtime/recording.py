@@ -1,8 +1,8 @@
 """Notifications to tapes: of launches and array methods of a tape's thread, and of writes to arrays by any thread.
 
 `on` is False while no tape observes, so that a launch without tapes only tests this flag. A launch that no tape records
-only tests whether the tapes have noted already that its arrays were written: a second write of the same bytes changes
-nothing for the records that are there."""
+only tests whether the tapes have already noted writes of its arrays, because a second write of the same bytes has no
+effect on existing records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from weakref import WeakSet, finalize
 
 MOST_NOTED = 4096
-"""The number of arrays after which the set of noted writes starts anew."""
+"""The maximum size of the set of noted writes, which is then cleared."""
 
 
 class Observer(Protocol):
@@ -37,8 +37,8 @@ class _OfThread(threading.local):
 
 
 class Recording:
-    """`tape` records the launches of this thread; `watching` are the tapes with records, which later writes may
-    invalidate; `noted` are the arrays whose writes all of them have noted since their last record."""
+    """`tape`: the tape that records the launches of the thread; `watching`: the tapes with records, which later writes
+    may invalidate; `noted`: the arrays whose writes all these tapes have noted since their last record."""
 
     def __init__(self) -> None:
         self.on = False
@@ -113,7 +113,7 @@ class Recording:
 
     @contextmanager
     def _recording(self) -> Iterator[Observer | None]:
-        """The observer of this thread, to which the `with` block adds a record: writes after the record count anew."""
+        """The observer of the thread, to which the `with` block adds a record. The set of noted writes is cleared."""
         tape = self._here.tape
         if tape is None:
             yield None
@@ -124,7 +124,7 @@ class Recording:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Suspend recording in this thread in the `with` block; tapes are still notified of its writes."""
+        """Suspend recording of the thread in the `with` block; tapes are still notified of writes."""
         tape, self._here.tape = self._here.tape, None
         try:
             yield

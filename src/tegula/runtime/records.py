@@ -47,9 +47,9 @@ class Use(NamedTuple):
 
 
 class Launched:
-    """The record of a launch, with the compiled form that ran, and the number of writes that the tape had seen after
-    it. `given`: the arguments as they were passed; `arguments`: the same arguments as arrays on their memory;
-    `versions`: the number of writes to each of PyTorch's tensors."""
+    """The record of a launch, with the compiled form that ran, and the tape's number of writes after the launch.
+    `given`: the arguments as they were passed; `arguments`: the arguments as tg.arrays; `versions`: the version
+    counters of PyTorch tensors."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Launched:
 
     @cached_property
     def reads(self) -> list[Use]:
-        """The arrays that the launch may have read, also those that structures are made of."""
+        """The arrays that the launch may have read, including the arrays of structures."""
         return [*self._uses(read(self.kernel, self.form)), *self._held()]
 
     @cached_property
@@ -84,21 +84,21 @@ class Launched:
         return [Use(what, name, a) for name, a in named if isinstance(a, array)]
 
     def _held(self) -> list[Use]:
-        """The arrays with a gradient that the structures of the launch are made of."""
+        """The arrays with a gradient of the launch's structures."""
         what = f"kernel {self.kernel.name}"
         held = [(s.name, name, a) for s in self.structures for name, a in s.structure.differentiable()]
         return [Use(what, f"'{name}' of {of}", a) for of, name, a in held if a.requires_grad]
 
     @property
     def arrays(self) -> Iterator[array]:
-        """The arrays among the arguments, and those with a gradient that structures are made of."""
+        """The arrays among the arguments, and the arrays with a gradient of structures."""
         yield from (a for a in self.arguments if isinstance(a, array))
         yield from (use.array for use in self._held())
 
 
 class Assigned:
     """The record of a method that set all elements of an array to the converted elements of another array, or to
-    constants. `new`: the method made the array."""
+    constants. `new`: whether the method created the array."""
 
     def __init__(self, target: array, source: array | None, new: bool) -> None:
         self.target, self.source, self.new = target, source, new
@@ -135,7 +135,7 @@ class Assigned:
         assert taken is not None
         scalar = scalar_of(taken.dtype)
         flat = empty(given.shape, with_scalar(given.dtype, scalar), taken.device)
-        # Numbers out of range of the other float type become infinite, as in kernels.
+        # Numbers that overflow the other float type become infinite, as in kernels.
         with np.errstate(over="ignore"):
             flat.assign(given if flat.dtype == given.dtype else given.numpy().astype(to_numpy(scalar)))
         clear(given)
@@ -144,7 +144,7 @@ class Assigned:
 
 class Differentiated:
     """The record of a run of a kernel's adjoint. There are no gradients of gradients: the arrays that the adjoint wrote
-    count as computed from arrays with a gradient, and as having no gradient."""
+    are treated as arrays without a gradient that depend on arrays with a gradient."""
 
     def __init__(self, name: str, args: Sequence[Any], gradients: Mapping[int, array]) -> None:
         self.what = what = f"the gradient of kernel {name}"
@@ -154,7 +154,7 @@ class Differentiated:
 
 
 class Called:
-    """The record of a function that a backward run calls. The arrays that the function accesses are not known."""
+    """The record of a function that a backward run calls, and whose accesses are unknown."""
 
     def __init__(self, backward: Callable[[], object], arrays: Sequence[array]) -> None:
         self.backward, self.arrays = backward, list(arrays)
@@ -170,7 +170,7 @@ def _numbers(a: array) -> int:
 
 
 def known_gradient(a: array) -> array | None:
-    """The gradient of an array; None if it has no memory yet, and is zero."""
+    """The gradient of an array; None if the gradient has no memory yet, and is zero."""
     return a._gradient(make=False)
 
 

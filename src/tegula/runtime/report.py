@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 
 
 NO_REPORT = bytes(8)
-"""The end of the packed arguments of a kernel without sites, in the place of the address of a report."""
+"""The end of the packed arguments of a kernel without sites: a null address of the report buffer."""
 
 
 _noted: dict[Any, Any] = {}
-"""The registry of Python's warnings, so that each line is warned of once."""
+"""The registry of Python's warnings, by which each line has one warning."""
 
 
 class _Memory:
-    """Memory that kernels write records to; between launches all zeros, but for the address of the table of structures.
-    `pointer`: its address as kernels read it."""
+    """The report buffer; between launches all zeros except the address of the table of structures. `pointer`: its
+    address in packed arguments."""
 
     def __init__(self) -> None:
         self.words = np.zeros((RECORDS + 1) * RECORD_SLOTS, np.int64)
@@ -84,7 +84,7 @@ _local = _Local()
 def run_reporting(compiled: Compiled, packed: bytes, blocks: int, threads: int | None = None) -> None:
     """Run a kernel with sites, on at most `threads` threads; print its output and raise its first failure.
 
-    A launch within a launch, by a signal handler, has memory of its own; memory of an interrupted launch is dropped."""
+    A nested launch, in a signal handler, has a buffer of its own; the buffer of an interrupted launch is dropped."""
     memory, _local.memory = _local.memory or _Memory(), None
     args = packed[: -len(NO_REPORT)] + memory.pointer
     run(compiled.function, args, blocks, compiled.scratch_bytes, threads)
@@ -98,7 +98,7 @@ def run_reporting(compiled: Compiled, packed: bytes, blocks: int, threads: int |
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """The records of one launch: their number `count`, and `rows`, the records that fitted the memory."""
+    """The records of one launch: `count`, the number of records, and `rows`, the records that fit the buffer."""
 
     compiled: Compiled | CudaCompiled
     count: int
@@ -121,7 +121,7 @@ class Reports:
             raise self._failure(first) if sites[first[0]].kind != "wait" else self._deadlock(waits)
 
     def _note(self, numbers: set[int]) -> None:
-        """Warn, once for each line, of operands that differ between threads, of which thread 0's value is used."""
+        """Warn, once per line, of thread-varying operands for which thread 0's value is used."""
         sites = [self.compiled.sites[number] for number in sorted(numbers)]
         found = {(site.loc.file, site.loc.line, site.data["operand"]): None for site in sites}
         for file, line, operand in found:
@@ -130,8 +130,8 @@ class Reports:
             warnings.warn_explicit(text, DifferingOperand, file, line, registry=_noted)
 
     def _print(self, rows: list[np.ndarray]) -> None:
-        # Tiles without some of their elements so far. Threads may be in different iterations of a loop, but each is in
-        # order: its next record belongs to the first tile that lacks its element.
+        # The incomplete tiles. Threads may be in different iterations of a loop, but the records of each thread are in
+        # order, so that its next record belongs to the first tile without an element of the thread.
         partial: dict[tuple[int, int], list[dict[int, np.ndarray]]] = {}
         started: dict[tuple[int, int, int], list[np.ndarray]] = {}
         for row in sorted(rows, key=lambda row: row[1]):

@@ -109,7 +109,7 @@ def wrong_count(kernel: Kernel, parameters: Sequence[Parameter], count: int) -> 
 
 def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:
     """The block size that the roles of a kernel need for a launch with these arguments over `ndim` dimensions; None
-    without roles. The kernel is traced to find the size, once for each state of its captures."""
+    without roles. The kernel is traced for this purpose, once for each state of the captures."""
     for captured, threads in kernel.role_threads:
         if all(map(unchanged, captured)):
             return threads

@@ -1,4 +1,4 @@
-"""Gradients that outlive a backward run of a tape: gradients of arrays with `retain_grad` that kernels wrote."""
+"""Gradients that a backward run does not clear: gradients of arrays with `retain_grad` that kernels wrote."""
 
 from __future__ import annotations
 

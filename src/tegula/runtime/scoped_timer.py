@@ -27,11 +27,11 @@ class ScopedTimer:
     `elapsed` is the time in milliseconds, 0 before the end. The text in `extra_msg` is printed after the duration.
 
     Parameters:
-        name: the text printed before the time, after four spaces for each timer around this one.
-        active: whether anything is measured; True by default.
+        name: the text printed before the time, indented by four spaces for each enclosing timer.
+        active: whether the block is measured; True by default.
         print: whether the time is printed; True by default.
         detailed: whether the times of functions are printed too, by Python's profiler; False by default.
-        dict: lists of milliseconds by name, to which this time is added.
+        dict: a dictionary of lists of milliseconds by name, to which the time is appended.
         synchronize: whether to wait for all GPUs before and after, so that launches are measured; False by
             default.
         skip_tape: is accepted and changes nothing.

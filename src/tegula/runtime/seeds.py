@@ -1,4 +1,4 @@
-"""The seeds of a backward run, and the gradients that arrays have before the run."""
+"""The seeds of a backward run, and the gradients of arrays before the run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Seeds:
 
     def place(self, records: Sequence[Record]) -> Before:
         """Set gradients to their initial values. Seeds of overlapping arrays add up. Gradients of other written arrays
-        are from earlier tapes, and no seeds of this one."""
+        are results of earlier tapes, not seeds."""
         uses = [w for r in records for w in r.writes if w.has_gradient]
         if self.given is None:
             gradients = [(w.array, g) for w in uses if (g := known_gradient(w.array)) is not None]
@@ -71,8 +71,8 @@ class Before:
 
 
 def _kept(targets: Iterable[tuple[array, array]], records: Sequence[Record]) -> list[tuple[array, array]]:
-    """The gradients of arrays that no record reads, with copies of them. The gradient of an array that is read becomes
-    the derivative by the array's value before the tape."""
+    """The gradients of arrays that no record reads, with copies. The gradient of an array that is read becomes the
+    derivative by the array's value before the tape."""
     reads = [u.elements for r in records for u in r.reads if u.has_gradient]
     unread = {
         ElementRange.of(grad): grad

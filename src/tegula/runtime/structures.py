@@ -25,9 +25,9 @@ LIVE: WeakValueDictionary[int, Structure] = WeakValueDictionary()
 
 
 class Structure(ABC):
-    """A spatial structure on a device. Kernels know it by its `id`, until it is deleted.
+    """A spatial structure on a device, which kernels refer to by its `id` until it is deleted.
 
-    `version` counts the changes that affect results of queries: the adjoint of a launch repeats its queries, and is
+    `version` counts the changes that affect results of queries. The adjoint of a launch repeats the queries, and is
     refused if the structure has changed since."""
 
     id: int
@@ -69,9 +69,9 @@ class StructureUse(NamedTuple):
 
 
 def structures_of(named: Iterable[tuple[str, Any]], device: Device, by_table: bool) -> list[StructureUse]:
-    """The structures that a launch on a device may query, which are kept alive by the result: those whose ids are among
-    its numbers, with their names; otherwise, if the kernel reads ids from memory (`by_table`), all structures of the
-    device."""
+    """The structures that a launch on a device may query: the structures whose ids are among its number arguments, with
+    their names; or, if the kernel reads ids from memory (`by_table`), all structures of the device. The result keeps
+    the structures alive."""
     found = [
         StructureUse(f"argument '{name}'", one, one.version)
         for name, x in named

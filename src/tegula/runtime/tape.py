@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class Tape:
-    """Records the launches of this thread in a `with` block, and the methods of arrays that overwrite elements, and
-    computes gradients of the written arrays.
+    """Records the launches of the calling thread in a `with` block, and the methods of arrays that overwrite elements,
+    and computes gradients.
 
         with tg.Tape() as tape:
             tg.launch(kernel, dim, inputs=[x], outputs=[loss])
@@ -36,7 +36,8 @@ class Tape:
         x.grad
 
     Gradients flow through arrays with `requires_grad`, intermediate ones too. A value that the gradients need must not
-    be overwritten before `backward`; launches and methods of arrays that do are found, writes through NumPy are not.
+    be overwritten before `backward`. Overwrites by launches and by methods of arrays are errors; writes through NumPy
+    are not detected.
 
     Raises:
         launch: on entry: a tape of this thread is recording already.
@@ -77,7 +78,7 @@ class Tape:
     def launched(
         self, kernel: Kernel, plan: LaunchPlan, given: Sequence[Any], args: Sequence[Any], form: Form
     ) -> None:
-        """Notes that a kernel was launched while the tape recorded; launches call it.
+        """Records a launch of a kernel; called by launches.
 
         Parameters:
             kernel: the kernel.
@@ -92,12 +93,12 @@ class Tape:
         self.records.append(Launched(kernel, plan, tuple(given), tuple(args), form, self._time, known))
 
     def assigned(self, target: array, source: array | None, new: bool) -> None:
-        """Notes that a method overwrote an array; methods of arrays call it.
+        """Records that a method overwrote an array; called by methods of arrays.
 
         Parameters:
             target: the array.
             source: the array that was copied; None for constants.
-            new: whether the array was made by it.
+            new: whether the method created the array.
         Raises:
             nothing.
         """
@@ -108,7 +109,7 @@ class Tape:
         self.records += [Assigned(t, s, new) for t, s in zip(target.leaves, sources, strict=True)]
 
     def differentiated(self, name: str, args: Sequence[Any], gradients: Mapping[int, array]) -> None:
-        """Notes that the adjoint of a kernel ran while the tape recorded.
+        """Records a run of a kernel's adjoint.
 
         Parameters:
             name: the name of the kernel.
@@ -132,12 +133,12 @@ class Tape:
             self._writes[ElementRange.of(target)] = self._time
 
     def record_func(self, backward: Callable[[], object], arrays: Sequence[array]) -> None:
-        """Has backward runs call a function in this place, between the adjoints of the launches after it and before it:
-        the adjoint of work that no kernel does.
+        """Records a function that a backward run calls between the adjoints of the later and the earlier launches, as
+        the adjoint of work without kernels.
 
         Parameters:
             backward: a function without parameters, whose launches no tape records.
-            arrays: the arrays whose gradients it reads and writes, which `zero` and `gradients` know then.
+            arrays: a list of the arrays whose gradients the function accesses, for `zero` and `gradients`.
         Raises:
             launch: one of them is no array with a gradient.
         """
@@ -152,18 +153,17 @@ class Tape:
     # Gradients -------------------------------------------------------------------------------------------------------
 
     def backward(self, loss: array | None = None, grads: Mapping[array, Any] | None = None) -> None:
-        """Adds to the gradients of all recorded arrays with `requires_grad` the derivatives of a loss, or of
-        seeds.
+        """Adds the derivatives of a loss, or of seeds, to the gradients of all recorded arrays with `requires_grad`.
 
         Parameters:
-            loss: an array of one number, whose gradient begins as 1.
-            grads: gradients by array, which stay as they are; an array without a gradient has that one from
-                then on. With neither, the gradients of the recorded arrays are the seeds.
+            loss: an array of one number, whose gradient is initialised with 1.
+            grads: a dictionary from arrays to their gradients, which are not modified; an array without a gradient gets
+                this gradient. Without `loss` and `grads`, the gradients of the recorded arrays are the seeds.
         Raises:
-            launch: the tape ran backwards already without tg.Tape.zero, the loss has more elements or no
-                gradient, an array that is needed was overwritten, or a gradient would get lost.
-            no-gradient: a gradient would flow through something that has none.
-            overwritten-array: a kernel overwrote what its gradient needs.
+            launch: the tape ran backwards already without tg.Tape.zero, the loss has more elements or no gradient, a
+                required array was overwritten, or a gradient would be lost.
+            no-gradient: a gradient would flow through an op without a gradient.
+            overwritten-array: a kernel overwrites an array that its gradient needs.
         """
         if self._spent:
             raise LaunchError(
@@ -220,7 +220,7 @@ class Tape:
                 )
 
     def _check_structures(self, record: Launched) -> None:
-        """LaunchError if a structure that a launch queried finds something else by now."""
+        """Raise LaunchError if a structure that a launch queried has changed since."""
         for name, structure, version in record.structures:
             held = [(k, ElementRange.of(a)) for k, a in structure.differentiable()]
             written = [
@@ -258,7 +258,7 @@ class Tape:
             yield from (a.whole for a in record.arrays)
 
     def zero(self) -> None:
-        """Sets the gradients of all recorded arrays to 0, and lets the tape run backwards once more.
+        """Sets the gradients of all recorded arrays to 0, so that the tape can run backwards again.
 
         Raises:
             nothing.
@@ -293,11 +293,11 @@ class Tape:
         Graphviz.
 
         Parameters:
-            filename: the file that it is written to, if any.
-            hide_readonly_arrays: whether arrays that nothing writes are left out; False by default.
-            array_labels: names of arrays; otherwise they are those of the parameters.
-            track_inputs, track_outputs: arrays that are shown in any case.
-            track_input_names, track_output_names: their names.
+            filename: the path of the file to write; None for none.
+            hide_readonly_arrays: whether arrays that are only read are omitted; False by default.
+            array_labels: a dictionary from arrays to their labels; parameter names by default.
+            track_inputs, track_outputs: arrays that are always shown.
+            track_input_names, track_output_names: the names of the tracked arrays.
             graph_direction: a string, the direction of the layout: LR, RL, TB or BT; LR by default.
         Returns:
             the graph's text.

@@ -10,10 +10,10 @@ from tegula.runtime.records import Assigned, Called, Differentiated, ElementRang
 
 
 class TapeGraph:
-    """The graph of the records of a tape. Arrays on the same elements are one node.
+    """The graph of the records of a tape. Arrays with the same elements in memory are one node.
 
-    `labels`: names of arrays, by identity; `hide_read`: whether arrays that nothing writes are left out, except
-    `tracked` arrays."""
+    `labels`: names of arrays, by identity; `hide_read`: whether arrays that are only read are omitted, except `tracked`
+    arrays."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class TapeGraph:
 
 
 def title(record: Record) -> str:
-    """The description of a record in a line."""
+    """The description of a record as one line."""
     if isinstance(record, Launched):
         return f"{record.kernel.name} {'x'.join(map(str, record.plan.dims))}"
     if isinstance(record, Assigned):

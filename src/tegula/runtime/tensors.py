@@ -1,5 +1,5 @@
-"""PyTorch tensors: dtypes that NumPy lacks, and counters of writes. PyTorch is not imported here, because a caller that
-passes a tensor has imported it."""
+"""PyTorch tensors: dtypes that NumPy does not have, and version counters. PyTorch is not imported here, because a
+caller that passes a tensor has imported it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def torch_name(dtype: DType) -> str:
 
 
 def dtype_of(tensor: Any) -> DType:
-    """The element type of a tensor; ValueError for one that Tegula does not have."""
+    """The element type of a tensor; ValueError for an unsupported type."""
     found = _known.get(tensor.dtype)
     if found is None:
         name = str(tensor.dtype).removeprefix("torch.")
@@ -52,8 +52,8 @@ def host_data(tensor: Any) -> np.ndarray:
 
 
 def count_writes(args: Sequence[Any], writes: Iterable[int]) -> None:
-    """Increment PyTorch's version counters of written tensors, so that PyTorch detects values that a gradient needs and
-    that were overwritten. `writes`: the positions of written arguments."""
+    """Increment PyTorch's version counters of written tensors, so that PyTorch detects overwritten values that a
+    gradient needs. `writes`: the positions of written arguments."""
     torch = sys.modules.get("torch")
     if torch is None:
         return
@@ -63,7 +63,7 @@ def count_writes(args: Sequence[Any], writes: Iterable[int]) -> None:
             try:
                 torch.autograd.graph.increment_version(tensor)
             except RuntimeError:
-                # Tensors of inference mode have no counter; older versions of PyTorch raise an error.
+                # Tensors of inference mode have no counter; in older versions of PyTorch they raise an error.
                 if not tensor.is_inference():
                     raise
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tegula.dataclass import dataclass
 from tegula.errors import SourceNotFound, TuningError
-from tegula.lang.constants import spoken, takes_constant
+from tegula.lang.constants import stable_form, takes_constant
 from tegula.lang.definition import FuncDef
 from tegula.runtime.kernel import Kernel, variant
 
@@ -34,7 +34,7 @@ class Candidate:
 
 def described(values: Values) -> str:
     """Values as one line of text that is the same in every process."""
-    return ", ".join(f"{name}={spoken(value)}" for name, value in values.items())
+    return ", ".join(f"{name}={stable_form(value)}" for name, value in values.items())
 
 
 def combinations(

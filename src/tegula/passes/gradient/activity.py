@@ -43,7 +43,8 @@ class Activity:
         for op in self.body.walk():
             if isinstance(op, Carrier):
                 for one in op.carried:
-                    # Forward, sources make the carried values active; backward, a carried value makes its sources so.
+                    # Forward, sources make the carried values active; backward, carried values make their sources
+                    # active.
                     first, second = (one.values, one.own) if forward else (one.own, one.values)
                     if any(v in known for v in first):
                         known.update(v for v in second if carries(v))

@@ -20,7 +20,7 @@ from tegula.passes.gradient.owners import own_gradients
 from tegula.passes.gradient.replay import named
 from tegula.passes.gradient.reverse import Reverse
 from tegula.passes.gradient.steps import AdjointStep
-from tegula.passes.inline_calls import put_in_place
+from tegula.passes.inline_calls import inline_selected
 from tegula.passes.overlap import overlap
 from tegula.passes.pipeline import check, settle
 from tegula.passes.runner import Analysis, Compilation, Pass, run
@@ -34,14 +34,14 @@ PREFIX = "adj_"
 def differentiate(
     kernel: Kernel, positions: tuple[int, ...], access: tuple[AccessClass | None, ...]
 ) -> Kernel:
-    """The adjoint kernel: it reads the gradients of arrays that the forward kernel writes, and adds to the gradients of
-    arrays that it reads. Its parameters are those of the forward kernel, then a gradient for each array at `positions`,
-    with its access class. The forward kernel has no roles, and is changed. NoGradient and OverwrittenArray if the
+    """The adjoint kernel: reads the gradients of the forward kernel's outputs, and adds to the gradients of its inputs.
+    The parameters are the parameters of the forward kernel, then a gradient for each array at `positions`, with its
+    access class. The forward kernel has no roles, and is modified. Raises NoGradient or OverwrittenArray if the
     gradient cannot be computed."""
     check(kernel)
     _name_carried(kernel)
     settle(kernel)
-    put_in_place(kernel.body, lambda call: not call.has_rule)
+    inline_selected(kernel.body, lambda call: not call.has_rule)
     arrays = [kernel.params[k] for k in positions]
     body = Region()
     held = [op.result for op in kernel.walk() if isinstance(op, StructureRead) and op.DIFFERENTIABLE]
@@ -60,8 +60,8 @@ def differentiate(
         f"{kernel.name}_adjoint", names, body, kernel.launch, [*kernel.access, *access], kernel.loc
     )
     adjoint.captured = kernel.captured
-    # The reverse sweep leaves dead ops, some of which use values that are not in the adjoint kernel.
-    put_in_place(body)
+    # The reverse sweep leaves dead ops, some of which have operands outside the adjoint kernel.
+    inline_selected(body)
     erase_dead(adjoint, objects=True)
     gradients = _unshared(adjoint, len(kernel.params))
     run(ADJOINT, adjoint, Differentiation(gradients, made.replays, kernel))
@@ -99,7 +99,7 @@ ADJOINT = (
     Pass(own_gradients),
 )
 """The passes after the reverse sweep: unused inputs of maps, dead ops and dead writes are erased, and atomic additions
-become plain ones where one block owns the gradient."""
+become plain additions if one block owns the gradient."""
 
 
 def _name_carried(kernel: Kernel) -> None:

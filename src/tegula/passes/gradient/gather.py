@@ -1,9 +1,9 @@
 """Replaces atomics on gradient tiles by kernels over another grid, in which each tile has one owner.
 
 The adjoint of a load in a loop adds to a tile to which other blocks add as well: for C = A B, block (i, j) adds to the
-tiles (i, k) of A's gradient, for every k. In a grid over (i, k) with a loop over j, one block owns each of these tiles,
-sums all contributions to it and writes it once. So the part of the adjoint kernel that the atomic depends on becomes a
-kernel of its own: the block and loop indices that determine the tile's offset are its grid, all others are its
+tiles (i, k) of A's gradient, for every k. In a grid over (i, k) with a loop over j, one block owns each tile, sums all
+contributions and writes the tile once. The slice of the adjoint kernel that the atomic depends on therefore becomes a
+separate kernel: the block and loop indices that determine the tile's offset are its grid, and all other indices are its
 loops."""
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class _NoOwner(Exception):
 def gather(
     adjoint: Kernel, gradients: Sequence[Value], arrays: Sequence[Value], ordered: bool
 ) -> list[AdjointStep]:
-    """The steps that replace an adjoint kernel, which is changed: one for each atomic on the given gradient arrays
+    """The steps that replace an adjoint kernel, which is modified: one for each atomic on the given gradient arrays
     whose tiles have owners in some grid, then the steps of the remaining kernel. `arrays`: the gradients that share no
-    bytes with another array. `ordered`: whether sums to which all blocks add are split into partial sums whatever
-    registers they take."""
+    bytes with another array. `ordered`: whether sums to which all blocks add are split into partial sums regardless of
+    register usage."""
     steps: list[AdjointStep] = []
     if adjoint.launch.last_is_block and not adjoint.launch.partial:
         for array in arrays:
@@ -224,7 +224,7 @@ class _Owner:
 
     def _check_reads(self, op: Op) -> None:
         """Raise _NoOwner unless the op reads the same values in the new kernel, which runs before all writes of the old
-        one."""
+        kernel."""
         for effect in op.effects():
             if effect.kind != "read" or effect.value is None:
                 raise _NoOwner("an array that its value is computed from is overwritten")
@@ -362,7 +362,7 @@ class _Owner:
         made.region = regions[0]
         carried = [made.zero(wide), *(r.add_argument(wide) for r in regions[1:])]
         made.region = regions[-1]
-        total = made.grown(carried[-1], value)
+        total = made.accumulated(carried[-1], value)
         for level in range(len(regions) - 1, 0, -1):
             made.emit(Yield, [total])
             made.region = regions[level - 1]
@@ -393,7 +393,7 @@ def _views(array: Value) -> Iterator[ArrayView]:
 
 
 def _free(op: Op) -> list[Value]:
-    """The values from outside of an op that it, or an op nested in it, uses."""
+    """The values from outside that an op or its nested ops use."""
     made = {r for o in op.walk() for r in o.results} | {
         a for o in op.walk() for r in o.regions for a in r.args
     }

@@ -1,9 +1,8 @@
-"""Finds where 0 times a derivative may be NaN, so that adjoints of 0 are kept at 0 there.
+"""Finds multiplications in which an adjoint of 0 times a derivative may be NaN, so that the result is guarded to be 0.
 
-An adjoint is 0 for absent elements, for operands that a selection did not choose, and for values that nothing depends
-on. The derivative that it is multiplied by may then be infinite or NaN: the slope of a square root at 0, the inverse of
-an element outside of an array. A factor that cannot be infinite or NaN needs no guard; an analysis of how values are
-computed decides."""
+An adjoint is 0 for absent elements, for operands that a select did not choose, and for values without dependents. Its
+factor may then be infinite or NaN, such as the derivative of a square root at 0 or the reciprocal of an element out of
+bounds. An analysis of the defining ops finds factors that cannot be infinite or NaN, which need no guard."""
 
 from __future__ import annotations
 
@@ -62,7 +61,7 @@ CARRY_ALL = (
     *(TileMap, TileBroadcast, TileFull, TileReshape, TilePermute, TileMatmul),
     *(TileStore, TileAtomic, ArrayStore, ArrayAtomic, Yield),
 )
-"""Ops whose operands have an adjoint of 0 only where that of the result is 0, or where the derivative is 0."""
+"""Ops whose operands have an adjoint of 0 only where the adjoint of the result or the derivative is 0."""
 
 
 class Hazards:
@@ -74,7 +73,7 @@ class Hazards:
         self.low: dict[Value, float] = {}
         self.prover = Prover()
         self.everywhere = Hazard.DATA
-        """The hazard of loop-carried values and of objects' contents: the worst one in the kernel."""
+        """The hazard of loop-carried values and of objects' contents, the worst hazard in the kernel."""
         risks = [op for op in kernel.walk() if isinstance(op, RISKS)]
         self.everywhere = max([Hazard.DATA, *map(self._of_op, risks)])
         self.known.clear()
@@ -83,7 +82,7 @@ class Hazards:
                 self.of(result)
                 self.above(result)
 
-    def spoils(self, factor: Value, op: Op) -> bool:
+    def may_give_nan(self, factor: Value, op: Op) -> bool:
         """Whether multiplying by a factor may turn a zero adjoint of an op's result into NaN."""
         found = self.of(factor)
         return found is Hazard.COMPUTED or (
@@ -212,13 +211,13 @@ def _given(function: Region, operands: Sequence[Value], argument: Value) -> Valu
 
 
 def _reads_objects(op: Op) -> bool:
-    """Whether an op's results do not follow from its operands alone: control flow, and reads of objects."""
+    """Whether an op's results depend on more than its operands, as for control flow and reads of objects."""
     return isinstance(op, Carrier) or bool(op.effects())
 
 
 def _masked(kernel: Kernel) -> set[Value]:
-    """The values whose adjoint may be 0 in some elements: a use of theirs selects among operands, takes a part of them,
-    or is conditional."""
+    """The values whose adjoint may be 0 in some elements, because a use selects among operands, takes a slice, or is
+    conditional."""
     order, count = list(kernel.walk()), -1
     stores = Counter(
         memory_root(e.value)

@@ -1,9 +1,9 @@
 """Shortens the loops by which adjoints recompute loop-carried values.
 
-Before each iteration of the backward sweep, the carried values at its start are recomputed from the loop's start. If
-they depend on a bounded number of iterations only, just these are rerun: one for a value that is reloaded in each
-iteration. Otherwise the carried values are checkpointed every few iterations, on two levels, in at most KEPT_BYTES of a
-block's memory, and recomputation starts from a checkpoint."""
+Each iteration of the backward sweep first recomputes the carried values from the start of the loop. If the carried
+values depend on a bounded number of iterations, only these iterations are rerun, such as one iteration for a value that
+is reloaded in each iteration. Otherwise the carried values are checkpointed every few iterations, on two levels, in at
+most KEPT_BYTES of a block's memory, and recomputation starts from a checkpoint."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def shorten(kernel: Kernel, context: Differentiation) -> None:
         pass
     for op in list(kernel.walk()):
         if isinstance(op, For) and op.results and _is_pure(op):
-            _forget(op)
+            _skip_irrelevant_iterations(op)
     present = set(kernel.walk())
     known = analyse(kernel)
     for replay in context.replays:
@@ -68,7 +68,7 @@ def _drop_invariant(kernel: Kernel) -> bool:
 
 
 def _is_pure(loop: Op) -> bool:
-    """Whether a loop writes nothing but objects made inside it, and reads nothing but these and arrays."""
+    """Whether a loop writes only objects made inside the loop, and reads only these objects and arrays."""
     made = {r for op in loop.walk() for r in op.results}
     for effect in (e for op in loop.walk() for e in op.effects()):
         if effect.value is None or (effect.kind != "read" and not isinstance(effect.value.type, BufType)):
@@ -81,7 +81,7 @@ def _is_pure(loop: Op) -> bool:
 # Loops with bounded dependence ----------------------------------------------------------------------------------------
 
 
-def _forget(loop: For) -> None:
+def _skip_irrelevant_iterations(loop: For) -> None:
     """Raise a loop's start to the first iteration on which its results depend, if their number is bounded."""
     step = loop.step.owner
     iterations = _memory(loop)
@@ -100,14 +100,14 @@ def _forget(loop: For) -> None:
 
 
 def _is_unchecked(op: Op) -> bool:
-    """Whether an op may read out of bounds if the carried values are not those of the full loop."""
+    """Whether an op may read out of bounds if the carried values differ from those of the full loop."""
     return isinstance(op, ArrayLoad | TileExtract | BufGet) or (
         isinstance(op, TileLoad) and not op.bounds_check
     )
 
 
 def _memory(loop: For) -> int | None:
-    """The number of last iterations on which the results of a loop depend; None if they depend on all."""
+    """The number of last iterations on which the results of a loop depend; None if they depend on all iterations."""
     slots = {arg: k for k, arg in enumerate(loop.arguments)}
     needs = [_slots_needed(v, loop.body, slots) for v in loop.body.yielded]
     depth: dict[int, int] = {}
@@ -164,7 +164,7 @@ def _written(buffer: Value, body: Region) -> list[Value]:
     ]
 
 
-# Keeping -------------------------------------------------------------------------------------------------------------
+# Checkpoints-----------------------------------------------------------------------------------------------------------
 
 
 def _keep(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
@@ -174,19 +174,19 @@ def _keep(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
     loop, count = replay.again, replay.count
     if _memory(loop) is not None or not all(_can_keep(r.type) for r in loop.results):
         return
-    parted = _divergent_above(replay.backwards, known)
-    apart = {r for r in loop.results if parted or known.varying(r)}
+    is_divergent = _divergent_above(replay.backwards, known)
+    per_lane = {r for r in loop.results if is_divergent or known.varying(r)}
     lanes = kernel.launch.block_dim
-    size = sum(_bytes(r, lanes if r in apart else 1) for r in loop.results)
+    size = sum(_bytes(r, lanes if r in per_lane else 1) for r in loop.results)
     most = min(MOST_KEPT, KEPT_BYTES // 2 // max(1, size))
     if most < 2:
         return
-    outermost = parted or replay.backwards
+    outermost = is_divergent or replay.backwards
     b = _before(outermost)
     far, near = (
-        [_object(b, r, (most, lanes) if r in apart else (most,)) for r in loop.results] for _ in range(2)
+        [_object(b, r, (most, lanes) if r in per_lane else (most,)) for r in loop.results] for _ in range(2)
     )
-    kept = _Kept(b.one(LaneIndex, []), apart)
+    kept = _Kept(b.one(LaneIndex, []), per_lane)
     _insert(b, outermost)
     b = _before(replay.backwards)
     t = element(count.type)
@@ -214,7 +214,7 @@ def _keep(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
 
 
 def _stride(b: KernelBuilder, iterations: Value, most: int) -> Value:
-    """The number of iterations from one checkpoint to the next, so that at most `most` are needed."""
+    """The number of iterations between checkpoints, so that there are at most `most` checkpoints."""
     t = element(iterations.type)
     more = b.one(S.Add, [iterations, b.const(most - 1, t)])
     return b.one(S.Max, [b.one(S.Div, [more, b.const(most, t)]), b.const(1, t)])
@@ -250,7 +250,7 @@ def _bytes(value: Value, places: int) -> int:
 
 
 def _divergent_above(op: Op, known: Uniformity) -> Op | None:
-    """The outermost divergent loop or branch that contains an op or is it; None if there is none."""
+    """The outermost divergent loop or branch among an op and its enclosing ops; None if there is none."""
     found, at = None, op
     while True:
         found = at if at in known.divergent else found
@@ -260,7 +260,7 @@ def _divergent_above(op: Op, known: Uniformity) -> Op | None:
 
 
 def _object(b: KernelBuilder, like: Value, shape: tuple[int, ...]) -> Value:
-    """A tile object for shape[0] checkpoints of a carried value. `shape`: that of the object if the value is an
+    """A tile object for shape[0] checkpoints of a carried value. `shape`: the shape of the object if the value is an
     element."""
     t = like.type
     made = TileType(t.dtype, (shape[0], t.size)) if isinstance(t, TileType) else TileType(element(t), shape)
@@ -269,12 +269,12 @@ def _object(b: KernelBuilder, like: Value, shape: tuple[int, ...]) -> Value:
 
 
 class _Kept:
-    """Writes and reads checkpoints of carried values. `lane`: the number of the lane; `apart`: the values of which each
-    lane keeps its own checkpoints, since they differ between lanes or not all lanes keep them."""
+    """Writes and reads checkpoints of carried values. `lane`: the lane index; `per_lane`: the values with a checkpoint
+    per lane, because they differ between lanes or not all lanes checkpoint them."""
 
-    def __init__(self, lane: Value, apart: Collection[Value]) -> None:
+    def __init__(self, lane: Value, per_lane: Collection[Value]) -> None:
         self.lane = lane
-        self.apart = apart
+        self.per_lane = per_lane
 
     def run(
         self,
@@ -322,7 +322,7 @@ class _Kept:
         return b.one(BufGet, [target, place, *self._of_lane(like)])
 
     def _of_lane(self, like: Value) -> list[Value]:
-        return [self.lane] if like in self.apart else []
+        return [self.lane] if like in self.per_lane else []
 
 
 def _part(b: KernelBuilder, target: Value, place: Value, size: int) -> Value:

@@ -1,4 +1,4 @@
-"""Replaces atomics on gradient arrays by plain accesses where each element is accessed by a single block or thread."""
+"""Replaces atomics on gradient arrays by plain accesses if a single block or thread accesses each element."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ BY_ELEMENTS = (ArrayAtomic, ArrayLoad, ArrayStore)
 
 
 def own_gradients(kernel: Kernel, context: Differentiation) -> None:
-    """Replace atomic updates of the gradients, in place, by plain ones where no other block, or thread, can access the
-    same elements. No two of the arrays may share bytes. Atomics that add repeatedly to a 16-bit element stay, since
+    """Replace atomic updates of the gradients, in place, by plain updates if no other block or thread can access the
+    same elements. No two of the arrays may share bytes. Atomics that add repeatedly to a 16-bit element stay, because
     `widen` redirects them to a float32 array."""
     ranges = IntegerRanges(kernel.launch)
     for array in context.gradients:
@@ -63,21 +63,21 @@ def _repeats_in_loop(op: Op, ranges: IntegerRanges) -> bool:
 
 
 def disjoint_in_blocks(kernel: Kernel, ops: Sequence[Op]) -> bool:
-    """Whether these accesses of one array are of different elements in different blocks, for launches whose dimensions
+    """Whether these accesses of one array access different elements in different blocks, for launches whose dimensions
     do not exceed `longest`."""
     if not all(isinstance(op, BY_TILES) for op in ops) or not kernel.launch.last_is_block:
         return False
-    return _apart([_elements(op) for op in ops], range(kernel.launch.ndim - 1), thread_indices(kernel))
+    return _are_disjoint([_elements(op) for op in ops], range(kernel.launch.ndim - 1), thread_indices(kernel))
 
 
 def _disjoint_in_threads(kernel: Kernel, ops: Sequence[Op]) -> bool:
     if not all(isinstance(op, BY_ELEMENTS) for op in ops):
         return False
-    return _apart([_elements(op) for op in ops], range(kernel.launch.ndim), thread_indices(kernel))
+    return _are_disjoint([_elements(op) for op in ops], range(kernel.launch.ndim), thread_indices(kernel))
 
 
 def thread_indices(kernel: Kernel) -> dict[Value, int]:
-    """The values that are components of the thread index, each with the number of its component."""
+    """The values that are components of the thread index, each with the component's position."""
     return {v: k for op in kernel.walk() if isinstance(op, Tid) for k, v in enumerate(op.results)}
 
 
@@ -88,7 +88,7 @@ def _elements(op: Op) -> Window | None:
     return window(op)
 
 
-def _apart(windows: Sequence[Window | None], owners: Sequence[int], indices: dict[Value, int]) -> bool:
+def _are_disjoint(windows: Sequence[Window | None], owners: Sequence[int], indices: dict[Value, int]) -> bool:
     """Whether blocks or threads that differ in these components of the thread index (`owners`) access different
     elements: each component alone determines the offset along a dimension of its own, with a stride that covers all
     accesses."""
@@ -112,8 +112,8 @@ def _apart(windows: Sequence[Window | None], owners: Sequence[int], indices: dic
 
 
 def _strided(spans: Sequence[Span], component: int, indices: dict[Value, int]) -> bool:
-    """Whether all spans start at the same multiple of a component of the thread index, plus constants and numbers that
-    are the same in the whole launch, and together are no longer than this stride."""
+    """Whether all spans start at the same multiple of a component of the thread index, plus constants and
+    launch-uniform numbers, and their union is no longer than this stride."""
     steps: set[int] = set()
     offsets: set[frozenset[tuple[Value, int]]] = set()
     for s in spans:

@@ -33,7 +33,8 @@ MOST_PER_LANE = 96
 REGISTERS, MOST_RESIDENT = 65536, 8
 """The registers of a multiprocessor, and the maximum number of resident blocks; each has its own row of sums."""
 OWN_REGISTERS, REGISTERS_PER_ELEMENT = 32, 5
-"""The registers of a lane: a fixed number, and those for each element of a tile with its gradients and sums."""
+"""The estimated registers of a lane: a fixed number, and a number for each element of a tile, its gradient and its
+sum."""
 
 
 def split_blocks(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) -> list[AdjointStep] | None:
@@ -63,8 +64,8 @@ def split_blocks(adjoint: Kernel, arrays: Sequence[Value], always: bool = False)
 
 
 def _resident(lanes: int, size: int) -> int:
-    """The estimated number of resident blocks of a multiprocessor. `size`: elements of the tile that a block sums; the
-    more of them a lane has, the more registers it needs."""
+    """The estimated number of resident blocks of a multiprocessor. `size`: elements of the tile that a block sums,
+    which determine the registers of a lane."""
     each = OWN_REGISTERS + REGISTERS_PER_ELEMENT * -(-size // lanes)
     return max(1, min(MOST_RESIDENT, REGISTERS // (lanes * each)))
 
@@ -77,7 +78,7 @@ def tile_of(op: TileAtomic) -> TileType:
 
 
 def _sums(adjoint: Kernel, arrays: Sequence[Value], always: bool) -> list[TileAtomic]:
-    """The atomics that add to the same tile in every block."""
+    """The atomics whose target tile is the same in every block."""
     launch = adjoint.launch
     if not launch.last_is_block or launch.partial:
         return []
@@ -138,7 +139,7 @@ def _shared(adjoint: Kernel, sums: Sequence[TileAtomic]) -> Kernel:
     for op in adjoint.body.ops[:-1]:
         if isinstance(op, TileAtomic) and op in sums:
             k = sums.index(op)
-            totals[k] = b.grown(totals[k], mapping[op.tile])
+            totals[k] = b.accumulated(totals[k], mapping[op.tile])
         elif isinstance(op, TileLoad):
             load = loop.append(clone_op(op, mapping))
             if _is_unwritten(adjoint, op):
@@ -222,7 +223,7 @@ def summing(
         at.insert(0, b.one(S.Mod, [within, n]) if k else within)
         within = b.one(S.FloorDiv, [within, n])
     targets = [_Target(b, atomic, shape, at, mapping) for atomic in atomics]
-    if _apart(adjoint, atomics):  # the targets are loaded early, overlapped with the loads of the rows
+    if _are_disjoint(adjoint, atomics):  # the targets are loaded early, overlapped with the loads of the rows
         for target in targets:
             target.load(b)
     height = FEWEST_ROWS if owners else _height(lanes, columns * len(atomics))
@@ -236,7 +237,7 @@ def summing(
     number, *totals = loop.args
     row = b.one(S.Mul, [number, step])
     parts = [b.one(TileLoad, [x, zero, row, first], {**attrs, "bounds_check": False}) for x in arrays]
-    b.emit(Yield, [b.grown(t, part) for t, part in zip(totals, parts, strict=True)])
+    b.emit(Yield, [b.accumulated(t, part) for t, part in zip(totals, parts, strict=True)])
     b.region = body
     sums = b.emit(For, [b.const(0, int32), whole, b.const(1, int32), *start], None, [loop])
     lines = [b.summed(total, 0) for total in sums]
@@ -270,7 +271,7 @@ def _height(lanes: int, width: int) -> int:
     return max(FEWEST_ROWS, min(ROWS, 1 << max(0, most.bit_length() - 1)))
 
 
-def _apart(adjoint: Kernel, atomics: Sequence[TileAtomic]) -> bool:
+def _are_disjoint(adjoint: Kernel, atomics: Sequence[TileAtomic]) -> bool:
     """Whether the atomics add to pairwise different arrays that share no bytes with any other."""
     arrays = [memory_root(op.array) for op in atomics]
     known = [adjoint.access[adjoint.params.index(array)] for array in arrays]

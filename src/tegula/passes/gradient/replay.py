@@ -90,8 +90,7 @@ class ForwardReplay(GradientBuilder):
         )
 
     def add_shadow(self, op: Op) -> None:
-        """Make the shadow, the object or view that holds the gradient, for an active object or view that an op
-        makes."""
+        """Make the shadow of an active object or view that an op makes: the object or view that holds the gradient."""
         if not isinstance(op, BufNew | BufView | BufReshape | ArrayView) or op.result not in self.activity:
             return
         made = op.result
@@ -111,10 +110,9 @@ class ForwardReplay(GradientBuilder):
         return self.one(BufNew, [self.zero(t.tile)], {"storage": t.storage})
 
     def _sweep_loop(self, op: LoopLike) -> None:
-        """Rerun a loop. Saves the contents of the objects that it accesses before it, and a `while`'s iteration
-        count."""
+        """Rerun a loop. Saves the contents of accessed objects before the loop, and the trip count of a `while`."""
         for memory in self.accessed(op):
-            if self.parted(op):
+            if self.is_divergent(op):
                 self._check_written_only(op)
                 break
             self.scope.entries[op, memory] = self.one(BufRead, [self.plain(memory)])
@@ -123,8 +121,8 @@ class ForwardReplay(GradientBuilder):
         else:
             self.copy(op, Primals(self.scope))
 
-    def parted(self, op: Op) -> bool:
-        """Whether an op is in divergent control flow, so that some lanes run it more often than others."""
+    def is_divergent(self, op: Op) -> bool:
+        """Whether an op is in divergent control flow."""
         raise NotImplementedError
 
     def _check_written_only(self, loop: Op) -> None:
@@ -138,7 +136,7 @@ class ForwardReplay(GradientBuilder):
                 self.refuse(op, why)
 
     def accessed(self, loop: Op) -> list[Value]:
-        """The tile objects from outside of a loop that it reads or writes."""
+        """The tile objects from outside that a loop reads or writes."""
         found: dict[Value, None] = {}
         inside = {r for op in loop.walk() for r in op.results}
         for op in loop.walk():
@@ -169,8 +167,8 @@ class ForwardReplay(GradientBuilder):
         return count
 
     def _sweep_branches(self, op: If) -> None:
-        """Rerun a branch so that each alternative yields all values it computed, and the backward sweep need not rerun
-        it."""
+        """Rerun a branch so that each alternative yields all its computed values, and the backward sweep need not rerun
+        the branch."""
         scopes: list[GradientScope] = []
         for branch in op.alternatives:
             with self.inside(Region()) as scope:
@@ -257,8 +255,8 @@ class ForwardReplay(GradientBuilder):
         return self.one(Add, [start, self.one(Mul, [number, step])])
 
     def before_iteration(self, op: LoopLike, number: Value) -> list[Value]:
-        """The values that a loop carries at the start of an iteration, recomputed by rerunning the iterations before
-        it, which also brings copies of the loop's objects to their contents at that point."""
+        """The values that a loop carries at the start of an iteration, recomputed by rerunning the preceding
+        iterations, which also restores copies of the loop's objects to their contents at this point."""
         self._own_objects(op)
         region = Region()
         before = region.add_argument(number.type)
@@ -277,9 +275,9 @@ class ForwardReplay(GradientBuilder):
         return made
 
     def _own_objects(self, op: LoopLike) -> None:
-        """Make copies of the objects that a loop accesses, with their contents before it, and the views of the copies
-        that it uses."""
-        if self.parted(op):
+        """Make copies of the objects that a loop accesses, with the contents before the loop, and the corresponding
+        views."""
+        if self.is_divergent(op):
             return
         for memory in self.accessed(op):
             assert isinstance(memory.type, BufType)
@@ -300,14 +298,14 @@ class ForwardReplay(GradientBuilder):
 
 
 def _is_kept(value: Value) -> bool:
-    """Whether an alternative yields a value for its adjoint: not memory, and not results that are cheap to
-    recompute."""
+    """Whether an alternative yields a value for its adjoint; memory and results that are cheap to recompute are not
+    yielded."""
     return not is_memory(value) and not (isinstance(value.owner, Op) and _is_cheap(value.owner))
 
 
 def _is_cheap(op: Op) -> bool:
-    """Whether an op is recomputed where it is needed, rather than its result kept: constants, views of arrays, and
-    integers and conditions, whose defining ops show which elements of a tile are accessed."""
+    """Whether an op is recomputed at uses instead of stored: constants, views of arrays, and integers and conditions,
+    whose defining ops show which elements of a tile are accessed."""
     if isinstance(op, Const | ArrayView):
         return True
     plain = op.PURE and not op.COOPERATIVE and not op.regions

@@ -1,10 +1,10 @@
 """Enlarges the tiles of gradient matmuls: a block owns several neighbouring tiles of the gradient.
 
 If the forward kernel computes C = A B in tiles of 128 x 256 with K steps of 64, a block that owns a tile of A's
-gradient has 128 x 64 elements and K steps of 256: too little arithmetic for each byte that it loads. On GPUs one block
-may own several such tiles and take shorter steps.
+gradient has 128 x 64 elements and K steps of 256, and thus a low arithmetic intensity. On GPUs one block may own
+several such tiles and take shorter steps.
 
-On CPUs a transposed operand is packed for each matmul. A block that owns several tiles packs it once for all."""
+On CPUs a transposed operand is packed for each matmul. A block that owns several tiles packs the operand once."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ PLACES = (S.Const, Elementwise, ArrayShape, ArrayView)
 
 @dataclass(frozen=True, slots=True)
 class Wide:
-    """A kernel whose blocks own `factor` tiles of `length` elements each, side by side along dimension `dim` of the
-    grid and dimension `along` of the array at position `parameter`. `for_gpu`: on which devices it is faster."""
+    """A kernel whose blocks own `factor` adjacent tiles of `length` elements along dimension `dim` of the grid and
+    dimension `along` of the array at position `parameter`. `for_gpu`: whether the kernel is faster on GPUs, or else on
+    CPUs."""
 
     kernel: Kernel
     for_gpu: bool
@@ -65,7 +66,7 @@ class _Side:
 
     @property
     def bits(self) -> int:
-        """The bits of an element as the matmul takes it."""
+        """The width of an element of the matmul's operand, in bits."""
         return _bits((self.after[-1] if self.after else self.load).results[0])
 
     @property
@@ -74,13 +75,13 @@ class _Side:
 
     @property
     def elsewhere(self) -> Value:
-        """The offset of the load along the dimension that is not summed over."""
+        """The offset of the load along the dimension that is not summed."""
         return self.load.offset[1 - self.summed]
 
 
 def retile(kernel: Kernel) -> Wide | None:
-    """A kernel of gradient matmuls with larger tiles: for GPUs if operands have 16 bits, else for CPUs. None if its
-    equivalence is not proved, or it is no faster."""
+    """A kernel of gradient matmuls with larger tiles: for GPUs if operands have 16 bits, else for CPUs. None if the
+    equivalence is not proved, or the kernel is not faster."""
     body = kernel.body
     loops = [op for op in body.ops if isinstance(op, For)]
     stores = [op for op in body.ops if isinstance(op, TileStore)]
@@ -121,7 +122,7 @@ def _side(tile: Value, summed: int, loop: For) -> _Side | None:
 
 
 def _keeps_lengths(op: Divisible) -> bool:
-    """Whether an op's only operand is a tile with the same lengths, in whatever order."""
+    """Whether an op's only operand is a tile with the same lengths, in any order."""
     shapes = [v.type.shape for v in (*op.operands, op.result) if isinstance(v.type, TileType)]
     return len(op.operands) == 1 and len(shapes) == 2 and sorted(shapes[0]) == sorted(shapes[1])
 
@@ -197,8 +198,7 @@ class _Retiling:
         return growing, factor, self.sides[0].shape[self.sides[0].summed]
 
     def _place(self, growing: int, length: int) -> int | None:
-        """The dimension of the grid that determines the tile's offset along `growing`, and nothing else; None if there
-        is none."""
+        """The dimension of the grid that determines only the tile's offset along `growing`; None if there is none."""
         side = self.sides[growing]
         terms, first = linear(self.store.offset[growing])
         if first or len(terms) != 1 or next(iter(terms.values())) != length:
@@ -214,8 +214,8 @@ class _Retiling:
         return self.tid.results.index(place)
 
     def _array(self, growing: int) -> tuple[Value | None, int]:
-        """The array parameter that is stored to, and its dimension that corresponds to `growing`; None and 0 if the
-        view between them is not a plain one."""
+        """The array parameter of the store, and its dimension that corresponds to `growing`; None and 0 if the view is
+        not a plain one."""
         array, along = self.store.array, growing
         while isinstance(array.owner, ArrayView):
             kept = [d for d, entry in enumerate(array.owner.spec) if entry != "index"]
@@ -242,8 +242,8 @@ class _Retiling:
         shape[growing] *= factor
         array, at = mapping[self.store.array], [mapping[v] for v in self.store.offset]
         wide, adds = scalar_of(t.dtype), self._adds(self.store.array)
-        # If bulk copies cannot add to the array, the sum starts from its elements, so that registers need not hold both
-        # the sum and these elements at the end.
+        # If bulk copies cannot add to the array, the sum starts from the array's elements, so that registers need not
+        # hold both the sum and these elements at the end.
         at_end = adds or not gpu
         total = b.zero(TileType(wide, tuple(shape))) if at_end else b.loaded(array, at, tuple(shape), wide)
         region = Region([int32, total.type])

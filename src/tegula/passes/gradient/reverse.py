@@ -24,7 +24,7 @@ from tegula.passes.uniformity import Uniformity
 from tegula.types import BufType, TileType, is_element, scalar_of
 
 Sums = dict[tuple[Value, bool], Value]
-"""The contributions of a region to adjoints of values from outside; True: for the block, False: for each lane."""
+"""The contributions of a region to adjoints of outer values; True: for the block, False: for each lane."""
 
 
 class Reverse(ForwardReplay):
@@ -67,8 +67,8 @@ class Reverse(ForwardReplay):
     def wanted(self, value: Value) -> bool:
         return value in self.activity
 
-    def spoils(self, factor: Value, op: Op) -> bool:
-        return self.hazards.spoils(factor, op)
+    def may_give_nan(self, factor: Value, op: Op) -> bool:
+        return self.hazards.may_give_nan(factor, op)
 
     def may_be_zero(self, value: Value) -> bool:
         return not self.hazards.above(value) > 0.0
@@ -82,11 +82,11 @@ class Reverse(ForwardReplay):
         return found
 
     def together(self, op: Op) -> bool:
-        if self.known is None or self.parted(op):
+        if self.known is None or self.is_divergent(op):
             return False
         return not any(self.known.varying(v) for v in op.operands)
 
-    def parted(self, op: Op) -> bool:
+    def is_divergent(self, op: Op) -> bool:
         if self.known is None:
             return False
         at: Op | None = op
@@ -129,20 +129,21 @@ class Reverse(ForwardReplay):
     def check_writers(self, op: Op, value: Value, indices: Sequence[Value]) -> None:
         if self.known is None or not self.known.varying(value) or any(self.known.varying(i) for i in indices):
             return
-        if not self.parted(op) or not in_one_lane(op):
+        if not self.is_divergent(op) or not in_one_lane(op):
             self.refuse(op, "several threads write one element of a tile, in an unspecified order")
 
     # Adjoints of values ----------------------------------------------------------------------------------------------
 
     def shared(self, value: Value) -> bool:
-        """Whether a scalar is uniform: the same in all lanes, and computed where no lanes diverge."""
+        """Whether a scalar is the same in all lanes, and computed in convergent control flow."""
         if self.known is None or self.known.varying(value):
             return False
         at = value.owner if isinstance(value.owner, Region) else value.owner.parent if value.owner else None
-        return at is None or at.parent is None or not self.parted(at.parent)
+        return at is None or at.parent is None or not self.is_divergent(at.parent)
 
     def add(self, value: Value, more: Value, total: bool) -> None:
-        """Add a contribution to the adjoint of a value. `total`: whether it is the block's, and not each lane's own."""
+        """Add a contribution to the adjoint of a value. `total`: whether the contribution is the block's, or each
+        lane's."""
         wanted = adjoint_type(value.type)
         assert more.type == wanted, f"an adjoint of {wanted} grows by {more.type}"
         whole = isinstance(value.type, TileType) or (total and self.shared(value))
@@ -232,8 +233,8 @@ class Reverse(ForwardReplay):
             self.add(value, more, total)
 
     def _loop(self, op: LoopLike, grads: Sequence[Value | None]) -> None:
-        """Build a loop over the iterations from the last to the first, each of which reruns its forward ops and then
-        their adjoints."""
+        """Build a loop over the iterations from last to first, which reruns the forward ops and then runs their
+        adjoints."""
         body = op.body
         wanted = [k for k, a in enumerate(op.arguments) if self.wanted(a)]
         arguments, initial, yielded = (
@@ -270,7 +271,7 @@ class Reverse(ForwardReplay):
         self._grow(list(sums), made[len(wanted) :])
 
     def _flow(self, values: Sequence[Value], arguments: Sequence[Value], adjoints: Sequence[Value]) -> None:
-        """Add the adjoints of a loop's carried values to those of the values passed as its body's arguments."""
+        """Add the adjoints of a loop's carried values to the adjoints of the operands."""
         for value, argument, g in zip(values, arguments, adjoints, strict=True):
             if self.wanted(value):
                 self.add(value, g, self.shared(argument))
@@ -284,7 +285,7 @@ class Reverse(ForwardReplay):
         return self.zero(adjoint_type(like.type)) if g is None else g
 
     def _iterations(self, op: For) -> Value:
-        """The number of iterations of a loop; 0 or less if it has none."""
+        """The trip count of a loop; 0 or less if the loop does not run."""
         start, stop, step = map(self.plain, op.bounds)
         t = element(start.type)
         zero, one = self.const(0, t), self.const(1, t)
@@ -307,7 +308,7 @@ class Reverse(ForwardReplay):
 
 
 def _left(scope: GradientScope) -> Sums:
-    """The adjoint contributions that remain in a scope, for values defined outside of it."""
+    """The remaining adjoint contributions of a scope, which are for values defined outside."""
     return {
         **{(value, True): x for value, x in scope.totals.items()},
         **{(value, False): x for value, x in scope.parts.items()},

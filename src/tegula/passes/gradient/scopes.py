@@ -44,11 +44,11 @@ class GradientScope:
         return next((s.shadows[memory] for s in self.outward() if memory in s.shadows), None)
 
     def iteration_count(self, loop: Op) -> Value:
-        """The number of iterations that a loop made."""
+        """The trip count of a loop."""
         return next(s.iterations[loop] for s in self.outward() if loop in s.iterations)
 
     def entry(self, loop: Op, memory: Value) -> Value:
-        """The content of a memory at the start of a loop."""
+        """The contents of memory at the start of a loop."""
         return next(s.entries[loop, memory] for s in self.outward() if (loop, memory) in s.entries)
 
     def computed(self) -> Iterator[dict[Any, Value]]:

@@ -1,9 +1,9 @@
-"""Rewrites kernels with roles as sequential kernels: the roles run one after the other, and a pop returns the tile that
+"""Rewrites kernels with roles as sequential kernels: the ops of roles are interleaved, and a pop returns the tile that
 was pushed into the pipe.
 
-Roles synchronise through pipes only, each pipe has one producer, and every consumer pops every tile; so the result does
-not depend on the interleaving of roles. Loops in which roles synchronise are fused into one loop, if their trip counts
-are equal and the pipes are empty after each iteration."""
+Roles synchronise through pipes only, each pipe has one producer, and every consumer pops every tile, so that the result
+does not depend on the interleaving of roles. Loops in which roles synchronise are fused into one loop, if their trip
+counts are equal and the pipes are empty after each iteration."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ HELP = "write the kernel without roles for launches that need gradients"
 
 
 def sequentialise(kernel: Kernel) -> tuple[Value, Value] | None:
-    """Rewrite a kernel with roles in place; other kernels stay as they are. Returns the rows and columns of the new
-    grid, one block for each tile, if the kernel was persistent; else None. NoGradient if the roles cannot be merged."""
+    """Rewrite a kernel with roles in place; other kernels are unchanged. Returns the rows and columns of the new grid,
+    one block for each tile, if the kernel was persistent; else None. NoGradient if the roles cannot be merged."""
     if not any(isinstance(op, Roles) for op in kernel.body.ops):
         return None
     return run(SEQUENTIALISE, kernel, Sequentialisation()).grid
@@ -64,7 +64,7 @@ def merge_roles(kernel: Kernel, context: Sequentialisation) -> None:
 
 
 def spread_tiles(kernel: Kernel, context: Sequentialisation) -> None:
-    """Assign each tile of a grid to its own block, where the kernel is a persistent loop over tiles."""
+    """Assign each tile of a grid to its own block if the kernel is a persistent loop over tiles."""
     context.grid = _spread(kernel)
 
 
@@ -92,7 +92,7 @@ class _Merged:
         self.b = b
         self.mapping = mapping
         self.queues: dict[tuple[Value, int], list[Value]] = {}
-        """The tiles in each pipe that each role has yet to pop."""
+        """The tiles in each pipe that each role has not popped yet."""
 
     def together(self, roles: Sequence[Sequence[Op]]) -> None:
         """Emit the ops of all roles."""
@@ -151,7 +151,7 @@ class _Merged:
         members = sorted(group)
         ops = [waiting[k] for k in members]
         for op in ops:
-            if not self._alike(ops[0], op):
+            if not self._same_control(ops[0], op):
                 why = (
                     "roles that synchronise in this loop run it for different ranges or in different branches"
                 )
@@ -170,7 +170,7 @@ class _Merged:
         """The merged values for values of roles."""
         return [self.mapping.get(v, v) for v in values]
 
-    def _alike(self, a: Op, b: Op) -> bool:
+    def _same_control(self, a: Op, b: Op) -> bool:
         """Whether two loops have the same range up to a constant shift, or two branches the same condition."""
         if isinstance(a, For) and isinstance(b, For):
             shift = self._shift(a.start, b.start)
@@ -180,7 +180,7 @@ class _Merged:
 
     def _shift(self, a: Value, b: Value) -> int | None:
         """The constant difference b - a; None if it is not known."""
-        (x, first), (y, second) = _apart(a), _apart(b)
+        (x, first), (y, second) = _split_constant(a), _split_constant(b)
         same = x is y if x is None or y is None else same_value(x, y, self.mapping)
         return second - first if same else None
 
@@ -249,13 +249,13 @@ def same_value(a: Value, b: Value, mapping: Mapping[Value, Value] = NOTHING) -> 
     )
 
 
-def _apart(value: Value) -> tuple[Value | None, int]:
-    """A value split into a computed part, None if it is constant, and a constant addend."""
+def _split_constant(value: Value) -> tuple[Value | None, int]:
+    """A value split into a computed part, None for a constant, and a constant addend."""
     op = value.owner
     if isinstance(op, Const) and isinstance(op.value, int):
         return None, op.value
     if isinstance(op, Add | Sub):
-        (a, more), (b, most) = map(_apart, op.operands)
+        (a, more), (b, most) = map(_split_constant, op.operands)
         if b is None:
             return a, more + most if isinstance(op, Add) else more - most
         if a is None and isinstance(op, Add):
@@ -287,7 +287,11 @@ def _check(op: Op) -> None:
 def _spread(kernel: Kernel) -> tuple[Value, Value] | None:
     """Assign each tile to its own block. Returns the grid's rows and columns; None if the kernel stays unchanged."""
     loops = [op for op in kernel.body.ops if isinstance(op, For)]
-    if len(loops) != 1 or loops[0].results or any(_acts(op) for op in kernel.body.ops if op is not loops[0]):
+    if (
+        len(loops) != 1
+        or loops[0].results
+        or any(_has_effects(op) for op in kernel.body.ops if op is not loops[0])
+    ):
         return None
     (loop,) = loops
     start, stop, step = (v.owner for v in loop.bounds)
@@ -317,6 +321,6 @@ def _spread(kernel: Kernel) -> tuple[Value, Value] | None:
     return rows, columns
 
 
-def _acts(op: Op) -> bool:
+def _has_effects(op: Op) -> bool:
     """Whether an op has effects besides its results."""
     return any(e.kind != "read" for o in op.walk() for e in o.effects())

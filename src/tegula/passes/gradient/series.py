@@ -1,8 +1,8 @@
 """Overlaps consecutive launches of an adjoint: a launch of a series may start before earlier ones are complete.
 
-Launches that are independent of each other start one after the other, once all launches before the series are complete.
-A launch that only overwrites arrays that the series reads may start when the previous launch has done its reads; an
-example is the last launch, which clears the gradients of the outputs."""
+Independent launches start one after the other, once all launches before the series are complete. A launch that only
+overwrites arrays that the series reads may start when the previous launch has completed its reads; an example is the
+last launch, which clears the gradients of the outputs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class _Accessed:
     read: frozenset[Memory]
     written: frozenset[Memory]
 
-    def apart(self, before: _Accessed) -> bool:
-        """Whether the two launches are independent: neither accesses an array that the other one writes."""
+    def is_independent_of(self, before: _Accessed) -> bool:
+        """Whether two launches are independent: neither accesses an array that the other writes."""
         return self.follows(before) and not self.written & before.read
 
     def follows(self, before: _Accessed) -> bool:
@@ -43,13 +43,14 @@ def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
         mine, others = accessed[k], [t for t in accessed[first:k] if t is not None]
         if first == k or mine is None or len(others) < k - first:
             first = k
-        elif all(map(mine.apart, others)):
+        elif all(map(mine.is_independent_of, others)):
             places[first] = LaunchOverlap(lets=WAITED)
             places[k] = LaunchOverlap(late=True)
         elif all(map(mine.follows, others)) and _reads_first(steps[k - 1]):
             places[k - 1] = LaunchOverlap(places[k - 1].late, READ)
             places[k] = LaunchOverlap(late=True)
-            # The next launch must wait for all earlier ones: this one may release it before its own wait is over.
+            # The next launch must wait for all earlier launches, because this launch may trigger it before its own wait
+            # ends.
             first = k + 1
         else:
             first = k
@@ -60,8 +61,8 @@ def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
 
 
 def _runs_at_once(step: AdjointStep) -> bool:
-    """Whether nearly all blocks of a launch are resident from start to end: blocks of an early launch would crowd the
-    multiprocessors where the first blocks finish."""
+    """Whether nearly all blocks of a launch are resident from start to end. Otherwise the blocks of an early launch
+    would occupy the multiprocessors on which the first blocks finish."""
     return any(isinstance(extent, Chunk) and extent.resident for extent in step.grid or ())
 
 
@@ -72,7 +73,7 @@ def _reads_first(step: AdjointStep) -> bool:
 
 
 def _accessed(step: AdjointStep) -> _Accessed | None:
-    """The arrays that a step reads and writes; None if they are not known or share bytes with others."""
+    """The arrays that a step reads and writes; None if they are unknown or share bytes with other arrays."""
     kernel, count = step.kernel, len(step.known)
     partials = dict(enumerate(step.partials, len(kernel.params) - len(step.partials)))
     read, written = set[Memory](), set[Memory]()

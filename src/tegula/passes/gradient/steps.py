@@ -1,4 +1,4 @@
-"""The launches that an adjoint consists of, and the numbers that the host computes for them."""
+"""The launches of an adjoint, and the numbers that the host computes for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tegula.ops.scalar import Const, Select
 from tegula.types import ArrayType, BufType, DType, ElementType, element_bytes, to_numpy
 
 BUSY = 4
-"""Blocks for each multiprocessor that keep a GPU busy."""
+"""The number of blocks per multiprocessor that keep a GPU busy."""
 BLOCKS_OF_CORE = 4
 """Minimum number of blocks for each CPU core before a block gets more than one tile: cores may differ in speed."""
 
@@ -33,18 +33,18 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A number of the division of forward blocks into chunks, each of which one block runs. `of`: the extents that
+    """A quantity of the division of forward blocks into chunks, each of which one block runs. `of`: the extents that
     multiply to the number of forward blocks; `grids`: the extents of the rest of the grid, which repeats the division.
-    `what`: the quantity: the number of "chunks", their "length" or the "total" of blocks. `resident`: how many blocks
-    that run chunks a multiprocessor holds, 0 if unknown. `in_turn`: on GPUs forward blocks are dealt out cyclically;
-    then `what` may also be the "lead", the distance between the first blocks of consecutive chunks, or the "step"
-    between consecutive blocks of one chunk."""
+    `what`: the number of "chunks", their "length" or the "total" of blocks. `resident`: the number of resident blocks
+    per multiprocessor, 0 if unknown. `cyclic`: whether forward blocks are distributed cyclically on GPUs; then `what`
+    may also be the "lead", the distance between the first blocks of consecutive chunks, or the "step" between
+    consecutive blocks of one chunk."""
 
     of: tuple[Extent, ...]
     grids: tuple[Extent, ...]
     what: str
     resident: int = 0
-    in_turn: bool = False
+    cyclic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """The number of pieces of a given length into which an extent divides, rounded up."""
+    """An extent divided by a length, rounded up."""
 
     of: Extent
     length: int
@@ -69,9 +69,10 @@ arguments."""
 
 
 class Partials:
-    """An array of partial sums that lives as long as the adjoint runs, and is summed by a later step. `zeroed`: whether
-    it starts as zeros. `like`: positions of arguments that share bytes; the array replaces the first of them, in
-    another type, and the arrays that replace the others share its bytes correspondingly."""
+    """An array of partial sums that is allocated for the adjoint and summed by a later step. `zeroed`: whether the
+    array is initialised with zeros. `like`: positions of arguments that share bytes; the array replaces the first of
+    these arguments, in another type, and the arrays that replace the other arguments share its bytes
+    correspondingly."""
 
     __slots__ = ("dtype", "like", "shape", "zeroed")
 
@@ -92,8 +93,9 @@ class Partials:
 class AdjointStep:
     """One launch of an adjoint. `known`: the parameters of the adjoint kernel, from which extents are computed. `grid`:
     the number of blocks in each dimension; None: the grid of the forward launch. `counts`: the int32 arguments after
-    those of the adjoint kernel; `partials`: the arrays after them. `shared`: the steps to launch instead if the grid is
-    too small to keep the device busy; `wide`: a step with larger tiles, for devices that its fewer blocks keep busy."""
+    the arguments of the adjoint kernel; `partials`: the arrays after `counts`. `shared`: the steps to launch instead if
+    the grid is too small to keep the device busy; `wide`: a step with larger tiles, for devices that fewer blocks keep
+    busy."""
 
     kernel: Kernel
     known: tuple[Value, ...]
@@ -113,9 +115,9 @@ class AdjointStep:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A step whose blocks own several tiles each, some perhaps beyond the last tile of the original grid. It computes
-    the same if the original tiles cover the array: `covered`, their elements, is at least `length`. `for_gpu`: whether
-    it is for GPUs or for CPUs."""
+    """A step whose blocks own several tiles each, some possibly beyond the last tile of the original grid. The step is
+    equivalent if the original tiles cover the array: `covered`, the number of their elements, is at least `length`.
+    `for_gpu`: whether the step is for GPUs, or else for CPUs."""
 
     step: AdjointStep
     covered: Extent
@@ -141,8 +143,7 @@ def parameters_of(extents: Iterable[Extent]) -> set[Value]:
 
 
 def checkpoint_bytes(kernel: Kernel) -> dict[tuple[str, int], int]:
-    """The bytes in which a block keeps loop-carried values for the backward sweep, by the value's name and the line of
-    its loop."""
+    """The bytes of a block's checkpoints of loop-carried values, by the value's name and the line of its loop."""
     found: dict[tuple[str, int], int] = {}
     for op in kernel.walk():
         if isinstance(op, BufNew) and op.kept:
@@ -157,7 +158,7 @@ PURE = (Const, ArrayShape, Elementwise, Cast, Select)
 
 
 def known_to_host(value: Value) -> bool:
-    """Whether a number follows from the arguments of the kernel alone."""
+    """Whether a number is computed from the arguments of the kernel alone."""
     if not isinstance(value.owner, Op):
         region = value.owner
         return region is not None and region.parent is None and isinstance(value.type, DType)
@@ -207,14 +208,14 @@ class ForwardLaunch:
         busy = self.busy * resident // BUSY
         chunks = min(total, max(1, busy // max(1, math.prod(self.numbers(chunk.grids)))))
         length = -(-total // max(1, chunks))
-        if chunk.in_turn and self.is_gpu:
+        if chunk.cyclic and self.is_gpu:
             return {"chunks": chunks, "length": length, "lead": 1, "step": chunks}[chunk.what]
         return {"chunks": -(-total // max(1, length)), "length": length, "lead": length, "step": 1}[
             chunk.what
         ]
 
     def steps(self, step: AdjointStep) -> tuple[AdjointStep, ...]:
-        """The steps to launch for a step: itself, or one of its alternatives."""
+        """The steps to launch for a step: the step itself, or one of its alternatives."""
         if step.grid is None:
             return (step,)
         fits = step.wide is not None and self._fits(step.wide)
@@ -231,8 +232,8 @@ class ForwardLaunch:
         return 2 * blocks <= self.busy and blocks < math.prod(divided) and not large
 
     def _fits(self, wide: Merged) -> bool:
-        """Whether larger tiles are meant for this device, are equivalent (Merged), and keep it busy: on GPUs at least
-        three blocks for four multiprocessors."""
+        """Whether larger tiles are for this kind of device, are equivalent (Merged), and keep the device busy: on GPUs
+        at least three blocks for four multiprocessors."""
         blocks = math.prod(self.numbers(wide.step.grid or ()))
         enough = 4 * BUSY * blocks >= 3 * self.busy if self.is_gpu else blocks >= BLOCKS_OF_CORE * self.cores
         covers = self.number(wide.covered) >= self.number(wide.length)

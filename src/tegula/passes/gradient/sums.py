@@ -29,16 +29,16 @@ class SumBuilder(GradientBuilder):
 
     levels: dict[Value, int]
 
-    def grown(self, total: Value, more: Value) -> Value:
-        """total + more. If `more` is a matmul or the transpose of one, the sum is the accumulator of that matmul; so it
-        is for each term of a sum with matmuls."""
+    def accumulated(self, total: Value, more: Value) -> Value:
+        """total + more. If `more` is a matmul or the transpose of a matmul, `total` becomes the matmul's accumulator;
+        likewise for each term of a sum with matmuls."""
         assert isinstance(total.type, TileType)
         scalar = scalar_of(total.type.dtype)
         more = self.unrounded(more, scalar)
         terms = _terms(more)
         if any(_is_matmul(v, self.region) for v in terms):
             for term in terms[:-1]:
-                total = self.grown(total, term)
+                total = self.accumulated(total, term)
             more = terms[-1]
         before = _transposed_from(more)
         matmul = (more if before is None else before).owner
@@ -66,8 +66,7 @@ class SumBuilder(GradientBuilder):
         self.store(array, after, at, bounds_check)
 
     def add_alone(self, array: Value, total: Value, at: Sequence[Value]) -> None:
-        """array[at] += total, where total is rounded first and no other block adds; GPUs may do it by bulk
-        reductions."""
+        """array[at] += total, where total is rounded first and no other block adds; GPUs may use bulk reductions."""
         assert isinstance(array.type, ArrayType)
         tile = self.converted(total, scalar_of(array.type.dtype))
         self.emit(TileAtomic, [array, tile, *at], {"op": "add", "bounds_check": True, "alone": True})
@@ -114,7 +113,7 @@ class SumBuilder(GradientBuilder):
 
 
 def cast_from(tile: Value) -> Value | None:
-    """The float tile of which a tile is a conversion to another type, if it is one."""
+    """The float tile from which a tile is converted, if the tile is a conversion."""
     owner = tile.owner
     if not isinstance(owner, TileMap) or len(owner.inputs) != 1:
         return None
@@ -126,7 +125,7 @@ def cast_from(tile: Value) -> Value | None:
 
 
 def _transposed_from(tile: Value) -> Value | None:
-    """The tile of which a tile is the transpose, if it is one."""
+    """The tile of which a tile is the transpose, if any."""
     owner = tile.owner
     return owner.tile if isinstance(owner, TilePermute) and owner.perm == (1, 0) else None
 
@@ -161,7 +160,7 @@ def _is_matmul(value: Value, region: Region) -> bool:
 
 
 def _terms(value: Value) -> list[Value]:
-    """The tiles of which a tile is the sum, in order; the tile itself if it is no sum."""
+    """The terms of a sum of tiles, in order; other tiles are their only term."""
     added = added_tiles(value.owner)
     return [term for v in added for term in _terms(v)] if added else [value]
 

@@ -1,5 +1,5 @@
-"""Accumulates 16-bit gradients to which an adjoint adds repeatedly in a float32 array, which lives as long as the
-adjoint runs, and rounds them once."""
+"""Accumulates 16-bit gradients to which an adjoint adds repeatedly in a float32 array, which is allocated for the
+adjoint, and rounds them once."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ COLUMNS = 1024
 
 
 def widen(step: AdjointStep, positions: Sequence[int]) -> list[AdjointStep]:
-    """The given step, changed to accumulate 16-bit gradients in float32, with the steps that convert them. A gradient
-    that is only added to gets a later step that adds the sums to it. A gradient that is also read or written is
-    converted before and after the step, with all arrays that share bytes with it. `positions`: those of all
+    """The step with accumulation of 16-bit gradients in float32, and the steps that convert the gradients. For a
+    gradient that is only added to, a later step adds the sums to the gradient. A gradient that is also read or written
+    is converted before and after the step, with all arrays that share bytes with it. `positions`: the positions of all
     gradients."""
     added = [k for k in positions if _is_added(step, k, positions)]
     held = [k for k in positions if k not in added and _is_held(step, k, positions)]
@@ -69,8 +69,8 @@ def _is_added(step: AdjointStep, k: int, gradients: Sequence[int]) -> bool:
 
 
 def _is_held(step: AdjointStep, k: int, gradients: Sequence[int]) -> bool:
-    """Whether a gradient and all arrays that share its bytes are 16-bit gradients, and one of them is added to. Asked
-    of gradients that are not only added to."""
+    """Whether a gradient and all arrays that share its bytes are 16-bit gradients, and one of them is added to, given
+    that the gradient is not only added to."""
     among = _sharing(step, k)
     ops = [op for at in among for op in accesses_of(step.kernel, step.kernel.params[at])]
     return all(at in gradients and _is_short(step, at) for at in among) and any(map(_adds, ops))
@@ -138,8 +138,8 @@ def _redirect(step: AdjointStep, k: int) -> None:
 
 
 def _widen_results(step: AdjointStep, narrow: dict[Value, Value]) -> None:
-    """Replace the 16-bit results of accesses (the keys of `narrow`) by the float32 ones: users that widened a result
-    take it unrounded, others take it rounded."""
+    """Replace the 16-bit results of accesses (the keys of `narrow`) by float32 results: users that widened a result
+    take the unrounded one, other users the rounded one."""
     made: dict[Value, Value] = {}
     for op in list(step.kernel.walk()):
         source = op.x if isinstance(op, Cast) else cast_from(op.results[0]) if op.results else None
@@ -163,12 +163,12 @@ def _element(value: Value) -> ElementType:
 
 
 def _wide_tile(b: SumBuilder, tile: Value) -> Value:
-    """A tile in float32: the one that it was rounded from, if there is one."""
+    """A tile in float32: the tile before its rounding, or a conversion."""
     return b.converted(b.unrounded(tile, float32), float32)
 
 
 def _unrounded(b: SumBuilder, value: Value) -> Value:
-    """A value in float32: the one that it was rounded from, if there is one."""
+    """A value in float32: the value before its rounding, or a conversion."""
     owner = value.owner
     if isinstance(owner, Cast) and scalar_of(_element(owner.x)) == float32:
         return owner.x
@@ -188,8 +188,8 @@ def _put(b: SumBuilder, op: Op, keep: bool) -> None:
 def _converting(
     step: AdjointStep, k: int, lengths: Sequence[Value], sums: Partials, what: str
 ) -> AdjointStep:
-    """The step that has the sums "begin" as the gradient, that "adds" them to it, or that rounds them to it in the
-    "end": a block for each row and some columns."""
+    """The step that initialises the sums from the gradient ("begin"), adds the sums to the gradient ("adds"), or rounds
+    the sums to the gradient ("end"). A block converts some columns of a row."""
     kernel, n = step.kernel, len(step.known)
     array = step.known[k]
     assert isinstance(array.type, ArrayType)

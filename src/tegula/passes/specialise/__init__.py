@@ -1,5 +1,5 @@
-"""Automatic schedules: warp specialisation of loops over loaded tiles and their matmuls, to roles and pipes as users
-write them."""
+"""Automatic schedules: warp specialisation of loops over loaded tiles and matmuls, which generates the roles and pipes
+of a hand-written schedule."""
 
 from tegula.passes.specialise.plan import Choice, RolePlan
 from tegula.passes.specialise.search import Failure, next_schedule

@@ -1,8 +1,8 @@
 """Moves branches around loops with matmuls into the trip counts of these loops.
 
-Roles then run the same loops on both paths: where a branch is not taken, a loop has trip count 0, so that no tile is
-fetched or popped. Ops without effects and bounds-checked loads move out of the branch; all other ops stay in branches
-with the same condition."""
+Roles then run the same loops on both paths: the loops of a branch that is not taken have trip count 0, so that no tile
+is fetched or popped. Ops without effects and bounds-checked loads move out of the branch; all other ops stay in
+branches with the same condition."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def _flatten(branch: If) -> None:
 
 
 def _moves(op: Op) -> bool:
-    """Whether an op moves out of a branch: a loop, whose trip count takes over the condition, or an op that may also
-    run where the branch is not taken."""
+    """Whether an op moves out of a branch: a loop, whose trip count is predicated on the condition, or an op that may
+    be speculated."""
     if counted(op):
         return True
     if isinstance(op, TileAccess) and all(e.kind == "read" for e in op.effects()):
@@ -69,7 +69,7 @@ def _moves(op: Op) -> bool:
 
 
 def _runs(ops: Sequence[Op]) -> list[list[Op]]:
-    """The ops in order: one alone that moves, or consecutive ones that do not."""
+    """The ops in order, grouped into single ops that move and runs of ops that do not."""
     found: list[list[Op]] = []
     for op in ops:
         if not _moves(op) and found and not _moves(found[-1][-1]):
@@ -98,7 +98,7 @@ def _guarded(build: Builder, holds: Value, ops: Sequence[Op], home: Region) -> N
 
 
 def _unspecified(build: Builder, value: Value) -> Value:
-    """A value of the same type where a branch is not taken, which nothing reads."""
+    """A value of the same type for a branch that is not taken; no op reads the value."""
     t = value.type
     if isinstance(t, TileType):
         return build.insert(TileEmpty([], [t], {"type": t})).result

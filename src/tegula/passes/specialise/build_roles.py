@@ -1,9 +1,9 @@
 """Builds the two roles that replace a kernel's body: a producer that loads tiles, and a consumer that executes all
 other ops.
 
-The fetching role is the kernel reduced to its loads: the loops around them, and the ops that compute their offsets. It
-must not depend on a tile. The multiplying role is the kernel with pops in place of loads; right operands that it
-converts go through a pipe of its own, since tensor cores read them from shared memory."""
+The producer is the kernel reduced to its loads, their enclosing loops, and the ops that compute their offsets, which
+must not depend on a tile. The consumer is the kernel with pops in place of loads; right operands that it converts go
+through a pipe of its own, because tensor cores read them from shared memory."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class RolePipe:
 
 
 def fetch_role(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) -> Region:
-    """A region that loads the kernel's tiles into pipes, in the same order; besides, it only prefetches the array
-    elements that copies will add to."""
+    """A region that loads the kernel's tiles into pipes, in the same order, and prefetches the array elements to which
+    copies add."""
     region, made = copied(kernel.body.ops)
     fills = {made[op.result].owner: p.value for p in pipes for op in p.items}
     _fill(region, uses(region), fills, _added(kernel, target, region))
@@ -54,9 +54,9 @@ def fetch_role(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) ->
 
 
 def _added(kernel: Kernel, target: CudaTarget, region: Region) -> dict[TileAtomic, dict[str, Any]]:
-    """The additions in `region` that bulk copies will do and no other block does to the same elements, each with the
-    attributes of its prefetch: the boxes of these copies. Without a prefetch the additions at the end of a block would
-    wait for memory."""
+    """The additions in `region` that become bulk copies and are the only additions of any block to their elements, each
+    with the attributes of its prefetch: the boxes of the copies. Without a prefetch the additions at the end of a block
+    would wait for memory."""
     found: dict[TileAtomic, dict[str, Any]] = {}
     for op in region.walk():
         if isinstance(op, TileAtomic) and op.alone:

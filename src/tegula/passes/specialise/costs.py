@@ -51,8 +51,8 @@ def _cycles(p: LoadedMatmul) -> int:
 
 
 def cost_with_roles(plan: RolePlan, spill_bytes: int) -> float:
-    """The cost of an iteration if each multiplying thread stores and loads `spill_bytes` in it; where they are spilled
-    in an epilogue, this is an upper bound."""
+    """The cost of an iteration if each consumer thread spills and reloads `spill_bytes` per iteration, which is an
+    upper bound for spills in an epilogue."""
     warps = plan.consumers * WARP_GROUP // WARP
     spills = spill_bytes / SPILL_BYTES * warps / WARPS_PER_CYCLE
     return plan.cycles * (1 if plan.overlaps else 1 + OVERLAP) + spills

@@ -79,8 +79,8 @@ def looped(op: Op) -> bool:
 
 
 def _makers(value: Value, converted: bool) -> tuple[Maker, ...]:
-    """The ops that a tile comes from: loads, also through transposes, and maps if `converted`. Empty if the tile may
-    have another origin as well."""
+    """The ops that define a tile: loads, also through transposes, and maps if `converted`. Empty if the tile may have
+    another definition as well."""
     found: dict[Maker, None] = {}
     for v in _chain(value, converted):
         if _makes(v.owner, converted):
@@ -91,7 +91,7 @@ def _makers(value: Value, converted: bool) -> tuple[Maker, ...]:
 
 
 def staged_values(p: LoadedMatmul) -> set[Value]:
-    """The values that lie in pipes for a matmul: its loaded operands, what these are transposes of, and the tiles from
+    """The values in pipes for a matmul: its loaded operands, the sources of transposed operands, and the tiles from
     which operands are converted before they enter a pipe."""
     sides = ([(p.op.a, False)] if p.left else []) + [(p.op.b, not p.keeps)]
     found = {v for side, converted in sides for v in _chain(side, converted)}
@@ -162,7 +162,7 @@ def transposes(op: object) -> TypeGuard[TilePermute | TileSlice]:
 
 
 def _carried(v: Value) -> list[Value]:
-    """The values of the loop-carried variable that v is one of, among them its initial and its yielded value."""
+    """The values of the loop-carried variable to which v belongs, including the initial and the yielded value."""
     loop = v.owner.parent if isinstance(v.owner, Region) else v.owner
     if not isinstance(loop, For):
         return []

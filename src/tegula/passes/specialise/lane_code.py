@@ -1,4 +1,4 @@
-"""The check that no op of a kernel is executed per lane: the meaning of such a kernel would depend on the number of
+"""The check that no op of a kernel is executed per lane, because the meaning of such a kernel depends on the number of
 threads."""
 
 from __future__ import annotations

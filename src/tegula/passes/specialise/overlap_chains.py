@@ -26,7 +26,8 @@ from tegula.ops.tile import TileLoad, TileMap, TilePermute, TileSlice
 from tegula.passes.specialise.find_matmuls import Maker, converts, transposes
 
 Twins = list[tuple[Maker, Maker]]
-"""For each pipe, the load or conversion of the first iteration and the one of the others; both fill the pipe."""
+"""For each pipe, the load or conversion of the first iteration and the one of the other iterations; both fill the
+pipe."""
 
 
 def overlap_chains(region: Region) -> Twins:
@@ -42,9 +43,10 @@ def overlap_chains(region: Region) -> Twins:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """A loop with two matmuls. `weights`: the op that makes the left operand of the second matmul. `load`: the load of
-    its right operand; `transpose`: the op that transposes the loaded tile, or None. `slot`: the position of its sum
-    among the loop's carried values. `late`: the ops between the carried sum and the one to which the matmul adds."""
+    """A loop with two matmuls. Of the second matmul, `weights`: the op that makes the left operand; `load`: the load of
+    the right operand; `transpose`: the op that transposes the loaded tile, or None; `slot`: the position of the
+    accumulator among the loop's carried values; `late`: the ops between the carried value and the accumulator
+    operand."""
 
     loop: For
     first: TileMatmul
@@ -147,7 +149,7 @@ class _Overlap:
 
     def run(self) -> Twins:
         """Replace the loop by the rewritten iterations inside a new loop, which has one iteration if the old loop had
-        any. A branch would not do: its two sides would have to pop the same number of tiles."""
+        any. A branch is not possible, because its two alternatives would have to pop the same number of tiles."""
         loop, before = self.loop, Region()
         build = Builder(before, loop.loc)
         start, stop, step, *initial = loop.operands
@@ -186,8 +188,7 @@ class _Overlap:
         build.insert(Yield(results))
 
     def _other_iterations(self, bounds: Sequence[Value], initial: Sequence[Value]) -> For:
-        """Build the loop whose iterations start two matmuls: their own first one and the previous iteration's second
-        one."""
+        """Build the loop whose iterations start their own first matmul and the previous iteration's second matmul."""
         c = self.chain
         body = Region([self.loop.index.type, *(v.type for v in initial)])
         build = Builder(body, self.loop.loc)
@@ -220,7 +221,8 @@ class _Overlap:
         return For([*bounds, *initial], [v.type for v in initial], None, [body], self.loop.loc)
 
     def _next(self, known: dict[Value, Value], k: int) -> Value:
-        """The new value that an iteration yields at position k; for the sum, the one that the second matmul adds to."""
+        """The new value that an iteration yields at position k; for the sum, the accumulator operand of the second
+        matmul."""
         c = self.chain
         v = c.second.c if k == c.slot else self.body.yielded[k]
         return known.get(v, v)

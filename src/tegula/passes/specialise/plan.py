@@ -1,4 +1,4 @@
-"""The cost model that divides a kernel into roles: a few numbers, each of which the user can override."""
+"""The cost model of warp specialisation, which chooses a few numbers that the user can override."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tegula.types import TileType, element_bytes, scalar_of
 Items = tuple[Maker, ...]
 """The ops whose tiles fill one pipe: loads, or conversions."""
 ROWS, COLUMNS = 64, 8
-"""The rows of one wgmma instruction's result, and the number that its columns are a multiple of."""
+"""The number of rows of a wgmma instruction, and the granularity of its number of columns."""
 MOST_GROUPS, MOST_STAGES, LEAST_STAGES = 3, 6, 2
 STAGING_BYTES = 64 * 128 * 2
 """Bytes of the staging buffers through which one warp group stores its results."""
@@ -51,11 +51,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """The division of a kernel into roles. `consumers`: number of warp groups that multiply. `stages`: number of stages
-    of each pipe. `registers`: registers of a multiplying thread, 0 to derive them from the other roles'. `persistent`:
-    whether a CTA computes several output tiles, in groups of `raster` rows. `overlaps`: whether chains of matmuls are
-    overlapped, which takes registers. `cycles`: of the tensor cores for one iteration of the longest loop. `split`: the
-    number of iterations into which each iteration of a loop with matmuls is split."""
+    """The division of a kernel into roles. `consumers`: the number of consumer warp groups. `stages`: the number of
+    stages of each pipe. `registers`: the registers of a consumer thread, 0 to derive them from the other roles.
+    `persistent`: whether a CTA computes several output tiles, in groups of `raster` rows. `overlaps`: whether chains of
+    matmuls are overlapped, which takes registers. `cycles`: of the tensor cores for one iteration of the longest loop.
+    `split`: the number of iterations into which each iteration of a loop with matmuls is split."""
 
     consumers: int
     stages: tuple[int, ...]
@@ -100,7 +100,7 @@ def make_plan(
 
 
 def _persistent(kernel: Kernel, choice: Choice) -> bool:
-    """Whether CTAs are persistent: not where loop bounds differ between blocks, since the hardware scheduler then
+    """Whether CTAs are persistent. If loop bounds differ between blocks they are not, because the hardware scheduler
     balances the load better."""
     possible = kernel.launch.last_is_block and kernel.launch.ndim > 1 and not bounds_vary(kernel)
     return possible and choice.persistent is not False
@@ -143,8 +143,8 @@ def _converted(p: LoadedMatmul) -> bool:
 
 
 def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul], choice: Choice) -> int:
-    """The number of warp groups that multiply: two if their tiles fit in registers, so that one multiplies while the
-    other computes or stores its results; else the fewest whose tiles fit."""
+    """The number of consumer warp groups: two if their tiles fit in registers, so that one multiplies while the other
+    computes or stores its results; else the fewest whose tiles fit."""
     able = _able(matmuls, choice)
     if not able:
         raise Declined(_misfit(matmuls, choice), matmuls[0].op.loc)
@@ -246,8 +246,8 @@ def _stages(
 
 
 def _fixed_stages(items: Items) -> int:
-    """The number of stages of a pipe where shared memory does not decide it, else 0. Converted tiles have two, so that
-    the conversion of one is overlapped with the matmul of the one before."""
+    """The number of stages of a pipe if it does not depend on shared memory, else 0. Converted tiles have two stages,
+    so that the conversion of a tile is overlapped with the matmul of the previous tile."""
     if not isinstance(items[0], TileLoad):
         return LEAST_STAGES
     return 0 if any(map(looped, items)) else 1

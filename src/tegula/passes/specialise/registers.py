@@ -1,8 +1,8 @@
 """The register pressure of the consumer threads of a plan, estimated from the tiles that are live at its matmuls.
 
-Registers of matmuls are pinned while these are in flight; the ops between two matmuls work on a few elements at a time
-and reuse the registers of the tiles that they read. The peak is therefore at a matmul: its accumulator, an operand in
-registers, and every other live tile."""
+Registers of matmuls in flight are pinned; the ops between two matmuls process a few elements at a time and reuse the
+registers of the tiles that they read. The peak is therefore at a matmul: its accumulator, an operand in registers, and
+every other live tile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tegula.target import CudaTarget
 from tegula.types import TileType, bool_, element_bytes
 
 SPARE = 24
-"""Registers of a multiplying thread besides its tiles: addresses, descriptors, loop indices."""
+"""Registers of a consumer thread besides its tiles: addresses, descriptors, loop indices."""
 RESERVE = 8
 """Registers of the budget that ptxas needs to schedule instructions."""
 MOST_REGISTERS = 240
@@ -68,8 +68,8 @@ class _Liveness:
 
 
 def _bytes(v: Value) -> int:
-    """The bytes of a tile in registers, over all threads. 0 for tiles of scalars, which threads make where they use
-    them, for truth values, which live in predicates, and for rows and columns, which are part of what is spare."""
+    """The bytes of a tile in registers, over all threads. 0 for tiles of scalars, which are rematerialised, for bools,
+    which are in predicates, and for rows and columns, which are part of SPARE."""
     t = v.type
     if not isinstance(t, TileType) or t.dtype is bool_ or _is_made_of_scalars(v):
         return 0

@@ -13,7 +13,7 @@ from tegula.target import CudaTarget
 
 
 class Failure(Enum):
-    """The reason why a plan failed: its roles have no proof, need too many registers, or too much shared memory."""
+    """The reason why a plan failed: the roles are unproved, need too many registers, or need too much shared memory."""
 
     UNPROVED = "unproved"
     REGISTERS = "registers"
@@ -23,8 +23,8 @@ class Failure(Enum):
 def next_schedule(
     kernel: Kernel, target: CudaTarget, failed: Schedule, failure: Failure, reason: str
 ) -> Schedule:
-    """The schedule to try after one that failed for `reason`, with the kernel rewritten accordingly; one without roles
-    if no plan is left. Decisions that the user has made are kept."""
+    """The schedule to try after a failure for `reason`, with the kernel rewritten accordingly; a schedule without roles
+    if no plan is left. The user's decisions are kept."""
     assert failed.plan is not None
     undo(kernel, failed)
     lost = (*failed.lost, Lost(failed.plan, reason))

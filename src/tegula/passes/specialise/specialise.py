@@ -1,4 +1,4 @@
-"""Warp specialisation: kernels that multiply loaded tiles get a producer role, which loads tiles into pipes, and a
+"""Warp specialisation: kernels with matmuls of loaded tiles get a producer role, which loads tiles into pipes, and a
 consumer role, which multiplies.
 
 The pass generates the ops that users write in hand-made schedules, so that all later passes (barriers, bulk copies,
@@ -91,8 +91,8 @@ def specialise(kernel: Kernel, context: GpuCompilation) -> None:
 
 def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None) -> Schedule:
     """Rewrite the kernel in place (its objects are already values), or leave it unchanged with the reason in the
-    schedule. Chains of matmuls are not overlapped where registers do not allow it; iterations are split where whole
-    ones leave too few stages."""
+    schedule. Chains of matmuls are overlapped if registers allow it; iterations are split if whole iterations leave too
+    few stages."""
     if not any(isinstance(op, TileMatmul) for op in kernel.walk()):
         return Schedule(reason="the kernel has no matmul")
     before, choice = kernel.body.ops, choice or Choice(**kernel.schedule)
@@ -163,7 +163,7 @@ def _roles(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) -> lis
 
 
 def _own(kernel: Kernel) -> list[Op]:
-    """Copies of the kernel's ops, which may be changed."""
+    """Modifiable copies of the kernel's ops."""
     region, _ = copied(kernel.body.ops)
     for op in region.ops:
         op.parent = kernel.body
@@ -171,14 +171,14 @@ def _own(kernel: Kernel) -> list[Op]:
 
 
 def _forget_stages(kernel: Kernel) -> None:
-    """Remove the stages that loops request, since pipes replace their own rings."""
+    """Remove the stages that loops request, because pipes replace the loops' rings."""
     for op in kernel.walk():
         if isinstance(op, For):
             del op.stages
 
 
 def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul], twins: Twins) -> list[Items]:
-    """The ops that fill each pipe, in program order: the makers of one operand, the loads from which operands are
+    """The ops that fill each pipe, in program order: the ops that make an operand, the loads from which operands are
     computed, and other loads that can be issued ahead. Twins share a pipe."""
     order: dict[Op, int] = {op: at for at, op in enumerate(kernel.walk())}
     operands = _joined([s for p in matmuls for s in (p.left, p.right) if s], twins)

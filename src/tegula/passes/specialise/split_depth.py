@@ -1,9 +1,9 @@
 """Splits the K steps of matmuls in loops: an iteration with a K step of 256 becomes four with K steps of 64.
 
 Stages then hold shorter tiles, so that more of them fit in shared memory, and operands that are computed take fewer
-registers. A loop can be split if its matmuls only add to what it carries, and if every tile along whose dimension they
-sum is loaded, mapped, broadcast or transposed in the same iteration, for these matmuls alone. The order in which a
-matmul adds over K is unspecified, so the meaning stays."""
+registers. A loop can be split if its matmuls only add to carried values, and if every tile with the K dimension is
+loaded, mapped, broadcast or transposed in the same iteration, for these matmuls alone. The order in which a matmul adds
+over K is unspecified, so that the semantics are preserved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tegula.passes.matmul_terms import stored_terms
 from tegula.types import TileType, Type, element_bytes, scalar_of
 
 ROW_BYTES = 128
-"""The least bytes of the rows of a tile whose rows lie along K: those of a swizzled box."""
+"""The minimum bytes of the rows of a K-major tile, the row of a swizzled box."""
 
 
 class _Whole(Exception):
@@ -36,7 +36,7 @@ class _Split:
 
 
 def split_depth(kernel: Kernel, factor: int) -> bool:
-    """Split the loops with matmuls, in place, if all of them can be split by a factor; whether they were."""
+    """Split the loops with matmuls, in place, if all can be split by a factor. Returns whether they were split."""
     loops = [op for op in kernel.walk() if counted(op) and _own_matmuls(op)]
     try:
         found = [_split_of(loop, factor) for loop in loops]
@@ -105,7 +105,8 @@ def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
     if not isinstance(op, Divisible):
         raise _Whole()
     if op.parent is not loop.body:
-        # A tile computed before the loop can be recomputed in pieces if none of its operands has the split dimension.
+        # A tile that is computed before the loop can be recomputed in pieces if none of its operands has the split
+        # dimension.
         if isinstance(op, TileAccess) or op.divided(dim) != []:
             raise _Whole()
         op = clone_op(op, {})
@@ -121,7 +122,7 @@ def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
 
 
 def _is_stored(op: Op | Region | None) -> bool:
-    """Whether a tile has its own stage, and is no permutation of another stage."""
+    """Whether a tile has a stage of its own, and is no permutation of another stage."""
     return not isinstance(op, Relabelling)
 
 

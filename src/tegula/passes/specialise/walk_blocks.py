@@ -26,8 +26,8 @@ def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
         if isinstance(op, Tid):
             places |= _places(kernel, inside, op, number, raster)
         elif isinstance(op, BulkPrefetch | LaunchNext):
-            # In earlier iterations the elements that reducing copies update can be fetched during the next block, and
-            # later blocks still read arrays.
+            # Only the last iteration needs the prefetch of elements that reducing copies update, and may trigger the
+            # next launch: in earlier iterations the next block follows, which still reads arrays.
             inside.append(_in_last_iteration(inside, op, number, blocks))
         else:
             inside.append(op)

@@ -47,7 +47,7 @@ class CudaCompiled:
     stream: Stream
     """The device's default stream."""
     maps: TensorMaps | None
-    """The tensor maps, which follow the arguments of a launch."""
+    """The tensor maps, which are appended to the arguments of a launch."""
     captured: tuple[Captured, ...] = ()
     """The captured objects that the code depends on (see `lang.captures`)."""
 
@@ -56,14 +56,14 @@ class CudaCompiled:
     host (see `launch_on_device`)."""
 
     most_blocks: int | None = None
-    """The largest number of CTAs to start; None: one CTA for each block of the launch."""
+    """The maximum number of CTAs; None: one CTA for each block of the launch."""
 
     placed: bool = False
     """Whether CTAs compute their block index in 32 bits, so that a launch has at most MOST_BLOCKS blocks."""
 
     overlaps: bool = False
-    """Whether the kernel waits for earlier launches itself, so that it may start while they end (programmatic dependent
-    launch)."""
+    """Whether the kernel waits for earlier launches itself, so that it may start before they end (programmatic
+    dependent launch)."""
 
     clustered: bool = False
     """Whether neighbouring CTAs form 2-CTA clusters."""
@@ -156,7 +156,7 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
 
     where, data = context(device.ordinal), entry.metadata
     module = loaded(where, entry)
-    # Only the verdict reports bounds of trip counts: a launch on the fast path checks no guards.
+    # Bounds of trip counts are only in the verdict, because a launch on the fast path checks no guards.
     asserts = [row for row in data["schedule"]["guards"] if row[0] == "assert"]
     return CudaCompiled(
         kernel=kernel,

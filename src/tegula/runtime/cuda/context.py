@@ -23,7 +23,7 @@ from tegula.runtime.cuda.dropped import DroppedModules
 from tegula.target import CudaTarget, cuda_target_for
 
 LEGACY = 1
-"""The handle of a device's default stream, which orders itself with all blocking streams."""
+"""The handle of a device's default stream, which is ordered with all blocking streams."""
 OUT_OF_MEMORY = 2
 POOL_RELEASE_THRESHOLD = 4
 CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS, L2_BYTES, MEMORY_POOLS, SHARED_OPT_IN = (
@@ -70,14 +70,13 @@ class Context:
         self.ordinal = ordinal
         self.driver = driver()
         self.fault = _earlier_fault()
-        """The fault that ended the use of all devices of the process, on this or another device; None if there was
-        none."""
+        """The first fault of any device, after which the process can use no device; None if there was none."""
         self.check_usable()
         self.device = _out(ctypes.c_int, "cuDeviceGet", ordinal)
         self.handle: int = _out(ctypes.c_void_p, "cuDevicePrimaryCtxRetain", self.device)
         self.launch_kernel = self.driver.cuLaunchKernelEx
         self.recent: deque[str] = deque(maxlen=8)
-        # With one device, a launch itself fails if the calling thread has no context.
+        # With one device a missing context of the calling thread is detected by a failed launch.
         self.alone = device_count() == 1
         self.plain = self.alone
         launch, current = address(self.launch_kernel), address(self.driver.cuCtxGetCurrent)
@@ -126,8 +125,8 @@ class Context:
         return code
 
     def allocate(self, size: int) -> int:
-        """The address of new memory, allocated in the order of the default stream. The call is written out instead of
-        using `make`, because its latency counts for every new array."""
+        """The address of new memory, allocated in the order of the default stream. The call is inlined from `make`,
+        because its latency is part of every allocation of an array."""
         if self.fault is not None:
             self.check_usable()
         made = ctypes.c_uint64()
@@ -141,14 +140,14 @@ class Context:
 
     def submit(self, function: Any, *arguments: Any) -> None:
         """Call a driver function that enqueues work in a stream. With one device the calling thread's context is set
-        only if the call fails, which saves a call."""
+        only after a failed call, which saves a call."""
         if self.fault is not None:
             self.check_usable()
         before = None if self.alone else self.enter()
         code = function(*arguments)
         if code:
             if code in (INVALID_CONTEXT, INVALID_HANDLE):
-                # This thread has no context, or the context of another library.
+                # The thread has no context, or the context of another library.
                 self.enter()
                 code = function(*arguments)
             self.check(code)
@@ -234,7 +233,7 @@ _contexts = _Contexts()
 
 
 def context(ordinal: int) -> Context:
-    """The context of a device, made at the first call."""
+    """The context of a device, created by the first call."""
     found = _contexts.made.get(ordinal)
     if found is None or found.driver is not driver():
         with _contexts.lock:

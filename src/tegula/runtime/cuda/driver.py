@@ -12,7 +12,7 @@ from typing import Any
 
 LIBRARY = "libcuda.so.1"
 OLDEST = 12000
-"""The least version of the driver's interface that is supported: CUDA 12.0, the first that loads code for sm_90a."""
+"""The minimum version of the driver's interface: CUDA 12.0, the first version that loads code for sm_90a."""
 
 _p, _i32, _u32, _size, _u64 = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_uint64
 
@@ -96,7 +96,7 @@ _state = _State()
 
 
 def _after_fork() -> None:
-    """Drop the driver in a forked child; it does not work there if the parent has used it."""
+    """Drop the driver in a forked child, in which a driver that the parent has used does not work."""
     used = _state.driver is not None
     _state.__init__()
     if used:
@@ -124,8 +124,8 @@ def driver() -> Driver:
 
 
 def install(replacement: Driver) -> Driver:
-    """Replace the driver by another object, or by None for the real one, which is loaded when needed. Returns the
-    object before."""
+    """Replace the driver by another object, or by None for the real driver, which is loaded on demand. Returns the
+    previous object."""
     before = _state.driver
     _state.driver, _state.failure = replacement, None
     return before

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from tegula.runtime.cuda.context import Context
 
 LEGACY, WITHOUT_TIME = 1, 2
-"""The handle of the default stream, in which an event follows the work of all blocking streams; the flag of an event
-without timing."""
+"""The handle of the default stream, in which an event is ordered after the work of all blocking streams; the flag of an
+event without timing."""
 
 
 class DroppedModules:
@@ -20,8 +20,8 @@ class DroppedModules:
     unloaded when the next module is loaded. Modules that pending launches may still use form one batch, which is
     unloaded once an event recorded after these launches is complete.
 
-    Graphs of other libraries may contain functions of a module, and their lifetime is unknown: once `Libraries.seen` is
-    set no module is unloaded."""
+    Graphs of other libraries may contain functions of a module, and have an unknown lifetime, so that no module is
+    unloaded once `Libraries.seen` is set."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -30,7 +30,7 @@ class DroppedModules:
         self.leaving: tuple[int, list[int]] | None = None
 
     def add(self, module: int) -> None:
-        """Add a module whose functions will not be launched any more."""
+        """Add a module whose functions are not launched any more."""
         self.waiting.append(module)
 
     def unload(self) -> None:
@@ -45,7 +45,7 @@ class DroppedModules:
                 for module in modules:
                     self.context.call("cuModuleUnload", module)
             if self.leaving is None and self.waiting:
-                # Counted before the event: modules that are dropped later may have launches after it.
+                # Counted before the event, because modules that are dropped later may have launches after the event.
                 count = len(self.waiting)
                 event = self.context.make(ctypes.c_void_p, "cuEventCreate", WITHOUT_TIME)
                 self.context.call("cuEventRecord", event, LEGACY)

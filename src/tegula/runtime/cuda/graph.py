@@ -22,8 +22,8 @@ RELAXED = 2
 
 
 class Graph:
-    """The work recorded between tg.capture_begin and tg.capture_end. It keeps the arrays and spatial structures alive
-    that it uses.
+    """The work recorded between tg.capture_begin and tg.capture_end. The graph keeps its arrays and spatial structures
+    alive.
 
     Source:
         CUDA driver API, graph management.
@@ -46,7 +46,7 @@ class Graph:
         Parameters:
             stream: a stream of the device of the graph.
         Raises:
-            RuntimeError: the driver refuses it.
+            RuntimeError: the driver refuses the operation.
         """
         self.context.submit(self.context.driver.cuGraphLaunch, self.handle, stream.handle)
         self.context.recent.append("a recorded graph")
@@ -63,7 +63,7 @@ class Graph:
 
 
 class _Recording:
-    """A recording of one thread. `target`: the stream whose work is recorded; `stream`: a new stream that records it,
+    """A recording of one thread. `target`: the stream whose work is recorded; `stream`: a new stream for the recording,
     because the default stream cannot be recorded."""
 
     def __init__(self, target: Stream, before: Stream | None) -> None:
@@ -117,13 +117,13 @@ memory.keepers.append(_keep_allocation)
 def capture_begin(
     device: Device | str | None = None, stream: Stream | None = None, force_module_load: bool | None = None
 ) -> None:
-    """Records the launches and copies of this thread instead of doing them, until tg.capture_end.
+    """Records the launches and copies of the calling thread instead of executing them, until tg.capture_end.
 
-    Kernels that were not compiled before are compiled while recording.
+    Kernels that are not compiled yet are compiled during the recording.
 
     Parameters:
         device: the CUDA device, or its name; the current one by default.
-        stream: the stream whose work is recorded; that of this thread on `device` by default.
+        stream: the stream whose work is recorded; by default the calling thread's stream on `device`.
         force_module_load: is accepted and changes nothing.
     Raises:
         launch: the device is no CUDA device, or the stream is being recorded already.
@@ -140,15 +140,15 @@ def capture_begin(
 
 
 def capture_end(device: Device | str | None = None, stream: Stream | None = None) -> Graph:
-    """Ends the recording begun last in this thread.
+    """Ends the most recent recording of the calling thread.
 
     Parameters:
-        device: of recordings, one on this device.
-        stream: of recordings, that of this stream.
+        device: a device, to end a recording on this device; any device by default.
+        stream: a stream, to end the recording of this stream; any stream by default.
     Returns:
         the graph.
     Raises:
-        launch: nothing is being recorded, or an operation that cannot be recorded has ended the recording.
+        launch: there is no recording, or an operation that cannot be recorded has invalidated it.
     """
     found = _found(device, stream)
     recording.all.remove(found)
@@ -185,21 +185,21 @@ def capture_launch(graph: Graph, stream: Stream | None = None) -> None:
 
     Parameters:
         graph: the graph.
-        stream: the stream; that of this thread on the device of the graph by default.
+        stream: the stream; by default the calling thread's stream on the device of the graph.
     Raises:
-        RuntimeError: the driver refuses it.
+        RuntimeError: the driver refuses the operation.
     """
     graph.launch(stream if stream is not None else stream_on(graph.device))
 
 
 class ScopedCapture:
-    """Records the launches of a `with` block; afterwards `graph` is the graph for tg.capture_launch.
+    """Records the launches of a `with` block. Afterwards the attribute `graph` is the graph for tg.capture_launch.
 
     An exception ends the recording and drops it.
 
     Parameters:
         device: the CUDA device, or its name; the current one by default.
-        stream: the stream whose work is recorded; that of this thread on `device` by default.
+        stream: the stream whose work is recorded; by default the calling thread's stream on `device`.
         force_module_load: is accepted and changes nothing.
     Raises:
         launch: on entry: the device is no CUDA device, or the stream is being recorded already.
@@ -225,7 +225,7 @@ class ScopedCapture:
         try:
             made = capture_end(stream=self._recording.stream)
         except Exception:
-            # An exception of the block is raised instead, because it happened first.
+            # An exception of the block takes precedence, because it was raised first.
             if error is None:
                 raise
             return

@@ -54,7 +54,7 @@ def _managed(capsule: Any) -> _Managed:
 
 
 def on_device(value: Any, ordered: bool = True) -> tuple[np.ndarray, Device] | None:
-    """The description of another library's array in device memory, and its device; None for an array on the host.
+    """The NumPy description of another library's array in device memory, and the device; None for an array on the host.
 
     `ordered`: this thread's stream waits for the library's pending work on the array; launches do not need this for
     PyTorch and CuPy, because they go to these libraries' stream. ValueError for a dtype that Tegula does not have."""
@@ -84,11 +84,11 @@ def _of_torch(tensor: Any) -> tuple[np.ndarray, Device]:
     return made, cuda_device(f"cuda:{tensor.get_device()}")
 
 
-newcomers: list[Callable[[], object]] = []
+first_use_callbacks: list[Callable[[], object]] = []
 """Functions to call when tensors of a type are seen for the first time."""
 _adopted: dict[tuple[Any, ...], array] = {}
-"""Arrays on tensors of recent launches, by the tensors' descriptions. They own no memory: the launch keeps the
-tensor."""
+"""Arrays on tensors of recent launches, by the tensors' descriptions. The arrays own no memory, because the launch
+keeps the tensor alive."""
 MOST_ADOPTED = 4096
 
 
@@ -104,7 +104,7 @@ def adopted(value: Any, dtype: ElementType | None) -> array | None:
     if type(value) not in FOREIGN:
         FOREIGN[type(value)] = _seen
         Libraries.seen = True
-        for tell in newcomers:
+        for tell in first_use_callbacks:
             tell()
     try:
         return _seen(value, dtype)
@@ -122,8 +122,8 @@ def adopted(value: Any, dtype: ElementType | None) -> array | None:
 
 
 def _description(tensor: Any, dtype: ElementType | None) -> tuple[Any, ...]:
-    """The properties that an array on the tensor depends on. Addresses of different devices may be equal, so the device
-    is one of them."""
+    """The key of the array on a tensor. Addresses of different devices may be equal, so that the key includes the
+    device."""
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(), dtype
 
 
@@ -157,7 +157,7 @@ def _wait_for(device: Device, handle: int | None) -> None:
 
 def _of_dlpack(value: Any, ordinal: int) -> tuple[np.ndarray, Device]:
     device = cuda_device(f"cuda:{ordinal}")
-    # The capsule owns the memory or a reference to it, and releases it when it is deleted.
+    # The capsule owns a reference to the memory until it is deleted.
     capsule = value.__dlpack__(stream=stream_on(device).handle)
     tensor = _managed(capsule)
     dtype = _dtype_of(tensor)
@@ -182,8 +182,8 @@ def _code(name: str, bits: int) -> tuple[int, int]:
 
 
 def foreign_handle(stream: Stream, args: tuple[Any, ...]) -> int:
-    """The handle of the stream for a launch with arrays of other libraries: this thread's chosen stream, or else the
-    current stream of the library."""
+    """The handle of the stream for a launch with arrays of other libraries: the stream that the thread has set, or else
+    the current stream of the library."""
     if stream.handle != LEGACY:
         return stream.handle
     return _handle_of(stream.device, args) or LEGACY
@@ -191,8 +191,8 @@ def foreign_handle(stream: Stream, args: tuple[Any, ...]) -> int:
 
 @contextmanager
 def foreign_stream(stream: Stream, handle: int, args: tuple[Any, ...]) -> Iterator[Stream]:
-    """Another library's stream to launch on. If arguments are tg.arrays, it is ordered with `stream` before and
-    after."""
+    """Another library's stream for a launch. If arguments are tg.arrays, the stream is ordered with `stream` before and
+    after the launch."""
     other = Stream(stream.device, cuda_stream=handle)
     ordered = any(type(a) is array for a in args) and not other.is_capturing
     if ordered:
@@ -210,9 +210,9 @@ def memory_of_call(
     given: Sequence[Any],
     stream: Stream | None,
 ) -> array | None:
-    """Memory from PyTorch for launches that go to its stream, which PyTorch's graphs keep alive; None for other
-    launches. LaunchError while another library records, because Tegula's memory would be reused before the recording
-    runs."""
+    """Memory from PyTorch, which PyTorch's graphs keep alive, for launches in PyTorch's stream; None for other
+    launches. LaunchError while another library records, because Tegula would reuse its memory before the graph is
+    launched."""
     used = stream or chosen.streams.get(device.ordinal)
     torch = sys.modules.get("torch")
     tensors = (x for x in given if torch is not None and isinstance(x, torch.Tensor))

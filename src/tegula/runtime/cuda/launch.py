@@ -1,4 +1,4 @@
-"""Launches of kernels: one driver call with four arguments, which point into a buffer that each thread reuses."""
+"""Launches of kernels: one driver call with four arguments, which point into a per-thread buffer."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _attributes = ctypes.create_string_buffer(
     2 * _ATTRIBUTE.size,
 )
 EARLY = ctypes.addressof(_attributes), 1
-"""The address and the number of attributes for a launch that may start while the kernel before it ends."""
+"""The address and the number of attributes for a programmatic dependent launch."""
 CLUSTERS = EARLY[0] + _ATTRIBUTE.size, 1
 """The address and the number of attributes for a launch of 2-CTA clusters."""
 EARLY_CLUSTERS = EARLY[0], 2
 IN_ORDER = 0, 0
-"""No attributes: the launch starts when all earlier work in the stream is complete."""
+"""No attributes: the launch starts after all earlier work in the stream."""
 MOST_CONFIGURATIONS = 256
 """The number of launch configurations that a compiled kernel caches."""
 MOST_BYTES = 32764
@@ -46,9 +46,8 @@ MOST_BYTES = 32764
 
 
 class _Local(threading.local):
-    """A thread's buffer that the driver reads launches from: the list of pointers to arguments (one), the
-    configuration, the arguments. `buffer`: the memory, the address of the configuration, and the address of the
-    list."""
+    """A thread's buffer for launches: the list of one pointer to the arguments, the configuration, and the arguments.
+    `buffer`: the memory, the address of the configuration, and the address of the list."""
 
     def __init__(self) -> None:
         memory = bytearray(ARGUMENTS + MOST_BYTES)
@@ -99,7 +98,7 @@ def launch_on_device(
     report. `other`: whether another library's arrays may be among the arguments.
 
     `stream`: by default this thread's stream, or the current stream of PyTorch or CuPy if their arrays are passed."""
-    # Threads that chose no stream are not recording either.
+    # A thread without a stream of its own has no recording.
     if stream is None and not chosen.streams:
         configuration = compiled.configurations.get(blocks)
         if configuration is None and blocks and compiled.is_plain:
@@ -133,8 +132,8 @@ def launch_on_device(
 
 
 def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
-    """The configuration of a launch in the device's default stream, cached for later launches with as many blocks. The
-    kernel must report nothing to the host: arguments of a kernel that reports end with an address for each launch."""
+    """The configuration of a launch in the device's default stream, cached by the number of blocks. The kernel must not
+    report to the host, because the arguments of a kernel that reports end with an address per launch."""
     assert compiled.is_plain
     grid, known = _hardware_blocks(compiled, blocks), compiled.configurations
     if len(known) >= MOST_CONFIGURATIONS:
@@ -148,7 +147,7 @@ def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
 def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> int:
     """The number of CTAs of a launch with `blocks` blocks."""
     if compiled.most_blocks is not None and not (compiled.placed and blocks > MOST_BLOCKS):
-        # A cluster is always complete; its second CTA stores nothing if there is no block left for it.
+        # The number of CTAs is rounded up to whole clusters; a CTA without a block stores nothing.
         return min(blocks + compiled.clustered * blocks % 2, compiled.most_blocks)
     if blocks > MOST_BLOCKS:
         raise LaunchError(
@@ -180,7 +179,8 @@ def _launch(
     if reports is not None:
         packed = packed[: -len(NO_REPORT)] + struct.pack("<Q", reports.address)
     data = packed if compiled.maps is None else compiled.maps.appended(packed)
-    # For a stream of another library each launch would have to query whether it is being recorded.
+    # Launches in a stream of another library have no early start, because each launch would have to query whether the
+    # stream is being recorded.
     known = graph is None and (stream.owned or stream.handle == LEGACY)
     order = _attributes_of(compiled, grid, compiled.overlaps and known)
     enqueue(

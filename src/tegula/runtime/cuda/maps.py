@@ -1,5 +1,5 @@
-"""Tensor maps, by which bulk copies (TMA) address boxes of an array. The driver encodes them on the host; they follow
-the arguments of a launch."""
+"""Tensor maps, by which bulk copies (TMA) address boxes of an array. The driver encodes tensor maps on the host, and
+they are appended to the arguments of a launch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ELEMENTS = {
     **{"uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5},
     **{"float16": 6, "float32": 7, "float64": 8, "bfloat16": 9, "tf32": 11},
 }
-"""The driver's numbers of element types. Bulk additions add in the element type, copies to tf32 round float32, other
-copies do not depend on it."""
+"""The driver's numbers of element types. Bulk additions add in the element type, copies to tf32 round float32, and
+other copies do not depend on the element type."""
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 L2_128_BYTES, L2_256_BYTES = 2, 3
-"""The driver's numbers of the least fetch of the L2 cache. If rows of boxes start inside sectors, the smaller fetch is
-faster, because the sectors at both ends are used in part."""
+"""The driver's numbers of the L2 promotion size. If rows of boxes are not aligned to sectors, the smaller size is
+faster, because the sectors at both ends are partly used."""
 SECTOR = 32
 MOST_REMEMBERED = 256
 NOTHING = 256
@@ -48,8 +48,8 @@ _nothings: dict[Context, Allocation] = {}
 
 
 def _nothing(context: Context) -> int:
-    """The address of memory for maps of arrays without elements, which the driver cannot encode: `NOTHING` bytes of
-    zeros that copies read, as they read zeros outside an array, and `NOTHING` bytes that copies may write."""
+    """The address of memory for maps of empty arrays, which the driver cannot encode: `NOTHING` bytes of zeros for
+    reads, and `NOTHING` bytes for writes."""
     known = _nothings.get(context)
     if known is None:
         known = Allocation(context, 2 * NOTHING)
@@ -69,7 +69,7 @@ class TensorMaps:
         self.known: dict[tuple[int, bytes], bytes] = {}
 
     def appended(self, arguments: bytes) -> bytes:
-        """A launch's arguments followed by the maps of its arrays. RunError if the driver refuses one."""
+        """A launch's arguments followed by the maps of its arrays. RunError if the driver refuses a map."""
         parts = [arguments, self.padding]
         for k, wanted in enumerate(self.maps):
             array = arguments[wanted.start : wanted.end]

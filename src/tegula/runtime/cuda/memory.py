@@ -23,8 +23,8 @@ PORTABLE = 1
 
 
 class Allocation:
-    """Device memory, freed with the object in the order of the default stream. The default stream waits for all streams
-    made by Tegula, so that pending work is complete before the memory is reused."""
+    """Device memory, freed with the object in the order of the default stream. The default stream is ordered after all
+    streams of Tegula, so that pending work is complete before the memory is reused."""
 
     def __init__(self, context: Context, size: int) -> None:
         self.context = context
@@ -85,7 +85,7 @@ class PinnedMemory:
         self.context = context
         self.address = context.make(ctypes.c_void_p, "cuMemHostAlloc", max(size, 1), PORTABLE) or 0
 
-    # As for memory on a device.
+    # A default argument, as in Allocation.
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if getattr(self, "address", 0) and not ending() and self.context.fault is None:
             self.context.status("cuMemFreeHost", self.address)
@@ -115,8 +115,7 @@ def is_packed(data: np.ndarray) -> bool:
 
 
 def upload(device: Device, target: np.ndarray, source: np.ndarray) -> None:
-    """Copy a host array to device memory of the same shape and dtype. The source may be changed when the call
-    returns."""
+    """Copy a host array to device memory of the same shape and dtype. The source may be changed after the call."""
     if target.size == 0:
         return
     source = np.ascontiguousarray(source)
@@ -187,7 +186,7 @@ def _copy_across(device: Device, target: np.ndarray, source: np.ndarray, source_
 
 
 def _between(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
-    """Copy between regions of one device that do not overlap: the driver's copies have no defined order."""
+    """Copy between disjoint regions of one device; the driver's copies have no defined order of bytes."""
     if is_packed(target) and is_packed(source):
         _copy_packed(stream, target, source)
     else:
@@ -234,7 +233,7 @@ def _strided(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
 
 
 def in_words(data: np.ndarray) -> np.ndarray:
-    """Memory of structs as that of numbers of the size to which structs are aligned, in one dimension more."""
+    """A view of memory of structs as integers of the structs' alignment, with an additional dimension."""
     word = np.dtype(f"u{data.dtype.alignment}")
     shape, strides = (*data.shape, data.dtype.itemsize // word.itemsize), (*data.strides, word.itemsize)
     return described(address_of(data), shape, strides, word, data)

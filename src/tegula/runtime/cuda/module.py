@@ -24,8 +24,8 @@ MAX_THREADS, LOCAL_BYTES, REGISTERS, MAX_DYNAMIC_SHARED = 0, 3, 4, 8
 
 
 class LoadedModule:
-    """Loaded code. A launcher of its functions keeps a reference; launches may still run when the module is dropped
-    (see `DroppedModules`)."""
+    """Loaded code. Launchers of its functions keep a reference; launches may still run when the module is dropped (see
+    `DroppedModules`)."""
 
     def __init__(self, context: Context, code: bytes, is_ptx: bool) -> None:
         self.context = context
@@ -66,7 +66,7 @@ def _loaded(context: Context, code: bytes) -> int:
 
 
 def _compiled_by_driver(context: Context, code: bytes) -> int:
-    """Compile PTX by the driver's compiler; warnings are errors, as for ptxas."""
+    """Compile PTX with the driver's compiler; warnings are errors, as for ptxas."""
     said, wrong = ctypes.create_string_buffer(LOG_BYTES), ctypes.create_string_buffer(LOG_BYTES)
     options = {
         INFO_LOG: ctypes.addressof(said),
@@ -111,8 +111,8 @@ def assembled(
     text: str, target: CudaTarget, waiting: int = 0, require: Callable[[str], None] | None = None
 ) -> ptx.Cubin:
     """Compile LLVM IR text to code for a device. `waiting`: for a kernel that mostly waits for memory, the threads of a
-    block; the code then uses fewer registers, so that more blocks are resident. `require`: called with the PTX; raises
-    an error if its instructions are in a wrong order."""
+    block; the code then uses fewer registers, so that more blocks are resident. `require`: a function that is called
+    with the PTX, and raises an error for a wrong order of instructions."""
     from tegula.backend.llvm import compile_ptx
 
     program = compile_ptx(text, target.arch)

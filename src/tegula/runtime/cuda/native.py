@@ -1,4 +1,4 @@
-"""Launches in machine code (backend/launcher.py): the variables of the process, and a table of cached launches for each
+"""Launches in machine code (backend/launcher.py): the process-wide variables, and a table of cached launches for each
 kernel.
 
 A launch that took the slow path is cached, so that later launches with the same key run almost no Python."""
@@ -20,7 +20,7 @@ from tegula.runtime import launch_key
 from tegula.runtime.array import array
 from tegula.runtime.config import modes
 from tegula.runtime.cuda.driver import address
-from tegula.runtime.cuda.interop import newcomers
+from tegula.runtime.cuda.interop import first_use_callbacks
 from tegula.runtime.cuda.launch import configuration_for
 from tegula.runtime.cuda.stream import Stream, chosen, switches
 from tegula.runtime.pack import FORMATS
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 Launch = Callable[[Any, Any, Any, Any, int, Any], Any]
 """`launch(dim, block_dim, inputs, outputs, mode, stream)`: see backend/launcher.py."""
 PATIENCE = 2
-"""The number of a kernel's first launches that take the slow path in any case, because caching them would not pay."""
+"""The number of a kernel's first launches that always take the slow path, because caching would cost more than it
+saves."""
 FASTCALL = 0x80
 """CPython's METH_FASTCALL: the function takes an array of arguments."""
 EXCHANGE, EXCHANGE_NAME, EXCHANGE_MAJOR = "__dlpack_c_exchange_api__", b"dlpack_exchange_api", 1
@@ -55,7 +56,7 @@ _pointer, _object = ctypes.c_void_p, ctypes.py_object
 # One per process -----------------------------------------------------------------------------------------------------
 
 
-class World:
+class MachineCode:
     """The machine code of launches and its variables for the process."""
 
     def __init__(self, code: LoadedObject) -> None:
@@ -71,7 +72,7 @@ class World:
         self.put("modes", modes.buffer_info()[0])
         self.put("switches", switches.buffer_info()[0])
         self.know_tensors()
-        newcomers.append(self.know_tensors)
+        first_use_callbacks.append(self.know_tensors)
         ctypes.CFUNCTYPE(None, _pointer)(code.address("begin"))(self.memory.buffer_info()[0])
         self.methods = {name: Method(code, name) for name in ("launch", "describe")}
         launch_key.fast_path.describe = self.methods["describe"].function(None)
@@ -118,22 +119,23 @@ class Method:
         return make(ctypes.addressof(self.description), of, None)
 
 
-class _Worlds:
-    """The world once it is made; `impossible`: this Python does not support it."""
+class _MadeOnce:
+    """The process's machine code, if it has been made; `impossible`: whether this Python does not support it."""
 
-    made: World | None = None
+    made: MachineCode | None = None
     impossible = False
 
 
-def world() -> World | None:
-    """The world, made at the first call; None if this Python's object layout is not the one machine code reads."""
-    if _Worlds.made is None and not _Worlds.impossible:
+def machine_code() -> MachineCode | None:
+    """The process's machine code, made by the first call; None if this Python's object layout differs from the one that
+    machine code reads."""
+    if _MadeOnce.made is None and not _MadeOnce.impossible:
         sample = 1.5
         if _pointer.from_address(id(sample) + 8).value == id(float):
-            _Worlds.made = World(pool.support(launcher.launcher_text()))
+            _MadeOnce.made = MachineCode(pool.support(launcher.launcher_text()))
         else:
-            _Worlds.impossible = True
-    return _Worlds.made
+            _MadeOnce.impossible = True
+    return _MadeOnce.made
 
 
 # One per kernel ------------------------------------------------------------------------------------------------------
@@ -218,7 +220,7 @@ class Table(bytearray):
         del before
 
     def _expect_maps(self, form: CudaCompiled) -> bool:
-        """Have keys contain the descriptions of arrays with maps, with their addresses if the driver cannot replace the
+        """Extend keys by the descriptions of arrays with maps, and by their addresses if the driver cannot replace the
         address of a map. Returns whether keys have changed."""
         assert form.maps is not None
         movable = form.context.known[DEVICE["replace"] // launcher.WORD]
@@ -272,7 +274,7 @@ def _number(wanted: DType) -> tuple[int, ...]:
 
 
 def later(kernel: Kernel) -> Launch:
-    """The first function of a kernel: it launches nothing, and replaces itself at its call number PATIENCE."""
+    """The initial launch function of a kernel, which launches nothing and replaces itself at call number PATIENCE."""
     calls = 0
 
     def wait(*arguments: Any) -> bool:
@@ -286,7 +288,7 @@ def later(kernel: Kernel) -> Launch:
 
 
 def _made(kernel: Kernel) -> Launch:
-    parameters, known = described(kernel.parameters), world()
+    parameters, known = described(kernel.parameters), machine_code()
     if parameters is None or known is None:
         return never
     return known.function(Table(parameters))

@@ -1,4 +1,4 @@
-"""Reports of kernels on GPUs to the host: the records of each launch, delivered when its stream is known to be done."""
+"""Reports of kernels on GPUs to the host: the records of each launch, delivered after the completion of its stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tegula.runtime.cuda.compile import CudaCompiled
 
 MOST = 64
-"""The number of launches with undelivered reports; one more launch waits for the device."""
+"""The maximum number of launches with undelivered reports; a further launch waits for the device."""
 PORTABLE, MAPPED = 1, 2
 
 
@@ -48,7 +48,8 @@ class PinnedReports:
 
 @dataclass(slots=True)
 class _Waiting:
-    """The undelivered reports of a launch in a stream. `number`: counts the device's launches with reports."""
+    """The undelivered reports of a launch in a stream. `number`: the index of the launch among the device's launches
+    with reports."""
 
     number: int
     stream: int
@@ -91,8 +92,8 @@ def launched_on(context: Context) -> int:
 
 
 def expect(context: Context, stream: int, reports: PinnedReports, recorded: bool = False) -> None:
-    """Queue the reports of a launch, to be delivered when its stream is next waited for. `recorded`: the launch belongs
-    to a graph, which keeps the memory."""
+    """Queue the reports of a launch, to be delivered at the next wait for its stream. `recorded`: whether the launch
+    belongs to a graph, which owns the memory."""
     queue = _queue(context)
     with queue.lock:
         queue.number += 1

@@ -20,15 +20,15 @@ DISABLE_TIMING = 2
 
 
 class Stream:
-    """A queue of work on one CUDA device, done in order.
+    """A queue of work on one CUDA device, executed in order.
 
     Work in the default stream waits for work in all streams made by Tegula, and vice versa.
 
     Parameters:
         device: the CUDA device, or its name; the current one by default.
-        priority: lower numbers go first; 0, the default, is the lowest priority.
-        cuda_stream: the handle of a stream that another library made and keeps alive, which is used and not
-            owned; None makes one.
+        priority: an int; work of streams with lower numbers is scheduled first, and 0, the default, is the lowest
+            priority.
+        cuda_stream: the handle of a stream that another library created and keeps alive; None creates a stream.
     Raises:
         launch: the device is no CUDA device, or there is none of that name.
     Source:
@@ -43,7 +43,7 @@ class Stream:
         self.priority = priority
         self.owned = cuda_stream is None
         Libraries.seen |= cuda_stream not in (None, 0, LEGACY)
-        # 0, as other libraries give it, is the default stream too.
+        # Other libraries use the handle 0 for the default stream.
         self.handle: int = self._made(BLOCKING) if cuda_stream is None else cuda_stream or LEGACY
 
     def _made(self, flags: int) -> int:
@@ -73,18 +73,18 @@ class Stream:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all work in the stream is done."""
+        """Whether all work in the stream is complete."""
         return self.context.is_done("cuStreamQuery", self.handle)
 
     @property
     def is_capturing(self) -> bool:
-        """Whether work in the stream is recorded instead of done."""
+        """Whether work in the stream is recorded instead of executed."""
         status = ctypes.c_int()
         self.context.call("cuStreamIsCapturing", self.handle, ctypes.byref(status))
         return status.value != 0
 
     def synchronize(self) -> None:
-        """Waits until all work in the stream is done.
+        """Waits until all work in the stream is complete.
 
         Raises:
             RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
@@ -93,14 +93,14 @@ class Stream:
         deliver(self.context, self.handle)
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Marks this point of the stream with an event.
+        """Records an event in the stream, after the work enqueued so far.
 
         Parameters:
             event: the event; a new one by default.
         Returns:
             the event.
         Raises:
-            RuntimeError: the driver refuses it.
+            RuntimeError: the driver refuses the operation.
         """
         marked = event if event is not None else Event(self.device)
         self.context.call("cuEventRecord", marked.handle, self.handle)
@@ -108,23 +108,23 @@ class Stream:
         return marked
 
     def wait_event(self, event: Event) -> None:
-        """Lets later work in the stream wait for an event; the caller does not wait.
+        """Makes later work in the stream wait for an event; the caller does not wait.
 
         Parameters:
             event: the event, of any stream.
         Raises:
-            RuntimeError: the driver refuses it.
+            RuntimeError: the driver refuses the operation.
         """
         self.context.call("cuStreamWaitEvent", self.handle, event.handle, 0)
 
     def wait_stream(self, other: Stream, event: Event | None = None) -> None:
-        """Lets later work in the stream wait for the work that is in another stream now; the caller does not wait.
+        """Makes later work in the stream wait for the work enqueued so far in another stream; the caller does not wait.
 
         Parameters:
             other: the other stream.
             event: the event that marks the end of this work; a new one by default.
         Raises:
-            RuntimeError: the driver refuses it.
+            RuntimeError: the driver refuses the operation.
         """
         self.wait_event(other.record_event(event))
 
@@ -137,7 +137,7 @@ class Stream:
 
 
 class Event:
-    """A point in a stream, which streams and the host can wait for.
+    """A point in a stream, for which streams and the host can wait.
 
     Parameters:
         device: the CUDA device, or its name; the current one by default.
@@ -158,11 +158,11 @@ class Event:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the point was reached; true for an event that was never recorded."""
+        """Whether the event has been reached; true for an event that was never recorded."""
         return self.context.is_done("cuEventQuery", self.handle)
 
     def synchronize(self) -> None:
-        """Waits until the point is reached.
+        """Waits until the event is reached.
 
         Raises:
             RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
@@ -180,7 +180,7 @@ class Event:
 
 
 class _Chosen(threading.local):
-    """The streams that this thread has chosen, by device."""
+    """The streams that the thread has set, by device."""
 
     def __init__(self) -> None:
         self.streams: dict[int, Stream] = {}
@@ -188,7 +188,7 @@ class _Chosen(threading.local):
 
 chosen = _Chosen()
 switches = words("q", [0, 0])
-"""Counters for the machine code of launches: whether a thread ever chose a stream, and the number of recordings."""
+"""Counters for the machine code of launches: whether a thread ever set a stream, and the number of recordings."""
 _defaults: dict[Context, Stream] = {}
 
 
@@ -207,7 +207,7 @@ def stream_on(device: Device) -> Stream:
 
 
 def get_stream(device: Device | str | None = None) -> Stream:
-    """The stream that launches and copies of this thread go to on a device.
+    """The calling thread's stream on a device, for launches and copies.
 
     Parameters:
         device: the CUDA device, or its name; the current one by default.
@@ -220,12 +220,12 @@ def get_stream(device: Device | str | None = None) -> Stream:
 
 
 def set_stream(stream: Stream | None, device: Device | str | None = None, sync: bool = False) -> None:
-    """Chooses the stream of this thread on its device.
+    """Sets the calling thread's stream on the device of the stream.
 
     Parameters:
         stream: the stream; None for the default stream of `device`.
-        device: the CUDA device, or its name; the current one by default. Without a stream only.
-        sync: whether the stream waits for the work enqueued in the stream chosen before; False by default.
+        device: the CUDA device, or its name, if `stream` is None; the current one by default.
+        sync: whether the stream waits for the work enqueued in the previous stream; False by default.
     Raises:
         launch: the device is no CUDA device, or there is none of that name.
     """
@@ -238,12 +238,12 @@ def set_stream(stream: Stream | None, device: Device | str | None = None, sync: 
 
 
 def choice(device: Device) -> Stream | None:
-    """The stream that this thread has chosen on a device; None if it has chosen none."""
+    """The stream that the thread has set on a device, or None."""
     return chosen.streams.get(device.ordinal)
 
 
 def restore_choice(device: Device, before: Stream | None) -> None:
-    """Restore this thread's choice on a device to an earlier result of `choice`."""
+    """Set the thread's stream on a device to an earlier result of `choice`."""
     if before is None:
         chosen.streams.pop(device.ordinal, None)
     else:
@@ -251,12 +251,12 @@ def restore_choice(device: Device, before: Stream | None) -> None:
 
 
 class ScopedStream:
-    """The stream of this thread on its device inside of a `with` block.
+    """Sets the calling thread's stream in a `with` block.
 
     Parameters:
-        stream: the stream; None changes nothing.
-        sync_enter: whether the stream waits for the work in the stream chosen before; True by default.
-        sync_exit: whether the stream chosen before waits for the work of the block; False by default.
+        stream: the stream; None for no change.
+        sync_enter: whether the stream waits for the work in the previous stream; True by default.
+        sync_exit: whether the previous stream waits for the work of the block; False by default.
     Raises:
         nothing.
     """
@@ -280,33 +280,33 @@ class ScopedStream:
 
 
 def wait_stream(other: Stream, event: Event | None = None) -> None:
-    """Lets the stream of this thread wait for the work that is now in another stream of the same device.
+    """Makes the calling thread's stream wait for the work enqueued so far in another stream of the same device.
 
     Parameters:
         other: the other stream.
         event: the event that marks the end of this work; a new one by default.
     Raises:
-        RuntimeError: the driver refuses it.
+        RuntimeError: the driver refuses the operation.
     """
     stream_on(other.device).wait_stream(other, event)
 
 
 def wait_event(event: Event) -> None:
-    """Lets the stream of this thread on the device of an event wait for it.
+    """Makes the calling thread's stream on the device of an event wait for the event.
 
     Parameters:
         event: the event.
     Raises:
-        RuntimeError: the driver refuses it.
+        RuntimeError: the driver refuses the operation.
     """
     stream_on(event.device).wait_event(event)
 
 
 def record_event(event: Event | None = None) -> Event:
-    """Marks this point of the stream of this thread.
+    """Records an event in the calling thread's stream.
 
     Parameters:
-        event: the event, whose device counts; a new one on the current device by default.
+        event: the event, which determines the device; a new event on the current device by default.
     Returns:
         the event.
     Raises:
@@ -316,10 +316,10 @@ def record_event(event: Event | None = None) -> Event:
 
 
 def synchronize_stream(stream: Stream | Device | str | None = None) -> None:
-    """Waits until all work in a stream is done.
+    """Waits until all work in a stream is complete.
 
     Parameters:
-        stream: the stream, or a device for that of this thread on it; the current device by default.
+        stream: the stream, or a device, for the calling thread's stream on it; the current device by default.
     Raises:
         launch: the device is no CUDA device, or there is none of that name.
         RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
@@ -347,7 +347,7 @@ def get_event_elapsed_time(start: Event, end: Event, synchronize: bool = True) -
     Returns:
         a float.
     Raises:
-        RuntimeError: an event records no timestamp, or was not reached; or an error of the kernels (tg.RunError).
+        RuntimeError: an event has no timestamp or has not been reached, or an error of the kernels (tg.RunError).
     """
     if synchronize:
         end.synchronize()
@@ -355,7 +355,7 @@ def get_event_elapsed_time(start: Event, end: Event, synchronize: bool = True) -
 
 
 def stream_from_torch(stream: Any) -> Stream:
-    """A stream of PyTorch, for launches and copies; PyTorch keeps it alive.
+    """A PyTorch stream as a Tegula stream; PyTorch keeps the stream alive.
 
     Parameters:
         stream: a stream of PyTorch, a `torch.cuda.Stream`.

@@ -1,4 +1,4 @@
-"""Copies between arrays of any strides on one device: transposed, reversed or broadcast."""
+"""Copies between arrays of any strides on one device, such as transposed, reversed or broadcast views."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def kernels_text() -> str:
 
 
 def arguments(target: np.ndarray, source: np.ndarray) -> bytes:
-    """The packed arguments of the kernels, with as few dimensions as describe both arrays."""
+    """The packed arguments of the kernels, with the fewest dimensions that describe both arrays."""
     dims: list[tuple[int, int, int]] = []
     for n, to, from_ in zip(target.shape, target.strides, source.strides, strict=True):
         if n == 1:
