@@ -152,7 +152,7 @@ def ways(m: int, n: int, k: int) -> Iterator[Row]:
     run(None, 0)
     error = relative_error(c, a.double() @ b.double())
     peers = {
-        f"{tile.rows}x{tile.columns}/{splits}": partial(run, tile.shared_by(splits))
+        f"{tile.rows}x{tile.columns}/{splits}": partial(run, tile.with_splits(splits))
         for tile in TENSOR_CORES
         for splits in (1, 2, 4)
         if k >= splits * LEAST_STEPS * tile.depth

@@ -185,7 +185,9 @@ def rows_of_the_library() -> Iterator[tuple[str, Callable[[], Prepared]]]:
                     split = f", split in {splits}" if splits > 1 else ""
                     yield (
                         f"library matmul {dtype}{exact}, tile {tile.rows}x{tile.columns}{b_transposed}{split}",
-                        partial(library_matmul, tile.shared_by(splits), transposed, dtype, precision, result),
+                        partial(
+                            library_matmul, tile.with_splits(splits), transposed, dtype, precision, result
+                        ),
                     )
     for depth in (64, 128):
         for causal in (False, True):

@@ -56,7 +56,7 @@ def test_matmul(number: int, more: bool, transposed: bool) -> None:
     ),
 )
 def test_chunks_of_tiles(tile: shapes.Tile, splits: int) -> None:
-    kernel = gemm.matmul_kernel(tg.bfloat16, tile.shared_by(splits), False, gemm.Epilogue(tg.float32))
+    kernel = gemm.matmul_kernel(tg.bfloat16, tile.with_splits(splits), False, gemm.Epilogue(tg.float32))
     found = check_schedule(*lowered(kernel))
     assert found.passed, found.message
 

@@ -151,7 +151,7 @@ def test_clusters_go_alike_and_share_the_same_tiles(size: tuple[int, int, int], 
 )
 @sampled(3, "tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
 def test_matmuls_of_the_library_are_proved(tile: shapes.Tile, splits: int, transposed: bool) -> None:
-    kernel, parts = by_roles(256, 520, 4104, tile.shared_by(splits), transposed)
+    kernel, parts = by_roles(256, 520, 4104, tile.with_splits(splits), transposed)
     assert len(shared(kernel)) == 2
     found = check_schedule(kernel, parts)
     assert found.passed, found.message

@@ -64,7 +64,7 @@ def test_matmuls(tile: shapes.Tile, transposed: bool) -> None:
 @sampled(4, "tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
 def test_chunks_of_matmuls(tile: shapes.Tile, transposed: bool) -> None:
     """Splits' sums of float32 are stored by bulk copies if they are stored without an epilogue."""
-    code = matmul(tile.shared_by(4), transposed=transposed)
+    code = matmul(tile.with_splits(4), transposed=transposed)
     stores = "st.global.v4" if tile.swapped else "cp.async.bulk.tensor.3d.global"
     check(code, 2 if tile.swapped else 3, "wgmma.mma_async", stores, "setmaxnreg.dec")
 
