@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -115,7 +115,8 @@ NO_DATA = {
     **dict.fromkeys(
         (
             *("tile_bvh_query_aabb", "tile_bvh_query_next", "tile_bvh_query_ray", "tile_query_valid"),
-            *("tile_mesh_query_aabb", "tile_mesh_query_aabb_next"),
+            *("tile_bvh_query_sphere", "tile_mesh_query_aabb", "tile_mesh_query_aabb_next"),
+            *("tile_mesh_query_point", "tile_mesh_query_ray", "tile_mesh_query_sphere", "tile_nearest"),
         ),
         "searches a hierarchy: docs/spatial.md",
     ),
@@ -287,6 +288,11 @@ CASES = {
         for name in (f"tile_scan_{kind}", f"tile_scan_{kind}_inplace")
     },
 }  # fmt: skip
+
+
+def is_slow(row: Mapping[str, Any]) -> bool:
+    """Whether a measured function takes more than SLOW times the copy: CPU time, or instructions of a GPU."""
+    return max(row["cpu"], row["gpu"]["instructions"] / row["gpu_copy"]["instructions"]) > SLOW
 
 
 def functions() -> list[str]:

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reference" / "tile_costs.md"
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.tile_ops import NO_DATA, PATH, REASONS, SLOW, functions  # noqa: E402
+from benchmarks.tile_ops import NO_DATA, PATH, REASONS, SLOW, functions, is_slow  # noqa: E402
 
 INTRODUCTION = """# What tile functions cost
 
@@ -37,7 +37,7 @@ def page() -> str:
             lines.append(f"| `{name}` | | | | not measured yet |\n")
             continue
         row = rows[name]
-        why = REASONS[name] if row["cpu"] > SLOW else ""
+        why = REASONS[name] if is_slow(row) else ""
         gpu, copy = row["gpu"]["instructions"], row["gpu_copy"]["instructions"]
         lines.append(f"| `{name}` | {row['cpu']:.1f} | {gpu} | {copy} | {why} |\n")
     return "".join(lines)

@@ -6619,12 +6619,14 @@ def tile_slice_indexed(t: Any, indices: Any, axis: Any = 0) -> Any:
 
     Parameters:
         t: a tile.
-        indices: a tile (K,) of integers; negative ones count from the end, those outside give 0.
+        indices: a tile (K,) of integers; negative ones count from the end, those outside give 0. Or the whole
+            subscript as a tuple, without `axis`: (indices, slice(None)) for t[indices, :].
         axis: the dimension, a constant from -rank to rank - 1; 0 by default.
     Returns:
         a new tile of the shape of `t` with K in the place of that length.
     Raises:
-        type-mismatch: `indices` is no tile (K,) of integers; `t` is no tile.
+        type-mismatch: `indices` is no tile (K,) of integers and no tuple with one, or `axis` is given with a tuple;
+            `t` is no tile.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension.
     Gradient:

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 def masked_accesses(p: FamilyProgram) -> None:
     """Loads and stores of tiles with masks, offsets over the edge, and values for what is not read."""
     x, y, row = p.pick("int"), p.pick("int"), p.row()
-    at, other, n = p.r.randint(-6, 124), p.r.randint(-9, 9), p.lanes
+    at, other, fill, n = p.r.randint(-6, 124), p.r.randint(-9, 9), p.r.choice((0, 5)), p.lanes
     t = p.fresh("t")
     p.both(
-        f"{t} = tg.tile_load(a[b], shape={n}, offset={at}, mask=tg.tile({x}) > tg.tile({y}), other={other})\n"
+        f"{t} = tg.tile_load(a[b], shape={n}, offset={at}, mask=tg.tile({x}) > tg.tile({y}), "
+        f"other={other}, fill={fill})\n"
         f"tg.tile_store(cells[b, {row}], tg.tile({y}), offset={at % 5}, mask=tg.tile({x}) > {other})",
-        f"i{t} = j + {at}\nh{t} = ({x} > {y}) & (i{t} >= 0) & (i{t} < 128)\n"
-        f"{t} = np.where(h{t}, D['a'][b][np.where(h{t}, i{t}, 0)], {other})\n"
+        f"i{t} = j + {at}\nh{t} = (i{t} >= 0) & (i{t} < 128)\n"
+        f"{t} = np.where({x} > {y}, np.where(h{t}, D['a'][b][np.where(h{t}, i{t}, 0)], {fill}), {other})\n"
         f"h{t} = ({x} > {other}) & (j + {at % 5} < {n})\ncells[b, {row}][(j + {at % 5})[h{t}]] = {y}[h{t}]",
     )
     p.new("int", f"tg.untile({t})", f"{t} + 0", 9)

@@ -189,7 +189,7 @@ class FamilyProgram:
         self.data = data(self.seed % 97)
         self.lanes = self.r.choice(LANES)
         self.start()
-        for _ in range(self.r.randint(5, 11)):
+        for _ in range(self.r.randint(4, 8)):
             self.statement()
         self.results()
         body = "\n".join("    " + line for text, _ in self.lines for line in text.split("\n"))

@@ -1,5 +1,5 @@
-"""Smooth programs with quaternions, transforms, small matrices, structs, variables that functions set, sorts, gathers
-and factors of matrices."""
+"""Smooth programs with quaternions, transforms, small matrices, structs, variables that functions set, sorts, gathers,
+masks, arrays of threads, solutions, factors and transforms of matrices."""
 
 from __future__ import annotations
 
@@ -47,8 +47,55 @@ NUMBERS = {
         f"tg.length(tg.sin({VECTOR}) + tg.vec3d(D(2.0)))",
         f"tg.dot({VECTOR}.xy, {VECTOR}.zz)",
     ),
+    "lambda": (
+        "tg.untile(tg.tile_map(lambda p, q: p * q + tg.sin(p), tg.tile({0}), tg.tile({1})))",
+        "(lambda p, q: p * p * q)({0}, {2})",
+        "(copied := {0} * {1}) * copied",
+    ),
+    "choice": (
+        "tg.untile(tg.tile_where(tg.tile(j % 3) == 0, tg.tile({0}), tg.tile({1}) * 2.0))",
+        "tg.untile(tg.tile_where(tg.tile(j % 2) == 0, tg.tile({0}), {3}))",
+        "({0} if j % 3 == 1 else {1} * {2})",
+        "tg.where(j > 2, {0} * {1}, {2})",
+    ),
+    "load": (
+        "tg.untile(tg.tile_load(a[1], shape={4}, offset=3, mask=tg.tile(j % 3) > 0, other=0.5)) * {0}",
+        "tg.untile(tg.tile_load_indexed(a[2], tg.tile(j * 7 % 23 - 1), shape={4})) * {1}",
+        "tg.untile(a[tg.tile(j * 3 % 8), tg.tile(j * 5 % 20)]) + {2}",
+    ),
+    "exchange": (
+        "tg.lane_sum({0} * {1}, 4)",
+        "tg.lane_xor({0}, 3, 8) * {1}",
+        "tg.lane_shuffle({0}, (j * 3) % 8, 8) + {2}",
+        "tg.lane_collect({0}, j // 2 % 4, 4)",
+    ),
+    "shape": (
+        "tg.untile(tg.tile_permute(tg.tile({0}).reshape(2, 2, 2), (2, 0, 1)).reshape(-1)) * {1}",
+        "(tg.tile({0})[:, None] * tg.tile({1})[None, :])[j, (j * 3) % {4}]",
+        "tg.untile(tg.tile_concat((tg.tile({0})[::2], tg.tile({1})[1::2])))",
+        "tg.untile(tg.tile_pad(tg.tile({0})[2:], ((1, 1),), value={3}))",
+        "tg.tile_sum(tg.tile({0}).reshape(2, 2, 2), axis=(0, 2))[j % 2] * {1}",
+        "tg.tile_dot(tg.tile({0}), tg.tile({1}))[0] * {2}",
+        "tg.tile_from_thread(2, {0}, 3)[j % 2] * {1}",
+    ),
     "number": ("tg.erfcinv(tamed({0}) * 0.5 + 1.0)", "tg.lerp({0}, {1}, 0.3)", "tg.erf({0}) * {2}"),
 }
+
+OTHERS = (
+    *(
+        "in_out",
+        "struct",
+        "sort",
+        "factor",
+        "gather",
+        "scatter",
+        "axes",
+        "array_of_a_thread",
+        "best",
+        "solution",
+    ),
+    *("transform_of_rows", "sum_of_matmuls", "parts"),
+)
 
 
 class SmoothFamilies(SmoothProgram):
@@ -64,12 +111,10 @@ class SmoothFamilies(SmoothProgram):
         if self.r.random() < 0.5:
             super().statement(depth)
             return
-        chosen = self.r.choice(
-            (*NUMBERS, *NUMBERS, "in_out", "struct", "sort", "factor", "gather", "scatter", "axes")
-        )
+        chosen = self.r.choice((*NUMBERS, *NUMBERS, *OTHERS))
         self.used.add(chosen)
         if chosen in NUMBERS:
-            self.named(self.r.choice(NUMBERS[chosen]).format(*self.three()))
+            self.named(self.r.choice(NUMBERS[chosen]).format(*self.three(), self.number(), BLOCK))
         else:
             getattr(self, chosen)()
 
@@ -136,3 +181,87 @@ class SmoothFamilies(SmoothProgram):
             s = self.fresh("t")
             self.add(f"{s} = tg.tile_lower_solve({f}, tamed({self.tile((4,), 1)}))")
             self.tiles[s] = (4,)
+
+    def array_of_a_thread(self) -> None:
+        """An array of each thread, whose elements are overwritten and added to at indices of run time."""
+        array, (x, y, z) = self.fresh("l"), self.three()
+        self.add(f"{array} = tg.zeros(shape=3, dtype=D)")
+        self.add(f"{array}[0] = {x}")
+        self.add(f"{array}[j % 3] = {y} * {x}")
+        self.add(f"{array}[(j + 1) % 3] += {z}")
+        self.named(f"{array}[j % 2] * {array}[2] + {array}[0]")
+
+    def best(self) -> None:
+        """The largest elements, the median, and a sort along a dimension."""
+        t, (x, y, _) = self.fresh("t"), self.three()
+        self.add(f"{t}, i{t} = tg.tile_topk(tg.tile({x} + D(j * 5 % {BLOCK}) * 3.0), 3)")
+        self.named(f"{t}[j % 3] * {y}")
+        self.named(f"tg.tile_median(tg.tile({y} + D(j * 3 % {BLOCK}) * 3.0))[0] * {x}")
+        self.add(f"k{t}, v{t} = tg.tile(j * 5 % {BLOCK}).reshape(2, -1), tg.tile({x}).reshape(2, -1)")
+        self.add(f"tg.tile_sort(k{t}, v{t}, axis=1, descending=True)")
+        self.named(f"tg.untile(v{t}.reshape(-1))")
+
+    def solution(self) -> None:
+        """Solutions, inverses, determinants, orthogonal factors and eigenvalues."""
+        a, f = self.fresh("t"), self.fresh("t")
+        place = "[j % 4, j // 4 % 4]"
+        self.add(f"{a} = tg.tile_diag_add(tamed({self.tile((4, 4), 1)}), tg.tile_full(4, D(3.0), dtype=D))")
+        kind = self.r.choice(("solve", "inverse", "lu", "determinant", "qr", "eigh", "upper"))
+        self.used.add(kind)
+        right = f"tamed({self.tile((4,), 1)})"
+        if kind == "solve":
+            self.named(f"tg.tile_solve({a}, {right})[j % 4]")
+        elif kind == "inverse":
+            self.named(f"tg.tile_inverse({a}){place}")
+        elif kind == "lu":
+            self.add(f"{f}, p{f} = tg.tile_lu({a})")
+            self.named(f"tg.tile_lu_solve({f}, p{f}, {right})[j % 4]")
+        elif kind == "determinant":
+            self.named(f"tg.tile_determinant({a})[0] * 0.01")
+        elif kind == "qr":
+            self.add(f"{f}, r{f} = tg.tile_qr({a})")
+            self.named(f"r{f}{place} * {f}[j % 4, 1] * 0.3")
+        elif kind == "eigh":
+            diagonal = "tg.tile_arange(4, dtype=int).astype(D) * 2.0"
+            self.add(f"{a} = tg.tile_diag_add(({a} + tg.tile_transpose({a})) * 0.1, {diagonal})")
+            self.add(f"w{f}, {f} = tg.tile_eigh({a})")
+            self.named(f"w{f}[j % 4] * 0.3")
+            self.named(f"({f} * w{f}[None, :] @ tg.tile_transpose({f})){place} * 0.3")
+        else:
+            self.named(f"tg.tile_upper_solve({a}, {right})[j % 4]")
+
+    def transform_of_rows(self) -> None:
+        t, (x, y, z) = self.fresh("t"), self.three()
+        pairs = f"tg.tile_map(lambda p, q: tg.vec2d(p, q), tg.tile({x}), tg.tile({y})).reshape(2, -1)"
+        kind = self.r.choice(("fft", "ifft", "rfft", "dct"))
+        self.used.add(kind)
+        if kind in ("fft", "ifft"):
+            self.add(f"{t} = {pairs}")
+            self.add(f"tg.tile_{kind}({t})")
+            self.named(f"{t}[j // 4 % 2, j % 4][j % 2] * 0.3 + {z}")
+        elif kind == "rfft":
+            self.named(
+                f"tg.tile_irfft(tg.tile_rfft(tg.tile({x}).reshape(2, -1)), 4)[j // 4 % 2, j % 4] * 0.2"
+            )
+        else:
+            self.named(f"tg.tile_dct(tg.tile({x}).reshape(2, -1))[j // 4 % 2, j % 4] * 0.3")
+
+    def sum_of_matmuls(self) -> None:
+        """A matmul with factors, added to a tile in a loop."""
+        t, (x, y, _) = self.fresh("t"), self.three()
+        self.add(f"{t} = tg.tile_full((2, 2), D(0.5), dtype=D)")
+        self.add(f"for k{t} in range(2):")
+        left, right = f"tg.tile({x}).reshape(2, -1)", f"tg.tile({y}).reshape(-1, 2)"
+        self.add(f"    tg.tile_matmul({left}, {right}, {t}, alpha={self.number()}, beta={self.number()})")
+        self.named(f"{t}[j % 2, j // 2 % 2] * 0.3")
+
+    def parts(self) -> None:
+        """Coordinates, rows and columns that are assigned to."""
+        v, (x, y, z) = self.fresh("v"), self.three()
+        self.add(f"{v} = tg.vec3d({x}, {y}, {z})")
+        self.add(f"m{v} = tg.outer({v}, {v})")
+        self.add(f"{v}.xz = {v}.yx * {y}")
+        self.add(f"{v}[1:] += m{v}[0, :2]")
+        self.add(f"m{v}[1] = {v}")
+        self.add(f"m{v}[:, 2] = {v} * {z}")
+        self.named(f"tg.dot(m{v} @ {v}, {v}) * 0.2")

@@ -23,16 +23,22 @@ def tile_slice_indexed(b: KernelBuilder, t: ATile, indices: Operand, axis: First
     """The parts of a tile at given indices along a dimension, like t[indices].
 
     Parameters:
-        indices: a tile (K,) of integers; negative ones count from the end, those outside give 0.
+        indices: a tile (K,) of integers; negative ones count from the end, those outside give 0. Or the whole
+            subscript as a tuple, without `axis`: (indices, slice(None)) for t[indices, :].
     Returns:
         a new tile of the shape of `t` with K in the place of that length.
     Raises:
-        type-mismatch: `indices` is no tile (K,) of integers.
+        type-mismatch: `indices` is no tile (K,) of integers and no tuple with one, or `axis` is given with a tuple.
     Gradient:
         adds to the adjoint of each part that was taken; none for `indices`.
     """
     value = b.tile(t)
     assert isinstance(value.type, TileType)
+    if is_tuple(indices):
+        subscript = as_tuple(indices)
+        require(any(map(b.is_tile, subscript)), "expected a tuple with a tile of indices")
+        require(axis == 0, "a tuple of indices has an entry for each dimension, and takes no axis")
+        return b.subscript(t, subscript)
     require(b.is_tile(indices), f"expected a tile of indices, got {describe(indices)}")
     along = tile_axis(value.type.shape, axis) or 0
     return b.subscript(t, [*[slice(None)] * along, indices])

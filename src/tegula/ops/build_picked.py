@@ -196,10 +196,10 @@ def _array_places(
 ) -> tuple[tuple[int, ...], list[Value]]:
     """The shape of the elements of an array that a subscript with tiles names, and their coordinates."""
     require(
-        len(index) == t.ndim,
-        f"next to a tile of indices an array with {t.ndim} dimensions takes {t.ndim} indices, got {len(index)}",
-        "a tile has constant lengths: give slices with constant bounds, or use tg.tile_load_indexed",
+        len(index) <= t.ndim,
+        f"an array with {t.ndim} dimensions takes at most {t.ndim} indices, got {len(index)}",
     )
+    index = [*index, *[slice(None)] * (t.ndim - len(index))]
     found = picked(b, index)
     shape: list[int] = []
     for k, i in enumerate(index):
@@ -232,12 +232,31 @@ def _constant_range(s: slice[Operand, Operand, Operand]) -> range:
     start, step = (0 if s.start is None else s.start), (1 if s.step is None else s.step)
     for bound in (start, s.stop, step):
         if not isinstance(bound, int) or isinstance(bound, bool):
-            what = "the bounds of a slice of an array next to a tile of indices"
-            raise TypeRule("", "", "NotConstant", culprit=bound, what=what)
+            what = "a slice of an array next to a tile of indices becomes a dimension of the tile: its end"
+            what = what if bound is None else "the bounds of a slice of an array next to a tile of indices"
+            help = "write the bounds, as in a[indices, 0:4]" if bound is None else ""
+            raise TypeRule("", help, "NotConstant", culprit=bound, what=what)
     assert isinstance(start, int) and isinstance(s.stop, int) and isinstance(step, int)
     what = f"a slice of an array next to a tile of indices counts from 0 to a later end, got {start}:{s.stop}:{step}"
     require(0 <= start < s.stop and step > 0, what, "give it constant bounds, as in a[indices, 0:4]")
     return range(start, s.stop, step)
+
+
+def _closed(b: OpBuilder, t: ArrayType, index: Sequence[Operand], value: Operand) -> Sequence[Operand]:
+    """The subscript of an assignment to an array, where a slice without bounds is as long as the dimension of the
+    assigned tile at its place."""
+    whole = [*index, *[slice(None)] * (t.ndim - len(index))]
+    if not b.is_tile(value) or len(whole) > t.ndim:
+        return index
+    found = picked(b, whole)
+    lengths = list(tile_type(b.tile(value).type).shape)
+    at = sum(map(is_slice, whole[: found.spots[0]]))
+    lengths[at : at + len(found.shape)] = []
+    if len(lengths) != sum(map(is_slice, whole)):
+        return index
+    ends = iter(lengths)
+    each = [(i, next(ends) if is_slice(i) else 0) for i in whole]
+    return [slice(0, n) if is_slice(i) and i == slice(None) else i for i, n in each]
 
 
 def array_gather(b: OpBuilder, x: Value, t: ArrayType, index: Sequence[Operand]) -> Value:
@@ -250,7 +269,7 @@ def array_scatter(
     b: OpBuilder, x: Value, t: ArrayType, index: Sequence[Operand], value: Operand, op: str = ""
 ) -> None:
     """x[index] = value for an array and a subscript with tiles; with `op`, "add" or "sub", atomic updates."""
-    shape, places = _array_places(b, t, index)
+    shape, places = _array_places(b, t, _closed(b, t, index, value))
     source = _source(b, value, shape, t.dtype)
     if not op:
         b.emit(ArrayScatter, [x, source, everywhere(b, shape), *places])
