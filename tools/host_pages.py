@@ -23,9 +23,9 @@ TOPICS: dict[str, tuple[str, str, str]] = {
     "kernels": (
         "Kernels and launches",
         "How do I define, launch, tune and inspect kernels?",
-        "kernel func func_grad func_native func_replay launch launch_tiled Kernel struct constexpr InOut overload exec "
-        "DifferingOperand autotune launch_key over_batches map cooperative Sample Refused Extent Extents Element "
-        "Key Real Asked Dtypes adjoint Module get_module load_module force_load get_module_options "
+        "kernel func func_grad func_native func_replay launch launch_tiled Launch Kernel struct constexpr InOut "
+        "overload exec DifferingOperand autotune launch_key over_batches map cooperative Sample Refused Extent Extents "
+        "Element Key Real Asked Dtypes adjoint Module get_module load_module force_load get_module_options "
         "set_module_options init config tile",
     ),
     "arrays": (

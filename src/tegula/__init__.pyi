@@ -39,6 +39,7 @@ from tegula.lang.decorators import static as static
 from tegula.lang.decorators import unrolled as unrolled
 from tegula.lang.structs import struct as struct
 from tegula.lang.typed import execute as exec
+from tegula.runtime.command import Launch as Launch
 from tegula.runtime.config import config as config
 from tegula.runtime.cuda.graph import Graph as Graph
 from tegula.runtime.cuda.graph import ScopedCapture as ScopedCapture

@@ -138,6 +138,7 @@ LAZY = {
         ("device_to_torch", "dtype_from_numpy", "dtype_to_numpy", "is_device_available"),
         "tegula.runtime.modules",
     ),
+    "Launch": "tegula.runtime.command",
     "ScopedTimer": "tegula.runtime.scoped_timer",
     **dict.fromkeys(
         ("Bvh", "BvhQuery", "BvhQueryTiled", "Mesh", "bvh_overlaps", "is_cubql_available"), "tegula.spatial"

@@ -226,4 +226,13 @@ def test_memory_of_others_by_address() -> None:
     assert tg.from_ptr(memory.ctypes.data, dtype=tg.vec3, shape=(2,), device="cpu").dtype == tg.vec3
     with pytest.raises(TypeError, match="length or a shape"):
         tg.from_ptr(memory.ctypes.data)
-    assert "dltensor" in repr(tg.to_dlpack(tg.from_numpy(memory)))
+
+
+def test_capsules_are_taken_once() -> None:
+    memory = np.arange(6, dtype=np.float32)
+    for capsule in (tg.to_dlpack(tg.from_numpy(memory)), memory.__dlpack__()):
+        made = tg.from_dlpack(capsule)
+        assert np.shares_memory(made.numpy(), memory) and made.dtype == tg.float32
+        with pytest.raises(ValueError, match="not used before"):
+            tg.from_dlpack(capsule)
+    assert tg.from_dlpack(memory.__dlpack__(), dtype=tg.vec2).shape == (3,)

@@ -400,6 +400,7 @@ def test_annotations_without_a_type() -> None:
 def test_a_kept_launch() -> None:
     y = np.zeros(8, F)
     kept = tg.launch(affine, 8, {"x": X}, [y], record_cmd=True)
+    assert isinstance(kept, tg.Launch)
     assert not y.any()
     kept.launch()
     assert np.array_equal(y, 2 * X + 1)

@@ -55,12 +55,12 @@ class Launch:
         self._run(self.kernel, self.dim, self._arguments, **options)
 
     def set_dim(self, dim: Any) -> None:
-        """Sets the number of threads in each dimension.
+        """Sets the number of threads in each dimension; the next run checks it.
 
         Parameters:
             dim: as for tg.launch; in a tiled launch the threads of a block are the last dimension.
         Raises:
-            nothing: invalid dimensions are an error of the next run.
+            nothing.
         """
         self.dim = dim
 

@@ -59,17 +59,22 @@ def from_dlpack(data: Any, dtype: object = None) -> array:
     """An array that shares memory with an array of another library, on the CPU or a GPU.
 
     Parameters:
-        data: an object with `__dlpack__`.
+        data: an object with `__dlpack__`, or a capsule, which is consumed: pending work on its memory must be complete.
         dtype: the element type; by default the dtype of `data`. Another scalar type makes a copy.
     Returns:
         an array on the device of `data`.
     Raises:
         TypeError: `dtype` is no element type.
-        ValueError: `data` does not hold such elements, or has more than 4 dimensions.
+        ValueError: `data` does not hold such elements, has more than 4 dimensions, or is a capsule that was used
+            before.
         number: a number does not fit the dtype.
     Source:
         Python array API standard, from_dlpack.
     """
+    if type(data).__name__ == "PyCapsule":
+        from tegula.runtime.cuda.interop import CapsuleOwner
+
+        data = CapsuleOwner(data)
     return array(data, dtype=dtype, copy=False)
 
 

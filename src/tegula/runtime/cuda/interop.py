@@ -50,6 +50,26 @@ def _managed(capsule: Any) -> _Managed:
     return _Managed.from_address(get(capsule, b"dltensor"))
 
 
+class CapsuleOwner:
+    """A DLPack capsule as an object that hands out the capsule, as arrays of other libraries do."""
+
+    def __init__(self, capsule: Any) -> None:
+        try:
+            tensor = _managed(capsule)
+        except ValueError:
+            raise ValueError("expected a DLPack capsule that was not used before") from None
+        self._capsule = capsule
+        self._device = tensor.device_kind, tensor.device_id
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The capsule, whatever the consumer asks for."""
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The kind of the device and the device's number."""
+        return self._device
+
+
 # From others ---------------------------------------------------------------------------------------------------------
 
 
