@@ -45,9 +45,10 @@ def faces_in_ball(mesh: tg.Mesh, a: tg.array1d[tg.vec3], b: tg.array1d[tg.vec3],
 
 
 @tg.kernel
-def first_hit(mesh: tg.Mesh, a: tg.array1d[tg.vec3], b: tg.array1d[tg.vec3], out: tg.array1d[int]):
+def first_hit(mesh: tg.Mesh, a: tg.array1d[tg.vec3], b: tg.array1d[tg.vec3], out: tg.array1d[float]):
     i = tg.tid()
-    out[i] = tg.mesh_query_ray(mesh, a[i], b[i], INFINITY).face
+    hit = tg.mesh_query_ray(mesh, a[i], b[i], INFINITY)
+    out[i] = hit.t + hit.u + hit.sign + float(hit.face)
 
 
 @tg.kernel
@@ -104,7 +105,7 @@ MESH = (
     *(faces_in_ball, first_hit, any_hit, number_of_hits, closest_face, furthest_face),
     *(side_by_normals, side_by_winding, first_hit_of_block),
 )
-FLOATS = (side_by_normals, side_by_winding)
+FLOATS = (first_hit, side_by_normals, side_by_winding)
 
 
 def structure_of(kernel: Any) -> Any:

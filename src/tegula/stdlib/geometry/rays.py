@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from tegula.ops.documented import Family
 from tegula.signature import InOut
+from tegula.stdlib.geometry.boxes import WIDER
 from tegula.stdlib.geometry.layout import (
+    AXIS,
     CHILDREN,
     COUNTS,
     MESH,
     NODE_BYTES,
     PARENT,
+    RAY_QUERY,
     TRIANGLE_BYTES,
+    UPPER,
     VEC3,
 )
 from tegula.stdlib.geometry.triangle import SHEAR
@@ -83,6 +87,19 @@ def _triangle(mesh: MESH, place: int32):
 
 
 @whole()
+def _is_ahead(query: RAY_QUERY, bounds: uint64, x: int32, y: int32, z: int32, limit: float32):
+    """Whether a ray hits a child's box up to a distance; `bounds`: the address of its first bound; x, y, z: the sides
+    of boxes that the ray enters by."""
+    nx = tg._element_at(bounds + tg.uint64(x * UPPER), float32)
+    ny = tg._element_at(bounds + tg.uint64(AXIS + y * UPPER), float32)
+    nz = tg._element_at(bounds + tg.uint64(2 * AXIS + z * UPPER), float32)
+    near = tg._later(0.0, (nx - query.first[0]) * query.inverse[0])
+    near = tg._later(near, (ny - query.first[1]) * query.inverse[1])
+    near = tg._later(near, (nz - query.first[2]) * query.inverse[2])
+    return near <= limit * WIDER
+
+
+@whole()
 def _walk(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, wanted: int32):
     """Traverse a mesh along a ray."""
     found = FOUND(-1, limit, 0, 0)
@@ -106,12 +123,15 @@ def _walk(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, wante
                 query.path0 = query.path0 & (query.path0 - 1)
                 slot = tg.uint64(tg.ctz(left) ^ tg.uint32(octant))
                 child = tg._element_at(node + CHILDREN + slot * 4, int32)
+                # A nearer hit may have been found since the children of the node were tested.
+                if wanted == CLOSEST and not tg._is_ahead(query, node + slot * 4, x, y, z, found.t):
+                    child = 0
                 if child < 0:
                     end = tg.int32(tg._element_at(node + COUNTS + slot, uint8)) - 1 - child
                     found = tg._hits_of_leaf(mesh, shear, -1 - child, end, found, limit, wanted)
                     if wanted == ANY and found.count > 0:
                         query.node = 0
-                else:
+                elif child > 0:
                     at = mesh.nodes + tg.uint64(child) * NODE_BYTES
                     hits = tg._hit_children(query, at, tg.where(wanted == COUNT, limit, found.t))
                     tg._down_to(query, child, tg._ordered(hits, octant))
