@@ -56,7 +56,7 @@ def test_results(name: str, sample: Sample) -> None:
     testing.check_sample(name, sample, 33)
 
 
-@pytest.mark.slow(every=7)
+@pytest.mark.slow(every=12)
 @pytest.mark.machine_code
 @pytest.mark.parametrize("block_dim", (1, 33, 256, 64, 100))
 @pytest.mark.parametrize(("name", "sample"), TAKEN)

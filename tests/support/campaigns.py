@@ -13,8 +13,8 @@ from _pytest.mark import ParameterSet
 
 T = TypeVar("T")
 PARTS = 5
-EVERY = 5
-"""Of the slow parameter sets of a test each fifth is among the slow tests, unless `slow(every=...)` says otherwise."""
+EVERY = 8
+"""Of the slow parameter sets of a test each eighth is among the slow tests, unless `slow(every=...)` says otherwise."""
 
 
 def leave_to_campaigns(items: Iterable[pytest.Item]) -> None:
