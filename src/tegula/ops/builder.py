@@ -8,10 +8,9 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, Protocol, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tegula.errors import UnfitNumber
 from tegula.fitting import fitted, shown
@@ -47,6 +46,9 @@ from tegula.types import (
     to_numpy,
     uint64,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Operand: TypeAlias = Any
 """An operand from the frontend: a Value, a Python number (an untyped literal), a tuple, a dtype or a function."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tegula.dataclass import dataclass
 from tegula.ir import Op, Region, TypeRule, Value
@@ -60,6 +59,9 @@ from tegula.types import (
     int64,
     scalar_of,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def _check_size(t: Type) -> None:

@@ -68,6 +68,8 @@ class Config:
 
     def __getattr__(self, name: str) -> Any:
         """The value of a switch that is accepted without effect: the assigned value, or None."""
+        if name in field_names(Config):
+            raise AttributeError(name)  # has no value yet: the message would take longer than the import
         if not known_module_option(name):
             raise self._unknown(name)
         return _accepted.get(name)
