@@ -129,7 +129,7 @@ def launches(tensors: bool) -> Iterator[Row]:
 
 def recorded() -> Iterator[Row]:
     """The launch of a recorded graph with the same kernel."""
-    arrays = [tg.full(32, k, device="cuda:0") for k in (1, 2, 3)]
+    arrays = [tg.full(32, float(k), device="cuda:0") for k in (1, 2, 3)]
     with tg.ScopedCapture("cuda:0") as capture:
         tg.launch(kernels.scaled, 32, [*arrays, 32, 2.0], block_dim=32)
     graph = capture.graph
@@ -143,7 +143,7 @@ def recorded() -> Iterator[Row]:
 def mapped() -> Iterator[Row]:
     """A kernel whose bulk copies are described by tensor maps that are passed with each launch; the peer is a
     kernel with as many arguments and no maps."""
-    a, b, c = (tg.full((64, 64), k, tg.bfloat16, "cuda:0") for k in (1, 2, 3))
+    a, b, c = (tg.full((64, 64), float(k), tg.bfloat16, "cuda:0") for k in (1, 2, 3))
     kernel = gemm.matmul_kernel(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
 
     def launch() -> None:

@@ -180,10 +180,21 @@ def tried(
     return found
 
 
-def copied(count: int) -> Attempt:
-    """A copy that moves `count` bytes."""
+def copied(count: int, before: Call = lambda k: None) -> Attempt:
+    """A copy that moves `count` bytes, after the call `before`."""
     source, target = (torch.zeros(count // 2, dtype=torch.uint8, device=DEVICE) for _ in range(2))
-    return lambda k: target.copy_(source), ()
+
+    def call(k: int) -> None:
+        before(k)
+        target.copy_(source)
+
+    return call, ()
+
+
+def adjoint_bytes(launch: Launch) -> int:
+    """The bytes that an adjoint launch moves at least: inputs are read, their gradients are read and written, and the
+    gradients of results are read and cleared."""
+    return sum(a.bytes * (2 if a.result else 3 if a.differentiable else 1) for a in launch.arrays)
 
 
 def forward(point: Point) -> Iterator[Row]:
@@ -259,7 +270,7 @@ def gradients(point: Point) -> Iterator[Row]:
     run(0)
     found = tried(point, given[0], attempt, notes)
     if point.group == "rows":
-        found["copy"] = copied(launch.bytes + sum(a.bytes for a in launch.arrays if not a.result))
+        found["copy"] = copied(adjoint_bytes(launch), take)
     mine = [g for a, g in zip(launch.arguments, grads[0], strict=True) if g is not None and not a.result]
     errors = Errors(
         {"": [g.clone() for g in mine], **{name: outcome for name, (_, outcome) in found.items()}}
@@ -276,7 +287,8 @@ def gradients(point: Point) -> Iterator[Row]:
     if point.group in GRADIENT_WORK:
         work *= GRADIENT_WORK[point.group]
     else:
-        work = (launch.bytes + sum(a.bytes for a in launch.arrays if not a.result)) / 1e9
+        # The seeds are read and written before each launch.
+        work = (adjoint_bytes(launch) + 2 * sum(a.bytes for a in launch.arrays if a.result)) / 1e9
     name = PREFIX + point.name + GRADIENTS
     yield measured(
         *(point, name, run, found, errors, [most] * len(mine)),

@@ -360,6 +360,13 @@ class TileType:
         """The number of elements."""
         return math.prod(self.shape)
 
+    @property
+    def rows(self) -> TileType:
+        """The matrix of the same rows if the tile has more than two dimensions, else the type itself."""
+        if len(self.shape) <= 2:
+            return self
+        return TileType(self.dtype, (math.prod(self.shape[:-1]), self.shape[-1]), self.partial)
+
 
 @dataclass(frozen=True, slots=True)
 class BufType:

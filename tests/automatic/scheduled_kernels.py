@@ -440,6 +440,45 @@ def residual(A: tg.array2d[bf16], B: tg.array2d[bf16], Residual: tg.array2d[bf16
     tg.tile_store(C, tg.tile_astype(sum + tg.tile_astype(r, float), bf16), offset=(i * 128, j * 256))
 
 
+@tg.kernel
+def convolution(X: tg.array4d[bf16], W: tg.array3d[bf16], Y: tg.array4d[bf16]):
+    """A 3x1 convolution of images: the left operands are the rows of tiles with four dimensions."""
+    n, i = tg.tid()
+    sum = tg.tile_zeros(shape=(128, 64), dtype=tg.float32)
+    for tap in range(3):
+        for c in range((X.shape[3] + 31) // 32):
+            pixels = tg.tile_load(X, shape=(1, 8, 16, 32), offset=(n, i * 8 + tap - 1, 0, c * 32))
+            w = tg.tile_load(W[tap], shape=(32, 64), offset=(c * 32, 0))
+            tg.tile_matmul(tg.tile_reshape(pixels, shape=(128, 32)), w, sum)
+    out = tg.tile_reshape(tg.tile_astype(sum, bf16), shape=(1, 8, 16, 64))
+    tg.tile_store(Y, out, offset=(n, i * 8, 0, 0))
+
+
+@tg.kernel
+def stacked(A: tg.array3d[bf16], B: tg.array3d[bf16], C: tg.array2d[float]):
+    """Tiles with three dimensions of one matrix each; the rows of the right operands are columns of the matmul."""
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)
+    for k in range(A.shape[0]):
+        a = tg.tile_load(A, shape=(1, 64, 32), offset=(k, i * 64, 0))
+        b = tg.tile_load(B, shape=(2, 32, 32), offset=(2 * j, 0, k * 32))
+        rows = tg.tile_reshape(b, shape=(64, 32))
+        tg.tile_matmul(tg.tile_reshape(a, shape=(64, 32)), tg.tile_transpose(rows), sum)
+    tg.tile_store(C, sum, offset=(i * 64, j * 64))
+
+
+@tg.kernel
+def columns_in_thirds(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16]):
+    """A tile whose halves would start within a box of 64 columns."""
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(192, 192), dtype=tg.float32)
+    for k in range((A.shape[1] + 31) // 32):
+        a = tg.tile_load(A, shape=(192, 32), offset=(i * 192, k * 32))
+        b = tg.tile_load(B, shape=(32, 192), offset=(k * 32, j * 192))
+        tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, tg.tile_astype(sum, bf16), offset=(i * 192, j * 192))
+
+
 @dataclass(frozen=True)
 class Launch:
     """A kernel, a maker of its arguments, the grid, and the block size. `exact`: whether every order of summation gives
@@ -542,4 +581,7 @@ LAUNCHES = [
         (1, 1),
     ),
     Launch(wide_heads, heads(1, 128, 256, 192), (1, 1), exact=False),
+    Launch(convolution, arrays((1, 12, 16, 64), (3, 64, 64), (1, 12, 16, 64)), (1, 2)),
+    Launch(stacked, arrays((2, 64, 32), (4, 32, 64), (64, 128), out=float), (1, 2)),
+    Launch(columns_in_thirds, gemm(192, 200, 64), (1, 2)),
 ]

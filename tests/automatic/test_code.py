@@ -131,7 +131,14 @@ def test_keywords_overrule_the_cost_model(schedule: dict[str, int | bool], threa
 
 def test_tiles_that_leave_room_for_one_stage_keep_their_roles() -> None:
     made, _ = built(KERNELS["wide_heads"])
-    assert made.schedule.plan is not None and max(made.schedule.plan.stages) == 1
+    assert made.schedule.plan is not None and made.schedule.plan.stages[1:] == (1, 1)
+
+
+def test_tiles_of_persistent_blocks_from_outside_of_loops_have_a_second_stage() -> None:
+    """The next block's tile arrives during this block, if there is room."""
+    for name, stages in (("attention", 2), ("causal_attention", 1)):
+        plan = built(KERNELS[name])[0].schedule.plan
+        assert plan is not None and plan.stages[0] == stages and plan.persistent == (stages == 2)
 
 
 def test_iterations_too_deep_for_shared_memory_are_split() -> None:

@@ -54,6 +54,14 @@ def test_rows_of_several_narrow_boxes(n: int, k: int, turns: tuple[bool, bool]) 
 
 
 @pytest.mark.machine_code
+@sampled(2, ("n", "transposed"), [(192, False), (192, True), (96, False)], ids=str)
+def test_columns_of_a_warp_group_that_start_within_a_box(n: int, transposed: bool) -> None:
+    """Half of 192 columns is one box and a half: instructions read whole boxes, so that K runs along rows instead."""
+    found = check((64, n, 32), tg.bfloat16, tg.bfloat16, tg.float32, (False, transposed), groups=2, steps=2)
+    assert found == [f"m64n{n // 2}k16.f32.bf16.bf16"] * 2
+
+
+@pytest.mark.machine_code
 @sampled(
     3,
     ("a", "b", "c", "k", "name"),

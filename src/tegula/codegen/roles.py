@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tegula.codegen.arrays import report
+from tegula.codegen.arrays import report, reshaped
 from tegula.codegen.checks import check_access
 from tegula.codegen.poll import late
 from tegula.codegen.state import RoleAt, State
@@ -294,11 +294,10 @@ def _switch_to_poll(r: State, go: str) -> None:
 
 def pipe_load(r: State, op: PipeLoad) -> None:
     """Lower `pipe.load`: a synchronous copy."""
-    pipe, array, *starts = op.operands
-    t = pipe_type(pipe.type)
-    zero, tile = Value(t.dtype, None), TileType(t.dtype, t.shape)
-    r.scalars[zero] = (constant(scalar_of(t.dtype), 0),)
-    load = TileLoad([array, zero, *starts], [tile], {**op.promises, "shape": t.shape}, [], op.loc)
+    tile = op.tile
+    zero = Value(tile.dtype, None)
+    r.scalars[zero] = (constant(scalar_of(tile.dtype), 0),)
+    load = TileLoad([op.array, zero, *op.offset], [tile], {**op.promises, "shape": tile.shape}, [], op.loc)
     if op.aligned or (r.debug and not op.bounds_check):
         check_access(r, load)
     r.inline[load.result] = load
@@ -329,7 +328,8 @@ def _fill(r: State, op: PipeLoad | PipePush, tile: Value) -> None:
     watch = r.watch
     if len(pipe.producers) > 1:
         r.watch = ""  # a poll could let another role fill the same stage
-    materialise(r, tile, _stage(r, value, filled))
+    assert isinstance(tile.type, TileType)
+    materialise(r, tile, reshaped(_stage(r, value, filled), tile.type.shape))
     r.watch = watch
     _count(r, pipe, 0)
     moved(r)

@@ -160,12 +160,11 @@ class _NamedPhase(BarrierWait):
 def run_load(m: Machine, op: BulkLoad, mask: Mask) -> None:
     barriers, stage = _stage(m, op)
     target = m.group(op.buffer)
-    t = buffer_type(op.buffer.type)
-    inside, at = window(m, op, t.tile, op.array, op.offset)
-    tile = np.zeros(t.shape, target.dtype)
+    inside, at = window(m, op, op.tile, op.array, op.offset)
+    tile = np.zeros(op.tile.shape, target.dtype)
     tile[inside] = m.group(op.array)[at]
-    target[...] = tile
-    barriers.stages[stage].bytes -= t.tile.size * element_bytes(t.dtype)
+    target[...] = tile.reshape(target.shape)
+    barriers.stages[stage].bytes -= op.tile.size * element_bytes(op.tile.dtype)
     barriers.settle(barriers.stages[stage])
 
 

@@ -34,7 +34,7 @@ from tegula.ops.roles import (
     waiting,
 )
 from tegula.source import Location
-from tegula.types import DType, MatType, TileType, VecType
+from tegula.types import DType, MatType, VecType
 
 
 class Connected:
@@ -277,11 +277,10 @@ def run_new(m: Machine, op: PipeNew, mask: Mask) -> Any:
 @handles(PipeLoad)
 def run_load(m: Machine, op: PipeLoad, mask: Mask) -> None:
     pipe = _free_stage(m, op)
-    t = pipe_type(op.pipe.type)
-    inside, at = window(m, op, TileType(t.dtype, t.shape), op.array, op.offset)
-    tile = np.zeros(t.shape, pipe.stages.dtype)
+    inside, at = window(m, op, op.tile, op.array, op.offset)
+    tile = np.zeros(op.tile.shape, pipe.stages.dtype)
     tile[inside] = m.group(op.array)[at]
-    pipe.fill(tile)
+    pipe.fill(tile.reshape(pipe_type(op.pipe.type).shape))
 
 
 @handles(PipePush)

@@ -149,6 +149,11 @@ class GroupMma(MatmulLike, Synchronising):
     declined = attr("")
 
     @property
+    def computes_transposed(self) -> bool:
+        """Whether the transposed matmul is computed."""
+        return False
+
+    @property
     def instructions(self) -> str:
         """The regular expression of the instructions that the matmul is lowered to."""
         if self.unit != "wgmma":
@@ -199,6 +204,10 @@ class RegisterMma(GroupMma):
     def held(self) -> int:
         """The index of the operand in registers, 0 or 1; for 1 the transposed matmul is computed."""
         return int(not isinstance(self.a.type, TileType))
+
+    @property
+    def computes_transposed(self) -> bool:
+        return self.held == 1
 
     @property
     def held_tile(self) -> Value:

@@ -10,7 +10,7 @@ from tegula.ir.fields import READ, WRITE, attr, bodies, operand, output, variadi
 from tegula.ops.array import array_type
 from tegula.ops.base import require
 from tegula.ops.tile import tile_type
-from tegula.types import BufType, PipeType, Type, components
+from tegula.types import BufType, PipeType, TileType, Type, components
 
 Attrs = Mapping[str, Any]
 
@@ -81,8 +81,9 @@ class PipeNew(Op):
 
 class PipeLoad(TileAccess):
     """Waits for a free stage and starts copying the tile at an offset of an array to it; elements outside the array
-    become 0. Operands: pipe, array, one offset per dimension; attributes `bounds_check`, `aligned`. The stage is full
-    when the copy has arrived."""
+    become 0. Operands: pipe, array, one offset per dimension; attributes `bounds_check`, `aligned`; `shape`: of the
+    tile, if it differs from the pipe's, which then holds the tile in row-major order with rows of the same length. The
+    stage is full when the copy has arrived."""
 
     __slots__ = ()
     NAME = "pipe.load"
@@ -91,11 +92,20 @@ class PipeLoad(TileAccess):
     pipe = operand(WRITE)
     array = operand(READ)
     offset = variadic()
+    shape = attr(None)
+
+    @property
+    def tile(self) -> TileType:
+        """The type of the tile that is copied."""
+        pipe = pipe_type(self.pipe.type)
+        return TileType(pipe.dtype, pipe.shape if self.shape is None else self.shape)
 
     def infer(self) -> Sequence[Type]:
-        pipe, array = pipe_type(self.pipe.type), array_type(self.array.type)
+        pipe, array, tile = pipe_type(self.pipe.type), array_type(self.array.type), self.tile
         require(pipe.dtype == array.dtype, f"the array holds {array.dtype}, the pipe {pipe.dtype}")
-        require(len(self.offset) == len(pipe.shape) == array.ndim, "an offset has one entry per dimension")
+        require(len(self.offset) == len(tile.shape) == array.ndim, "an offset has one entry per dimension")
+        whole = TileType(pipe.dtype, pipe.shape).rows == tile.rows
+        require(whole, f"a stage of {pipe.shape} does not have the rows of a tile of {tile.shape}")
         return []
 
 

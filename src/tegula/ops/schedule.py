@@ -18,7 +18,7 @@ from tegula.ops.array import array_type
 from tegula.ops.base import require, types
 from tegula.ops.buffer import buffer_type
 from tegula.ops.tile import tile_type
-from tegula.types import MbarrierType, NamedBarrierType, Type, bool_, int32, int64
+from tegula.types import MbarrierType, NamedBarrierType, TileType, Type, bool_, int32, int64
 
 Attrs = Mapping[str, Any]
 
@@ -155,8 +155,9 @@ class MbarrierExpect(AtStage):
 class BulkLoad(AtStage, TileAccess):
     """One thread of the group starts copying a tile of an array, by its tensor map; elements outside the array become
     0. Operands: buffer, barriers, stage, array, one offset (int32) per dimension. The buffer's bytes are counted by the
-    barrier as they arrive. If `cluster` (attribute), the last operand, a bool, is true if the other CTA of the cluster
-    copies the same tile in this iteration: then each copies one half of the tile to both."""
+    barrier as they arrive. `shape` (attribute): of the tile, if the buffer holds its rows as a matrix. If `cluster`
+    (attribute), the last operand, a bool, is true if the other CTA of the cluster copies the same tile in this
+    iteration: then each copies one half of the tile to both."""
 
     __slots__ = ()
     NAME = "bulk.load"
@@ -170,9 +171,16 @@ class BulkLoad(AtStage, TileAccess):
     rest = variadic()
     cluster = attr(False)
     rounds = attr(False)
+    shape = attr(None)
+
+    @property
+    def tile(self) -> TileType:
+        """The type of the tile that is copied."""
+        buffer = buffer_type(self.buffer.type)
+        return TileType(buffer.dtype, buffer.shape if self.shape is None else self.shape)
 
     def infer(self) -> Sequence[Type]:
-        buffer, array = buffer_type(self.buffer.type), array_type(self.array.type)
+        buffer, array, tile = buffer_type(self.buffer.type), array_type(self.array.type), self.tile
         _barrier(self.barriers.type)
         offset = types(self.offset)
         _stage([self.stage.type, *offset])
@@ -181,9 +189,10 @@ class BulkLoad(AtStage, TileAccess):
             "a copy for a cluster says whether it is for both CTAs",
         )
         require(
-            buffer.dtype == array.dtype and len(offset) == len(buffer.shape) == array.ndim,
+            buffer.dtype == array.dtype and len(offset) == len(tile.shape) == array.ndim,
             f"a tile of {array} does not fit {buffer}",
         )
+        require(buffer.tile.rows == tile.rows, f"{buffer} does not have the rows of a tile of {tile.shape}")
         return []
 
     @property

@@ -8,13 +8,13 @@ from math import gcd, prod
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Value
 from tegula.ops.array import ArrayShape, ArrayView, array_type
-from tegula.ops.roles import PipeLoad, pipe_type
+from tegula.ops.roles import PipeLoad
 from tegula.ops.scalar import Const
 from tegula.ops.tile import TileAtomic, TileStore
 from tegula.passes.divisors import divides
 from tegula.passes.overlap import array_root
 from tegula.target import CudaTarget
-from tegula.types import ArrayType, BufType, PipeType, TileType, components, element_bytes, int32
+from tegula.types import ArrayType, BufType, PipeType, TileType, components, element_bytes, int8, int32
 
 MOST_RANK, MOST_LENGTH, UNIT_BYTES = 5, 256, 16
 """Limits of a tensor map's box: the number of dimensions, the elements along a dimension, the granularity of a row in
@@ -51,10 +51,10 @@ def halved(tile: Tile) -> Boxes | None:
     whole = boxes(tile, True)
     if whole.count % 2 == 0:
         return whole
-    rows, width = whole.shape
-    if rows % (2 * SWIZZLE_ROWS) or whole.count > 1:
+    rows, *inner = whole.shape
+    if rows % 2 or rows // 2 * prod(inner[:-1]) % SWIZZLE_ROWS or whole.count > 1:
         return None
-    return Boxes((rows // 2, width), 2, whole.row_bytes, whole.bytes)
+    return Boxes((rows // 2, *inner), 2, whole.row_bytes, whole.bytes)
 
 
 def may_swizzle(tile: Tile) -> bool:
@@ -63,16 +63,42 @@ def may_swizzle(tile: Tile) -> bool:
     return len(tile.shape) == 2 and row % SWIZZLED_ROWS[-1] == 0
 
 
+def cuts_boxes(row: int, size: int, part: int) -> bool:
+    """Whether parts of `part` elements of a swizzled row, which has `row` elements of `size` bytes, start within a box
+    and end in another one: tensor cores read from one box, or whole boxes."""
+    width = boxes(TileType(int8, (1, row * size)), True).row_bytes
+    return part * size % width != 0 and width % (part * size) != 0
+
+
 def bulk_loadable(kernel: Kernel, target: CudaTarget, op: PipeLoad, swizzled: bool) -> bool:
     """Whether a pipe's load can be a bulk copy."""
-    box, promised = boxes(pipe_type(op.pipe.type), swizzled), bool(op.aligned)
+    box, promised = boxes(op.tile, swizzled), bool(op.aligned)
     return _fits(kernel, target, [op.array, *op.offset], box, "read", promised)
 
 
 def bulk_storable(kernel: Kernel, target: CudaTarget, op: TileAtomic | TileStore, piece: TileType) -> bool:
     """Whether a store of a tile, or an addition to an array, can be bulk copies of swizzled pieces."""
     kind = "atomic" if isinstance(op, TileAtomic) else "write"
-    return _fits(kernel, target, [op.array, *op.offset], boxes(piece, True), kind, bool(op.aligned))
+    t = op.tile.type
+    assert isinstance(t, TileType)
+    shape = box_of_rows(t.shape, piece.shape)
+    if shape is None:
+        return False
+    box = boxes(TileType(piece.dtype, shape), True)
+    return _fits(kernel, target, [op.array, *op.offset], box, kind, bool(op.aligned))
+
+
+def box_of_rows(tile: Sequence[int], piece: Sequence[int]) -> tuple[int, ...] | None:
+    """The shape of the box that holds `piece` (rows, columns) of a tile with rows along its last dimension; None if
+    that number of rows is no box."""
+    left, columns = piece
+    shape = [columns]
+    for n in reversed(tile[:-1]):
+        shape.append(n if left % n == 0 else left)
+        if n % shape[-1]:
+            return None
+        left //= shape[-1]
+    return tuple(reversed(shape)) if left == 1 else None
 
 
 def bulk_reachable(

@@ -20,7 +20,7 @@ from tegula.dataclass import dataclass, field
 from tegula.ir import BranchLike, Builder, Carrier, Kernel, LoopLike, Op, Region, Value
 from tegula.ir.rewrite import replace, uses
 from tegula.ops import scalar as S
-from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite, buffer_type
 from tegula.ops.group import AsyncCommit, AsyncCopy, AsyncWait, GroupMma
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
 from tegula.ops.schedule import (
@@ -32,8 +32,8 @@ from tegula.ops.schedule import (
     MbarrierReady,
     MbarrierWait,
 )
-from tegula.ops.tile import TileEmpty, TileLoad
-from tegula.passes.bulk_access import boxes, bulk_loadable
+from tegula.ops.tile import TileEmpty, TileLoad, TileReshape
+from tegula.passes.bulk_access import SWIZZLE_ROWS, boxes, bulk_loadable, may_swizzle
 from tegula.passes.groups import group_of, only_starts_copies, role_of
 from tegula.passes.runner import GpuCompilation
 from tegula.target import CudaTarget
@@ -183,13 +183,28 @@ def _home(kernel: Kernel, op: Op) -> Region:
     return role_of(op) or kernel.body
 
 
+def _read_as_whole(
+    kernel: Kernel, target: CudaTarget, pipe: PipeType, fills: Sequence[Op], pops: Sequence[Op]
+) -> bool:
+    """Whether bulk copies fill a pipe and threads only read whole tiles, for which stages are swizzled: a warp reads
+    elements of several rows at a time, which would lie in the same banks of shared memory."""
+    users = uses(kernel.body)
+    reads = [user for op in pops for user, _ in users.get(op.results[0], ())]
+    return (
+        may_swizzle(pipe)
+        and pipe.shape[0] % SWIZZLE_ROWS == 0
+        and all(isinstance(op, BufRead) for op in reads)
+        and all(isinstance(op, PipeLoad) and bulk_loadable(kernel, target, op, True) for op in fills)
+    )
+
+
 def _made(kernel: Kernel, target: CudaTarget, new: PipeNew, users: Sequence[Op], threads: int) -> _Pipe:
     """Replace a pipe by its memory and its barriers."""
     t = new.result.type
     assert isinstance(t, PipeType) and new.parent is not None
     fills = [op for op in users if isinstance(op, PipeLoad | PipePush)]
     pops = [op for op in users if isinstance(op, PipePop)]
-    folded = bool(new.swizzled)
+    folded = bool(new.swizzled) or _read_as_whole(kernel, target, t, fills, pops)
     bulk = all(isinstance(op, PipeLoad) and bulk_loadable(kernel, target, op, folded) for op in fills)
     arrivals = {name: _warps(kernel, ops, threads) for name, ops in (("full", fills), ("empty", pops))}
     region, made = new.parent, Region()
@@ -323,13 +338,15 @@ class _Lowering:
                 size = self.pipes[made.leader].bytes
                 build.insert(MbarrierExpect([made.full, count.stage], [], {"bytes": size}))
             view = self._view(build, pipe, count.stage)
-            attrs = {"rounds": made.rounds, **promises}
+            shape = {} if op.shape is None else {"shape": op.shape}
+            attrs = {"rounds": made.rounds, **shape, **promises}
             build.insert(BulkLoad([view, made.full, count.stage, *place], [], attrs))
             if op in self.last:
                 self._advance(build, (made.leader, "fill"))
             return
         if self._copies_past_registers(made):
             stage, view = self._free(build, pipe)
+            view = self._shaped(build, view, op.tile)
             build.insert(AsyncCopy([view, *place], [], {**promises, "ahead": False}))
             build.insert(AsyncCommit())
             build.insert(AsyncWait([made.ring], [], {"pending": 0}))
@@ -337,9 +354,11 @@ class _Lowering:
             return
         t = made.type
         zero = build.insert(S.Const([], [t.dtype], {"type": t.dtype, "value": 0})).result
-        operands, attrs = [op.array, zero, *op.offset], {"shape": t.shape, **promises}
-        loaded = build.insert(TileLoad(operands, [TileType(t.dtype, t.shape)], attrs))
-        self._filled(build, pipe, loaded.result)
+        operands, attrs = [op.array, zero, *op.offset], {"shape": op.tile.shape, **promises}
+        tile = build.insert(TileLoad(operands, [op.tile], attrs)).result
+        if t.shape != op.tile.shape:
+            tile = build.insert(TileReshape([tile], [TileType(t.dtype, t.shape)], {"shape": t.shape})).result
+        self._filled(build, pipe, tile)
 
     def _copies_past_registers(self, pipe: _Pipe) -> bool:
         """Whether threads copy a tile to shared memory without registers: it is not rounded, and it is too large for
@@ -398,6 +417,13 @@ class _Lowering:
         attrs = {"shape": t.shape, "dims": tuple(range(1, 1 + len(t.shape))), "steps": (1,) * len(t.shape)}
         made = BufView([self.pipes[pipe].ring, stage, *starts], [BufType(t.dtype, t.shape, "shared")], attrs)
         return build.insert(made).result
+
+    def _shaped(self, build: Builder, view: Value, tile: TileType) -> Value:
+        """A view of a stage in the shape of the tile that is copied to it."""
+        if buffer_type(view.type).shape == tile.shape:
+            return view
+        made = BufType(tile.dtype, tile.shape, "shared")
+        return build.insert(BufReshape([view], [made], {"shape": tile.shape})).result
 
     def _advance(self, build: Builder, key: Key) -> None:
         """Advance a count to the next item: to its stage, and to the other parity after the last stage."""

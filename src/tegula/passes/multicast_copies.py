@@ -20,7 +20,7 @@ from tegula.ir import Builder, Carrier, Kernel, Op, Region, Value, root
 from tegula.ir.rewrite import clone_op, replace
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape
-from tegula.ops.buffer import buffer_type, is_swizzled
+from tegula.ops.buffer import is_swizzled
 from tegula.ops.control import For, While
 from tegula.ops.debug import Assert, Print, PrintTile
 from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks
@@ -162,7 +162,7 @@ def _groups(kernel: Kernel, loop: For) -> Iterator[_Group]:
 
 def _can_be_halved(load: BulkLoad) -> bool:
     """Whether the boxes of a copy can be multicast, as boxes of swizzled stages for tensor cores can."""
-    return is_swizzled(load.buffer) and halved(buffer_type(load.buffer.type)) is not None
+    return is_swizzled(load.buffer) and halved(load.tile) is not None
 
 
 def _is_split(kernel: Kernel, load: BulkLoad) -> bool:

@@ -24,6 +24,7 @@ from tegula.passes.runner import GpuCompilation
 from tegula.passes.stage_operands import (
     ANY_ORDER,
     StageSlot,
+    group_cuts_boxes,
     is_transpose,
     possible_stage,
     stage_operands,
@@ -87,9 +88,9 @@ def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
             op.declined = why
         else:
             found.append(op)
-    chosen, staged = _chosen(kernel, matmuls, found, with_stages=True)
+    chosen, staged = _chosen(kernel, matmuls, found, threads, with_stages=True)
     if staged and not stages_fit(kernel, target, list(staged.values())):
-        chosen, staged = _chosen(kernel, matmuls, found, with_stages=False)
+        chosen, staged = _chosen(kernel, matmuls, found, threads, with_stages=False)
     for op in chosen:
         op.unit = "wgmma"
         if _narrows(op):
@@ -114,19 +115,23 @@ def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _chosen(
-    kernel: Kernel, matmuls: Sequence[GroupMma], found: Sequence[GroupMma], with_stages: bool
+    kernel: Kernel,
+    matmuls: Sequence[GroupMma],
+    found: Sequence[GroupMma],
+    threads: int,
+    with_stages: bool,
 ) -> tuple[dict[GroupMma, None], dict[tuple[GroupMma, int], StageSlot]]:
     """The matmuls for warp groups, and the stages of operands that need a stage of their own. A pipe that a matmul
     without wgmma reads stays unswizzled."""
     others, in_parts = _read_otherwise(kernel), _used_in_parts(kernel)
     chosen = dict.fromkeys(found)
-    possible = {(op, k): possible_stage(op, k) for op, k in _in_shared_memory(chosen)}
+    possible = {(op, k): possible_stage(op, k, threads) for op, k in _in_shared_memory(chosen)}
     while True:
         refused = {pipe_of(v): op for op in matmuls if op not in chosen for v in op.sides} | in_parts
         places: dict[tuple[GroupMma, int], StageSlot] = {}
         left = dict(chosen)
         for op, k in _in_shared_memory(chosen):
-            why = _unreadable(op, k, others) or _kept(op.sides[k], refused, in_parts)
+            why = _unreadable(op, k, others, threads) or _kept(op.sides[k], refused, in_parts)
             if not why:
                 continue
             place = possible[op, k] if with_stages else NO_ROOM
@@ -156,7 +161,7 @@ def _in_shared_memory(matmuls: Iterable[GroupMma]) -> list[tuple[GroupMma, int]]
     return [(op, k) for op in matmuls for k, v in enumerate(op.sides) if isinstance(v.type, BufType)]
 
 
-def _unreadable(op: GroupMma, k: int, others: set[Value | None]) -> str:
+def _unreadable(op: GroupMma, k: int, others: set[Value | None], threads: int) -> str:
     """The reason why the instructions cannot read an operand from its pipe in place; empty if they can. `others`: the
     pipes whose tiles are also read by other ops, so that their numbers must not be rounded to tf32."""
     side, terms = op.sides[k], stored_terms(op)
@@ -172,6 +177,8 @@ def _unreadable(op: GroupMma, k: int, others: set[Value | None]) -> str:
         return "is rounded to tf32, but its tiles are read by ops other than tf32 matmuls"
     if terms.bits != ANY_ORDER and is_transpose(side) != (k == 1):
         return f"of {8 * element_bytes(stage.dtype)} bits does not have K along its rows"
+    if group_cuts_boxes(op, k, threads, is_transpose(side)):
+        return "has columns of which a warp group would start within a box"
     return ""
 
 

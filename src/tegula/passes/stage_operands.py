@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from tegula.dataclass import dataclass
 from tegula.ir import Builder, Kernel, Op, Region, Value, root
 from tegula.ir.rewrite import uses
+from tegula.layout import wgmma_group_tile
 from tegula.ops import scalar as S
 from tegula.ops.buffer import BufNew, BufRead, BufView, BufWrite
 from tegula.ops.group import GroupMma
 from tegula.ops.roles import PipeNew
 from tegula.ops.schedule import FenceAsync
 from tegula.ops.tile import TileEmpty
-from tegula.passes.bulk_access import may_swizzle
+from tegula.passes.bulk_access import cuts_boxes, may_swizzle
 from tegula.passes.form_rings import is_by_hand
-from tegula.passes.groups import role_of
+from tegula.passes.groups import group_of, role_of
 from tegula.passes.matmul_terms import Terms, stored_terms
 from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, element_bytes, int32
@@ -46,10 +47,10 @@ class StageSlot:
         return self.shape[0] * self.shape[1] * element_bytes(_type(self.matmul, self.position).dtype)
 
 
-def possible_stage(matmul: GroupMma, position: int) -> StageSlot | str:
+def possible_stage(matmul: GroupMma, position: int, threads: int) -> StageSlot | str:
     """A stage for an operand in shared memory, or the reason why there is none: its rows cannot be swizzled, the
     operand is outside of roles, or it is part of a hand-written ring, whose copies would not wait for the threads that
-    read the stage."""
+    read the stage. `threads`: of the block."""
     terms = stored_terms(matmul)
     if terms is None:
         return "wgmma does not support its element types"
@@ -60,10 +61,24 @@ def possible_stage(matmul: GroupMma, position: int) -> StageSlot | str:
     t = _type(matmul, position)
     for transposed in _orders(matmul, position, terms):
         shape = (t.shape[1], t.shape[0]) if transposed else (t.shape[0], t.shape[1])
-        if may_swizzle(BufType(t.dtype, shape, "shared")):
+        fits = not group_cuts_boxes(matmul, position, threads, transposed)
+        if fits and may_swizzle(BufType(t.dtype, shape, "shared")):
             return StageSlot(matmul, position, shape, transposed)
     row = t.shape[1] * element_bytes(t.dtype)
     return f"has rows of {row} bytes, where only {SWIZZLED_BYTES} can be swizzled"
+
+
+def group_cuts_boxes(matmul: GroupMma, position: int, threads: int, transposed: bool) -> bool:
+    """Whether the columns of a warp group would start within a box of the right operand's stage (of the left one's, if
+    the transposed matmul is computed). `transposed`: whether rows of the stage are columns of the operand."""
+    flipped = matmul.computes_transposed
+    t = matmul.result.type
+    assert isinstance(t, TileType)
+    if position == int(flipped) or transposed != flipped:
+        return False
+    rows, columns = t.shape[::-1] if flipped else t.shape
+    wide = wgmma_group_tile((rows, columns), group_of(matmul, threads).warp_groups)[3]
+    return cuts_boxes(columns, element_bytes(_type(matmul, position).dtype), 8 * wide)
 
 
 def _orders(matmul: GroupMma, position: int, terms: Terms) -> Iterator[bool]:

@@ -103,9 +103,9 @@ def _add_plainly(op: TileAtomic, layouts: Layouts) -> None:
 def piece_of(tile: TileType, transposed: bool) -> TileType:
     """The type of the slice of a tile that one copy writes. `transposed`: whether the tile has the layout of the result
     of a transposed matmul, which may have fewer rows."""
-    rows = gcd(PIECE_ROWS, tile.shape[0]) if transposed else PIECE_ROWS
+    rows = gcd(PIECE_ROWS, tile.rows.shape[0]) if transposed else PIECE_ROWS
     size = element_bytes(tile.dtype)
-    return TileType(tile.dtype, (rows, gcd(PIECE_BYTES, tile.shape[1] * size) // size))
+    return TileType(tile.dtype, (rows, gcd(PIECE_BYTES, tile.shape[-1] * size) // size))
 
 
 def _staged(
@@ -114,17 +114,20 @@ def _staged(
     tile = op.tile
     t, groups = tile.type, group_of(op, threads).warp_groups
     assert isinstance(t, TileType)
-    if not groups or len(t.shape) != 2:
+    if not groups or len(t.shape) < 2:
+        return False
+    t, layout = t.rows, layouts[tile].reshaped(t.rows.shape)
+    if layout is None:
         return False
     rows, columns = t.shape
-    transposed = _is_transposed(t, layouts[tile], groups)
+    transposed = _is_transposed(t, layout, groups)
     piece = piece_of(t, transposed)
     if transposed:
         whole = piece.shape[0] % 8 == 0 and columns % (64 * groups) == 0
     else:
         down, across, high, wide = wgmma_group_tile((rows, columns), groups)
         whole = (PIECE_ROWS * high * down, 8 * wide * across) == t.shape and 8 * wide % piece.shape[1] == 0
-        whole = whole and layouts[tile] == wgmma_result((rows, columns), groups)
+        whole = whole and layout == wgmma_result((rows, columns), groups)
     return whole and may_swizzle(piece) and bulk_storable(kernel, target, op, piece)
 
 
@@ -143,7 +146,8 @@ def _rewrite(region: Region, stores: list[TileStore | TileAtomic], groups: int, 
     for op in stores:
         t = op.tile.type
         assert isinstance(t, TileType)
-        transposed = _is_transposed(t, layouts[op.tile], groups)
+        layout = layouts[op.tile].reshaped(t.rows.shape)
+        transposed = layout is not None and _is_transposed(t.rows, layout, groups)
         piece = piece_of(t, transposed)
         if piece not in buffers:
             whole = TileType(piece.dtype, (COPIES * groups, *piece.shape))

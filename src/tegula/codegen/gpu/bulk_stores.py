@@ -4,6 +4,7 @@ whole rows."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from tegula.codegen.gpu.control import when
 from tegula.codegen.gpu.maps import BITS
@@ -19,11 +20,13 @@ from tegula.codegen.gpu.schedule import (
 )
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.scalar import Components
+from tegula.codegen.storage import SwizzledView
 from tegula.codegen.text import memory_type, vector_of
 from tegula.ir import Value
 from tegula.layout import wgmma_group_tile
 from tegula.ops.roles import WARP, WARP_GROUP
 from tegula.ops.schedule import BulkStore
+from tegula.passes.bulk_access import box_of_rows
 from tegula.passes.name_barriers import GROUP_BARRIERS
 from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
 
@@ -46,11 +49,13 @@ def bulk_store(s: GpuState, op: BulkStore) -> None:
     high, wide = writer.group_tile
     down_at = code.emit(f"mul i32 {s.first(f'udiv i32 {number}, {writer.across}')}, {high}")
     across_at = code.emit(f"mul i32 {s.first(f'urem i32 {number}, {writer.across}')}, {wide}")
-    top = code.emit(f"add i32 {s.scalar(where[0])}, {down_at}")
-    left = code.emit(f"add i32 {as_promised(s, op, array, s.scalar(where[1]))}, {across_at}")
+    first = [s.scalar(v) for v in where[:-1]]
+    left = code.emit(f"add i32 {as_promised(s, op, array, s.scalar(where[-1]))}, {across_at}")
     adds = bool(op.adds)
     elements = scalar_of(t.dtype).name if adds else BITS
-    map_at = tensor_map(s, array, (rows, columns), view.row_bytes, elements)  # type: ignore[attr-defined]
+    box = box_of_rows(t.shape, (rows, columns))
+    assert box is not None and isinstance(view, SwizzledView)
+    map_at = tensor_map(s, array, box, view.row_bytes, elements)
     # Copies of earlier stores to the same elements may be in flight.
     wait_for_copies(s, 0, read=False)
     _sync(s, number)
@@ -64,7 +69,8 @@ def bulk_store(s: GpuState, op: BulkStore) -> None:
         fence_async(s, op)
         _sync(s, number)
         source = shared_address(s, s.memory.at(view, [slot64, "0", "0"]))
-        place = [code.emit(f"add i32 {top}, {rows * i}"), code.emit(f"add i32 {left}, {columns * j}")]
+        row = code.emit(f"add i32 {down_at}, {rows * i}")
+        place = [*_at_row(s, t.shape, first, row), code.emit(f"add i32 {left}, {columns * j}")]
         one = code.emit(
             f"and i1 {elected(s, False)}, {code.emit(f'icmp ult i32 {_of_warp_group(s)}, {WARP}')}"
         )
@@ -74,6 +80,19 @@ def bulk_store(s: GpuState, op: BulkStore) -> None:
             asm(s, "cp.async.bulk.commit_group;", [])
 
         when(s, one, start)
+
+
+def _at_row(s: GpuState, shape: tuple[int, ...], first: list[str], row: str) -> list[str]:
+    """The place in the array of a row of a tile that starts at `first`, without the last dimension."""
+    code, place = s.code, list(first)
+    for d in range(len(first)):
+        index = row
+        if d < len(first) - 1:
+            index = code.emit(f"udiv i32 {index}, {prod(shape[d + 1 : -1])}")
+        if d > 0:
+            index = code.emit(f"urem i32 {index}, {shape[d]}")
+        place[d] = code.emit(f"add i32 {first[d]}, {index}")
+    return place
 
 
 def _of_warp_group(s: GpuState) -> str:
@@ -95,7 +114,8 @@ class _Pieces:
     def __init__(self, s: GpuState, staging: Value, tile: Value) -> None:
         t, piece = tile.type, staging.type
         assert isinstance(t, TileType) and isinstance(piece, BufType)
-        _, self.across, high, wide = wgmma_group_tile((t.shape[0], t.shape[1]), s.group.warp_groups)
+        tile_rows, columns = t.rows.shape
+        _, self.across, high, wide = wgmma_group_tile((tile_rows, columns), s.group.warp_groups)
         self.s, self.staging, self.group_tile, self.per = (
             s,
             staging,
@@ -156,7 +176,8 @@ class _TransposedPieces:
         t, piece = tile.type, staging.type
         assert isinstance(t, TileType) and isinstance(piece, BufType)
         self.across = s.group.warp_groups
-        self.s, self.view, self.group_tile = s, s.buffers[staging], (t.shape[0], t.shape[1] // self.across)
+        tile_rows, columns = t.rows.shape
+        self.s, self.view, self.group_tile = s, s.buffers[staging], (tile_rows, columns // self.across)
         _, self.rows, self.columns = piece.shape
         held = s.held[tile]
         fours = (held[k : k + 4] for k in range(0, len(held), 4))

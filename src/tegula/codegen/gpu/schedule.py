@@ -169,8 +169,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
     to both, and the barriers of both count the bytes."""
     assert isinstance(op, BulkLoad)
     buffer, barriers, stage, array = op.buffer, op.barriers, op.stage, op.array
-    t, view = buffer.type, s.buffers[buffer]
-    assert isinstance(t, BufType)
+    t, view = op.tile, s.buffers[buffer]
     _check_alignment(s, buffer)
     swizzle = getattr(view, "row_bytes", 0)
     clustered = bool(op.cluster)
@@ -178,7 +177,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
     assert box is not None
     map_at = tensor_map(s, array, box.shape, swizzle, "tf32" if op.rounds else BITS)
     barrier = _address(s, barriers, stage)
-    start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
+    start = shared_address(s, s.memory.at(view, ["0"] * len(view.shape)))
     offsets = [s.scalar(v) for v in op.offset]
     offsets[-1] = as_promised(s, op, array, offsets[-1])
     # Boxes as wide as the tile are stacked along the rows.

@@ -13,10 +13,12 @@ from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.storage import SwizzledView
 from tegula.codegen.text import constant, register_type
 from tegula.dataclass import dataclass
+from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.layout import wgmma_group_tile
 from tegula.ops.buffer import BufView
 from tegula.ops.group import MmaWait, RegisterMma, SharedMma
+from tegula.passes.bulk_access import cuts_boxes
 from tegula.passes.matmul_terms import Terms, stored_terms
 from tegula.passes.stage_operands import is_transpose
 from tegula.types import TileType, element_bytes, float32, scalar_of
@@ -82,7 +84,7 @@ def matmul(s: GpuState, op: RegisterMma | SharedMma, start: list[str]) -> list[s
     tensor cores compute start.T + b.T @ a.T."""
     t = op.result.type
     assert isinstance(t, TileType)
-    transposed = isinstance(op, RegisterMma) and op.held == 1
+    transposed = op.computes_transposed
     rows, columns = t.shape[::-1] if transposed else t.shape
     _, across, high, wide = wgmma_group_tile((rows, columns), s.group.warp_groups)
     number = s.warp_group
@@ -242,6 +244,8 @@ def _moved(s: GpuState, x: WgmmaOperand, number: str, length: int) -> str:
     """The address of a warp group's part of an operand: part `number`, of `length` rows or columns."""
     if x.across == length:
         return x.start
+    if not x.depth_first and cuts_boxes(x.across, x.size, length):
+        raise InternalError(f"parts of {length} columns start within a box of {x.row_bytes} bytes")
     step = s.first(f"mul i32 {number}, {x.step(length, 0)}")
     return s.code.emit(f"add i32 {x.start}, {step}")
 

@@ -99,12 +99,10 @@ class Values:
     def _copied(self, step: EngineStep, role: int) -> np.ndarray:
         op, machine = step.op, self._machine(step, role)
         assert isinstance(op, BulkLoad)
-        buffer = buffer_type(op.buffer.type)
-        t = TileType(buffer.dtype, buffer.shape)
-        inside, at = window(machine, op, t, op.array, op.offset)
-        tile = np.zeros(t.shape, to_numpy(scalar_of(t.dtype)))
+        inside, at = window(machine, op, op.tile, op.array, op.offset)
+        tile = np.zeros(op.tile.shape, to_numpy(scalar_of(op.tile.dtype)))
         tile[inside] = machine.group(op.array)[at]
-        return tile
+        return tile.reshape(buffer_type(op.buffer.type).shape)
 
     def _run(self, step: EngineStep, role: int, inputs: Name, held: Name) -> Any:
         """The results of an op, given the terms of its slots and of the contents of its buffers."""

@@ -21,7 +21,7 @@ from tegula.ops.lane import BlockCount, BlockIndex, LaneIndex, Tid, TileFromLane
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles, pipe_type
 from tegula.ops.scalar import Add, Const, FloorDiv, Mod, Mul, Sub
 from tegula.ops.schedule import ScheduleOp
-from tegula.ops.tile import TileLoad
+from tegula.ops.tile import TileLoad, TileReshape
 from tegula.passes.gradient.steps import known_to_host
 from tegula.passes.pipeline import SETTLE
 from tegula.passes.runner import Analysis, Compilation, Pass, run
@@ -126,8 +126,10 @@ class _Merged:
         if isinstance(op, PipeLoad):
             zero = self.b.const(0.0, array_type(op.array.type).dtype)
             array, *offset = self._made((op.array, *op.offset))
-            attrs = dict(op.attrs, shape=pipe_type(pipe.type).shape)
+            attrs, shape = dict(op.attrs, shape=op.tile.shape), pipe_type(pipe.type).shape
             tile = self.b.one(TileLoad, [array, zero, *offset], attrs)
+            if shape != op.tile.shape:
+                tile = self.b.one(TileReshape, [tile], {"shape": shape})
         else:
             (tile,) = self._made([op.tile])
         for k in range(len(self.roles)):

@@ -20,10 +20,10 @@ from tegula.ops.lane import Tid
 from tegula.ops.roles import PipeLoad, PipePop, PipePush
 from tegula.ops.scalar import Const
 from tegula.ops.schedule import BulkPrefetch, LaunchNext
-from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TilePermute, TileSlice
-from tegula.passes.bulk_access import bulk_storable, may_swizzle
+from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TilePermute, TileReshape, TileSlice
+from tegula.passes.bulk_access import box_of_rows, bulk_storable, may_swizzle
 from tegula.passes.specialise.declined import Declined
-from tegula.passes.specialise.find_matmuls import Maker, pipe_load, transposes
+from tegula.passes.specialise.find_matmuls import Maker, keeps_rows, pipe_load, transposes
 from tegula.passes.stage_stores import piece_of
 from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, int32
@@ -62,12 +62,13 @@ def _added(kernel: Kernel, target: CudaTarget, region: Region) -> dict[TileAtomi
         if isinstance(op, TileAtomic) and op.alone:
             t = op.result.type
             assert isinstance(t, TileType)
-            if len(t.shape) != 2:
+            if len(t.shape) < 2:
                 continue
             piece = piece_of(t, False)
-            whole = all(n % m == 0 for n, m in zip(t.shape, piece.shape, strict=True))
+            box = box_of_rows(t.shape, piece.shape)
+            whole = box is not None and all(n % m == 0 for n, m in zip(t.shape, box, strict=True))
             if whole and may_swizzle(piece) and bulk_storable(kernel, target, op, piece):
-                found[op] = {"shape": t.shape, "box": piece.shape, "elected": True}
+                found[op] = {"shape": t.shape, "box": box, "elected": True}
     return found
 
 
@@ -134,15 +135,19 @@ def _pushed(role: Region, pipe: Value, op: Op) -> None:
     """Send the op's result through the pipe to its users."""
     region = op.parent
     assert region is not None
-    value, users = op.result, uses(role).get(op.result, [])
-    push = PipePush([pipe, value], [], None, [], op.loc)
-    push.parent = region
+    value, used, stage = op.result, uses(role), pipe.type
+    assert isinstance(stage, PipeType)
     made, read = _pop(pipe, value.name, op)
+    made.ops.insert(0, PipePush([pipe, value], [], None, [], op.loc))
+    if value.type != read.result.type:
+        rows = TileReshape([value], [read.result.type], {"shape": stage.shape}, [], op.loc)
+        made.ops[0].substitute({value: rows.result})
+        made.ops.insert(0, rows)
     at = region.ops.index(op) + 1
     for new in made.ops:
         new.parent = region
-    region.ops[at:at] = [push, *made.ops]
-    _use(users, value, read)
+    region.ops[at:at] = made.ops
+    _use(used, value, read)
 
 
 def _one_ahead(region: Region, pipe: RolePipe, load: TileLoad) -> None:
@@ -172,7 +177,8 @@ def _one_ahead(region: Region, pipe: RolePipe, load: TileLoad) -> None:
 
 def _popped(role: Region, pipe: Value, region: Region, value: Value, load: Op) -> None:
     """Pop `value` in the region before its first use."""
-    users = uses(role).get(value, [])
+    used = uses(role)
+    users = used.get(value, [])
     tops = {_top(op, region) for op, _ in users}
     if not users or None in tops:
         raise Declined("a tile is loaded, but not used in the same region", load.loc)
@@ -184,7 +190,7 @@ def _popped(role: Region, pipe: Value, region: Region, value: Value, load: Op) -
         at -= region.ops.index(load) < at
         region.ops.remove(load)
     region.ops[at:at] = made.ops
-    _use(users, value, read)
+    _use(used, value, read)
 
 
 def _pop(pipe: Value, name: str, item: Op) -> tuple[Region, BufRead]:
@@ -198,10 +204,20 @@ def _pop(pipe: Value, name: str, item: Op) -> tuple[Region, BufRead]:
     return made, build.insert(BufRead([tile], [TileType(t.dtype, t.shape)]))
 
 
-def _use(users: Sequence[tuple[Op, int]], tile: Value, read: BufRead) -> None:
-    """Replace a tile by the popped tile in its users."""
-    for op, _ in users:
-        if transposes(op):
+def _use(used: Mapping[Value, Sequence[tuple[Op, int]]], tile: Value, read: BufRead) -> None:
+    """Replace a tile by the popped tile in its users. A stage may hold the rows of the tile as a matrix."""
+    for op in dict.fromkeys(op for op, _ in used.get(tile, ())):
+        if tile.type != read.result.type and keeps_rows(op):
+            _use(used, op.results[0], read)
+            assert op.parent is not None
+            op.parent.ops.remove(op)
+        elif tile.type != read.result.type:
+            assert isinstance(tile.type, TileType) and op.parent is not None
+            shaped = TileReshape([read.result], [tile.type], {"shape": tile.type.shape}, [], op.loc)
+            shaped.parent = op.parent
+            op.parent.ops.insert(op.parent.ops.index(op), shaped)
+            op.substitute({tile: shaped.result})
+        elif transposes(op):
             _transpose(op, read.buffer)
         else:
             op.substitute({tile: read.result})

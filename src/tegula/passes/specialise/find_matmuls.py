@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import Kernel, Op, Region, Relabelling, Value
 from tegula.ir.rewrite import uses
 from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul
@@ -79,13 +79,13 @@ def looped(op: Op) -> bool:
 
 
 def _makers(value: Value, converted: bool) -> tuple[Maker, ...]:
-    """The ops that define a tile: loads, also through transposes, and maps if `converted`. Empty if the tile may have
-    another definition as well."""
+    """The ops that define a tile: loads, also through transposes and reshapes that keep rows, and maps if `converted`.
+    Empty if the tile may have another definition as well."""
     found: dict[Maker, None] = {}
     for v in _chain(value, converted):
         if _makes(v.owner, converted):
             found[v.owner] = None
-        elif not transposes(v.owner) and not _carried(v):
+        elif not transposes(v.owner) and not keeps_rows(v.owner) and not _carried(v):
             return ()
     return tuple(found)
 
@@ -99,8 +99,8 @@ def staged_values(p: LoadedMatmul) -> set[Value]:
 
 
 def _chain(value: Value, converted: bool) -> list[Value]:
-    """A value and the values that it comes from, through transposes and loop-carried variables, back to the ops that
-    make it."""
+    """A value and the values that it comes from, through transposes, reshapes that keep rows, and loop-carried
+    variables, back to the ops that make it."""
     found: dict[Value, None] = {}
     queue = [value]
     while queue:
@@ -108,7 +108,7 @@ def _chain(value: Value, converted: bool) -> list[Value]:
         if v in found:
             continue
         found[v] = None
-        if transposes(v.owner):
+        if transposes(v.owner) or keeps_rows(v.owner):
             queue.append(v.owner.tile)
         elif not _makes(v.owner, converted):
             queue += _carried(v)
@@ -161,6 +161,15 @@ def transposes(op: object) -> TypeGuard[TilePermute | TileSlice]:
     return whole and all(isinstance(v.owner, Const) and v.owner.value == 0 for v in op.starts)
 
 
+def keeps_rows(op: object) -> TypeGuard[Relabelling]:
+    """Whether an op gives the rows of a tile, its last dimension, as the rows of a matrix."""
+    if not isinstance(op, Relabelling) or not op.KEEPS_ORDER:
+        return False
+    t, (result,) = op.tile.type, op.results
+    assert isinstance(t, TileType)
+    return len(t.shape) > 2 and result.type == t.rows
+
+
 def _carried(v: Value) -> list[Value]:
     """The values of the loop-carried variable to which v belongs, including the initial and the yielded value."""
     loop = v.owner.parent if isinstance(v.owner, Region) else v.owner
@@ -187,4 +196,7 @@ def _check_load(kernel: Kernel, load: TileLoad) -> None:
 
 def pipe_load(pipe: Value, load: TileLoad) -> PipeLoad:
     """The load as a pipe load."""
-    return PipeLoad([pipe, load.array, *load.offset], [], load.promises, [], load.loc)
+    t = load.result.type
+    assert isinstance(t, TileType)
+    shape = {} if t.rows == t else {"shape": t.shape}
+    return PipeLoad([pipe, load.array, *load.offset], [], {**load.promises, **shape}, [], load.loc)

@@ -9,7 +9,7 @@ from tegula.ir import Kernel
 from tegula.layout import wgmma_group_tile
 from tegula.ops.control import For
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
-from tegula.passes.bulk_access import may_swizzle
+from tegula.passes.bulk_access import cuts_boxes, may_swizzle
 from tegula.passes.byte_operands import from_bytes, transpose_first
 from tegula.passes.matmul_terms import stored_terms
 from tegula.passes.select_matmuls import ANY_ORDER
@@ -84,8 +84,8 @@ def make_plan(
 ) -> RolePlan:
     """The plan for a kernel. `fed`: for each pipe the ops whose tiles fill it. Declined if no plan fits."""
     groups = _groups(kernel, target, matmuls, choice)
-    stages = _stages(kernel, target, matmuls, fed, groups, choice)
     persistent = _persistent(kernel, choice)
+    stages = _stages(kernel, target, matmuls, fed, groups, persistent, choice)
     raster = choice.raster or (RASTER if _shared_both_ways(kernel, fed) else 1)
     cycles = iteration_cycles(matmuls)
     return RolePlan(
@@ -180,6 +180,10 @@ def _fits(p: LoadedMatmul, groups: int) -> bool:
         return False
     down, across, high, wide = wgmma_group_tile((rows, columns), groups)
     whole = (ROWS * high * down, COLUMNS * wide * across) == (rows, columns)
+    right = p.op.a if p.keeps else p.op.b
+    along_rows = bool(transposes(right.owner)) == p.keeps
+    if along_rows and cuts_boxes(columns, element_bytes(a.dtype), COLUMNS * wide):
+        return False
     return whole and (bool(p.left) and not p.keeps or rows % (ROWS * groups) == 0)
 
 
@@ -193,7 +197,7 @@ def _operands_fit(p: LoadedMatmul, depth: int) -> bool:
     transposed = [transposes(v.owner) for v in (p.op.a, p.op.b)]
     loads = [op.result.type for op in (*p.left, *p.right)]
     ordered = terms.bits == ANY_ORDER or (bool(p.left) and transposed == [False, True])
-    return ordered and all(isinstance(t, TileType) and may_swizzle(t) for t in loads)
+    return ordered and all(isinstance(t, TileType) and may_swizzle(t.rows) for t in loads)
 
 
 def _misfit(matmuls: Sequence[LoadedMatmul], choice: Choice) -> str:
@@ -221,11 +225,13 @@ def _stages(
     matmuls: Sequence[LoadedMatmul],
     fed: Sequence[Items],
     groups: int,
+    persistent: bool,
     choice: Choice,
 ) -> tuple[int, ...]:
     """The number of stages of each pipe: one for tiles loaded outside of loops, two for converted tiles; pipes of tiles
     loaded in loops all get the same number, as large as shared memory allows. One stage is enough where several matmuls
-    of a loop read pipes of their own: one pipe is filled while a matmul reads another."""
+    of a loop read pipes of their own: one pipe is filled while a matmul reads another. Shared memory that remains gives
+    the tiles of persistent blocks from outside of loops a second stage, which the next block's tile fills."""
     fixed = [_fixed_stages(items) for items in fed]
     sizes = [_bytes(items[0]) for items in fed]
     once = sum(n * size for n, size in zip(fixed, sizes, strict=True))
@@ -242,7 +248,11 @@ def _stages(
             f"more than the {target.shared_per_block:,} of a block",
             fed[0][-1].loc,
         )
-    return tuple(n or count for n in fixed)
+    stages, spare = [n or count for n in fixed], room - count * each
+    for k, n in enumerate(fixed):
+        if n == 1 and persistent and sizes[k] <= spare:
+            stages[k], spare = 2, spare - sizes[k]
+    return tuple(stages)
 
 
 def _fixed_stages(items: Items) -> int:
@@ -266,7 +276,7 @@ def _requested_stages(load: Maker) -> int:
 def _stored(kernel: Kernel) -> set[tuple[int, ...]]:
     """The element sizes of stored tiles; each needs staging buffers of its own."""
     tiles = (op.tile.type for op in kernel.walk() if isinstance(op, TileStore | TileAtomic))
-    return {(element_bytes(t.dtype),) for t in tiles if isinstance(t, TileType) and len(t.shape) == 2}
+    return {(element_bytes(t.dtype),) for t in tiles if isinstance(t, TileType) and len(t.shape) >= 2}
 
 
 def _bytes(load: Maker) -> int:

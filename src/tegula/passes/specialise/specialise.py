@@ -223,7 +223,7 @@ def _joined(groups: Sequence[Items], twins: Twins) -> list[set[Maker]]:
 def _pipe(item: Maker, stages: int) -> PipeNew:
     t = item.result.type
     assert isinstance(t, TileType)
-    made = PipeType(t.dtype, t.shape, stages)
+    made = PipeType(t.dtype, t.rows.shape, stages)
     new = PipeNew([], [made], {"type": made}, [], item.loc)
     names = [array_root(load.array).name for load in loads_of(item)]
     new.result.name = next(filter(None, (item.result.name, *names)), "")
