@@ -10,6 +10,7 @@ import pytest
 
 import tegula as tg
 from tegula import kernels
+from tegula.kernels import linear_algebra
 
 BATCHES = ((), (5,), (2, 3))
 
@@ -106,3 +107,25 @@ def test_refusals() -> None:
         assert says in str(error.value)
     with pytest.raises(tg.CompileError, match="'k' is 5, and there are 4 keys"):
         kernels.topk(a[0], 5)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(("batch", "grid"), [((5,), (3,)), ((2, 3), (2, 2))])
+def test_blocks_of_several_elements(batch: tuple[int, ...], grid: tuple[int, ...]) -> None:
+    a = tg.array(definite(*batch))
+    made = tg.over_batches("tile_cholesky", [a], {"fill_mode": "lower", "info": False}, several=2)
+    assert made.dim == grid and made.results == (((*batch, 4, 4), tg.float64),)
+    out = tg.full_like(a, np.nan)
+    tg.launch_tiled(made.kernel, made.dim, [a], [out], block_dim=made.block_dim)
+    near(out, np.linalg.cholesky(a.numpy()))
+
+
+@pytest.mark.parametrize(
+    ("batch", "n", "several"),
+    [((100_000,), 8, 8), ((100_000,), 64, 2), ((100_000,), 128, 1), ((1000,), 8, 1), ((50_000, 2), 8, 1)],
+)
+def test_small_matrices_share_blocks_where_there_are_many(
+    batch: tuple[int, ...], n: int, several: int
+) -> None:
+    array = np.broadcast_to(np.float32(0.0), (*batch, n, n))
+    assert linear_algebra.elements_of_block(batch, [array], 132) == several

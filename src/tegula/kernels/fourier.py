@@ -13,7 +13,7 @@ REALS = {pair: real for real, pair in PAIRS.items()}
 SAME = {pair: pair for pair in REALS}
 ELEMENTS, OF_A_THREAD = 1024, 16
 """The approximate number of elements that a block transforms, rounded to whole rows, and that a thread transforms."""
-LEAST, MOST = 32, 256
+LEAST, MOST = 32, 512
 """The minimum and the maximum number of threads per block."""
 
 STEPS = {

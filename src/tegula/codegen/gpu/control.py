@@ -14,7 +14,7 @@ from tegula.ops import scalar as S
 from tegula.ops.control import For, If, While
 from tegula.types import TileType, components, scalar_of
 
-UNROLLED, LINES = 16, 2048
+UNROLLED, LINES = 16, 3072
 """The most iterations of a loop that LLVM may unroll, and the most lines of text that all of them may have: longer code
 takes long to compile and does not fit into the cache of instructions."""
 
