@@ -94,12 +94,13 @@ def find_starts(cells: tg.array1d[tg.uint32], count: int, last: int, each: int, 
         near = tg.min(at + NEAR, count)
         while at < near and cells[at] < tg.uint32(cell):
             at += 1
-        low, high, step = at, at, NEAR
-        while high < count and cells[high] < tg.uint32(cell):
-            low = high + 1
-            high = tg.min(high + step, count)
-            step = 2 * step
-        at = first_not_below(cells, low, high, tg.uint32(cell))
+        if at == near and at < count:
+            low, high, step = at, at, NEAR
+            while high < count and cells[high] < tg.uint32(cell):
+                low = high + 1
+                high = tg.min(high + step, count)
+                step = 2 * step
+            at = first_not_below(cells, low, high, tg.uint32(cell))
 
 
 class _Memory:
