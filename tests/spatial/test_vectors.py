@@ -47,6 +47,28 @@ def test_bits_are_those_of_the_components(block_dim: int) -> None:
     np.testing.assert_array_equal(out.numpy(), wanted)
 
 
+@pytest.mark.parametrize("count", [8, 16])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.int16, marks=pytest.mark.slow)])
+def test_arrays_of_wide_vectors_are_read_and_written(count: int, dtype: Any) -> None:
+    """Each block is one lane, which has the vector in one register on CPUs."""
+
+    @tg.kernel
+    def reversed_sums(a, b, out):
+        i = tg.tid()
+        x, y = a[i], b[1, i]
+        made = x + y
+        for k in tg.static(range(count)):
+            made[k] = x[count - 1 - k] + y[k]
+        out[i] = made
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-100, 100, shape).astype(dtype) for shape in ((5, count), (2, 5, count)))
+    wide = tg.vector(count, getattr(tg, np.dtype(dtype).name))
+    out = tg.zeros(5, dtype=wide)
+    tg.launch(reversed_sums, 5, [tg.array(a, dtype=wide), tg.array(b, dtype=wide)], [out], block_dim=1)
+    np.testing.assert_array_equal(out.numpy(), a[:, ::-1] + b[1])
+
+
 def test_a_mesh_that_only_the_launch_holds_lives_until_the_kernel_has_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
