@@ -1,4 +1,5 @@
-"""Compiled kernels on disk. An entry is one file: a header with a checksum, the key, JSON, machine code."""
+"""The disk cache of compiled kernels. An entry is a file: a header with a checksum, the key, JSON metadata, machine
+code."""
 
 from __future__ import annotations
 
@@ -18,8 +19,7 @@ from tegula.dataclass import dataclass
 MAGIC = b"TGLC0002"
 HEADER = struct.Struct("<8s32sQQQ")
 LIMIT = 512 << 20
-# Seconds after which a use is noted again, after which a file that was never finished is removed, and after which a
-# digest of Tegula's sources is.
+# Seconds after which a use is noted again, an unfinished file is removed, and a digest of Tegula's sources is removed.
 NOTED, ABANDONED, FORGOTTEN = 3600, 3600, 30 * 86400
 
 
@@ -43,8 +43,8 @@ def directory(configured: str | None = None) -> Path:
 class Cache:
     """Entries in one directory; safe for several processes at once.
 
-    A damaged entry counts as missing, as does an entry under another name than its own. If the directory cannot be read
-    or written, every look-up is a miss."""
+    A damaged or renamed entry counts as missing. If the directory cannot be read or written, every look-up is a
+    miss."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,7 +59,7 @@ class Cache:
         return digest.hexdigest()
 
     def get(self, name: str) -> Entry | None:
-        """The entry that was put under this name, or None if there is none or it is damaged."""
+        """The entry of this name, or None if it is missing or damaged."""
         path = self.path / name
         try:
             data = path.read_bytes()
@@ -88,8 +88,8 @@ class Cache:
             self.trim()
 
     def trim(self, limit: int = LIMIT) -> None:
-        """Remove the least recently used entries until the rest has at most `limit` bytes, and files that were never
-        finished."""
+        """Remove unfinished files, and the least recently used entries until the other entries have at most `limit`
+        bytes."""
         now = time.time()
         found: list[tuple[float, int, Path]] = []
         for path in self.path.glob("*"):

@@ -1,4 +1,4 @@
-"""The parts of a relocatable ELF64 file that a loader needs."""
+"""A parser of relocatable ELF64 files for the loader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Section:
 
     @property
     def loads(self) -> bool:
-        """Whether running code needs the section. Unwind tables are never registered, so they are left out."""
+        """Whether running code needs the section. Unwind tables are not loaded, because they are never registered."""
         return bool(self.flags & ALLOC) and self.name != ".eh_frame"
 
 

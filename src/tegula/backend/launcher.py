@@ -1,19 +1,18 @@
-"""Launches of kernels on GPUs in machine code, as LLVM IR: a function that Python calls as a built-in one.
+"""Launches of kernels on GPUs in machine code: LLVM IR of a function that Python calls as a built-in function.
 
-`launch(dim, block_dim, inputs, outputs, mode, stream)` goes through the arguments as `runtime.fast_path` does, writes
-the data that the kernel reads besides the launch's configuration, and calls the driver. Python code caches launches in
-it (runtime/cuda/native.py) by a key of words: the modes, the dimensions, the specialisation of each argument. It
-returns
+`launch(dim, block_dim, inputs, outputs, mode, stream)` handles the arguments like `runtime.fast_path`, writes the
+kernel's argument block and the launch configuration, and calls the driver. Python code (runtime/cuda/native.py) caches
+launches by a key of words: the modes, the dimensions, and the specialisation of each argument. The function returns
 
     True        the kernel was launched
-    a tuple     it was launched, and wrote the arrays of other libraries at these positions, among others
-    bytes       it was not; launches with this key repeat, so that caching them pays
-    False       it was not, for any other reason
+    a tuple     the kernel was launched, and wrote other libraries' arrays at these positions
+    bytes       the kernel was not launched; launches with this key repeat, so that they should be cached
+    False       the kernel was not launched, for any other reason
 
-`describe(*arguments)` returns what launches with these arrays depend on, as `tg.launch_key` says.
+`describe(*arguments)` returns the key of `tg.launch_key`.
 
-Whatever is unusual is left to Python code: the function raises nothing. It needs of CPython what its stable interface
-has, and where an object keeps its type. Sizes and offsets are in bytes."""
+All uncommon cases and errors are left to Python code. The function depends on CPython's stable interface and on the
+offset of an object's type. Sizes and offsets are in bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ WORD = 8
 TILED, DESCRIBE = 1, 2
 """Bits of `mode`: the kernel is launched by blocks; only the key is returned."""
 
-# The world: the addresses that exist once in a process. Python code writes them.
+# The globals: process-wide addresses, which Python code writes.
 FUNCTIONS = {
     "PyObject_GetAttr": "ptr (ptr, ptr)",
     "PyObject_CallOneArg": "ptr (ptr, ptr)",
@@ -48,31 +47,32 @@ OBJECTS = (
     *("True", "False", "None", "int", "float", "list", "tuple", "array", "stream"),
     *("header", "streams", "context", "handle", "owned", "chosen"),
 )
-"""Python objects: constants, types, names of attributes, and the objects that know the streams chosen by a thread."""
+"""Python objects: constants, types, names of attributes, and the thread-local objects with the streams that a thread
+has set."""
 FOREIGN = ("tensor", "parameter", "describe_tensor", "current_stream")
 """PyTorch's types and its functions of DLPack's exchange interface; 0 where PyTorch is absent."""
 STATE = ("modes", "switches")
-"""The addresses of the modes' values, and of two words: whether a thread has ever chosen a stream, and how many
-record."""
+"""The addresses of the modes' values, and of two words: whether a thread has ever set a stream, and the number of
+recordings."""
 WORLD = {name: WORD * k for k, name in enumerate((*FUNCTIONS, *OBJECTS, *FOREIGN, *STATE))}
 
-# The table of a kernel: its arguments' kinds, the cached launches, and the keys last looked up in vain.
+# The table of a kernel: the kinds of its arguments, the cached launches, and the most recent misses.
 ARRAY, INTEGER, BOOLEAN, SINGLE, DOUBLE = range(5)
 """Kinds of arguments. A table has for each argument its kind, its bytes, and two or three more words. For arrays: the
 part of the description that keys contain, and whether arrays of other libraries fit. For integers: the least value, the
 greatest value, and the mask of the bits that are kept."""
 NUMBER_ALONE, WITH_ADDRESS, WITH_ALIGNMENT = range(3)
-"""The part of an array's description that a key contains: only the number that kernels are specialised on; the whole
-description; the description with only the low bits of the address. For tensors keys contain the last."""
+"""The part of an array's description in a key: only the id of its specialisation; the whole description; or the
+description with only the low bits of the address, as for tensors."""
 MOST_ARGUMENTS, ARGUMENT_WORDS = 32, 5
 ARGUMENTS_AT = WORD
 SLOTS_AT = ARGUMENTS_AT + MOST_ARGUMENTS * ARGUMENT_WORDS * WORD
 SLOT_BITS, SLOT_BYTES, WAYS = 8, 2 * WORD, 4
-"""A slot holds an entry (a tuple, whose first item holds the entry's words) and the hash of its key. The first bits of
-the hash are the slot at which the search starts; `WAYS` slots are searched."""
+"""A slot holds an entry (a tuple, whose first item holds the entry's words) and the hash of the entry's key. The first
+bits of the hash are the slot at which the search starts; `WAYS` slots are searched."""
 MISSES_AT = SLOTS_AT + (1 << SLOT_BITS) * SLOT_BYTES
 TABLE_BYTES = MISSES_AT + (1 << SLOT_BITS) * 2 * WORD
-"""The hashes last looked up in vain, two for each value of a hash's first bits."""
+"""The hashes of the most recent misses, two for each value of a hash's first bits."""
 
 # An entry: a cached launch.
 _ENTRY_WORDS = (
@@ -83,8 +83,8 @@ ENTRY = {name: WORD * k for k, name in enumerate((*_ENTRY_WORDS, "configuration"
 CONFIGURATION_BYTES, STREAM_AT, FIRST_ATTRIBUTE_AT, ATTRIBUTES_AT, ATTRIBUTE_BYTES = 64, 32, 40, 48, 72
 KEY_AT = ENTRY["configuration"] + CONFIGURATION_BYTES
 """The key, then the captures (three objects each), the fix-ups (three words each), and the bytes that follow the
-arguments. A fix-up has the offset of a tensor map, the offset of its array's address, and the address for which the map
-was made: in a launch with another address the map's address is replaced."""
+arguments. A fix-up has the offset of a tensor map, the offset of the array's address, and the address for which the map
+was encoded; a launch with another address replaces the map's address."""
 DEVICE = {
     name: WORD * k for k, name in enumerate(("usable", "alone", "context", "launch", "current", "replace"))
 }
@@ -115,7 +115,7 @@ FRAME["data"] = -(-(FRAME["configuration"] + CONFIGURATION_BYTES) // MAP_ALIGNME
 FRAME_BYTES = FRAME["data"] + MOST_BYTES
 HASH = 11400714819323198485
 MOST_DIMENSIONS, NOTHING = 4, -(1 << 63)
-"""The most dimensions of an array and of a launch; the word in a key for an argument that is left out."""
+"""The maximum number of dimensions of an array and of a launch; the word in a key for an absent argument."""
 CUDA, LEGACY = 2, 1
 """DLPack's device type of GPU memory, and the driver's handle of the default stream."""
 
@@ -734,7 +734,7 @@ declare double @llvm.fabs.f64(double)
 
 
 def _wrapper(name: str, type: str) -> str:
-    """A CPython function under its own name, called at the address that the world contains."""
+    """A wrapper of a CPython function, which calls the address in the globals."""
     result, _, rest = type.partition(" ")
     kinds = [kind for kind in rest.strip("()").split(", ") if kind]
     passed = ", ".join(f"{kind} %a{k}" for k, kind in enumerate(kinds))
@@ -749,7 +749,7 @@ define internal {result} @{name}({passed}) alwaysinline {{
 
 
 def launcher_text() -> str:
-    """LLVM IR of `begin`, which takes the address of the world, `launch` and `describe`."""
+    """LLVM IR of `begin`, which takes the address of the globals, of `launch` and of `describe`."""
     numbers = {
         **{f"W.{name}": at for name, at in WORLD.items()},
         **{f"F.{name}": at for name, at in FRAME.items()},

@@ -1,5 +1,5 @@
-"""LLVM IR that handles the arguments of a launch in machine code (see backend/launcher.py): it adds the properties that
-kernels are specialised on to the key, and writes the bytes that the kernel reads. Names in angle brackets are
+"""LLVM IR that handles the arguments of a launch in machine code (see backend/launcher.py): the code adds the
+specialisation of each argument to the key, and writes the kernel's argument block. Names in angle brackets are
 placeholders of numbers."""
 
 from __future__ import annotations

@@ -44,9 +44,9 @@ def _machine(target: CpuTarget) -> Any:
 
 
 def _parsed(ir_text: str, target: CpuTarget, context: Any) -> Any:
-    """A verified module. LLVM's error messages contain the offending line."""
+    """A verified module. Errors have LLVM's message, with the offending line."""
     if " asm " in ir_text and target.triple.split("-")[0] != llvm.get_default_triple().split("-")[0]:
-        # LLVM would abort the process: llvmlite has no assembler for foreign processors.
+        # LLVM would abort the process, because llvmlite has no assembler for foreign processors.
         raise InternalError(f"inline assembly cannot be compiled for {target.triple} on this machine")
     try:
         module = llvm.parse_assembly(ir_text, context=context)
@@ -59,9 +59,10 @@ def _parsed(ir_text: str, target: CpuTarget, context: Any) -> Any:
 
 
 def _optimise(module: Any, target: CpuTarget) -> None:
-    """Run once the passes of LLVM's O2 between inlining and vectorisation on a function.
+    """Run the passes of LLVM's O2 between inlining and vectorisation once.
 
-    The code is already inlined, vectorised and blocked: O2 as a whole takes twice as long for the same instructions."""
+    The code is already inlined, vectorised and blocked; the whole O2 pipeline takes twice as long for the same
+    instructions."""
     builder = _pass_builder(_machine(target), speed=2)
     with _disposed(llvm.create_new_module_pass_manager()) as inline:
         inline.add_always_inliner_pass()
@@ -85,8 +86,8 @@ def _pass_builder(machine: Any, speed: int) -> Any:
 
 @contextmanager
 def _disposed(passes: Any) -> Iterator[Any]:
-    """Free a pass manager after use. llvmlite 0.50 never does: its `close` finds the method of a base class, which does
-    nothing. See docs/design/040-memory-that-llvmlite-keeps.md."""
+    """Free a pass manager after use. llvmlite 0.50 leaks it, because `close` resolves to an empty method of a base
+    class. See docs/design/040-memory-that-llvmlite-keeps.md."""
     try:
         yield passes
     finally:
@@ -95,9 +96,9 @@ def _disposed(passes: Any) -> Iterator[Any]:
 
 
 def _final(ir_text: str, target: CpuTarget, complete: bool) -> Any:
-    """A module ready for code generation. `complete`: it includes the memory functions even where no use of them is
-    seen."""
-    # A context of its own, so that types and constants go with the module.
+    """A module ready for code generation. `complete`: whether to link the memory functions even without visible
+    uses."""
+    # A separate context, so that types and constants are freed with the module.
     context = llvm.create_context()
     module = _parsed(ir_text, target, context)
     if target.optimised:
@@ -132,12 +133,12 @@ def assembly(ir_text: str, target: CpuTarget) -> str:
 
 # PTX -----------------------------------------------------------------------------------------------------------------
 
-# Mathematical intrinsics that LLVM has no PTX for: it would abort the process instead of raising.
+# Mathematical intrinsics without PTX, for which LLVM would abort the process.
 _MATHEMATICS = re.compile(
     r"@llvm\.((?:exp|exp10|log|log2|log10|pow|powi|tan|sinh|cosh|asin|acos|atan|atan2|modf|sincos)\.\S+?"
     r"|(?:exp2|sin|cos|tanh)\.f64)\("
 )
-# These have PTX only as approximations, which the call must allow.
+# Intrinsics with approximate PTX only, which the call must allow.
 _APPROXIMATE = re.compile(r"^.*\bcall(.*)@llvm\.(sin|cos|tanh)\.[bf]\w+\(.*$", re.MULTILINE)
 
 
@@ -153,8 +154,8 @@ def _cuda_machine(target: CudaTarget) -> Any:
 def compile_ptx(ir_text: str, arch: str) -> str:
     """LLVM IR text as PTX for a GPU generation such as "sm_90a".
 
-    InternalError if LLVM refuses the text, with the line, or if it calls functions that it does not hold; ValueError
-    for an unknown `arch`."""
+    InternalError, with the line, if LLVM refuses the text, or if the text calls undefined functions; ValueError for an
+    unknown `arch`."""
     target = get_cuda_target(arch)
     _check_intrinsics(ir_text)
     module = _ptx_module(ir_text, target)
@@ -187,7 +188,7 @@ def _check_intrinsics(ir_text: str) -> None:
 
 
 def _optimise_ptx(module: Any, target: CudaTarget) -> None:
-    """LLVM's O1 without unrolling: ptxas allocates, schedules and unrolls by itself."""
+    """LLVM's O1 without unrolling, because ptxas allocates registers, schedules and unrolls."""
     builder = _pass_builder(_cuda_machine(target), speed=1)
     with _disposed(builder.getModulePassManager()) as passes:
         passes.run(module, builder)

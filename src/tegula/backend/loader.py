@@ -1,6 +1,6 @@
-"""A small loader for the ELF objects that LLVM emits: places them, relocates them, finds their functions.
+"""A loader for the ELF objects that LLVM emits.
 
-With it a cached kernel runs without llvmlite."""
+A cached kernel runs without llvmlite."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tegula.backend.relocation import apply, uses_got
 from tegula.errors import InternalError
 
 PAGE = mmap.PAGESIZE
-# Constants are aligned to cache lines, because vector code loads them whole.
+# Constants are aligned to cache lines, because vector code loads whole lines.
 CONSTANT_ALIGN = 64
 _MACHINES = {"x86_64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
 
@@ -94,7 +94,7 @@ class LoadedObject:
         """The bytes of memory that the object holds."""
         return self._size
 
-    # Bound as defaults, because module globals may be gone while the interpreter shuts down.
+    # Default arguments, because module globals may be gone while the interpreter shuts down.
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing, unmap: Any = _munmap) -> None:
         if self._base and not ending():
             unmap(self._base, self._size)
@@ -106,7 +106,7 @@ def load(data: bytes) -> LoadedObject:
 
 
 def _refuse(elf: Elf) -> None:
-    """An error for an object that cannot run here."""
+    """Raise InternalError for an object of another processor or kind."""
     if elf.machine != _MACHINES.get(platform.machine()):
         raise InternalError(f"code for ELF machine {elf.machine} cannot run on {platform.machine()}")
     missing = elf.undefined()

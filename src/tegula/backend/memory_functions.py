@@ -1,6 +1,6 @@
 """The functions that LLVM may call for copies and fills, so that objects need no other library.
 
-The functions are linked in after optimisation: LLVM would otherwise recognise their loops as calls to the functions
+The functions are linked after optimisation, because LLVM would turn their loops into calls to the functions
 themselves."""
 
 _SHORT = [(16, "<16 x i8>"), (8, "i64"), (4, "i32"), (2, "i16"), (1, "i8")]

@@ -1,7 +1,7 @@
 """The thread pool, which runs the blocks of a launch on all cores.
 
-The caller works too, and one block runs on the calling thread alone. Workers are Python threads that stay in native
-code, without the interpreter's lock, and sleep between launches (thunk.py). A signal such as Ctrl-C is seen
+The caller works too, and a launch of one block runs on the calling thread alone. Workers are Python threads that stay
+in native code, without the interpreter's lock, and sleep between launches (thunk.py). A signal such as Ctrl-C is seen
 between ranges of blocks and in kernels' loops (watch.py)."""
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def _native() -> LoadedObject:
 
 
 class WorkerPool:
-    """Worker threads and the job they share. One launch has the job at a time; others run on their own thread."""
+    """Worker threads and their shared job. One launch at a time has the job; concurrent launches run on their own
+    thread."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -176,7 +177,7 @@ def _shared() -> WorkerPool:
 
 
 def _after_fork() -> None:
-    """The child has none of the workers: it makes its own pool when it needs one."""
+    """Drop the pool in a forked child, which has no workers and makes its own pool on demand."""
     global _pool, _lock
     _pool, _lock = None, threading.RLock()
 

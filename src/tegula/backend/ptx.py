@@ -1,7 +1,7 @@
 """PTX text to machine code for GPUs: finds ptxas, runs it, and reads its report.
 
-Without ptxas the result is the PTX itself, for the driver's compiler. Never through a linker (nvJitLink, cuLink): those
-drop `setmaxnreg` and with it the registers of specialised warps."""
+Without ptxas the result is the PTX itself, for the driver's compiler. Linkers (nvJitLink, cuLink) are not used, because
+they drop `setmaxnreg` and thus the register budgets of roles."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Cubin:
 
 
 class Complaint(InternalError):
-    """ptxas has compiled the code with a message that generated code must not cause."""
+    """Raised if ptxas compiled the code with a message that generated code must not cause."""
 
 
 def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:

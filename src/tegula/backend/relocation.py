@@ -11,14 +11,14 @@ _GOT = {X86_64: frozenset({9, 41, 42}), AARCH64: frozenset({311, 312})}
 
 
 def uses_got(machine: int, kind: int) -> bool:
-    """Whether a relocation refers to the table entry that holds the symbol's address, not to the symbol."""
+    """Whether a relocation refers to the symbol's GOT entry, not to the symbol."""
     return kind in _GOT.get(machine, ())
 
 
 def apply(machine: int, image: bytearray, at: int, kind: int, target: int, place: int) -> None:
     """Write one relocation at offset `at` of the image, which will run at address `place`.
 
-    `target`: the address meant, addend included. InternalError for a kind not known or a distance that does not fit."""
+    `target`: the target address, addend included. InternalError for an unknown kind or a distance that does not fit."""
     try:
         if machine == X86_64:
             _apply_x86(image, at, kind, target, place)

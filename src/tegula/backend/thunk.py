@@ -1,9 +1,9 @@
 """The native half of the thread pool, as LLVM IR.
 
-A job is handed out in ranges of blocks by an atomic counter. Its `state` word holds whether the job is open,
-whether the owner sleeps until the last worker leaves, how many workers may join, and how many are in. Workers join
-only an open job; the owner closes it, waits until none is in, and only then may its fields change. Sleeping is by
-futex: workers on `wake`, which counts the jobs opened, the owner on `state`."""
+An atomic counter distributes a job in ranges of blocks. The `state` word holds whether the job is open, whether the
+owner sleeps until the last worker leaves, the number of workers that may join, and the number of workers that have
+joined. Workers join only an open job; the owner closes the job and waits until all workers have left before it changes
+the job's fields. Sleeping is by futex: workers on `wake`, which counts the jobs opened, the owner on `state`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ DONE, AGAIN, BUSY, STOPPED = 0, 1, 2, 3
 
 OPEN, WAITING, LIMIT_SHIFT, COUNT = 1 << 30, 1 << 29, 12, 0xFFF
 MAX_HELPERS = COUNT
-# Microseconds: the aimed duration of a range of blocks; the duration of work that is not worth waking a worker for; how
-# long a worker spins for the next job before it sleeps, at most and at least; how long the owner spins until the last
-# worker leaves; the time between two looks of a launch for signals.
+# Times in microseconds: the target duration of a range of blocks; the duration of work that is not worth waking a
+# worker; the maximum and minimum time that a worker spins for the next job before it sleeps; the time that the owner
+# spins until the last worker leaves; the time between two checks of a launch for signals.
 RANGE, ALONE, SPIN_MOST, SPIN_LEAST, SPIN_OWNER, SLICE = 100, 4, 20, 1, 10, 50_000
 
-# Fields that different threads write lie on different cache lines.
+# Fields that different threads write are on different cache lines.
 _FIELDS = {
     "state": 0, "next": 64, "wake": 128, "sleepers": 192, "owner": 256,
     "kernel": 320, "args": 328, "blocks": 336, "helpers": 344, "scratch": 352, "opened": 360,

@@ -12,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 MEMO = ".sources-"
-# A file changed twice within a tick of the file system's clock keeps its times: younger files are read again.
+# A file that changes twice within a tick of the file system's clock keeps its times, so that younger files are read
+# again.
 SETTLED_NS = 2 * 10**9
 
 _read: dict[Path, bytes] = {}

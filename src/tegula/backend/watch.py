@@ -1,11 +1,10 @@
 """Signals while kernels run: watches, and the calls by which kernels check for signals.
 
-Each thread has a watch in front of its scratch memory. A kernel's loop that may take long compares the clock with the
-watch's word `due` (codegen/poll.py), and calls `look` when that time has passed. A worker then only checks whether the
-launch was cancelled. The launching thread, if it is the main thread, has the interpreter run the handlers of pending
-signals. If a handler raises an exception, the launch is cancelled: the kernel returns 1 immediately, and in other
-threads at their next look; the exception is kept until Python code raises it. A handler that returns has no effect on
-the launch.
+Each thread has a watch in front of its scratch memory. A long-running loop of a kernel compares the clock with the
+watch's word `due` (codegen/poll.py), and calls `look` after this time. A worker then only checks whether the launch was
+cancelled. The launching thread, if it is the main thread, makes the interpreter run the handlers of pending signals. If
+a handler raises an exception, the launch is cancelled: the kernel returns 1 immediately, and in other threads at their
+next look; the exception is kept until Python code raises it. A handler that returns has no effect on the launch.
 
 A handler runs on the stack of the kernel, and may launch kernels, which get other scratch memory."""
 
@@ -17,8 +16,8 @@ from typing import Any
 from tegula.codegen.watched import DUE, LOOK, SELF, WATCH_BYTES
 
 JOB, OWNER = LOOK - 8, LOOK + 8
-"""Byte offsets in front of the scratch memory, like those that kernels know: the launch (0 for a block run alone), and
-whether the memory belongs to a thread that launches."""
+"""Byte offsets relative to the scratch memory, as in codegen/watched.py: the launch (0 for a launch of one block), and
+whether the memory belongs to a launching thread."""
 
 PERIOD = 25_000
 """The time between two polls in microseconds."""
@@ -176,7 +175,7 @@ def prepare(scratch: int, look: int) -> None:
 
 
 def raise_recorded() -> None:
-    """Raise the exception that made a kernel stop; KeyboardInterrupt if none was recorded."""
+    """Raise the exception that cancelled a kernel; KeyboardInterrupt if none was recorded."""
     words = (ctypes.c_void_p * 3).from_address(_found[0])
     found, words[:] = list(words), [None] * 3
     if found[0] is None:

@@ -1,5 +1,4 @@
-"""The accesses of cooperative ops to memory: which thread accesses which elements. Scalar ops report their accesses
-themselves."""
+"""The memory accesses of cooperative ops, by thread and element. Scalar ops report their accesses themselves."""
 
 from __future__ import annotations
 
@@ -39,8 +38,8 @@ COPY_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class ThreadAccess:
-    """An access by several threads: each of `threads` [n] accesses one element array[at], `at` [rank, n], all at the
-    same time."""
+    """A simultaneous access by several threads: each of `threads` [n] accesses one element array[at], `at` [rank,
+    n]."""
 
     kind: str
     array: np.ndarray
@@ -89,7 +88,7 @@ def access_read(m: GroupMachine, op: BufRead) -> Iterator[ThreadAccess]:
 
 @accesses(SharedGather)
 def access_gather(m: GroupMachine, op: SharedGather) -> Iterator[ThreadAccess]:
-    """The accesses of a gather: indices outside the axis read its first element, whose value is not used."""
+    """The accesses of a gather. Indices out of bounds read the first element of the axis, whose value is not used."""
     source, index = (m.group(v) for v in op.operands)
     axis, pairs = op.axis, held(m.layouts[op.results[0]])
     yield ThreadAccess("read", index, pairs.threads, pairs.at[axis : axis + 1])
@@ -127,8 +126,7 @@ def access_mma(m: GroupMachine, op: SharedMma) -> Iterator[ThreadAccess]:
 def _window(
     m: GroupMachine, array: np.ndarray, offsets: Sequence[Value], pairs: Held, partial: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The threads, and the elements that they access, of a tile at offsets of an array: those elements that lie inside
-    and whose lanes are present."""
+    """The accesses of a tile at offsets of an array, by thread: the elements in bounds of present lanes."""
     starts = np.array([int(m.group(v)) for v in offsets])
     at = pairs.at + starts[:, None]
     inside = (at >= 0) & (at < np.array(array.shape[: len(starts)])[:, None])

@@ -41,8 +41,7 @@ from tegula.types import element_bytes
 
 @dataclass(slots=True)
 class Stage:
-    """One stage of a barrier: the number of its phase, the arrivals that the phase lacks, and the bytes that were
-    announced in it and have not arrived."""
+    """One stage of a barrier: the phase, the pending arrivals, and the pending transaction bytes."""
 
     pending: int
     phase: int = 0
@@ -62,15 +61,15 @@ class Barriers(Connected):
         self.roles = arriving(roles, value)
 
     def arrive(self, stage: int, times: int, bytes: int = 0) -> None:
-        """Record arrivals at a stage, the first of which announces bytes."""
+        """Record arrivals at a stage; the first arrival announces bytes."""
         at = self.stages[stage]
         at.bytes += bytes
         for _ in range(times):
             at.pending -= 1
-            self.settle(at)
+            self.complete_phase(at)
 
-    def settle(self, at: Stage) -> None:
-        """End the phase of a stage if no arrival and no byte of it is outstanding."""
+    def complete_phase(self, at: Stage) -> None:
+        """Complete the phase of a stage if no arrivals and no bytes are pending."""
         if at.pending == 0 and at.bytes == 0:
             at.pending, at.phase = self.arrivals, at.phase + 1
 
@@ -85,7 +84,7 @@ class BarrierWait:
     phase: int
 
     def over(self, role: int) -> bool:
-        """Whether the phase is over, as far as a barrier, which knows parities only, can tell."""
+        """Whether the phase is complete, by the parity that a barrier observes."""
         return (self.barriers.stages[self.stage].phase ^ self.phase) & 1 == 1
 
     def others(self) -> list[int]:
@@ -110,7 +109,7 @@ def run_named_new(m: Machine, op: NamedNew, mask: Mask) -> Any:
 
 
 def _stage(m: Machine, op: MbarrierArrive | MbarrierExpect | MbarrierWait | BulkLoad) -> tuple[Barriers, int]:
-    """The barriers that an op names, and the stage; an index outside is reported, and the first stage taken."""
+    """The barriers of an op, and the stage. An index out of bounds is reported, and the first stage is used."""
     barriers, stage = m.env[op.barriers], int(m.group(op.stage))
     if not 0 <= stage < len(barriers.stages):
         m.report.out_of_bounds(op, op.barriers, (stage,), (len(barriers.stages),), m.block, 0)
@@ -165,12 +164,12 @@ def run_load(m: Machine, op: BulkLoad, mask: Mask) -> None:
     tile[inside] = m.group(op.array)[at]
     target[...] = tile.reshape(target.shape)
     barriers.stages[stage].bytes -= op.tile.size * element_bytes(op.tile.dtype)
-    barriers.settle(barriers.stages[stage])
+    barriers.complete_phase(barriers.stages[stage])
 
 
 @handles(ClusterEnd, ClusterPeer)
 def run_alone(m: Machine, op: ClusterEnd | ClusterPeer, mask: Mask) -> Any:
-    """The number of the CTA itself, because in the interpreter a CTA has no cluster."""
+    """The index of the CTA itself, because the interpreter has no clusters."""
     return m.env[op.number]
 
 

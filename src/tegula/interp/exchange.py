@@ -20,7 +20,7 @@ from tegula.types import DType, from_numpy
 
 
 class Segments:
-    """The lanes of a machine in rows of `width`; the last row may have lanes that the machine lacks."""
+    """The lanes of a machine in rows of `width`; the last row may have absent lanes."""
 
     def __init__(self, m: Machine, op: SegmentOp) -> None:
         self.m, self.width = m, op.width
@@ -28,7 +28,7 @@ class Segments:
         self.present = self.spread(m.present, np.bool_(False))
 
     def spread(self, x: np.ndarray, missing: Any) -> np.ndarray:
-        """Per-lane values, arranged in rows, with `missing` for lanes that the machine lacks."""
+        """Per-lane values in rows, with `missing` for lanes after the machine's last lane."""
         made = np.full((self.rows * self.width, *x.shape[1:]), missing, x.dtype)
         made[: self.m.lanes] = x
         return made.reshape((self.rows, self.width, *x.shape[1:]))
@@ -108,7 +108,7 @@ def run_match(m: Machine, op: LaneMatch, mask: Mask) -> Any:
 
 
 def _bits(flags: np.ndarray) -> np.ndarray:
-    """Flags along the last dimension as one number."""
+    """Flags along the last dimension as a bit mask."""
     weights = np.uint32(1) << np.arange(flags.shape[-1], dtype=np.uint32)
     return np.where(flags, weights, np.uint32(0)).sum(-1, keepdims=True, dtype=np.uint32)
 

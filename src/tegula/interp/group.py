@@ -36,7 +36,7 @@ from tegula.ops.tile import TileGather
 
 
 def group_machine(m: Machine, op: Op) -> GroupMachine:
-    """The machine as one that runs lowered kernels; InternalError otherwise."""
+    """The machine as a GroupMachine; InternalError for other machines."""
     if not isinstance(m, GroupMachine):
         raise InternalError(f"{op.loc}: {op.NAME} needs a run of a lowered kernel")
     return m
@@ -187,7 +187,7 @@ def run_vote(m: Machine, op: StackVote, mask: Mask) -> None:
 
 @handles(StackFill)
 def run_fill(m: Machine, op: StackFill, mask: Mask) -> Any:
-    """The slot of each lane that pushes: the count before, plus the pushes of earlier warps by their votes, plus those
+    """The slot of each pushing lane: the count before, plus the pushes of earlier warps by their votes, plus the pushes
     of earlier lanes of its warp; -1 for other lanes."""
     stack, votes, value, flag = (m.env[v] for v in op.operands)
     slots = np.full(m.lanes, -1, np.int32)

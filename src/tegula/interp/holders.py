@@ -1,4 +1,4 @@
-"""The threads that hold each element of a tile under a layout, for all elements at once."""
+"""The threads that hold each element of a tile in a layout, as arrays over all elements."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tegula.layout import COPY, Layout, Mode
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Pairs of a thread and an element that it holds: `threads` [n], `at` [rank, n]. `owner` [n]: whether the thread
-    acts for all threads that hold copies of the element."""
+    """Pairs of a thread and a held element: `threads` [n], `at` [rank, n]. `owner` [n]: whether the thread is the owner
+    among the threads with copies of the element."""
 
     threads: np.ndarray
     at: np.ndarray

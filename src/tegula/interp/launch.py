@@ -24,7 +24,7 @@ from tegula.types import ArrayType, Type, element_shape, scalar_of, to_numpy
 FAMILIES = (barriers, exchange, group, lanes, memory, roles, structures, tiles)
 
 HARDWARE_BLOCKS = 3
-"""The number of CTAs that run a kernel whose blocks are combined."""
+"""The number of CTAs for a kernel with combined blocks."""
 
 
 def run(

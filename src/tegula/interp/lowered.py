@@ -48,8 +48,8 @@ class AllocatedMemory(Protocol):
 
 @dataclass(slots=True)
 class Spread:
-    """The spread of a kernel over the `threads` of a block: the layout of each tile value, the place of each buffer and
-    stack."""
+    """The distribution of a kernel over the `threads` of a block: the layout of each tile value, and the allocation of
+    each buffer and stack."""
 
     layouts: Mapping[Value, Layout]
     places: Mapping[Value, AllocatedMemory]
@@ -103,7 +103,7 @@ class GroupMachine(Machine):
         self.started: list[Copy] = []
         self.committed: list[list[Copy]] = []
         self.apart = False
-        """Whether each lane runs on its own."""
+        """Whether lanes run independently."""
         self.active = present
         """The lanes that ran the last op."""
 
@@ -119,7 +119,7 @@ class GroupMachine(Machine):
                 self._record(TracedAccess(op, by_threads.kind), by_threads)
 
     def accessed(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
-        """Record an access by lanes for the race check. Where all lanes access the same element together, surplus
+        """Record an access by lanes for the race check. If all lanes access the same element simultaneously, surplus
         threads do so too, and such accesses need an order even if they are scalar accesses of arrays."""
         assert isinstance(op, ElementAccess)
         for effect in op.effects():
@@ -181,8 +181,8 @@ def spread_view(
 
 
 def offsets_of(by_threads: ThreadAccess) -> tuple[np.ndarray, int]:
-    """The offsets of the accessed elements' scalars, in bytes from the array's first one, thread by thread; and the
-    size of a scalar."""
+    """The byte offsets of the accessed scalars from the start of the array, thread by thread; and the size of a
+    scalar."""
     a, rank = by_threads.array, len(by_threads.at)
     at = sum(
         (i * s for i, s in zip(by_threads.at, a.strides, strict=False)),
@@ -194,7 +194,7 @@ def offsets_of(by_threads: ThreadAccess) -> tuple[np.ndarray, int]:
 
 
 class Block:
-    """The memory and race log that blocks of a launch use in turn, and the maker of their machines."""
+    """The memory and race log of consecutive blocks of a launch, and the factory of their machines."""
 
     def __init__(self, kernel: Kernel, values: Sequence[RunValue], spread: Spread) -> None:
         self.spread = spread

@@ -31,9 +31,9 @@ from tegula.types import (
     to_numpy,
 )
 
-# A run-time value. Per-lane values: an array [lanes, *element_shape]. Tiles: an array [*shape,
-# *element_shape] that nobody writes to. Arrays and buffers: an array that is a view of their memory, or a
-# list of one such view per lane where the lanes hold different ones. Stacks: `Stack`.
+# A run-time value. Per-lane values: an array [lanes, *element_shape]. Tiles: a read-only array [*shape,
+# *element_shape]. Arrays and buffers: an array that is a view of their memory, or a list of one such view per lane
+# where the lanes hold different ones. Stacks: `Stack`.
 RunValue: TypeAlias = Any
 Mask: TypeAlias = np.ndarray
 
@@ -43,8 +43,8 @@ HANDLERS: dict[type[Op], Callable[..., Any]] = {}
 
 
 def handles(*kinds: type[AnyOp]) -> Callable[[Handler[AnyOp]], Handler[AnyOp]]:
-    """Register a function as the meaning of ops of these classes. The function returns the result, a tuple of several,
-    or None."""
+    """Register a function as the semantics of ops of these classes. The function returns the result, a tuple of
+    results, or None."""
 
     def register(handler: Handler[AnyOp]) -> Handler[AnyOp]:
         for kind in kinds:
@@ -64,7 +64,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A launch: its dimensions, its blocks, and how many CTAs run them."""
+    """A launch: the dimensions, the number of blocks, and the number of CTAs."""
 
     dims: tuple[int, ...]
     blocks: int
@@ -103,7 +103,7 @@ class Machine:
         return int(self.present.sum())
 
     def group(self, value: Value) -> RunValue:
-        """The value of an operand of a group: the tile or object itself, or lane 0's value if each lane has its own."""
+        """The value of a cooperative op's operand: the tile or object itself, or lane 0's value of per-lane values."""
         x = self.env[value]
         if isinstance(value.type, DType | VecType | MatType) or isinstance(x, list):
             return x[0]
@@ -192,8 +192,8 @@ class Machine:
         return np.flatnonzero(self.present & ~same.reshape(self.lanes, -1).all(1))
 
     def by_reference(self, op: Op, cls: type[Op]) -> RunValue:
-        """The result of an op that is a function of its operands, by its `ref`. Cooperative ops also pass the rank of
-        their first tile, since a tile's array ends in the dimensions of its elements."""
+        """The result of an op by its `ref`. Cooperative ops also pass the rank of their first tile, because a tile's
+        array ends with the dimensions of its elements."""
         ref = getattr(cls, "ref", None)
         if ref is None:
             raise InternalError(f"{op.loc}: the interpreter does not know {op.NAME}")
@@ -205,8 +205,8 @@ class Machine:
     # Joins of paths -----------------------------------------------------------------------------------------
 
     def merge(self, op: Op, value: Value, mask: Mask, new: RunValue, old: RunValue) -> RunValue:
-        """The value after a join: `new` in the lanes of the mask, `old` in the others. Tiles, buffers and stacks belong
-        to the group: lanes cannot hold different ones."""
+        """The value after a join: `new` in the lanes of the mask, `old` in other lanes. Tiles, buffers and stacks are
+        uniform."""
         if new is old:
             return new
         t = value.type
@@ -270,7 +270,7 @@ def run_for(m: Machine, op: For, mask: Mask) -> Any:
     index, trip = start, 0
     while (active := mask & (trips > trip).astype(np.bool_)).any():
         new = m.region(op.body, [index, *carried], active)
-        # Lanes that have left the loop keep their values; values of lanes that never entered are not used.
+        # Lanes that have left the loop keep their values; values of lanes that never entered the loop are unused.
         carried = new if np.array_equal(active, mask) else m.merge_all(op, active, new, carried)
         index, trip = (index + step).astype(start.dtype), trip + 1
     return _results(op, carried)

@@ -88,8 +88,8 @@ def _store(m: Machine, op: ArrayStore | BufSet, mask: Mask) -> None:
 def update(
     array: np.ndarray, at: tuple[np.ndarray, ...], operands: Sequence[np.ndarray], combine: Combine
 ) -> np.ndarray:
-    """Update array[at] = combine(array[at], *operands), one lane after the other; returns the old elements. Operands
-    are [n, *element]."""
+    """Update array[at] = combine(array[at], *operands) sequentially by lane; returns the old elements. Operands are [n,
+    *element]."""
     old = np.empty_like(operands[0])
     address = sum((i * s for i, s in zip(at, array.strides, strict=False)), np.zeros(len(old), np.int64))
     # Pass k updates the k-th access to each address.
@@ -141,7 +141,7 @@ def run_exchange(m: Machine, op: BufExchange, mask: Mask) -> Any:
 
 
 def swapped(old: np.ndarray, value: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """A compare-and-swap. Bits are compared, as the hardware does: a NaN equals itself, and -0 is not +0."""
+    """A compare-and-swap on bits, as in hardware: a NaN equals itself, and -0 is not +0."""
     bits = f"u{old.dtype.itemsize}"
     return np.where(old.view(bits) == expected.view(bits), value, old)
 
@@ -179,7 +179,7 @@ def run_buf_view(m: Machine, op: BufView, mask: Mask) -> Any:
 def _per_lane(
     m: Machine, op: Op, of: Value, where: Sequence[Value], mask: Mask, view: Callable[..., np.ndarray]
 ) -> RunValue:
-    """One view if all active lanes denote the same, else one for each lane."""
+    """One view if it is the same in all active lanes, else a view for each lane."""
     reference = m.env[of]
     numbers = np.array([m.env[v].astype(np.int64) for v in where]).reshape(-1, m.lanes)
     active = np.flatnonzero(mask)
@@ -254,9 +254,9 @@ def _buf_view(
     if not inside_tile(m, op, buffer, numbers, lane):
         return np.zeros((*shape, *element), buffer.dtype)
     strides = [buffer.strides[d] * s if d >= 0 else 0 for d, s in zip(dims, steps, strict=True)]
-    # Not a slice as such, since one dimension may be walked by several of the view's, or by none.
+    # The view is not a NumPy slice, because several dimensions of the view, or none, may step along one dimension.
     origin = buffer[tuple(slice(n, None) for n in numbers)]
-    # NumPy makes such views of its own types only.
+    # NumPy makes strided views of built-in dtypes only.
     own = origin.view(np.uint8) if buffer.dtype.itemsize == 1 else origin
     made = as_strided(
         own, (*shape, *element), (*strides, *buffer.strides[len(numbers) :]), writeable=-1 not in dims
@@ -295,7 +295,7 @@ def run_reshape(m: Machine, op: BufReshape, mask: Mask) -> Any:
 
     if not isinstance(reference, list):
         return reshaped(reference)
-    # Inactive lanes hold no view, as they did not run the op that made it.
+    # Inactive lanes hold no view, because they did not run the op that made it.
     return [reshaped(b) if active else b for b, active in zip(reference, mask, strict=True)]
 
 

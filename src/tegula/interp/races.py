@@ -18,8 +18,8 @@ DONE = {"read": "reads", "write": "writes", "atomic": "updates", "issue": "fills
 
 
 class DataRace(InternalError):
-    """Two threads of a block access the same bytes, one of them writing, with no barrier between: a barrier is missing.
-    `before`, `after`: the accesses; `threads`: theirs; `where`: the bytes."""
+    """Raised if two threads of a block access the same bytes without a barrier in between, and one access is a write.
+    `before`, `after`: the accesses; `threads`: the threads; `where`: the bytes."""
 
     def __init__(
         self, before: TracedAccess, after: TracedAccess, threads: tuple[int, int], where: str
@@ -33,15 +33,15 @@ class DataRace(InternalError):
 
 @dataclass(frozen=True, slots=True)
 class TracedAccess:
-    """An access that an op makes. `kind`: read, write, atomic, or issue (a copy in flight). `scalar`: of an array, by
-    lanes on their own."""
+    """An access by an op. `kind`: read, write, atomic, or issue (a copy in flight). `scalar`: whether lanes access an
+    array independently."""
 
     op: Op
     kind: str
     scalar: bool = False
 
     def sort(self) -> Sort:
-        """The properties of the access that decide whether another access conflicts with it."""
+        """The properties of the access that determine conflicts."""
         return self.kind, self.scalar, combination(self.op) if self.kind == "atomic" else ""
 
 
@@ -72,7 +72,7 @@ class TracedRegion:
     flying: np.ndarray | None = None
 
     def entries(self, access: TracedAccess) -> np.ndarray:
-        """The log entries of all accesses of this one's sort, for each unit."""
+        """The log entries of accesses of the same sort, for each unit."""
         key = access.sort()
         if key not in self.slots:
             self.slots[key] = np.full((3, self.size // self.unit), -1, np.int64)
@@ -93,8 +93,8 @@ class Races:
         self.first = 0
 
     def barrier(self, of_warps: bool = False) -> None:
-        """Record a barrier: accesses before it are ordered before all later ones, or with `of_warps` before those of
-        the same warp."""
+        """Record a barrier: earlier accesses are ordered before all later accesses, or with `of_warps` before later
+        accesses of the same warp."""
         self.floor_of_warps = len(self.log) * self.threads
         if not of_warps:
             self.floor = self.floor_of_warps
@@ -109,7 +109,7 @@ class Races:
         self.first = len(self.log)
 
     def new_block(self) -> None:
-        """Forget the accesses of the block before."""
+        """Forget the accesses of the previous block."""
         self.barrier()
         for region in self.regions:
             region.flying = None

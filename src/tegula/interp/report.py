@@ -21,9 +21,9 @@ from tegula.types import ArrayType
 
 @dataclass(slots=True)
 class RunReport:
-    """The report of a launch. `print_line` takes each printed line; `failure` is the first one, raised when the launch
-    is over. `pending`: text printed since the last line ended. `debug`: whether the checks of debug mode are made;
-    `warned`: the operands, with their lines, for which a warning about differing lanes was given."""
+    """The report of a launch. `print_line`: takes each printed line; `failure`: the first failure, raised after the
+    launch. `pending`: text printed since the last line end. `debug`: whether to run the checks of debug mode; `warned`:
+    the operands, with their lines, for which a warning about differing lanes was given."""
 
     kernel: Kernel
     print_line: Callable[[str], None]
@@ -89,7 +89,7 @@ class RunReport:
             )
 
     def name(self, value: Value) -> str:
-        """The user's name for an array or tile, through views; "a tile" or "an array" where there is none."""
+        """The user's name for an array or tile, through views; "a tile" or "an array" without a name."""
         at: Value | None = value
         while at is not None:
             if at in self.kernel.params:

@@ -1,11 +1,10 @@
-"""Roles as coroutines, and the pipes between them.
+"""Roles as coroutines, and the pipes between roles.
 
 Each role has its own thread; one thread runs at a time. A role runs until it blocks on a pipe; then the next ready role
 resumes. If no role is ready and some have not ended, the block is deadlocked.
 
-In a kernel as traced there are no releases: each pop copies its tile and frees the stage immediately. In a kernel whose
-stages are released by ops, pops return views of the stages, whose contents are invalid after all consumers have
-released them."""
+In a traced kernel without releases each pop copies its tile and frees the stage immediately. In a kernel with explicit
+releases, pops return views of the stages, whose contents are invalid after all consumers have released them."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ from tegula.types import DType, MatType, VecType
 
 
 class Connected:
-    """An object at which roles synchronise, with the roles that use it."""
+    """An object at which roles synchronise, with its roles."""
 
     __slots__ = ()
 
@@ -98,7 +97,7 @@ class PipeState(Connected):
 
 
 class Waiting(Protocol):
-    """The condition that a role waits for, at an op."""
+    """The wait condition of a role at an op."""
 
     op: Op
 
@@ -239,7 +238,7 @@ class RoleMachine(Machine):
         self.role, self.crew, self.here = role, crew, here
 
     def own(self, value: Value, x: RunValue) -> RunValue:
-        """The value in the role's lanes of a value computed before the roles."""
+        """The per-lane value in the role of a value computed before the roles."""
         per_lane = isinstance(value.type, DType | VecType | MatType) or isinstance(x, list)
         return x[self.here] if per_lane else x
 

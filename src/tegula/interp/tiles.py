@@ -1,4 +1,4 @@
-"""Cooperative ops on tiles that are more than a function of arrays: memory, regions, absent lanes."""
+"""Cooperative ops on tiles that are no pure functions of arrays: memory, regions, absent lanes."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def run_map(m: Machine, op: TileMap, mask: Mask) -> Any:
 
 
 def fold(m: Machine, region: Region, x: np.ndarray) -> np.ndarray:
-    """The reduction of x over its first dimension, neighbours first; the other dimensions are [n, *element_shape]."""
+    """The pairwise reduction of x over its first dimension; the other dimensions are [n, *element_shape]."""
     while len(x) > 1:
         pairs = len(x) // 2
         left, right = x[0 : 2 * pairs : 2], x[1 : 2 * pairs : 2]
@@ -211,8 +211,7 @@ def fold(m: Machine, region: Region, x: np.ndarray) -> np.ndarray:
 
 
 def _filled_parts(m: Machine, op: TileReduce) -> list[int]:
-    """The parts of a partial reduction that have an element: their first one is inside the tile and of a present
-    lane."""
+    """The parts of a partial reduction that are not empty: their first element is in bounds and of a present lane."""
     extent = list(op.extent)
     if op.lanes:
         extent[-1] = m.count

@@ -1,4 +1,4 @@
-"""The bytes of shared memory that each warp accesses, and the cells that these cut memory into: bytes that are always
+"""The bytes of shared memory that each warp accesses, and the partition of memory into cells, whose bytes are always
 accessed together."""
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 WARPS = 4
 """The number of warps in a warp group."""
 PIECES = 2
-"""The least number of pieces in which a copy arrives."""
+"""The minimum number of pieces in which a copy arrives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A set of units of memory: those from `base` that `form` lists, or `size` consecutive ones (form -1)."""
+    """A set of units of memory: the units of `form` relative to `base`, or `size` consecutive units (form -1)."""
 
     base: int
     form: int
@@ -132,7 +132,7 @@ class Footprints:
     # Cells ------------------------------------------------------------------------------------------------------
 
     def cells(self, spots: Iterable[Spot]) -> dict[Spot, tuple[int, ...]]:
-        """The cells that the spots cut memory into, by address."""
+        """The cells into which the spots partition memory, by address."""
         wanted = frozenset(spots)
         if wanted not in self._cells:
             self._cells[wanted] = self._cut(wanted)

@@ -40,7 +40,7 @@ Program = tuple[int, int, str, list[tuple[Any, ...]]]
 
 @dataclass(slots=True)
 class Prepared:
-    """The part of a kernel that launches have in common: its footprints, terms and spread."""
+    """The launch-invariant data of a kernel: footprints, terms and spread."""
 
     kernel: Kernel
     spread: Spread
@@ -49,13 +49,13 @@ class Prepared:
 
 
 def prepared(kernel: Kernel, spread: Spread) -> Prepared:
-    """A kernel with its memory laid out and the footprints of its accesses."""
+    """A kernel with its memory layout and the footprints of its accesses."""
     return Prepared(kernel, spread, Footprints(spread.places))
 
 
 class EngineLaunch:
-    """One block of one launch, or all of its blocks if one CTA walks over several. Raises Wrong, Failed or Unsupported
-    if the launch cannot run in any order."""
+    """One block of a launch, or all blocks of a persistent CTA. Raises Wrong, Failed or Unsupported if the launch
+    cannot run in any order."""
 
     def __init__(self, made: Prepared, args: Sequence[Any], dims: Sequence[int], block: int = 0) -> None:
         self.made, kernel = made, made.kernel
@@ -79,7 +79,7 @@ class EngineLaunch:
 
     def play(self, order: Order, blind: bool = False) -> dict[Name, Term]:
         """The terms of the bytes that the launch stores in an order. Raises Failed for a fault; with `blind` unordered
-        accesses are no fault."""
+        accesses are not faults."""
         replay = self.replay(order, blind)
         return replay.play()
 

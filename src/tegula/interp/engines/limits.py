@@ -35,8 +35,8 @@ def check_limits(kernel: Kernel, spread: Spread) -> None:
 
 
 def _registers(roles: Roles, threads: int) -> None:
-    """Check the register budgets of roles: a warp group with a larger budget than its initial registers waits until
-    others have released enough."""
+    """Check the register budgets of roles: a warp group whose budget exceeds its initial registers waits until other
+    warp groups have released enough."""
     asked: dict[int, int] = {}
     for (first, warps), n in zip(roles.warps, roles.registers, strict=True):
         if n and not (LEAST <= n <= MOST and n % STEP == 0):

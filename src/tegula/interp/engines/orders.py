@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from tegula.dataclass import dataclass
 
 EARLY, LATE, RANDOM = "early", "late", "random"
-"""The time when copies complete, matmuls read and stores read: immediately, when no warp can proceed, or at random."""
+"""The time at which copies complete, matmuls read and stores read: immediately, when no warp can proceed, or at
+random."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """An execution order of engines. `ranks`: the warps by priority; empty for any. `copies`, `matmuls`, `stores`:
-    EARLY, LATE or RANDOM; `newest`: whether the copy that started last completes first. `reads`: whether loads of
-    threads take their values as late as possible; `turn`: the number of consecutive acts of a warp."""
+    EARLY, LATE or RANDOM; `newest`: whether the youngest copy completes first. `reads`: whether loads of threads take
+    their values as late as possible; `turn`: the number of consecutive acts of a warp."""
 
     name: str
     ranks: tuple[int, ...] = ()

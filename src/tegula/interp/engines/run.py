@@ -11,7 +11,7 @@ from tegula.interp.engines.state import (
     BarrierState,
     Cell,
     CopyPiece,
-    Flying,
+    InFlight,
     Late,
     MmaGroup,
     ReplayFailed,
@@ -24,7 +24,8 @@ from tegula.interp.engines.trace import EngineStep
 from tegula.ops.group import MmaWait, RegisterMma
 
 MOST_BYTES = (1 << 20) - 1
-"""The bytes by which a barrier can lag or lead. PTX ISA, "mbarrier": "Contents of the mbarrier object"."""
+"""The largest magnitude of a barrier's pending transaction count. PTX ISA, "mbarrier": "Contents of the mbarrier
+object"."""
 Name = tuple[Any, ...]
 Piece = tuple[tuple[int, ...], int]
 
@@ -44,9 +45,9 @@ class TermNumbers:
 
 
 class EngineReplay:
-    """A run of recorded programs. `programs`: role, number, name and acts of each warp; `barriers`: name and arrivals
-    of each; `cells`: their number; `guarded`: the cells in which barriers lie. `blind`: continue after unordered
-    accesses."""
+    """A run of recorded programs. `programs`: role, index, name and acts of each warp; `barriers`: name and arrivals of
+    each barrier; `cells`: the number of cells; `guarded`: the cells of barriers. `blind`: whether to continue after
+    unordered accesses."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class EngineReplay:
     # Turns ----------------------------------------------------------------------------------------------------------
 
     def play(self) -> dict[Name, Term]:
-        """The terms that are stored, by role, op and turn of the op. Failed."""
+        """Run the replay. Returns the stored terms by role, op and iteration; raises Failed for a fault."""
         order, warps = self.order, self.warps
         ranked = [warps[k] for k in order.ranks] or list(warps)
         while True:
@@ -253,7 +254,7 @@ class EngineReplay:
     # Memory ---------------------------------------------------------------------------------------------------------
 
     def _held(self, cells: Sequence[int], base: int, by_copies: bool) -> Term:
-        """The term of the contents of a buffer at `base`: one tile, or a mixture of tiles."""
+        """The term of the contents of a buffer at `base`: one tile, or a mix of tiles."""
         found = [self.cells[k].copies_see if by_copies else self.cells[k].holds for k in cells]
         first = found[0]
         if first[0] == base and all(x == first for x in found):
@@ -272,7 +273,7 @@ class EngineReplay:
     def _term(self, x: Any) -> Term:
         if isinstance(x, Late):
             return self._look(x)
-        if isinstance(x, Flying):
+        if isinstance(x, InFlight):
             return x.term if x.term >= 0 else self.terms.of(("in flight",))
         return x
 
@@ -280,13 +281,13 @@ class EngineReplay:
         return (*warp.got, *(warp.values[slot] for slot in step.taken.values()))
 
     def finish(self, warp: Warp, step: EngineStep) -> bool:
-        """Finish an op whose events are all complete: record its results, or the value it stores."""
+        """Finish an op whose events are all complete: record its results, or the stored value."""
         values = warp.values
         if isinstance(step.op, MmaWait):
             for slot, old in zip(step.made, step.taken.values(), strict=True):
                 values[slot] = values[old]
             return True
-        inputs = tuple(self._term(x) if isinstance(x, Flying) else x for x in self._inputs(warp, step))
+        inputs = tuple(self._term(x) if isinstance(x, InFlight) else x for x in self._inputs(warp, step))
         warp.got = []
         if not step.made:
             if step.stores:
@@ -309,7 +310,7 @@ class EngineReplay:
     # Barriers -------------------------------------------------------------------------------------------------------
 
     def wait(self, warp: Warp, step: EngineStep, at: int, parity: int) -> bool:
-        """A warp waits for a phase of a memory barrier. Returns whether the phase has ended."""
+        """A warp waits for a phase of an mbarrier. Returns whether the phase is complete."""
         barrier = self.barriers[at]
         if barrier.phase & 1 == parity:
             return False
@@ -318,7 +319,7 @@ class EngineReplay:
         return True
 
     def arrive(self, warp: Warp, step: EngineStep, at: int, announced: int) -> bool:
-        """A warp arrives at a memory barrier, and announces bytes."""
+        """A warp arrives at an mbarrier, and announces bytes."""
         barrier = self.barriers[at]
         if not barrier.pending:
             raise ReplayFailed("arrivals", f"{warp.name} arrives at {barrier.name}, which lacks bytes only")
@@ -330,7 +331,7 @@ class EngineReplay:
         return True
 
     def arrive_named(self, warp: Warp, step: EngineStep, at: int) -> bool:
-        """An arrival at a named barrier, which counts warps; bytes never extend its phase."""
+        """An arrival at a named barrier, which counts warps and no bytes."""
         warp.arrived_in[at] = self.barriers[at].phase
         return self.arrive(warp, step, at, 0)
 
@@ -353,7 +354,7 @@ class EngineReplay:
         barrier.ended = Seen(barrier.seen.all, barrier.seen.fenced)
 
     def sync(self, warp: Warp, step: EngineStep, group: int, number: int) -> bool:
-        """A synchronisation of the role or of a warp group of it: the last warp to arrive releases all."""
+        """A synchronisation of the role or of one of its warp groups; the last arriving warp releases all."""
         if warp.synced:
             warp.synced = False
             return True
@@ -411,7 +412,7 @@ class EngineReplay:
         bit = self._access(warp, step, "has tensor cores read")
         for cells in operands:
             self._read_async(warp, step, bit, "has tensor cores read", cells)
-        result = Flying()
+        result = InFlight()
         matmul = MmaGroup(step, bit, operands, bases, result, self._inputs(warp, step))
         self._overwrite(warp, matmul)
         for slot in step.made:
@@ -423,8 +424,8 @@ class EngineReplay:
         return True
 
     def _overwrite(self, warp: Warp, matmul: MmaGroup) -> None:
-        """Overwrite the register operand of the op's matmuls in flight: it lies in the same registers each time, and is
-        read when the matmul executes."""
+        """Overwrite the register operand of the op's matmuls in flight, which is in the same registers in each
+        iteration and read when the matmul executes."""
         op, taken = matmul.step.op, list(matmul.step.taken)
         if not isinstance(op, RegisterMma):
             return
@@ -462,7 +463,7 @@ class EngineReplay:
         return self.commit(warp, step) if commit else True
 
     def commit(self, warp: Warp, step: EngineStep) -> bool:
-        """Put the copies out that the warp has started since the last commit in a group."""
+        """Commit the copies out since the last commit as a group."""
         warp.started.append(sum(store.bit for store in warp.open))
         if self.order.stores != EARLY:
             warp.stores.append(warp.open)

@@ -1,6 +1,6 @@
 """Memory, barriers and engines while a launch is replayed.
 
-Happens-before relations are sets of accesses, with a bit of an integer for each access."""
+Happens-before sets are integers with a bit for each access."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReplayFailed(Exception):
 
 @dataclass(slots=True)
 class Seen:
-    """The accesses that happen before: `all`; and `fenced`, the accesses by threads that are also visible to the async
+    """A happens-before set: `all` accesses, and `fenced`, the accesses by threads that are also visible to the async
     proxy, through which copies and tensor cores access memory."""
 
     all: int = 0
@@ -35,9 +35,9 @@ class Seen:
 @dataclass(slots=True)
 class Cell:
     """A set of bytes that are always accessed together. `holds`: the tile and the start of its buffer; `copies_see`:
-    the same as the async proxy sees it, which lags until a fence. `written`, `read`: accesses by threads so far;
-    `copied_in`, `read_async`: those by copies and tensor cores. `late`: reads that have not taken their value yet.
-    `barrier`: whether a barrier lies here."""
+    the contents in the async proxy, which lag until a fence. `written`, `read`: accesses by threads so far;
+    `copied_in`, `read_async`: accesses by copies and tensor cores. `late`: reads that have not taken their value yet.
+    `barrier`: whether the cell is in a barrier."""
 
     holds: tuple[int, Term] = (0, 0)
     copies_see: tuple[int, Term] = (0, 0)
@@ -51,8 +51,8 @@ class Cell:
 
 @dataclass(slots=True)
 class Late:
-    """A value that threads read, and that is not taken from memory yet: a read of `cells`, or result number `result` of
-    an op some of whose `inputs` are late. `term`: its term, once it is known."""
+    """A read value that is not taken from memory yet: a read of `cells`, or result `result` of an op with late
+    `inputs`. `term`: the term, once known."""
 
     step: EngineStep
     cells: tuple[int, ...] = ()
@@ -63,7 +63,7 @@ class Late:
 
 
 @dataclass(slots=True)
-class Flying:
+class InFlight:
     """The result of a matmul. `term`: its term, once the matmul is complete."""
 
     term: Term = -1
@@ -77,7 +77,7 @@ class MmaGroup:
     bit: int
     operands: tuple[tuple[int, ...], ...]
     bases: tuple[int, ...]
-    result: Flying
+    result: InFlight
     inputs: tuple[Any, ...]
 
 
@@ -106,8 +106,8 @@ class CopyPiece:
 
 @dataclass(slots=True)
 class BarrierState:
-    """One stage of a barrier, as the hardware keeps it. `seen`: the accesses that happen before the arrivals so far;
-    `ended`: the same for the last complete phase."""
+    """The hardware state of one stage of a barrier. `seen`: the accesses that happen before the arrivals so far;
+    `ended`: the accesses that happen before the end of the last complete phase."""
 
     name: str
     count: int
@@ -120,11 +120,11 @@ class BarrierState:
 
 @dataclass(slots=True)
 class Warp:
-    """A warp of a role. `at`: index of its next act; `synced`: whether the warps that it waits for have arrived; `own`:
-    accesses of its threads; `values`: terms of slots; `got`: terms read by the current op; `matmuls`, `stores`: groups
-    in flight; `open`: copies out in no group yet; `unseen`: cells written since its last fence; `late`: reads that have
-    not taken their value; `issued`, `started`: groups that it has not waited for; `arrived_in`: the phase in which it
-    arrived at each named barrier."""
+    """A warp of a role. `at`: index of the next act; `synced`: whether the awaited warps have arrived; `own`: accesses
+    of its threads; `values`: terms of slots; `got`: terms read by the current op; `matmuls`, `stores`: groups in
+    flight; `open`: uncommitted copies out; `unseen`: cells written since the last fence; `late`: reads that have not
+    taken their value; `issued`, `started`: groups without a wait; `arrived_in`: the phase of the last arrival at each
+    named barrier."""
 
     role: int
     number: int

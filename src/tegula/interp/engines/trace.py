@@ -1,5 +1,5 @@
-"""The trace of each role in one launch, op by op. Scalars are computed as by the interpreter; tiles are represented by
-slots, because their contents depend on the execution order of engines."""
+"""The trace of each role in one launch, op by op. Scalars are interpreted; tiles are represented by slots, because
+their contents depend on the execution order of engines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Wrong(Exception):
 
 
 class EngineSlot(int):
-    """The number of a value that is known only after engines have run."""
+    """The number of a value that is unknown before engines run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Acts:
 
 @dataclass(slots=True)
 class EngineStep:
-    """An op that a role executes. `acts`: its events; `known`: operands that scalars decide; `taken`: operands that are
-    slots; `made`: the slots of its results; `key`: all else that its results depend on; `turn`: how often the role has
-    executed the op before; `stores`: whether it writes to an array by itself."""
+    """An op that a role executes. `acts`: its events; `known`: operands that depend only on scalars; `taken`: operands
+    that are slots; `made`: the slots of its results; `key`: the other inputs of its results; `turn`: the number of
+    earlier executions of the op by the role; `stores`: whether the op writes to an array."""
 
     op: Op
     acts: tuple[Acts, ...]
@@ -80,7 +80,7 @@ class Recorder(Machine):
         self.steps: list[EngineStep] = []
         self.ready = False
         self.made: list[Op] = []
-        """The barriers made that are not yet ready for all threads."""
+        """The initialised barriers that are not visible to all threads yet."""
         self.turns: dict[Op, int] = {}
         self.slots = 0
         self.apart = False
@@ -120,7 +120,7 @@ class Recorder(Machine):
             raise Unsupported(f"{op.loc}: {op.NAME} depends on a value that threads compute")
 
     def _later(self, op: Op) -> bool:
-        """Whether the op has to wait for the replay: it uses tiles or values computed from them, or stores."""
+        """Whether the op is executed in the replay: it uses tiles or values computed from tiles, or stores."""
         values = [*op.results, *_free(op)]
         return any(isinstance(v.type, TileType) for v in values) or any(
             isinstance(self.env.get(v), EngineSlot) for v in values
@@ -164,7 +164,7 @@ class Recorder(Machine):
         return spread_view(self.shared, place.offset, t.dtype, t.shape, place.strides)
 
     def range_of(self, value: Value) -> tuple[int, int]:
-        """The first byte of a buffer, and the one after its last."""
+        """The byte range of a buffer, end exclusive."""
         array = self.env[value]
         if isinstance(array, list):
             raise Unsupported(f"threads hold different buffers as {value.name or 'a value'}")
@@ -185,15 +185,15 @@ def _is_buffer(op: Op) -> bool:
 
 
 def _free(op: Op) -> list[Value]:
-    """The values that an op and its regions use from outside."""
+    """The outer values that an op and its regions use."""
     own = {r for inner in op.walk() for r in inner.results}
     own |= {a for inner in op.walk() for region in inner.regions for a in region.args}
     return [v for inner in op.walk() for v in inner.operands if v not in own]
 
 
 def _key(op: Op, known: dict[Value, RunValue]) -> tuple[Any, ...]:
-    """The key of an op's result: all that it depends on apart from slots and shared memory. Copies of the same tile
-    have the same key, whichever op makes them."""
+    """The key of an op's result: its inputs besides slots and shared memory. Copies of the same tile by any op have the
+    same key."""
     who = op.NAME if isinstance(op, BulkLoad) else op
     return (
         who,

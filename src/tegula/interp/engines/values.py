@@ -1,4 +1,4 @@
-"""The numbers that a replay has stored: each term is computed by the interpreter, once."""
+"""The values that a replay has stored; the interpreter computes each term once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WRITTEN = ("write", "atomic", "issue")
 
 
 class Mixed(Exception):
-    """A term is no tile: parts of several tiles, a matmul in flight, or uninitialised memory."""
+    """Raised for a term that is no tile: parts of several tiles, a matmul in flight, or uninitialised memory."""
 
 
 class Values:
