@@ -87,7 +87,7 @@ RULES: dict[str, Rule] = {
     "two accesses have an order": Order(Memory, "_after", (), True, "corpus refill_while_a_matmul_reads"),
     "proxies are fenced": Order(Memory, "_after", (), False, "corpus no_fence_before_a_copy_reads"),
     "what is read was written": Rule(Memory, "unwritten", (), False, "gemm: copy to another stage"),
-    "barriers lie apart": Rule(limits, "_apart", (), None, "two barriers in the same bytes"),
+    "barriers lie apart": Rule(limits, "_check_disjoint", (), None, "two barriers in the same bytes"),
     "nothing else is written there": Rule(
         Memory, "barrier_in", (), None, "gemm: a barrier in a stage's bytes"
     ),
@@ -109,8 +109,10 @@ RULES: dict[str, Rule] = {
     "nothing is on its way at the end": Rule(
         machine, "check_end", (), None, "gemm: stores on their way at the end"
     ),
-    "matmuls are waited for": Rule(Program, "_fly", ("in-flight",), None, "gemm: result used in flight"),
-    "registers are read in the iteration": Rule(Program, "_settled", (), None, LATE),
+    "matmuls are waited for": Rule(
+        Program, "_track_in_flight", ("in-flight",), None, "gemm: result used in flight"
+    ),
+    "registers are read in the iteration": Rule(Program, "_check_register_operands", (), None, LATE),
     "threads go the same way": Rule(Program, "parts", (), False, "17: some threads of a role wait"),
     "numbers of the kernel are tried": Rule(launches, "_decisions", (), (), "a phase that stays"),
     "one number after the other": Rule(Candidates, "one_by_one", (), (), "a phase that stays"),

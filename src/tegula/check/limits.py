@@ -27,7 +27,7 @@ def check_limits(kernel: Kernel, places: Mapping[Value, SharedAllocation], threa
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
     _barriers_made(kernel, roles)
     _counts(kernel)
-    _apart(places)
+    _check_disjoint(places)
     _named(kernel, threads)
     if roles is not None:
         _warps(roles, threads)
@@ -62,7 +62,7 @@ def _counts(kernel: Kernel) -> None:
             )
 
 
-def _apart(places: Mapping[Value, SharedAllocation]) -> None:
+def _check_disjoint(places: Mapping[Value, SharedAllocation]) -> None:
     """Check that a barrier shares no bytes with another barrier or with a buffer of one role; other accesses of its
     bytes are found by the simulation."""
     for a, p in places.items():

@@ -210,7 +210,7 @@ class Run:
     def _arrive(self, warp: Warp, op: Op, event: E.Arrive, weight: int) -> None:
         at, phase = self.phase(op, event.barrier, event.stage)
         last = warp.arrivals.get(at, -1)
-        known = self._knows(warp, phase, phase.number - 1)
+        known = self._completes_before(warp, phase, phase.number - 1)
         if not (known or last >= phase.number - 1) or weight > phase.pending:
             raise self._miscounted(warp, op, phase, last)
         if not known and last != phase.number:
@@ -241,7 +241,7 @@ class Run:
             or warp.clock[phase.entry] >= phase.number
         )
 
-    def _knows(self, warp: Warp, phase: Phase, number: int) -> bool:
+    def _completes_before(self, warp: Warp, phase: Phase, number: int) -> bool:
         """Whether a phase completes before a warp's current step in all interleavings: the warp has waited for the
         phase, or all arrivals of a phase without bytes happen before the step."""
         if warp.clock[phase.entry] > number:

@@ -145,13 +145,13 @@ class Program:
                 if len(trace.steps) > MOST_STEPS:
                     raise TooLong
             if special:
-                self._fly(op, env, trace)
+                self._track_in_flight(op, env, trace)
 
         return run
 
     # Matmuls in flight ----------------------------------------------------------------------------------------------
 
-    def _fly(self, op: Op, env: Env, trace: Trace) -> None:
+    def _track_in_flight(self, op: Op, env: Env, trace: Trace) -> None:
         """Number the matmuls in program order; a tile maps to the last matmul that writes it. Refuted where an op uses
         the result of a matmul in flight."""
         if isinstance(op, MmaWait):
@@ -178,7 +178,7 @@ class Program:
                 trace.last[op] = trace.started
             env[op.result] = trace.started
 
-    def _settled(self, body: Region, trace: Trace) -> None:
+    def _check_register_operands(self, body: Region, trace: Trace) -> None:
         """Check, before another iteration of a loop, that no matmul in flight reads registers which the iteration
         overwrites."""
         for op, number in trace.last.items():
@@ -194,11 +194,11 @@ class Program:
 
     def decided(self, x: Any, op: Op) -> Any:
         """The value that decides control flow of roles; Undecided where it is unknown, or threads diverge at the op."""
-        if x is None or self.parts(op):
+        if x is None or self.diverges(op):
             raise Undecided(op)
         return x
 
-    def parts(self, op: Op) -> bool:
+    def diverges(self, op: Op) -> bool:
         """Whether threads of a role diverge at an op."""
         return op in self.divergent
 
@@ -208,7 +208,7 @@ class Program:
         exactly = _CONTROLS[type(op)](self, op)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
-            if not self.parts(op) and all(env.get(v) is not None for v in op.decisive):
+            if not self.diverges(op) and all(env.get(v) is not None for v in op.decisive):
                 exactly(env, trace, launch)
                 return
             for region in op.regions:
@@ -230,7 +230,7 @@ class Program:
             if not bounds[2]:
                 raise Undecided(op)
             for k in range(*bounds):
-                self._settled(body, trace)
+                self._check_register_operands(body, trace)
                 env[index] = k
                 for c, x in zip(kept, now, strict=True):
                     env[c.argument] = x
@@ -260,7 +260,7 @@ class Program:
                     step(env, trace, launch)
                 if not self.decided(env.get(condition), op):
                     break
-                self._settled(body, trace)
+                self._check_register_operands(body, trace)
                 for c, x in zip(kept, now, strict=True):
                     env[c.argument] = x
                 for step in self._steps(body):

@@ -49,7 +49,7 @@ def _branch(s: State, value: Value, view: View, index: list[str], emit: Callable
     (holds,) = element(s, condition, index, 1, False)
     yes, no, done = code.label("yes"), code.label("no"), code.label("either")
     code.branch(holds, yes, no)
-    same = [c for c, _ in _conditions(s, value) if _alike(s, c, condition)]
+    same = [c for c, _ in _conditions(s, value) if _equal_conditions(s, c, condition)]
     before = dict(s.assumed)
     for label, known in ((yes, True), (no, False)):
         code.place(label)
@@ -111,7 +111,7 @@ def _line(s: State, value: Value) -> int | None:
     return None
 
 
-def _alike(s: State, a: Value, b: Value) -> bool:
+def _equal_conditions(s: State, a: Value, b: Value) -> bool:
     """Whether two conditions are computed alike from the same values."""
     if a is b:
         return True
@@ -132,7 +132,8 @@ def _alike(s: State, a: Value, b: Value) -> bool:
         for k, (p, q) in enumerate(zip(x.results, y.results, strict=True)):
             places[0][p] = places[1][q] = -1 - k - 8 * len(places[0])
     return all(
-        p is q or (isinstance(p.type, TileType) and isinstance(q.type, TileType) and _alike(s, p, q))
+        p is q
+        or (isinstance(p.type, TileType) and isinstance(q.type, TileType) and _equal_conditions(s, p, q))
         for p, q in zip(one.inputs, other.inputs, strict=True)
     )
 

@@ -46,12 +46,12 @@ def given_text(function: FunctionType, source: str) -> FunctionSource:
     text = Text(f"<source of {function.__name__}>", source.splitlines(keepends=True))
     linecache.cache[text.file] = (len(source), None, text.lines, text.file)
     for found in _everywhere(text, function.__code__):
-        if compiled_from(found, function) or _stands_for(found, function.__code__):
+        if compiled_from(found, function) or _is_placeholder_for(found, function.__code__):
             return found
     raise Changed(function.__name__)
 
 
-def _stands_for(source: FunctionSource, code: CodeType) -> bool:
+def _is_placeholder_for(source: FunctionSource, code: CodeType) -> bool:
     """Whether code belongs to a function with an empty body and the parameters of a definition."""
     made = _compiled(source, code, ())
     empty = all(op.opname in EMPTY for op in dis.get_instructions(code))

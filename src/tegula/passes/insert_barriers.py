@@ -33,7 +33,7 @@ from tegula.passes.parts import parts_disjoint, same_part
 from tegula.passes.place_shared import SharedAllocation
 from tegula.passes.reach import AccessReach, Part, Reached, TilePart, lane_parts
 from tegula.passes.runner import GpuCompilation
-from tegula.passes.window import Window, apart, never_revisits, on_a_grid, same_in_all, window
+from tegula.passes.window import Window, are_disjoint, never_revisits, on_a_grid, same_in_all, window
 from tegula.types import ArrayType, BufType
 
 ITERATIONS = 8
@@ -253,7 +253,7 @@ class _Walk:
             return True
         if same_in_all(first, second):
             return (a.op is b.op or _own(a, b)) and never_revisits(a.op, b.op, first, second, self.ranges)
-        return apart(a.op, b.op, first, second)
+        return are_disjoint(a.op, b.op, first, second)
 
     def _always_own(self, a: BarrierAccess, b: BarrierAccess, first: Window, second: Window) -> bool:
         """Whether each element that both access, in any iterations, belongs to one thread, or for bulk copies to one

@@ -106,7 +106,7 @@ def same_in_all(a: Window, b: Window) -> bool:
     return len(a) == len(b) and all(x.distance(y) == 0 for x, y in zip(a, b, strict=True))
 
 
-def apart(op: Op, other: Op, a: Window, b: Window) -> bool:
+def are_disjoint(op: Op, other: Op, a: Window, b: Window) -> bool:
     """Whether two windows are disjoint in all iterations of the enclosing loops."""
     loops = [*loops_around(op), *loops_around(other)]
     return len(a) == len(b) and any(_always_disjoint(x, y, loops) for x, y in zip(a, b, strict=True))

@@ -23,11 +23,12 @@ def difference(one: Result, other: Result, tolerance: float | None) -> float:
     """The largest difference of two results divided by the tolerance; results agree up to 1. Infinite if only one of
     them has a NaN or an infinity at a position, or if integers differ."""
     return max(
-        (_apart(a, b, dtype, tolerance) for (dtype, a), (_, b) in zip(one, other, strict=True)), default=0.0
+        (_difference(a, b, dtype, tolerance) for (dtype, a), (_, b) in zip(one, other, strict=True)),
+        default=0.0,
     )
 
 
-def _apart(a: np.ndarray, b: np.ndarray, dtype: str, tolerance: float | None) -> float:
+def _difference(a: np.ndarray, b: np.ndarray, dtype: str, tolerance: float | None) -> float:
     if a.dtype.kind in "iub":
         return 0.0 if np.array_equal(a, b) else float("inf")
     allowed = TOLERANCE[dtype] if tolerance is None else tolerance

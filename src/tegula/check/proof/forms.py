@@ -193,7 +193,7 @@ class Forms(Labels):
         counter = slot[0] == "held" and ("counter", slot[3]) in guess
         if slot[0] in ("arrived", "waited") and step is None:
             late = self._late(slot, x, guess, state)
-            out = [*late, *_told(x), *self._with_partners(slot, x, guess), *out]
+            out = [*late, *_carried_extreme(x), *self._with_partners(slot, x, guess), *out]
         moves = ("class", x, "branched" if slot in self.branched else "")
         if hints and counter and not index and (step is None or step.parts):
             return [*out, moves, *self._residues(slot, x, state, guess), ("unknown",)]
@@ -250,10 +250,10 @@ class Forms(Labels):
             found = [(kind, r, b) for kind, known in ghosts for b in known]
             found = [ghost for ghost in found if ghost != slot and (others or test.pred not in ("eq", "ne"))]
 
-            def apart(ghost: Slot) -> tuple[bool, bool]:
+            def rank(ghost: Slot) -> tuple[bool, bool]:
                 return guess.get(ghost) is not None, (ghost in self.branched) != (slot in self.branched)
 
-            others = [*sorted(found, key=apart), *others]
+            others = [*sorted(found, key=rank), *others]
         out: list[Form] = []
         for other in others if not isinstance(test.a.owner, Const) else ():
             y = rows.get(other)
@@ -327,7 +327,7 @@ class Forms(Labels):
         return out
 
 
-def _told(x: Sum) -> list[Form]:
+def _carried_extreme(x: Sum) -> list[Form]:
     """The form of a minimum or maximum of two carried numbers that an iteration preserves."""
     moves = any(a.kind in ("min", "max") and symbols(a.given) for a in x.atoms())
     return [("told", x)] if moves else []

@@ -325,7 +325,7 @@ class Labels:
             role.arrived = {b: terms.get(("arrived", r, b)) for b in role.arrived}  # type: ignore[misc]
             role.waited = {b: terms.get(("waited", r, b)) for b in role.waited}  # type: ignore[misc]
             more, less = (other, role) if len(other.flights) >= len(role.flights) else (role, other)
-            flying = _flying(more, less)
+            flying = _matched_in_flight(more, less)
             role.flights = [
                 (
                     n,
@@ -356,7 +356,7 @@ class Labels:
         return made
 
 
-def _flying(more: Role, less: Role) -> dict[Value, int]:
+def _matched_in_flight(more: Role, less: Role) -> dict[Value, int]:
     """The tiles that matmuls in flight work on in one of two states of a role, by the matmuls of the state with more of
     them; the last ones of both correspond."""
     last = [n for n, _, _ in more.flights[len(more.flights) - len(less.flights) :]]

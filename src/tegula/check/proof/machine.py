@@ -272,7 +272,7 @@ class Machine:
                 held = {a: self.value(v) for a, v in zip(args, op.initial, strict=True)}
                 if isinstance(op, For):
                     held[op.index] = self.value(op.start)
-                self._fly(role, zip(args, op.initial, strict=True))
+                self._transfer_in_flight(role, zip(args, op.initial, strict=True))
                 role.spots.append(Spot(op.body, -1, held))
                 return
             if isinstance(op, Yield | Barrier | FenceAsync) or self.program.counts(op):
@@ -377,7 +377,7 @@ class Machine:
         for v, x in zip(results, values, strict=True):
             if isinstance(v.type, DType):
                 spot.held[v] = x
-        self._fly(role, zip(results, names, strict=True))
+        self._transfer_in_flight(role, zip(results, names, strict=True))
         spot.at += 1
 
     def _leave(self, role: Role, spot: Spot, op: Yield) -> None:
@@ -393,10 +393,10 @@ class Machine:
         if isinstance(parent, For):
             step, i = self.value(parent.step), spot.held[parent.index]
             held[parent.index] = None if step is None or i is None else i + step
-        self._fly(role, zip(args, op.values, strict=True))
+        self._transfer_in_flight(role, zip(args, op.values, strict=True))
         role.spots[-1] = Spot(spot.region, -1, held, spot.turn + 1)
 
-    def _fly(self, role: Role, rows: Iterable[tuple[Value, Value]]) -> None:
+    def _transfer_in_flight(self, role: Role, rows: Iterable[tuple[Value, Value]]) -> None:
         for to, v in list(rows):
             role.flying.pop(to, None)
             if v in role.flying:
@@ -438,7 +438,7 @@ class Machine:
             if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":
                 role.flying[op.result] = role.matmuls
             elif isinstance(op, MmaWait):
-                self._fly(role, zip(op.results, op.sums, strict=True))
+                self._transfer_in_flight(role, zip(op.results, op.sums, strict=True))
             role.midway = 0
             spot.at += 1
         return True

@@ -159,7 +159,7 @@ class Search(Forms):
                 sides.append([["absurd"]] if here.known.absurd else self._sides(here))
             return [["split", encoded(e.condition, {}), *sides]]
         except Stuck:
-            if self.hoists or self._asks():
+            if self.hoists or self._requests_guards():
                 raise
             self._back(kept)
             self.hoists, self.steps, self.tried, self.most = True, 0, 0, self.work[0] + MOST_WORK
@@ -215,11 +215,11 @@ class Search(Forms):
                 if not state.known.nonnegative(state.roles[r].arrived[b] - w - 1):
                     if r in stop.parts and stop.spare and stop.back(state, r):
                         return r
-                    if r not in stop.parts and stop.turns and self._goes_on(state, r):
+                    if r not in stop.parts and stop.turns and self._has_next_iteration(state, r):
                         return r
         return None
 
-    def _goes_on(self, state: State, r: int) -> bool:
+    def _has_next_iteration(self, state: State, r: int) -> bool:
         """Whether a role is at the head of a loop that has another iteration."""
         if self.machine.spot(state, r).at >= 0:
             return False
@@ -232,7 +232,8 @@ class Search(Forms):
         now = self._leads(state, stop.parts.keys() - stop.joined) if stop.turns else {}
         for r in dict.fromkeys(r for r, _, _ in now):
             rows = [((now[k] - x).value or 0, k[1]) for k, x in stop.leads.items() if k[0] == r and k in now]
-            if not any(all(n > 0 for n, c in rows if c == b) for _, b in rows) or not self._goes_on(state, r):
+            leads = any(all(n > 0 for n, c in rows if c == b) for _, b in rows)
+            if not leads or not self._has_next_iteration(state, r):
                 continue
             here = state.copy()
             joined = stop.with_role(here, r)
@@ -350,7 +351,7 @@ class Search(Forms):
             try:
                 return self._entered(state, group, conditions[group[0]], stop, leaf)
             except Stuck as e:
-                if isinstance(e, Long) or self._asks():
+                if isinstance(e, Long) or self._requests_guards():
                     raise
                 problem = e
                 self._back(kept)
@@ -375,7 +376,7 @@ class Search(Forms):
                 for q, d in conditions.items()
                 if q != r and (c == d or here.known.holds(d) is True) and self._in_step(rates[r], rates[q])
             ]
-            alike = [q for q in others if self._alike(state, conditions[q], c)]
+            alike = [q for q in others if self._implies(state, conditions[q], c)]
             same = all(self._equal(state, conditions[q], c) for q in alike)
             found.setdefault((frozenset((r, *alike)), -1 if same else r), [r, *alike])
             if self._in_turns(state, r):
@@ -407,7 +408,7 @@ class Search(Forms):
         numbers = isinstance(c, tuple) and isinstance(d, tuple) and c[0] == d[0] == "ge"
         return c == d or (numbers and state.known.equal(c[1], d[1]))
 
-    def _alike(self, state: State, c: Condition, d: Condition) -> bool:
+    def _implies(self, state: State, c: Condition, d: Condition) -> bool:
         """Whether the loop condition `c` is known to imply the loop condition `d`."""
         if c == d:
             return True
@@ -489,7 +490,7 @@ class Search(Forms):
             try:
                 return self._labelled(state, group, over, moving=moving)
             except Stuck as e:
-                if isinstance(e, Long) or self._asks():
+                if isinstance(e, Long) or self._requests_guards():
                     raise
                 problem, tried = e, self._limits()
             finally:
@@ -501,7 +502,7 @@ class Search(Forms):
             try:
                 return self._limited(state, group, over, limit)
             except Stuck as e:
-                if isinstance(e, Long) or self._asks():
+                if isinstance(e, Long) or self._requests_guards():
                     raise
                 self._back(kept)
         if peeled > most or isinstance(problem, Apart) or not self._mutual(state, group):
@@ -539,7 +540,7 @@ class Search(Forms):
                     if state.known.holds(order) is None:
                         raise Hoisted(order)
 
-    def _asks(self) -> bool:
+    def _requests_guards(self) -> bool:
         """Whether guards were requested that are not assumed yet, after enough work without them."""
         asked = any(guard not in self.guards for guard in self.machine.asked)
         return asked and self.work[0] > ENOUGH_WORK
@@ -575,7 +576,7 @@ class Search(Forms):
     def _mutual(self, state: State, group: list[int]) -> bool:
         """Whether the loops of a group end together, so that none goes on alone."""
         conditions = [self.machine.condition(state, r) for r in group]
-        return all(self._alike(state, c, conditions[0]) for c in conditions[1:])
+        return all(self._implies(state, c, conditions[0]) for c in conditions[1:])
 
     def _limits(self) -> list[Limit]:
         """The conditions on a loop's progress by which iterations differ, at most `MOST_LIMITS`."""

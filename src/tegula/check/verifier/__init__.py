@@ -290,7 +290,8 @@ class Verifier(Obligations):
         )
         for (n, keys, held), (m, others, other) in zip(role.flights, wanted.flights[spare:], strict=True):
             self.need(
-                held is other and self._alike(keys, others), "the matmul in flight differs from the label"
+                held is other and self._equal_keys(keys, others),
+                "the matmul in flight differs from the label",
             )
             for v, k in role.flying.items():
                 self.need(
@@ -299,12 +300,12 @@ class Verifier(Obligations):
                 )
         rows = [*zip(role.copies, wanted.copies[len(wanted.copies) - len(role.copies) :], strict=True)]
         for keys, others in (*rows, (role.uncommitted, wanted.uncommitted)):
-            self.need(self._alike(keys, others), "the bulk store in flight differs from the label")
+            self.need(self._equal_keys(keys, others), "the bulk store in flight differs from the label")
         weaker = role.dirty <= wanted.dirty and role.unknown <= wanted.unknown
         weaker = weaker and all(level <= wanted.unmet.get(k, 0) for k, level in role.unmet.items())
         self.need(weaker and role.loose <= wanted.loose and role.ahead <= wanted.ahead, wrong)
 
-    def _alike(self, keys: Sequence[Key], others: Sequence[Key]) -> bool:
+    def _equal_keys(self, keys: Sequence[Key], others: Sequence[Key]) -> bool:
         if len(keys) != len(others):
             return False
         pairs = [(x, y) for (n, x), (m, y) in zip(keys, others, strict=True) if n == m]

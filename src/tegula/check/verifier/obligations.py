@@ -305,7 +305,7 @@ class Obligations(Walk):
                 slot: Any = e.at.stage if m == n else -1
                 for at, other in (*self._held(role), *role.unknown):
                     self.need(
-                        at != m or self.apart(slot, other),
+                        at != m or self.differ(slot, other),
                         "memory that a bulk store or matmul in flight reads is overwritten",
                     )
                 role.dirty.add((m, slot if isinstance(slot, int) else -1))
@@ -331,7 +331,7 @@ class Obligations(Walk):
             if n != at[0] or (constant(plus(item, at[1], -1)) or 0) % ring.stages
         ]
 
-    def apart(self, slot: Any, other: Any) -> bool:
+    def differ(self, slot: Any, other: Any) -> bool:
         """Whether two slots of a buffer are known to differ; -1 stands for all slots."""
         if isinstance(slot, int) or isinstance(other, int):
             return (
@@ -352,9 +352,9 @@ class Obligations(Walk):
             self.need(not late, "other threads may still write memory that a bulk store or matmul reads")
             return n, slot
         for m, k in role.dirty:
-            self.need(m != n or self.apart(slot, k), "a proxy fence is missing before a bulk copy or matmul")
+            self.need(m != n or self.differ(slot, k), "a proxy fence is missing before a bulk copy or matmul")
         for (m, k), level in role.unmet.items():
-            far = m != n or self.apart(slot, k) or level <= own
+            far = m != n or self.differ(slot, k) or level <= own
             self.need(far, "other threads may still write memory that a bulk store or matmul reads")
         return n, slot
 
@@ -434,7 +434,7 @@ class Obligations(Walk):
             return None
         return self.op.b if isinstance(self.op.a.type, BufType) else self.op.a
 
-    def rests(self, role: Role, op: Op) -> None:
+    def check_accesses_of_results(self, role: Role, op: Op) -> None:
         """Check O7: an op uses no tile that a matmul in flight works on, unless the op is a matmul that adds to the
         tile, or a wait."""
         open_ = {n for n, _, _ in role.flights}
@@ -444,11 +444,11 @@ class Obligations(Walk):
         for v in () if isinstance(op, MmaWait) else used:
             self.need(role.flying.get(v) not in open_, "the result of a matmul in flight is used")
 
-    def flown(self, role: Role, op: Op) -> None:
+    def record_in_flight(self, role: Role, op: Op) -> None:
         if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":
             role.flying[op.result] = role.issued
         elif isinstance(op, MmaWait):
-            self.fly(role, zip(op.results, op.sums, strict=True))
+            self.transfer_in_flight(role, zip(op.results, op.sums, strict=True))
 
     def do(self, e: E.Event) -> None:
         DO[type(e)](self, e)

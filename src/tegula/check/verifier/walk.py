@@ -298,7 +298,7 @@ class Walk(ABC):
                 env = dict(zip(op.arguments, map(self.value, first), strict=True))
                 if isinstance(op, For):
                     env[op.index] = self.value(op.start)
-                self.fly(role, zip(op.arguments, first, strict=True))
+                self.transfer_in_flight(role, zip(op.arguments, first, strict=True))
                 role.frames.append(Frame(op.body, -1, env))
                 return
             if isinstance(op, Yield) or self.layout.loud(op) or isinstance(op, Barrier | FenceAsync):
@@ -320,7 +320,7 @@ class Walk(ABC):
                         if isinstance(found, E.MemoryAccess):
                             self.access(found if o is op else replace(found, number=None))
                     break
-            self.rests(role, o)
+            self.check_accesses_of_results(role, o)
         for v in op.results:
             uniform = not self.layout.known.varying(v) and not self._of_lanes(v)
             if isinstance(v.type, DType) and uniform and not self._pure(op) and f.env.get(v) is None:
@@ -394,7 +394,7 @@ class Walk(ABC):
         role.frames.pop()
         args = loop.arguments
         role.frames[-1].env.update(zip(loop.results, map(f.env.get, args), strict=True))
-        self.fly(role, zip(loop.results, args, strict=True))
+        self.transfer_in_flight(role, zip(loop.results, args, strict=True))
         role.frames[-1].at += 1
 
     def _leave(self, role: Role, f: Frame, op: Yield) -> None:
@@ -404,7 +404,7 @@ class Walk(ABC):
             given = [self.value(v) for v in op.values]
             role.frames.pop()
             role.frames[-1].env.update(zip(parent.results, given, strict=True))
-            self.fly(role, zip(parent.results, op.values, strict=True))
+            self.transfer_in_flight(role, zip(parent.results, op.values, strict=True))
             role.frames[-1].at += 1
             return
         assert isinstance(parent, For | While)
@@ -418,7 +418,7 @@ class Walk(ABC):
         if isinstance(parent, For):
             i, step = parent.index, self.value(parent.step)
             env[i] = plus(f.env[i], step)
-        self.fly(role, zip(args, op.values, strict=True))
+        self.transfer_in_flight(role, zip(args, op.values, strict=True))
         role.frames[-1] = Frame(f.region, -1, env)
 
     def _inside(self, v: Value | None, region: Region) -> bool:
@@ -434,8 +434,8 @@ class Walk(ABC):
             self.do(role.todo[role.midway])
             role.midway += 1
         if role.midway >= len(role.todo):
-            self.rests(role, op)
-            self.flown(role, op)
+            self.check_accesses_of_results(role, op)
+            self.record_in_flight(role, op)
             role.midway = 0
             f.at += 1
 
@@ -482,14 +482,14 @@ class Walk(ABC):
         """Execute an access of memory; Rejected where it violates its obligations."""
 
     @abstractmethod
-    def rests(self, role: Role, op: Op) -> None:
+    def check_accesses_of_results(self, role: Role, op: Op) -> None:
         """Reject an op that uses the result of a matmul in flight."""
 
     @abstractmethod
-    def flown(self, role: Role, op: Op) -> None:
+    def record_in_flight(self, role: Role, op: Op) -> None:
         """Record the matmuls that are in flight after an op."""
 
-    def fly(self, role: Role, rows: Iterator[tuple[Value, Value]] | Any) -> None:
+    def transfer_in_flight(self, role: Role, rows: Iterator[tuple[Value, Value]] | Any) -> None:
         """For each row, transfer the matmul in flight of the second value to the first one, which is the same tile."""
         for to, v in list(rows):
             role.flying.pop(to, None)

@@ -320,10 +320,10 @@ class Widening:
         initial = [self.carried(v, d) for v, d in zip(op.initial, apart, strict=True)]
         types = self._types(op.results)
         with self.inside(types) as condition:
-            goes_on = self._goes_on(op, condition)
+            goes_on = self._continues(op, condition)
             self.b.insert(Yield([self.any(goes_on) if divergent else goes_on], []))
         with self.inside(types) as body:
-            goes_on = self._goes_on(op, body) if divergent else None
+            goes_on = self._continues(op, body) if divergent else None
             self._bind(op.body.args, body.args)
             self.region(op.body)
             after = [self.carried(v, d) for v, d in zip(op.body.yielded, apart, strict=True)]
@@ -333,7 +333,7 @@ class Widening:
         made = self.b.insert(While(initial, types, op.attrs, [condition, body], op.loc))
         self._bind(op.results, made.results)
 
-    def _goes_on(self, op: While, region: Region) -> Value:
+    def _continues(self, op: While, region: Region) -> Value:
         """The condition of a loop, computed from the arguments of a region."""
         self._bind(op.condition.args, region.args)
         self.region(op.condition)

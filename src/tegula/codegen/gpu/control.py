@@ -43,7 +43,7 @@ def reconverge(s: GpuState) -> None:
 def diverging(s: GpuState) -> Iterator[None]:
     """Code in which threads of a warp may diverge; they reconverge at its end."""
     begin = s.code.block
-    with s.apart():
+    with s.divergent_code():
         yield
     if s.code.block != begin:
         reconverge(s)
@@ -84,7 +84,7 @@ def chosen(
     then, done, before = code.label("then"), code.label("done"), code.block
     code.branch(condition, then, done)
     code.place(then)
-    with s.apart():
+    with s.divergent_code():
         made = act()
     last = code.block
     code.jump(done)

@@ -82,7 +82,7 @@ class GpuState(State):
         self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry = kept
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
+    def divergent_code(self) -> Iterator[None]:
         """A context for divergent code of a warp."""
         self.depth += 1
         yield

@@ -46,7 +46,7 @@ from tegula.passes.gradient.steps import (
 )
 from tegula.passes.gradient.sums import SumBuilder, constant, summed_in
 from tegula.passes.gradient.widen import widen
-from tegula.passes.window import apart, never_revisits, window
+from tegula.passes.window import are_disjoint, never_revisits, window
 from tegula.types import ArrayType, TileType, int32, scalar_of
 
 MOST_DIMS = 3
@@ -259,7 +259,7 @@ class _Owner:
             after = self.order[store] > self.order[load]
             if after and (not common or never_revisits(load, store, taken, written, self.ranges)):
                 continue
-            if not apart(load, store, taken, written):
+            if not are_disjoint(load, store, taken, written):
                 raise _NoOwner("an array that its value is computed from is overwritten")
 
     # The kernel ------------------------------------------------------------------------------------------------------
