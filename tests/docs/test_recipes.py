@@ -15,6 +15,10 @@ ADDED = re.findall(
 )
 
 
+GENERATORS = {"families_of_tiles.py", "smooth_families.py"}
+"""Files that generate programs with functions of the library."""
+
+
 def test_there_are_recipes_for_both_kinds_of_functions() -> None:
     assert [path for path, _, _ in ADDED] == [
         "src/tegula/stdlib/tiles/median.py",
@@ -30,8 +34,8 @@ def test_a_recipe_is_the_whole_file(path: str, count: str, lines: str) -> None:
 
 @pytest.mark.parametrize("path", [path for path, _, _ in ADDED])
 def test_nothing_else_of_the_source_names_what_it_adds(path: str) -> None:
-    """One file is enough: no other source file or test names the function."""
+    """One file is enough: no other source file or test names the function, but for generators of programs."""
     name = {"median": "tile_median", "softsign": "softsign"}[Path(path).stem]
     files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
     naming = {f for f in files if re.search(rf"\b{name}\b", f.read_text(encoding="utf-8"))}
-    assert naming == {ROOT / path, Path(__file__)}
+    assert {f for f in naming if f.name not in GENERATORS} == {ROOT / path, Path(__file__)}
