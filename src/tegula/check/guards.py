@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tegula.check.proof.guards import LARGEST, Guards
+from tegula.check.scheduled import LARGEST, OfLaunch, asserts
 from tegula.dataclass import dataclass
 from tegula.ir import BranchLike, Kernel, Op, Value
 from tegula.ops.array import ArrayShape
@@ -39,7 +39,8 @@ class Guard:
     loc: Location
 
     def __str__(self) -> str:
-        return f"{self.text} (line {self.loc.line}; checked at each launch)"
+        when = "checked at each launch" if self.kind == "assert" else "taken for granted, and not checked"
+        return f"{self.text} (line {self.loc.line}; {when})"
 
     def holds(self, given: Callable[[Leaf], int]) -> bool:
         """Whether a launch satisfies the guard; false where an intermediate integer overflows its type."""
@@ -69,8 +70,9 @@ def from_row(row: Sequence[Any]) -> Guard:
 
 def asserted(kernel: Kernel) -> tuple[Guard, ...]:
     """The asserts before a kernel's roles whose conditions depend on arguments and array lengths alone."""
-    found = [g.value for g in Guards(kernel, set()).asserts]
-    return tuple(_guard(kernel, "assert", v) for v in dict.fromkeys(found))
+    known = OfLaunch(kernel)
+    found = dict.fromkeys(op.condition for op in asserts(kernel) if known(op.condition))
+    return tuple(_guard(kernel, "assert", v) for v in found)
 
 
 def of_certificate(kernel: Kernel, certificate: Mapping[str, Any]) -> tuple[Guard, ...]:

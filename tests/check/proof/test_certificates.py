@@ -12,8 +12,8 @@ from proofs import copies
 from schedules import chain, double, drop, gemm, lowered, lowered_late, two_producers
 
 from tegula.check.proof import prove
+from tegula.check.scheduled import fingerprint
 from tegula.check.verifier import Rejected, verify
-from tegula.check.verifier.layout import fingerprint
 
 Path = tuple[Any, ...]
 
@@ -119,3 +119,13 @@ def test_of_the_lowered_kernel() -> None:
     """Matmuls are waited for one iteration late, in registers that the next iteration does not use."""
     made, parts = lowered_late(gemm())
     assert not rejected(made, parts, json.loads(json.dumps(prove(made, parts))))
+
+
+def test_a_quotient_that_its_type_does_not_hold() -> None:
+    """Certificates may name any function of numbers; a quotient that is no number of its type contradicts nothing."""
+    kernel, parts, certificate = certified(copies)
+    blocks = ["app", ["block.count", "", 0, "int32"], []]
+    quotient = ["app", ["floordiv", "", 0, "int8"], [["*", blocks, 1000], blocks]]
+    certificate["start"] = [["split", ["ge", ["+", quotient, -500]], [["absurd"]], [["absurd"]]]]
+    certificate["labels"] = []
+    assert rejected(kernel, parts, certificate)

@@ -175,6 +175,12 @@ WRONG = {
     "other data": ("", CONDITION, CONDITION.replace("> m", ">= m"), FETCH),
     "a wait too late": ("", PLAIN, PLAIN, LATE.replace("k >= 3", "k >= 4")),
     "other steps": ("", STEPS, STEPS.replace("range(m, n, d)", "range(m, n, d + 1)"), FETCH),
+    "a step of 0, which makes no iteration": (
+        "assert d == 0",
+        "k = int(0)\nfor q in range(m, n, d):\n    BODY\n    k += 1",
+        "k = int(0)\nj = m\nwhile j > n:\n    BODY\n    k += 1\n    j += d",
+        FETCH,
+    ),
     "max against one part": (
         "assert n >= 0 and m >= 0",
         "for k in range(tg.max(n, m)):\n    BODY",
@@ -201,6 +207,7 @@ FEW = {
     "other steps",
     "other data",
     "a wait too late",
+    "a step of 0, which makes no iteration",
 }
 
 

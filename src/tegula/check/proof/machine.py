@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from tegula.check.proof.guards import LARGEST, Guard
+from tegula.check.proof.guards import Guard
 from tegula.check.proof.known import Known
 from tegula.check.proof.program import Engine, HandOver, Program, stage_of
 from tegula.check.proof.state import Hoisted, Place, Role, Spot, State, Stuck
@@ -30,6 +30,7 @@ from tegula.check.proof.terms import (
     symbols,
     wrapped,
 )
+from tegula.check.scheduled import LARGEST, computing
 from tegula.ir import Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops import scalar as S
@@ -89,7 +90,7 @@ class Machine:
     def _guarded(self, guard: Guard) -> Iterator[Condition]:
         """The conditions that hold in launches that satisfy a guard."""
         if guard.kind == "assert":
-            for op in self.program.guards.computes(guard.value):
+            for op in computing(self.program.kernel, guard.value):
                 p = self._exact(op, [self.value(x) for x in op.operands], op.result.type)
                 low, high = held_by(op.result.type)
                 a, b = self.state.known.range(p) if isinstance(p, Sum) else (low, high)
@@ -320,13 +321,16 @@ class Machine:
             step, i, stop = self.value(op.step), spot.held[op.index], self.value(op.stop)
             if step is None or i is None or stop is None:
                 return None
-            up = state.known.holds(ge(step - 1))
-            if up is None:
-                c = self._sign(step)
-                if symbols(c):
-                    return None
-                raise Hoisted(c)
-            return ge(stop - i - 1) if up else ge(i - stop - 1)
+            for by, more in ((step, ge(stop - i - 1)), (-step, ge(i - stop - 1))):
+                moves = state.known.holds(ge(by - 1))
+                if moves is None:
+                    c = self._sign(by)
+                    if symbols(c):
+                        return None
+                    raise Hoisted(c)
+                if moves:
+                    return more
+            return False  # a loop with a step of 0 has no iterations
         assert isinstance(op, While)
         test = op.condition
         held = {a: spot.held.get(b) for a, b in zip(test.args, op.body.args, strict=True)}
@@ -336,7 +340,7 @@ class Machine:
         return found
 
     def _sign(self, step: Sum) -> Condition:
-        """The condition that decides first whether the step of a loop is positive."""
+        """The condition that decides first whether a number, the step of a loop or its opposite, is positive."""
         for a in sorted(step.atoms()):
             if a.kind == "ite" and self.state.known.holds(a.given[0]) is None:
                 undecided = (ge(p - 1) for p in a.given[1:] if self.state.known.holds(ge(p - 1)) is None)
@@ -413,7 +417,7 @@ class Machine:
 
     def warp_groups(self, op: Op) -> int:
         """The number of warp groups of the current role."""
-        return self.program.groups[self.role]
+        return self.program.warp_groups[self.role]
 
     def bytes(self, buffer: Value) -> E.Bytes:
         """The bytes of a whole buffer, with the stage that a view of it picks; -1 where no single stage is picked."""
@@ -697,7 +701,7 @@ class Machine:
                     role.spots[-1].held[e.number] = stored
 
     def _sync(self, role: Role, e: E.Sync, op: Op) -> None:
-        if e.warp_group and self.program.groups[self.role] > 1:
+        if e.warp_group and self.program.warp_groups[self.role] > 1:
             role.unmet = {k: min(level, 1) for k, level in role.unmet.items()}
             if isinstance(op, BulkStore):
                 staging = self.program.number[root(op.buffer)]

@@ -5,25 +5,18 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from tegula.check.proof.guards import Guards
+from tegula.check.scheduled import Access, Scheduled, memory
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import events as E
-from tegula.ops.array import ArrayLoad, ArrayView
 from tegula.ops.base import Binary
 from tegula.ops.buffer import BufNew, BufReshape, BufView, root
 from tegula.ops.control import For, If, While
 from tegula.ops.convert import Cast
-from tegula.ops.lane import LaneUniform
-from tegula.ops.roles import WARP, Roles
 from tegula.ops.scalar import Const, Select
-from tegula.ops.schedule import MbarrierNew, NamedNew
-from tegula.passes.groups import only_starts_copies
-from tegula.types import ArrayType, DType
 
 Engine: TypeAlias = tuple[int, bool]
 """An engine that accesses a ring: a role, and whether it is the one that fills the ring, by copies or stores."""
-Access: TypeAlias = tuple[int, bool, bool, Op]
-"""An access: its role, whether it writes, whether it is asynchronous, and its op."""
 Order: TypeAlias = list[list[tuple[Op, E.Event]]]
 """The events of each role in the order of its text, with their ops."""
 
@@ -69,52 +62,23 @@ class Hint:
     waits: bool
 
 
-class Program:
+class Program(Scheduled):
     """A kernel's roles, barriers and rings, by number."""
 
     def __init__(self, kernel: Kernel, spread: Any) -> None:
-        self.kernel, self.known, self.places, self.threads = (
-            kernel,
-            spread.uniformity,
-            spread.shared.places,
-            spread.threads,
-        )
-        self.values = list(kernel.params)
-        self.regions = [kernel.body]
-        for op in kernel.walk():
-            for region in op.regions:
-                self.regions.append(region)
-                self.values.extend(region.args)
-            self.values += op.results
-        self.number = {v: k for k, v in enumerate(self.values)}
+        super().__init__(kernel, spread)
         self.region_number = {r: k for k, r in enumerate(self.regions)}
-        self.used = {v for op in kernel.walk() for v in op.operands}
-        roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
-        self.roles: list[Region] = list(roles.regions) if roles is not None else [kernel.body]
-        self.names: list[str] = list(roles.names) if roles is not None else ["the block"]
-        rows = roles.warps if roles is not None else [(0, spread.threads // WARP)]
-        self.groups = [max(1, n // 4) for _, n in rows]
-        self.warps = [
-            1 if roles is not None and only_starts_copies(region) else n
-            for region, (_, n) in zip(self.roles, rows, strict=True)
-        ]
-        self.barriers = [op.result for op in kernel.walk() if isinstance(op, MbarrierNew | NamedNew)]
-        self.barrier = {v: k for k, v in enumerate(self.barriers)}
-        self.stages = [v.owner.stages if isinstance(v.owner, MbarrierNew) else 1 for v in self.barriers]
-        self.arrivers: list[set[int]] = [set() for _ in self.barriers]
-        self.waiters: list[set[int]] = [set() for _ in self.barriers]
-        self.changed = self._changed()
-        self._counts: dict[Op, bool] = {}
-        self._happenings: dict[Op, tuple[E.Event, ...]] = {}
         self.counted: dict[Op, list[tuple[str, int]]] = {}
         """By op, the counts that it increases: ("arrived" or "waited", barrier)."""
         self.rings: dict[Value, RingUse] = {}
         self.writers: dict[int, set[Engine]] = {}
-        self.tracked: set[Value] = set()
-        self._scan()
+        for v, rows in self.accesses.items():
+            copied = any(writes and asynchronous for _, writes, asynchronous, _ in rows)
+            if copied or len({r for r, *_ in rows}) > 1 or self._storing(v, rows, self.order):
+                self._ring(v, rows, self.order)
         self.overlapping = self._overlapping()
         self.guards = Guards(
-            kernel, {op for op in kernel.walk() if isinstance(op, For | While) and self.counts(op)}
+            kernel, {op for op in self.ops if isinstance(op, For | While) and self.counts(op)}
         )
         self.numbered = {
             e.at.buffer
@@ -133,92 +97,10 @@ class Program:
         self.uses = self._uses()
         self.needed = self._needed()
 
-    def _changed(self) -> set[Value]:
-        """The arrays that the kernel changes: all of its array parameters, if one that is changed may alias any."""
-        found: set[Value] = set()
-        for op in self.kernel.walk():
-            for e in op.effects():
-                if e.value is None or not isinstance(e.value.type, ArrayType) or e.kind == "read":
-                    continue
-                found.add(array_of(e.value))
-                if array_of(e.value) in self.kernel.params:
-                    access = self.kernel.access[self.kernel.params.index(array_of(e.value))]
-                    found |= (
-                        set(self.kernel.params)
-                        if access is None
-                        else {self.kernel.params[k] for k in access.aliases}
-                    )
-                else:
-                    found |= set(self.kernel.params)
-        return found
-
-    def pure(self, op: Op) -> bool:
-        """Whether an op is a pure function of inputs of the launch."""
-        if isinstance(op, ArrayLoad):
-            return array_of(op.array) in self.kernel.params and array_of(op.array) not in self.changed
-        if isinstance(op, LaneUniform):
-            return True
-        numbers = all(isinstance(v.type, DType | ArrayType) for v in (*op.operands, *op.results))
-        return op.PURE and not op.COOPERATIVE and not op.regions and numbers
-
-    def slots(self, v: Value) -> int:
-        """The stages of a buffer of one role that copies read; 0 for others."""
-        return v.owner.stages if v in self.tracked and isinstance(v.owner, BufNew) else 0
-
-    def happenings(self, op: Op) -> tuple[E.Event, ...]:
-        """The events of an op for unknown operands."""
-        found = self._happenings.get(op)
-        if found is None:
-            found = self._happenings[op] = tuple(E.events(op, _Unknown(self, op)))
-        return found
-
-    def acts(self, op: Op) -> bool:
-        """Whether an op has events other than loads and stores of threads."""
-        if type(op) not in E.RULES:
-            return False
-        return any(not isinstance(e, E.MemoryAccess | E.Sync | E.Fence) for e in self.happenings(op))
-
-    def counts(self, op: Op) -> bool:
-        """Whether an op, or one in it, acts; or whether a branch that threads take together hands over rings."""
-        if op not in self._counts:
-            alike = isinstance(op, If) and not self.known.varying(op.condition)
-            self._counts[op] = any(self.acts(o) or (alike and self._prepares(o)) for o in op.walk())
-        return self._counts[op]
-
-    def _prepares(self, op: Op) -> bool:
-        events = self.happenings(op)
-        return any(
-            isinstance(e, E.Fence) or (isinstance(e, E.MemoryAccess) and e.at.buffer in self.rings)
-            for e in events
-        )
+    def hands(self, buffer: Value) -> bool:
+        return buffer in self.rings
 
     # Rings -----------------------------------------------------------------------------------------------------------
-
-    def _scan(self) -> None:
-        uses: dict[Value, list[Access]] = {}
-        self.waits_of_one: set[tuple[int, int]] = set()
-        """The barriers that a role waits for with one warp, by barrier and role."""
-        order: Order = []
-        for r, region in enumerate(self.roles):
-            order.append(
-                [(op, e) for op in region.walk() if op.NAME != "buf.new" for e in self.happenings(op)]
-            )
-            for op, e in order[-1]:
-                b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
-                if isinstance(e, E.Wait | E.NamedWait):
-                    self.waiters[b].add(r)
-                    if isinstance(e, E.Wait) and e.elected:
-                        self.waits_of_one.add((b, r))
-                elif isinstance(e, E.Arrive | E.NamedArrival):
-                    self.arrivers[b].add(r)
-                for at in memory(e):
-                    writes = isinstance(e, E.CopyIn) or (isinstance(e, E.MemoryAccess) and e.write)
-                    uses.setdefault(at.buffer, []).append((r, writes, not isinstance(e, E.MemoryAccess), op))
-        self.tracked = {v for v, rows in uses.items() if any(asynchronous for _, _, asynchronous, _ in rows)}
-        for v, rows in uses.items():
-            copied = any(writes and asynchronous for _, writes, asynchronous, _ in rows)
-            if copied or len({r for r, *_ in rows}) > 1 or self._storing(v, rows, order):
-                self._ring(v, rows, order)
 
     def _overlapping(self) -> dict[Value, list[int]]:
         """By buffer, the numbers of the tracked buffers, which are no rings, that share bytes with it."""
@@ -314,7 +196,7 @@ class Program:
             if a is not b and not any(isinstance(v.owner, Const) for v in (a, b)):
                 parent[a] = b
 
-        for op in self.kernel.walk():
+        for op in self.ops:
             if isinstance(op, For | While):
                 for k, v in enumerate(op.results):
                     for entry in op.entries:
@@ -333,12 +215,12 @@ class Program:
             elif isinstance(op, Binary):
                 join(op.result, op.a)
         found: dict[Value, dict[Hint, None]] = {}
-        for op in self.kernel.walk():
+        for op in self.ops:
             for e in self.happenings(op):
-                b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
+                b = self.at(e)
                 for k, v in enumerate(E.stage_and_phase(op)):
                     found.setdefault(find(v), {}).setdefault(Hint(b, bool(k), isinstance(e, E.Wait)))
-        for op in self.kernel.walk():
+        for op in self.ops:
             if (
                 isinstance(op, BufView)
                 and (ring := self.rings.get(op.buffer)) is not None
@@ -353,14 +235,14 @@ class Program:
     def _uses(self) -> dict[Value, set[Hint]]:
         """The uses of values as a stage or parity, directly or through the initial values of loops."""
         out: dict[Value, set[Hint]] = {}
-        for op in self.kernel.walk():
+        for op in self.ops:
             for e in self.happenings(op):
-                b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
+                b = self.at(e)
                 for k, v in enumerate(E.stage_and_phase(op)):
                     while isinstance(v.owner, Cast):
                         v = v.owner.x
                     out.setdefault(v, set()).add(Hint(b, bool(k), isinstance(e, E.Wait)))
-        for op in reversed([*self.kernel.walk()]):  # inner loops first
+        for op in reversed([*self.ops]):  # inner loops first
             for a, v in zip(op.arguments, op.initial, strict=True) if isinstance(op, For | While) else ():
                 out.setdefault(v, set()).update(out.get(a, ()))
         return out
@@ -368,7 +250,7 @@ class Program:
     def _needed(self) -> set[Value]:
         """The values that decide the operations of roles on barriers and rings."""
         queue: list[Value] = []
-        for op in self.kernel.walk():
+        for op in self.ops:
             if isinstance(op, If) and self.counts(op):
                 queue.append(op.condition)
             elif isinstance(op, For) and self.counts(op):
@@ -398,46 +280,10 @@ class Program:
         return found
 
 
-def array_of(v: Value) -> Value:
-    """The array of which a view shows a part."""
-    while isinstance(v.owner, ArrayView):
-        v = v.owner.array
-    return v
-
-
-def memory(e: E.Event) -> tuple[E.Bytes, ...]:
-    """The memory that an event accesses."""
-    if isinstance(e, E.Issue):
-        return e.operands
-    if isinstance(e, E.CopyIn):
-        return (e.to,)
-    return (e.source,) if isinstance(e, E.CopyOut) else (e.at,) if isinstance(e, E.MemoryAccess) else ()
-
-
 def _fills(e: E.Event, ring: Value) -> bool:
     """Whether an event writes a ring, by a copy or by stores."""
     writes = isinstance(e, E.CopyIn) or (isinstance(e, E.MemoryAccess) and e.write)
     return writes and any(at.buffer is ring for at in memory(e))
-
-
-class _Unknown:
-    """The operands of an op in the interface of the event table, with known memory and unknown numbers."""
-
-    def __init__(self, program: Program, op: Op) -> None:
-        self.program, self.op = program, op
-
-    def number(self, value: Value) -> int:
-        return 0
-
-    def bytes(self, buffer: Value) -> E.Bytes:
-        place = self.program.places.get(root(buffer))
-        return E.Bytes(0, place.size if place is not None else 1, root(buffer))
-
-    def warp_groups(self, op: Op) -> int:
-        at = op.parent
-        while at is not None and at not in self.program.roles:
-            at = at.parent.parent if at.parent is not None else None
-        return self.program.groups[self.program.roles.index(at)] if at is not None else 1
 
 
 def stage_of(buffer: Value) -> Value | None:

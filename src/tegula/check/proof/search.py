@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from tegula.check.proof.certificate import Certificate, fingerprint
+from tegula.check.proof.certificate import Certificate
 from tegula.check.proof.forms import Forms
 from tegula.check.proof.guards import Guard
 from tegula.check.proof.labels import Label, Leaf, Limit, Mismatch, Tree, covered
@@ -27,6 +27,7 @@ from tegula.check.proof.terms import (
     replaced,
     symbols,
 )
+from tegula.check.scheduled import fingerprint
 from tegula.dataclass import dataclass, field, replace
 from tegula.ir import Region, Value
 from tegula.ops import events as E

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tegula.check.scheduled import COMPUTED, LARGEST, computing, fingerprint
 from tegula.check.verifier.arithmetic import (
     MOST_ITEMS,
     Cond,
@@ -24,12 +25,12 @@ from tegula.check.verifier.arithmetic import (
     plus,
     times,
 )
-from tegula.check.verifier.layout import COMPUTED, LARGEST, Rejected, fingerprint
+from tegula.check.verifier.layout import Rejected
 from tegula.check.verifier.obligations import Obligations
 from tegula.check.verifier.walk import Frame, Key, Role, State
 from tegula.ir import Kernel
 from tegula.ops.control import If, Yield
-from tegula.types import DTYPES, DType
+from tegula.types import DTYPES
 
 __all__ = ["Rejected", "verify"]
 
@@ -102,13 +103,8 @@ class Verifier(Obligations):
 
     def _computed_whole(self, v: Any) -> None:
         """Assume that no number wraps on the way to the condition of an assert."""
-        facts, ops, cone = self.state.facts, self.kernel.body.ops, {v}
-        for op in reversed(ops):
-            cone |= set(op.operands) if not cone.isdisjoint(op.results) else set()
-        for op in ops:
-            integers = {x.type.is_int for x in (*op.operands, *op.results) if isinstance(x.type, DType)}
-            if not isinstance(op, COMPUTED) or integers != {True} or op.result not in cone or not op.operands:
-                continue
+        facts = self.state.facts
+        for op in computing(self.kernel, v):
             exact, (low, high) = (
                 self._integer(op, tuple(map(self.value, op.operands))),
                 limits_of(op.result.type),

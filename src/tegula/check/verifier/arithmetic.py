@@ -23,6 +23,9 @@ RANGES = {
 }
 """The ranges of numbers that a launch decides; launches of more threads and blocks are refused."""
 
+QUOTIENTS = ("floordiv", "div")
+"""The ops whose result is a quotient, which is no greater in size than the dividend."""
+
 Mono: TypeAlias = tuple[int, ...]
 Poly: TypeAlias = tuple[tuple[Mono, int], ...]
 """A polynomial: monomials (numbers of atoms, in order) with their factors, in order. () is 0."""
@@ -482,6 +485,11 @@ class Facts:
             what = args[0]
             t = DTYPES.get(what[3])
             low, high = RANGES.get(what[0], RANGES.get(f"{what[0]}/{what[2]}", limits_of(t)))
+            if (
+                what[0] in QUOTIENTS and len(args[1]) == 2
+            ):  # the type may be too narrow for what a certificate names
+                a, b = self.interval(args[1][0])
+                low, high = (low, high) if low <= a and b <= high else (-max(-a, b), max(-a, b))
         return max(low, self.low.get(a, -inf)), min(high, self.high.get(a, inf))
 
     def interval(self, p: Poly) -> tuple[Any, Any]:
@@ -557,7 +565,7 @@ class Facts:
         """The dividend x and the divisor y of an atom that is x div y, where y is no constant, and known to be
         positive; None for other atoms."""
         kind, *args = self.atoms.keys[a]
-        if kind != "app" or args[0][0] not in ("floordiv", "div") or len(args[1]) != 2:
+        if kind != "app" or args[0][0] not in QUOTIENTS or len(args[1]) != 2:
             return None
         t = DTYPES.get(args[0][3])
         if t is None or not t.is_int:

@@ -15,11 +15,11 @@ from tegula.ops.schedule import BulkLoad, ClusterEnd, ClusterPeer
 
 
 class Clusters:
-    """The values that are equal in both CTAs of a cluster. `unwritten`: whether the kernel leaves an array
-    unchanged."""
+    """The values that are equal in both CTAs of a cluster. `pure`: whether the
+    results of an op are a function of its operands."""
 
-    def __init__(self, kernel: Kernel, unwritten: Callable[[Value], bool]) -> None:
-        self.kernel, self.unwritten = kernel, unwritten
+    def __init__(self, kernel: Kernel, pure: Callable[[Op], bool]) -> None:
+        self.kernel, self.pure = kernel, pure
         self.differ: set[Value] = set()
         """Values that may differ in the other CTA: the least fixed point under ops."""
         size = -1
@@ -54,7 +54,7 @@ class Clusters:
     def _own(self, op: Op) -> bool:
         """Whether an op with equal operands may have a different result in the other CTA."""
         if isinstance(op, ArrayLoad):
-            return not self.unwritten(op.array)
+            return not self.pure(op)
         return not op.PURE or op.VARYING or bool(op.regions) or isinstance(op, BlockIndex | Tid)
 
     def alike(self, op: Op) -> bool:

@@ -5,41 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, TypeAlias
-from zlib import crc32
 
+from tegula.check.scheduled import OfLaunch, Scheduled, asserts
 from tegula.check.verifier.clusters import Clusters
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import events as E
-from tegula.ops import scalar as S
-from tegula.ops.array import ArrayShape, ArrayView
 from tegula.ops.buffer import BufNew, BufView, root
 from tegula.ops.control import For, If, While
-from tegula.ops.convert import Cast
-from tegula.ops.debug import Assert
-from tegula.ops.lane import Lanes
-from tegula.ops.roles import WARP, WARP_GROUP, Roles
 from tegula.ops.scalar import Const
 from tegula.ops.schedule import (
     BulkLoad,
-    MbarrierExpect,
     MbarrierNew,
-    MbarrierWait,
     NamedNew,
     arrivals_at,
 )
-from tegula.types import ArrayType, BufType, DType, StackType
+from tegula.types import BufType, StackType
 
 CONTROL = (If, For, While)
-
-
-LARGEST = 2**28
-"""The largest absolute value of a number that a guard bounds."""
-COMPUTED = (
-    S.Const, S.Add, S.Sub, S.Mul, S.Neg, S.Div, S.FloorDiv, S.Mod, S.Min, S.Max, S.Cmp, S.Select, S.And, S.Or, S.Xor,
-    S.Not, S.Shl, S.Shr, Cast,
-)  # fmt: skip
-"""The ops that the host computes for guards."""
 
 
 class Rejected(Exception):
@@ -87,9 +70,9 @@ class Ring:
     stored: set[int]
     storing: set[int]
 
-    def engine(self, role: int, writes: bool, proxy: str) -> Engine:
+    def engine(self, role: int, writes: bool, asynchronous: bool) -> Engine:
         """The engine that makes an access of a role."""
-        return role, writes and (proxy == E.ASYNC or role in self.storing)
+        return role, writes and (asynchronous or role in self.storing)
 
     def writes(self, engine: Engine) -> bool:
         """Whether an engine writes the ring."""
@@ -118,62 +101,19 @@ class Turn:
     total: int
 
 
-def fingerprint(kernel: Kernel) -> int:
-    """A checksum of a kernel: of its ops, their operands, attributes and types."""
-    numbers: dict[Value, int] = {}
-    for v in kernel.params:
-        numbers[v] = len(numbers)
-    out = 0
-    for op in kernel.walk():
-        for v in (*op.results, *(v for region in op.regions for v in region.args)):
-            numbers[v] = len(numbers)
-        attrs = sorted((k, str(x)) for k, x in op.attrs.items())
-        line = (
-            op.NAME,
-            [numbers[v] for v in op.operands],
-            [v.type.notation for v in op.results],
-            attrs,
-            len(op.regions),
-        )
-        out = crc32(str(line).encode(), out)
-    return out
-
-
-class Layout:
+class Layout(Scheduled):
     """The part of a kernel that does not depend on the path: its roles, barriers and rings. The constructor raises
     Rejected where certificates do not cover the schedule, or where it breaks a rule on every path."""
 
     def __init__(self, kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
-        self.kernel, self.known, self.places = kernel, spread.uniformity, spread.shared.places
-        self.values: list[Value] = list(kernel.params)
-        self.regions: list[Region] = [kernel.body]
-        for op in kernel.walk():
-            for region in op.regions:
-                self.regions.append(region)
-                self.values.extend(region.args)
-            self.values += op.results
-        self.number = {v: k for k, v in enumerate(self.values)}
-        self.used = {v for op in kernel.walk() for v in op.operands}
-        parent = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
-        self.parent = parent
-        self.roles = list(parent.regions) if parent is not None else [kernel.body]
-        rows = parent.warps if parent is not None else [(0, spread.threads // WARP)]
-        self.warps = [1 if self._one_warp(r) else n for r, (_, n) in zip(self.roles, rows, strict=True)]
-        self.warp_groups = [max(1, n * WARP // WARP_GROUP) for _, n in rows]
-        self.written = self._written()
-        self.asserted = self._asserted()
-        self.barriers = [op.result for op in kernel.walk() if isinstance(op, MbarrierNew | NamedNew)]
-        self.barrier = {v: k for k, v in enumerate(self.barriers)}
-        self.stages: list[int] = []
-        self.named: list[bool] = []
+        super().__init__(kernel, spread)
+        self.of_launch = OfLaunch(kernel)
+        self.asserted = {op.condition for op in asserts(kernel)} if self.parent is not None else set[Value]()
+        self.named = [isinstance(v.owner, NamedNew) for v in self.barriers]
         for v in self.barriers:
             assert isinstance(v.owner, Op)
             if v.owner.parent is not kernel.body:
                 raise Rejected("a barrier is created inside a role", v.owner)
-            self.stages.append(v.owner.stages if isinstance(v.owner, MbarrierNew) else 1)
-            self.named.append(isinstance(v.owner, NamedNew))
-        self.arrivers: list[dict[int, bool]] = [{} for _ in self.barriers]
-        self.waiters: list[set[int]] = [set() for _ in self.barriers]
         self.offset = {(b, r): n for b, r, n in certificate["offsets"]}
         self.lags: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for b, r, c, n in certificate["lags"]:
@@ -181,121 +121,53 @@ class Layout:
                 raise Rejected("the certificate refers to a barrier that the kernel lacks")
             self.lags.setdefault((b, r), []).append((c, n))
         pairs = {self.values[v]: (rows, set(storing)) for v, rows, storing in certificate["rings"]}
-        self._happenings: dict[Op, tuple[E.Event, ...]] = {}
-        self._scan(pairs)
-        self._loud: dict[Op, bool] = {}
+        self.elected: dict[tuple[int, int], bool] = {}
+        """By barrier and role, whether one warp of the role arrives there, and not all of them."""
+        self._arrivals()
+        self.rings: dict[Value, Ring] = {}
+        for v, found in self.accesses.items():
+            uses = {(r, writes, asynchronous) for r, writes, asynchronous, _ in found}
+            copied = any(writes and asynchronous for _, writes, asynchronous in uses)
+            if copied or len({r for r, *_ in uses}) > 1 or v in pairs:
+                self.rings[v] = self._ring(v, uses, pairs)
+        self.overlapping = self._overlapping()
+        self._outside({*self.rings, *self.overlapping})
         self.turns: dict[tuple[int, Engine], Turn] = {}
         """By ring and engine, the turn of each engine whose accesses of a stage program order leaves unordered."""
         self._order(certificate["chains"])
         self._clusters(certificate["chains"])
 
-    def _one_warp(self, region: Region) -> bool:
-        """Whether one warp executes all of a role: codegen omits the others then."""
-        return isinstance(region.parent, Roles) and all(
-            isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait)
-            or bool(getattr(op, "elected", False))
-            or (not op.COOPERATIVE and all(e.kind == "read" for e in op.effects()))
-            for op in region.walk()
-        )
-
-    def _asserted(self) -> set[Value]:
-        """The conditions of the asserts in front of a kernel's roles."""
-        first = (
-            self.kernel.body.ops[: self.kernel.body.ops.index(self.parent)] if self.parent is not None else []
-        )
-        inner = [o for op in first for o in (op.body.ops if isinstance(op, Lanes) else (op,))]
-        return {op.condition for op in inner if isinstance(op, Assert)}
-
-    def of_launch(self, v: Value) -> bool:
-        """Whether the host can compute a value."""
-        if not isinstance(v.type, DType) or v.type.is_float:
-            return False
-        if isinstance(v.owner, ArrayShape):
-            return v.owner.array in self.kernel.params
-        if isinstance(v.owner, If):
-            ends = (region.yielded[v.owner.results.index(v)] for region in v.owner.regions)
-            return all(map(self.of_launch, (v.owner.condition, *ends)))
-        return v in self.kernel.params or (
-            isinstance(v.owner, COMPUTED) and all(map(self.of_launch, v.owner.operands))
-        )
-
-    def _written(self) -> set[Value]:
-        """The arrays that the kernel changes, or that share bytes with one that it changes."""
-        found: set[Value] = set()
-        for op in self.kernel.walk():
-            for e in op.effects():
-                if e.kind != "read" and e.value is not None and isinstance(e.value.type, ArrayType):
-                    array = _array(e.value)
-                    found.add(array)
-                    if array in self.kernel.params:
-                        known = self.kernel.access[self.kernel.params.index(array)]
-                        found |= (
-                            {self.kernel.params[j] for j in known.aliases}
-                            if known
-                            else set(self.kernel.params)
+    def _arrivals(self) -> None:
+        """Check O2: the arrivals of the roles are what each barrier counts, and threads of a role arrive and wait
+        together."""
+        for op in (op for region in self.roles for op in region.walk() if op in self.known.divergent):
+            if any(map(self.acts, op.walk())):
+                raise Rejected("threads of a role diverge around operations on barriers", op)
+        for r, events in enumerate(self.order):
+            for op, e in events:
+                b, many = self.at(e), self.warps[r] > 1
+                if isinstance(e, E.Arrive | E.NamedArrival):
+                    one = isinstance(e, E.Arrive) and e.elected
+                    if many and self.elected.setdefault((b, r), one) != one:
+                        raise Rejected(
+                            "a role arrives with one warp at this op and with all warps at another", op
                         )
-        return found
-
-    def unwritten(self, array: Value) -> bool:
-        """Whether the kernel leaves an array unchanged."""
-        return _array(array) in self.kernel.params and not any(
-            v is _array(array) or v not in self.kernel.params for v in self.written
-        )
-
-    def _scan(self, pairs: Mapping[Value, Any]) -> None:
-        """Find which roles wait, arrive and access memory, by barrier and buffer; Rejected where O2 does not hold."""
-        uses: dict[Value, set[tuple[int, bool, str]]] = {}
-        self.waits_of_one: set[tuple[int, int]] = set()
-        """The barriers that a role waits for with one warp, by barrier and role."""
-        for r, region in enumerate(self.roles):
-            elected: dict[int, set[bool]] = {}
-            for op in region.walk():
-                if op in self.known.divergent and any(self._acts(o) for o in op.walk()):
-                    raise Rejected("threads of a role diverge around operations on barriers", op)
-                for e in self.happenings(op):
-                    b = self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
-                    if isinstance(e, E.Wait | E.NamedWait):
-                        self.waiters[b].add(r)
-                        elected.setdefault(b, set()).add(isinstance(e, E.Wait) and e.elected)
-                    elif isinstance(e, E.Arrive | E.NamedArrival):
-                        one = isinstance(e, E.Arrive) and e.elected
-                        self.arrivers[b].setdefault(r, one)
-                        if self.warps[r] > 1 and self.arrivers[b][r] != one:
-                            raise Rejected(
-                                "a role arrives with one warp at this op and with all warps at another", op
-                            )
-                    elif (
-                        isinstance(e, E.CopyIn | E.CopyOut | E.Issue | E.MemoryAccess)
-                        and op.NAME != "buf.new"
-                    ):
-                        writes = isinstance(e, E.CopyIn) or (isinstance(e, E.MemoryAccess) and e.write)
-                        proxy = E.GENERIC if isinstance(e, E.MemoryAccess) else E.ASYNC
-                        many = [*e.operands] if isinstance(e, E.Issue) else [_memory(e)]
-                        for at in many:
-                            uses.setdefault(at.buffer, set()).add((r, writes, proxy))
-            self.waits_of_one |= {(b, r) for b, found in elected.items() if True in found}
-            if self.warps[r] > 1 and any(len(x) > 1 for x in elected.values()):
-                raise Rejected(
-                    "a role waits for a barrier with one warp at this op and with all warps at another",
-                    region.ops[0],
-                )
-        self.rings: dict[Value, Ring] = {}
-        self.tracked = {v for v, found in uses.items() if any(proxy == E.ASYNC for *_, proxy in found)}
-        for v, found in uses.items():
-            copied = any(writes and proxy == E.ASYNC for _, writes, proxy in found)
-            if copied or len({r for r, *_ in found}) > 1 or v in pairs:
-                self.rings[v] = self._ring(v, found, pairs)
-        self.overlapping = self._overlapping(uses)
-        self._outside({*self.rings, *self.overlapping})
-        for v, b in self.barrier.items():
-            count = sum(1 if one else self.warps[r] for r, one in self.arrivers[b].items())
-            if self.arrivers[b] and count != arrivals_at(v):
+                one = isinstance(e, E.Wait) and e.elected
+                if isinstance(e, E.Wait | E.NamedWait) and many and not one and (b, r) in self.waits_of_one:
+                    raise Rejected(
+                        "a role waits for a barrier with all warps at this op and with one at another", op
+                    )
+        for b, v in enumerate(self.barriers):
+            count = sum(1 if self.elected.get((b, r)) else self.warps[r] for r in self.arrivers[b])
+            if count and count != arrivals_at(v):
                 assert isinstance(v.owner, Op)
-                raise Rejected(
-                    f"a phase of {v.name} gets {count} arrivals, but its count is {arrivals_at(v)}", v.owner
-                )
+                what = f"a phase of {v.name} gets {count} arrivals, but its count is {arrivals_at(v)}"
+                raise Rejected(what, v.owner)
 
-    def _overlapping(self, uses: Mapping[Value, set[tuple[int, bool, str]]]) -> dict[Value, list[int]]:
+    def hands(self, buffer: Value) -> bool:
+        return buffer in self.rings
+
+    def _overlapping(self) -> dict[Value, list[int]]:
         """By buffer, the tracked buffers that a write of the buffer changes: itself, and those of the role that share
         bytes with it. Rejected where bytes of a barrier or ring, or of two roles, are shared."""
         found: dict[Value, list[int]] = {}
@@ -306,7 +178,7 @@ class Layout:
             for w, q in self.places.items():
                 if p.offset >= q.offset + q.size or q.offset >= p.offset + p.size:
                     continue
-                of_one = len({r for x in (v, w) for r, *_ in uses.get(x, ())}) == 1
+                of_one = len({r for x in (v, w) for r, *_ in self.accesses.get(x, ())}) == 1
                 if v is not w and not (alone and of_one and isinstance(w.type, BufType)):
                     owner = v.owner if isinstance(v.owner, Op) else None
                     raise Rejected(f"{v.name} and {w.name} share bytes", owner)
@@ -317,7 +189,7 @@ class Layout:
     def _outside(self, mine: set[Value]) -> None:
         """Reject accesses of rings, and of sources of bulk stores, outside of roles or in ops that the verifier does
         not model."""
-        for op in self.kernel.walk():
+        for op in self.ops:
             inside = any(self._within(op, region) for region in self.roles)
             started = any(
                 e.kind == "issue" and e.value is not None and root(e.value) in mine for e in op.effects()
@@ -331,24 +203,24 @@ class Layout:
             if (
                 (started and not (inside and E.completes_copies(op)))
                 or filled
-                or (not inside and self._acts(op))
+                or (not inside and self.acts(op))
             ):
                 raise Rejected(
                     "an operation on a barrier or ring is outside of roles, or accesses memory of several roles",
                     op,
                 )
             other = op.regions and not isinstance(op, CONTROL) and op is not self.parent
-            if other and any(self._acts(o) for region in op.regions for o in region.walk()):
+            if other and any(self.acts(o) for region in op.regions for o in region.walk()):
                 raise Rejected("the verifier does not model the ops in this region", op)
 
     def _clusters(self, chains: Sequence[Any]) -> None:
         """Check that both CTAs of a cluster perform the same operations for each other, and that a stage which both
         fill is free in both."""
-        shared = [op for op in self.kernel.walk() if isinstance(op, BulkLoad) and op.cluster]
+        shared = [op for op in self.ops if isinstance(op, BulkLoad) and op.cluster]
         if not shared and not any(self.clustered(v) for v in self.barriers):
             return
-        clusters = Clusters(self.kernel, self.unwritten)
-        for op in self.kernel.walk():
+        clusters = Clusters(self.kernel, self.pure)
+        for op in self.ops:
             if (
                 isinstance(op, CONTROL)
                 and not clusters.alike(op)
@@ -390,15 +262,15 @@ class Layout:
             at = at.parent.parent if at.parent is not None else None
         return at is not None
 
-    def _ring(self, v: Value, found: set[tuple[int, bool, str]], pairs: Mapping[Value, Any]) -> Ring:
+    def _ring(self, v: Value, found: set[tuple[int, bool, bool]], pairs: Mapping[Value, Any]) -> Ring:
         """The ring of a buffer with its hand-overs from the certificate; Rejected where a writing engine and another
         engine do not alternate."""
         op, name = v.owner, v.name or "a buffer"
         assert isinstance(op, Op)
         if v not in pairs or isinstance(v.type, StackType):
             raise Rejected(f"roles share {name}, and no pair of barriers hands it over", op)
-        copied = {r for r, writes, proxy in found if writes and proxy == E.ASYNC}
-        stored = {r for r, writes, proxy in found if writes and proxy == E.GENERIC}
+        copied = {r for r, writes, asynchronous in found if writes and asynchronous}
+        stored = {r for r, writes, asynchronous in found if writes and not asynchronous}
         given, storing = pairs[v]
         rows = [
             HandOver((x, bool(f)), (y, bool(g)), b, n, m, bool(own)) for x, f, y, g, b, n, m, own in given
@@ -479,36 +351,6 @@ class Layout:
                     )
                 self.turns[self.number[v], x] = min(turns, key=lambda turn: turn.total)
 
-    def slots(self, v: Value) -> int:
-        """The stages of a buffer of one role that copies read; 0 for others."""
-        return v.owner.stages if v in self.tracked and isinstance(v.owner, BufNew) else 0
-
-    def _acts(self, op: Op) -> bool:
-        """Whether an op has events other than accesses of memory, synchronisation and fences."""
-        if type(op) not in E.RULES:
-            return False
-        return any(not isinstance(e, E.MemoryAccess | E.Sync | E.Fence) for e in self.happenings(op))
-
-    def happenings(self, op: Op) -> tuple[E.Event, ...]:
-        """The events of an op, without the stages and numbers that depend on the path."""
-        found = self._happenings.get(op)
-        if found is None:
-            found = self._happenings[op] = tuple(E.events(op, Anything(self)))
-        return found
-
-    def loud(self, op: Op) -> bool:
-        """Whether an op is a step: one that acts, or a branch that threads take together and that hands over rings."""
-        if op not in self._loud:
-            alike = isinstance(op, If) and not self.known.varying(op.condition)
-            self._loud[op] = any(self._acts(o) or (alike and self._prepares(o)) for o in op.walk())
-        return self._loud[op]
-
-    def _prepares(self, op: Op) -> bool:
-        return any(
-            isinstance(e, E.Fence) or (isinstance(e, E.MemoryAccess) and e.at.buffer in self.rings)
-            for e in self.happenings(op)
-        )
-
 
 def part_of_stage(buffer: Value) -> tuple[int, int] | None:
     """The range of elements of a ring's stage, in order, in which a view with constant starts lies; None for other
@@ -538,37 +380,3 @@ def part_of_stage(buffer: Value) -> tuple[int, int] | None:
     for n, (first, size) in zip(shape[1:], box[1:], strict=True):
         low, high = low * n + first, high * n + first + size - 1
     return low, high + 1
-
-
-def _array(v: Value) -> Value:
-    """The array of which a view shows a part."""
-    while isinstance(v.owner, ArrayView):
-        v = v.owner.array
-    return v
-
-
-def _memory(e: Any) -> E.Bytes:
-    return e.to if isinstance(e, E.CopyIn) else e.source if isinstance(e, E.CopyOut) else e.at
-
-
-class Anything:
-    """The path-independent facts about operands, in the interface of the event table (see events.Known)."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-
-    def number(self, value: Value) -> int:
-        """The integer 0 for every value: stages are not distinguished."""
-        return 0
-
-    def bytes(self, buffer: Value) -> E.Bytes:
-        """The bytes of the whole buffer that a view shows, counted from its own start."""
-        place = self.layout.places.get(root(buffer))
-        return E.Bytes(0, place.size if place is not None else 1, root(buffer))
-
-    def warp_groups(self, op: Op) -> int:
-        """The number of warp groups of the role that an op is in; 1 outside of roles."""
-        at = op.parent
-        while at is not None and at not in self.layout.roles:
-            at = at.parent.parent if at.parent is not None else None
-        return self.layout.warp_groups[self.layout.roles.index(at)] if at is not None else 1

@@ -177,7 +177,7 @@ class Obligations(Walk):
             "a bulk copy of this item is in flight",
         )
         self.need((n, None) not in role.dirty, "a proxy fence is missing before a bulk copy")
-        item = self._item(ring, e.to, ring.engine(self.role, True, E.ASYNC), (b, c))
+        item = self._item(ring, e.to, ring.engine(self.role, True, True), (b, c))
         for row in ring.rows:
             if row.own and row.taker == (self.role, True):
                 self.need(
@@ -271,7 +271,7 @@ class Obligations(Walk):
         ring, n = self.layout.rings.get(at.buffer), self.layout.number[at.buffer]
         if ring is None:
             return n, at.stage
-        engine = ring.engine(self.role, write, E.GENERIC)
+        engine = ring.engine(self.role, write, False)
         by_one = any((row.barrier, self.role) in self.layout.waits_of_one for row in ring.taken(engine))
         self.need(
             not (by_one and self.state.roles[self.role].ahead),

@@ -27,7 +27,6 @@ from tegula.dataclass import dataclass, field, replace
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops import scalar as S
-from tegula.ops.array import ArrayLoad
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, root
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.convert import Cast
@@ -36,7 +35,7 @@ from tegula.ops.lane import LaneUniform, Tid
 from tegula.ops.schedule import (
     FenceAsync,
 )
-from tegula.types import DTYPES, ArrayType, DType
+from tegula.types import DTYPES, DType
 
 Key: TypeAlias = tuple[int, Any]
 """Memory: a ring and the item in it, or another buffer and its slot, -1 for all of it."""
@@ -156,7 +155,7 @@ class Walk(ABC):
             return None
         home = self._home(frames, owner)
         found = None
-        if isinstance(owner, Op) and self._pure(owner):
+        if isinstance(owner, Op) and self.layout.pure(owner):
             found = self._computed(owner, v)
         elif isinstance(owner, If) and isinstance(v.type, DType):
             found = self._selected(owner, v)
@@ -181,13 +180,6 @@ class Walk(ABC):
                     return f.env
             at = at.parent.parent if at.parent is not None else None
         return self.state.outer
-
-    def _pure(self, op: Op) -> bool:
-        """Whether an op is a function of its operands."""
-        if isinstance(op, ArrayLoad):
-            return self.layout.unwritten(op.array)
-        scalars = all(isinstance(v.type, DType | ArrayType) for v in (*op.operands, *op.results))
-        return isinstance(op, LaneUniform) or (op.PURE and not op.COOPERATIVE and scalars and not op.regions)
 
     def _function(self, what: tuple[Any, ...], args: tuple[Any, ...], v: Value) -> Any:
         made = self.atoms.of("app", what, args)
@@ -293,7 +285,7 @@ class Walk(ABC):
             if f.at < 0:
                 return
             op = self.op = f.region.ops[f.at]
-            if isinstance(op, For | While) and self.layout.loud(op):
+            if isinstance(op, For | While) and self.layout.counts(op):
                 first = op.initial
                 env = dict(zip(op.arguments, map(self.value, first), strict=True))
                 if isinstance(op, For):
@@ -301,7 +293,7 @@ class Walk(ABC):
                 self.transfer_in_flight(role, zip(op.arguments, first, strict=True))
                 role.frames.append(Frame(op.body, -1, env))
                 return
-            if isinstance(op, Yield) or self.layout.loud(op) or isinstance(op, Barrier | FenceAsync):
+            if isinstance(op, Yield) or self.layout.counts(op) or isinstance(op, Barrier | FenceAsync):
                 return
             self._quiet(role, f, op)
             f.at += 1
@@ -323,7 +315,7 @@ class Walk(ABC):
             self.check_accesses_of_results(role, o)
         for v in op.results:
             uniform = not self.layout.known.varying(v) and not self._of_lanes(v)
-            if isinstance(v.type, DType) and uniform and not self._pure(op) and f.env.get(v) is None:
+            if isinstance(v.type, DType) and uniform and not self.layout.pure(op) and f.env.get(v) is None:
                 f.env[v] = self._selected(op, v) if isinstance(op, If) else None
                 if f.env[v] is None:
                     f.env[v] = self._given(v)
@@ -374,11 +366,13 @@ class Walk(ABC):
         if isinstance(loop, For):
             step, i, stop = self.value(loop.step), f.env[loop.index], self.value(loop.stop)
             self.need(None not in (step, i, stop), "the condition may differ between threads")
-            up = self.decided(at_least(plus(step, number(-1))))
-            return at_least(plus(plus(*((stop, i) if up else (i, stop)), -1), number(-1)))
+            for by, left in ((step, plus(stop, i, -1)), (plus((), step, -1), plus(i, stop, -1))):
+                if self.decided(at_least(plus(by, number(-1)))):
+                    return at_least(plus(left, number(-1)))
+            return False  # a loop with a step of 0 has no iterations
         assert isinstance(loop, While)
         test = loop.condition
-        self.need(not any(self.layout.loud(op) for op in test.ops), "the condition of a loop has events")
+        self.need(not any(self.layout.counts(op) for op in test.ops), "the condition of a loop has events")
         frames = self.state.roles[self.role].frames
         frames.append(Frame(test, 0, dict(zip(test.args, map(f.env.get, loop.body.args), strict=True))))
         found = self.value(test.yielded[0])

@@ -1,0 +1,259 @@
+"""A kernel as proofs see it: its values, roles, barriers and events by number, as they follow from the IR and the event
+table. The prover and the verifier number the same things, which is all that they have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+from zlib import crc32
+
+from tegula.ir import BranchLike, Kernel, Op, Region, Value
+from tegula.ops import events as E
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayLoad, ArrayShape, ArrayView
+from tegula.ops.buffer import BufNew, root
+from tegula.ops.control import If
+from tegula.ops.convert import Cast
+from tegula.ops.debug import Assert
+from tegula.ops.lane import Lanes, LaneUniform
+from tegula.ops.roles import WARP, WARP_GROUP, Roles
+from tegula.ops.schedule import MbarrierNew, NamedNew
+from tegula.passes.groups import only_starts_copies
+from tegula.types import ArrayType, DType
+
+LARGEST = 2**28
+"""The largest absolute value of a number that a guard bounds."""
+COMPUTED = (
+    S.Const, S.Add, S.Sub, S.Mul, S.Neg, S.Div, S.FloorDiv, S.Mod, S.Min, S.Max, S.Cmp, S.Select, S.And, S.Or, S.Xor,
+    S.Not, S.Shl, S.Shr, Cast,
+)  # fmt: skip
+"""The ops that the host computes for guards."""
+
+Access: TypeAlias = tuple[int, bool, bool, Op]
+"""An access of memory: its role, whether it writes, whether it is asynchronous, and its op."""
+
+
+class Scheduled(ABC):
+    """The roles, barriers and events of a lowered kernel, by number."""
+
+    def __init__(self, kernel: Kernel, spread: Any) -> None:
+        self.kernel, self.known, self.places = kernel, spread.uniformity, spread.shared.places
+        self.ops = list(kernel.walk())
+        self.values: list[Value] = list(kernel.params)
+        self.regions: list[Region] = [kernel.body]
+        for op in self.ops:
+            for region in op.regions:
+                self.regions.append(region)
+                self.values.extend(region.args)
+            self.values += op.results
+        self.number = {v: k for k, v in enumerate(self.values)}
+        self.used = {v for op in self.ops for v in op.operands}
+        self.parent = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+        self.roles = list(self.parent.regions) if self.parent is not None else [kernel.body]
+        rows = self.parent.warps if self.parent is not None else [(0, spread.threads // WARP)]
+        self.warps = [
+            1
+            if self.parent is not None and only_starts_copies(region)
+            else n  # codegen omits the other warps
+            for region, (_, n) in zip(self.roles, rows, strict=True)
+        ]
+        self.warp_groups = [max(1, n * WARP // WARP_GROUP) for _, n in rows]
+        self.written = self._written()
+        self.barriers = [op.result for op in self.ops if isinstance(op, MbarrierNew | NamedNew)]
+        self.barrier = {v: k for k, v in enumerate(self.barriers)}
+        self.stages = [v.owner.stages if isinstance(v.owner, MbarrierNew) else 1 for v in self.barriers]
+        self._happenings: dict[Op, tuple[E.Event, ...]] = {}
+        self._acts: dict[Op, bool] = {}
+        self._counts: dict[Op, bool] = {}
+        self.order = [
+            [(op, e) for op in region.walk() if op.NAME != "buf.new" for e in self.happenings(op)]
+            for region in self.roles
+        ]
+        """The events of each role in the order of its text, with their ops."""
+        self.arrivers: list[set[int]] = [set() for _ in self.barriers]
+        self.waiters: list[set[int]] = [set() for _ in self.barriers]
+        self.waits_of_one: set[tuple[int, int]] = set()
+        """The barriers that a role waits for with one warp, by barrier and role."""
+        self.accesses: dict[Value, list[Access]] = {}
+        for r, events in enumerate(self.order):
+            for op, e in events:
+                self._note(r, op, e)
+        self.tracked = {v for v, rows in self.accesses.items() if any(row[2] for row in rows)}
+        """The buffers that copies or tensor cores access."""
+
+    def _note(self, r: int, op: Op, e: E.Event) -> None:
+        b = self.at(e)
+        if isinstance(e, E.Wait | E.NamedWait):
+            self.waiters[b].add(r)
+            self.waits_of_one |= {(b, r)} if isinstance(e, E.Wait) and e.elected else set()
+        elif isinstance(e, E.Arrive | E.NamedArrival):
+            self.arrivers[b].add(r)
+        writes = isinstance(e, E.CopyIn) or (isinstance(e, E.MemoryAccess) and e.write)
+        for at in memory(e):
+            self.accesses.setdefault(at.buffer, []).append((r, writes, not isinstance(e, E.MemoryAccess), op))
+
+    def at(self, e: E.Event) -> int:
+        """The barrier of an event; -1 if it has none."""
+        return self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
+
+    def _written(self) -> set[Value]:
+        """The arrays that the kernel changes, or that share bytes with one that it changes."""
+        found: set[Value] = set()
+        for op in self.ops:
+            for e in op.effects():
+                if e.kind == "read" or e.value is None or not isinstance(e.value.type, ArrayType):
+                    continue
+                array, params = array_of(e.value), self.kernel.params
+                access = self.kernel.access[params.index(array)] if array in params else None
+                found |= {array, *(params if access is None else (params[k] for k in access.aliases))}
+        return found
+
+    def pure(self, op: Op) -> bool:
+        """Whether the results of an op are a function of its operands in all of a launch."""
+        if isinstance(op, ArrayLoad):
+            array = array_of(op.array)
+            return array in self.kernel.params and array not in self.written
+        scalars = all(isinstance(v.type, DType | ArrayType) for v in (*op.operands, *op.results))
+        return isinstance(op, LaneUniform) or (op.PURE and not op.COOPERATIVE and scalars and not op.regions)
+
+    def slots(self, v: Value) -> int:
+        """The stages of a buffer of one role that copies read; 0 for others."""
+        return v.owner.stages if v in self.tracked and isinstance(v.owner, BufNew) else 0
+
+    def happenings(self, op: Op) -> tuple[E.Event, ...]:
+        """The events of an op, without the stages and numbers that depend on the path."""
+        found = self._happenings.get(op)
+        if found is None:
+            found = self._happenings[op] = tuple(E.events(op, _Anywhere(self)))
+        return found
+
+    def acts(self, op: Op) -> bool:
+        """Whether an op has events other than accesses of memory, synchronisation and fences."""
+        found = self._acts.get(op)
+        if found is None:
+            found = self._acts[op] = type(op) in E.RULES and any(
+                not isinstance(e, E.MemoryAccess | E.Sync | E.Fence) for e in self.happenings(op)
+            )
+        return found
+
+    def counts(self, op: Op) -> bool:
+        """Whether an op is a step: one that acts, or has such ops in it, or a branch that threads take together and
+        that hands over memory of several roles."""
+        if op not in self._counts:
+            alike = isinstance(op, If) and not self.known.varying(op.condition)
+            self._counts[op] = any(self.acts(o) or (alike and self._prepares(o)) for o in op.walk())
+        return self._counts[op]
+
+    def _prepares(self, op: Op) -> bool:
+        events = self.happenings(op)
+        return any(
+            isinstance(e, E.Fence) or (isinstance(e, E.MemoryAccess) and self.hands(e.at.buffer))
+            for e in events
+        )
+
+    @abstractmethod
+    def hands(self, buffer: Value) -> bool:
+        """Whether roles hand a buffer to each other."""
+
+
+class _Anywhere:
+    """What is known of the operands of ops on every path, in the interface of the event table (see events.Known)."""
+
+    def __init__(self, of: Scheduled) -> None:
+        self.of = of
+
+    def number(self, value: Value) -> int:
+        """The integer 0 for every value: stages are not distinguished."""
+        return 0
+
+    def bytes(self, buffer: Value) -> E.Bytes:
+        """The bytes of the whole buffer that a view shows, counted from its own start."""
+        place = self.of.places.get(root(buffer))
+        return E.Bytes(0, place.size if place is not None else 1, root(buffer))
+
+    def warp_groups(self, op: Op) -> int:
+        """The number of warp groups of the role that an op is in; 1 outside of roles."""
+        at = op.parent
+        while at is not None and at not in self.of.roles:
+            at = at.parent.parent if at.parent is not None else None
+        return self.of.warp_groups[self.of.roles.index(at)] if at is not None else 1
+
+
+def memory(e: E.Event) -> tuple[E.Bytes, ...]:
+    """The memory that an event accesses."""
+    if isinstance(e, E.Issue):
+        return e.operands
+    if isinstance(e, E.CopyIn):
+        return (e.to,)
+    return (e.source,) if isinstance(e, E.CopyOut) else (e.at,) if isinstance(e, E.MemoryAccess) else ()
+
+
+def array_of(v: Value) -> Value:
+    """The array of which a view shows a part."""
+    while isinstance(v.owner, ArrayView):
+        v = v.owner.array
+    return v
+
+
+def fingerprint(kernel: Kernel) -> int:
+    """A checksum of a kernel: of its ops, their operands, attributes and types, in order."""
+    numbers: dict[Value, int] = {v: k for k, v in enumerate(kernel.params)}
+    out = 0
+    for op in kernel.walk():
+        for v in (*op.results, *(v for region in op.regions for v in region.args)):
+            numbers[v] = len(numbers)
+        attrs = sorted((k, str(x)) for k, x in op.attrs.items())
+        results = [v.type.notation for v in op.results]
+        line = (op.NAME, [numbers[v] for v in op.operands], results, attrs, len(op.regions))
+        out = crc32(str(line).encode(), out)
+    return out
+
+
+# Numbers that the host computes for guards ---------------------------------------------------------------------------
+
+
+class OfLaunch:
+    """The values of a kernel that the host can compute: from parameters and lengths of arrays, by arithmetic."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.found: dict[Value, bool] = {}
+
+    def __call__(self, v: Value) -> bool:
+        if v not in self.found:
+            self.found[v] = self._known(v)
+        return self.found[v]
+
+    def _known(self, v: Value) -> bool:
+        op = v.owner
+        if not isinstance(v.type, DType) or v.type.is_float:
+            return False
+        if isinstance(op, ArrayShape):
+            return op.array in self.kernel.params
+        if isinstance(op, BranchLike):
+            ends = (region.yielded[op.results.index(v)] for region in op.alternatives)
+            return all(map(self, (*op.decisive, *ends)))
+        return v in self.kernel.params or (isinstance(op, COMPUTED) and all(map(self, op.operands)))
+
+
+def asserts(kernel: Kernel) -> Iterator[Assert]:
+    """The asserts of a kernel that all threads reach before roles begin."""
+    for op in kernel.body.ops:
+        if isinstance(op, Roles):
+            return
+        inner = op.body.ops if isinstance(op, Lanes) else (op,)
+        yield from (o for o in inner if isinstance(o, Assert))
+
+
+def computing(kernel: Kernel, v: Value) -> list[Any]:
+    """The ops on integers that compute a value, in order, without constants and what branches compute."""
+    ops, cone = kernel.body.ops, {v}
+    for op in reversed(ops):
+        cone |= set(op.operands) if not cone.isdisjoint(op.results) else set()
+
+    def integers(op: Op) -> bool:
+        return all(isinstance(x.type, DType) and x.type.is_int for x in (*op.operands, *op.results))
+
+    made = (op for op in ops if isinstance(op, COMPUTED) and not isinstance(op, S.Const))
+    return [op for op in made if op.result in cone and integers(op)]
