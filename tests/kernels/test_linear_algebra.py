@@ -120,6 +120,11 @@ def test_blocks_of_several_elements(batch: tuple[int, ...], grid: tuple[int, ...
     near(out, np.linalg.cholesky(a.numpy()))
 
 
+def test_a_block_computes_at_least_one_element() -> None:
+    with pytest.raises(tg.LaunchError, match="at least one element, got several=0"):
+        tg.over_batches("tile_lu", [tg.zeros((4, 2, 2))], several=0)
+
+
 @pytest.mark.parametrize(
     ("batch", "n", "several"),
     [((100_000,), 8, 8), ((100_000,), 64, 2), ((100_000,), 128, 1), ((1000,), 8, 1), ((50_000, 2), 8, 1)],

@@ -106,8 +106,14 @@ def over_batches(
         `tg.launch_tiled`; and `results`, a shape and a dtype for each result.
     Raises:
         TypeError: `function` is no cooperative function, or has in-place parameters.
-        launch: the arrays do not fit the signature, or the function has no program for their shapes.
+        launch: the arrays do not fit the signature, the function has no program for their shapes, or `several` is below
+            1.
     """
+    if several < 1:
+        raise LaunchError(
+            f"over_batches: a block must compute at least one element, got several={several}",
+            "pass 1 or more",
+        )
     f = library().get(function) if isinstance(function, str) else function
     if not isinstance(f, CooperativeDef) or f.changed:
         raise TypeError(f"{function!r} is no cooperative function that changes none of its parameters")
