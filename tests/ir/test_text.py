@@ -218,13 +218,13 @@ def test_five_hundred_ops_take_milliseconds():
     def best(f) -> float:
         times = []
         for _ in range(5):
-            start = time.perf_counter()
+            start = time.process_time()
             f()
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
         return min(times)
 
     text = print_kernel(kernel)
-    # Ten times the usual time, so that the test does not fail on a busy machine.
+    # Ten times the usual time of the processor, which does not pass while other processes run.
     assert best(lambda: print_kernel(kernel)) < 0.02
     assert best(lambda: parse_kernel(text)) < 0.06
     assert best(lambda: verify(kernel)) < 0.02
