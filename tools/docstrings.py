@@ -134,7 +134,7 @@ def _class(name: str, node: ast.ClassDef) -> Iterator[Documented]:
             yield _function(f"{name}.{method.name}", method, skip=0 if _is_static(method) else 1)
 
 
-MADE_BY_OTHERS = ("Device", "Graph", "JaxFunction", "Kernel", "PublicFunction", "TorchFunction")
+MADE_BY_OTHERS = ("Device", "Graph", "JaxFunction", "Kernel", "Launch", "PublicFunction", "TorchFunction")
 """Classes whose objects users do not construct."""
 
 

@@ -82,7 +82,7 @@ class Launch:
         """Sets one argument.
 
         Parameters:
-            index: the position of the parameter, from 0.
+            index: an int, the position of the parameter, from 0.
             value: the argument.
             adjoint: whether `value` is the gradient of the argument, for a launch with adjoint=True; False
                 by default.

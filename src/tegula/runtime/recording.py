@@ -37,8 +37,9 @@ class _OfThread(threading.local):
 
 
 class Recording:
-    """`tape`: the tape that records the launches of the thread; `watching`: the tapes with records, which later writes
-    may invalidate; `noted`: the arrays whose writes all these tapes have noted since their last record."""
+    """The observing tapes. `tape`: the tape that records the launches of a thread; `watching`: the tapes with records,
+    which later writes may invalidate; `noted`: the arrays whose writes all these tapes have noted since their last
+    record."""
 
     def __init__(self) -> None:
         self.on = False
