@@ -18,7 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from math import inf
 from multiprocessing import get_context
 from pathlib import Path
@@ -113,10 +113,16 @@ def run(work: Sequence[Work], jobs: int, seconds: float | None) -> Iterator[list
     end = (
         time.time() + seconds if seconds is not None else inf
     )  # of the day: processes have no other clock in common
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=TASKS)
-    with pool:
-        for done in as_completed([pool.submit(judged, part, end) for part in work]):
-            yield done.result()
+    left, pending = iter(work), set[Future[list[dict[str, Any]]]]()
+    with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=TASKS) as pool:
+        while True:
+            while len(pending) < 2 * jobs and time.time() < end and (part := next(left, None)) is not None:
+                pending.add(pool.submit(judged, part, end))
+            if not pending:
+                return
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
+            for found in done:
+                yield found.result()
 
 
 def judged(work: Work, end: float) -> list[dict[str, Any]]:

@@ -188,23 +188,30 @@ def in_process(name: str, number: int, limit: float, offline: bool) -> dict[str,
 # In a process of its own ---------------------------------------------------------------------------------------------
 
 
-def spoil(name: str, number: int) -> None:
-    """Patch the GPU pipeline, so that kernels are changed after lowering as the mutant of a number is."""
+def spoil(name: str, number: int) -> list[str]:
+    """Patch the GPU pipeline, so that kernels are changed after lowering as the mutant of a number is. The result names
+    the changes that have been made."""
     from mutation.operators import mutants
     from mutation.subjects import Subject
 
+    import tegula as tg
     from tegula.passes import pipeline_gpu
+    from tegula.runtime import automatic
 
     plain = pipeline_gpu.for_gpu
+    changes: list[str] = []
 
     def spoiled(kernel: Any, *args: Any, **options: Any) -> Any:
         parts = plain(kernel, *args, **options)
         made: Any = None
         found: Sequence[Mutant] = list(mutants(Subject(name, kernel, parts, made, (), [])))
         found[number].apply()
+        changes.append(found[number].what)
         return parts
 
-    pipeline_gpu.for_gpu = spoiled
+    pipeline_gpu.for_gpu = automatic.for_gpu = spoiled
+    tg.config.check_schedules, tg.config.cache_kernels = "warning", False
+    return changes
 
 
 def compiled(name: str, number: str) -> dict[str, Any]:
@@ -212,14 +219,13 @@ def compiled(name: str, number: str) -> dict[str, Any]:
     from mutation.subjects import MAKERS
     from schedules import traced
 
-    import tegula as tg
     from tegula.runtime.cuda.compile import build
     from tegula.target import get_cuda_target
 
     kernel, ndim, *_ = MAKERS[name]
-    tg.config.check_schedules = "warning"
-    spoil(name, int(number))
+    changes = spoil(name, int(number))
     made = build(traced(kernel(), ndim), get_cuda_target("sm_90a"), False)
+    assert changes, "the mutant was not compiled"
     return {"outcome": "compiled", "bytes": len(made.code), "registers": made.metadata["registers"]}
 
 
@@ -238,7 +244,7 @@ def launched(name: str, number: str) -> dict[str, Any]:
         else x
         for x in given
     ]
-    written = OUTPUTS[name]
+    written = [k for k in OUTPUTS[name] if isinstance(given[k], np.ndarray)]
     dim = (*(1,) * (ndim - 2), BLOCKS[name])
 
     def stored() -> list[bytes]:
@@ -251,9 +257,9 @@ def launched(name: str, number: str) -> dict[str, Any]:
     if stored() != expected:
         return {"outcome": "the kernel itself does not repeat its results"}
     kernel.unload()
-    tg.config.check_schedules = "warning"
-    spoil(name, int(number))
+    changes = spoil(name, int(number))
     wrong = sum(stored() != expected for _ in range(LAUNCHES))
+    assert changes, "the mutant was not compiled"
     return {"outcome": "wrong" if wrong else "as expected", "launches": LAUNCHES, "wrong": wrong}
 
 
