@@ -352,8 +352,9 @@ def launches(text: str) -> Iterator[Args]:
             args = {**defaults(400), "n": n, "m": m, "c": c, "d": d, "u": u}
             for k, value in ((2, 4), (3, 4), (7, 5), (12, 6)):
                 args["g"][k] = value
-            row = [0, 2, 1, 4, 4, 9, 3] if not far else [2**31 - 1, -(2**31), 3, 5, 2**31 - 1, -(2**31), 0]
-            args["offs"][: len(row)] = np.array(row, np.int64).astype(np.int32)
+            low = -(2**31)
+            row = [low + n for n in (-1, 0, 2, 1, 4, 4, 7)] if far else [0, 2, 1, 4, 4, 9, 3]  # -1 wraps
+            args["offs"][:] = np.array([*row, *[row[-1]] * (len(args["offs"]) - len(row))]).astype(np.int32)
             args["w"][:] = np.arange(len(args["w"])) / 2 + (np.arange(len(args["w"])) % 3 - 1) / 2
             yield args
 
