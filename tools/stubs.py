@@ -20,7 +20,7 @@ from tegula import api
 from tegula.lang.capture import SPECIAL
 from tegula.lang.cooperative import CooperativeDef, Inplace
 from tegula.lang.definition import FuncDef
-from tegula.lang.overloads import NO_DEFAULT
+from tegula.lang.overloads import NO_DEFAULT, Parameter
 from tegula.ops import PUBLIC
 from tegula.ops.documented import documentation as of_op
 from tegula.runtime.library import documentation, library
@@ -34,6 +34,7 @@ INTRODUCTION = '''"""Tegula: a tile language embedded in Python, and its compile
 
 # Written by tools/stubs.py.
 
+import typing
 from typing import Any, TypeAlias
 '''
 
@@ -179,8 +180,28 @@ def _element() -> str:
 
 
 def _function(name: str, called: str = "") -> str:
+    f = None if name in PUBLIC else library()[name]
+    if isinstance(f, FuncDef) and f.places_differ:
+        return _overloads(f, called or name)
     parameters, result, doc = _signature(name)
     return f"def {called or name}({', '.join(parameters)}) -> {result}:\n    {_literal(doc)}"
+
+
+def _overloads(f: FuncDef, name: str) -> str:
+    """The overloads of a function whose definitions have the same parameter at different places."""
+    lists = dict.fromkeys(
+        ", ".join(_of_definition(p) for p in one.definition.parameters) for one in f.definitions
+    )
+    doc = _literal(inspect.cleandoc(documentation(f)))
+    bodies = [f"\n    {doc}", *[" ..."] * (len(lists) - 1)]
+    return "\n".join(
+        f"@typing.overload\ndef {name}({parameters}) -> Any:{body}"
+        for parameters, body in zip(lists, bodies, strict=True)
+    )
+
+
+def _of_definition(p: Parameter) -> str:
+    return f"{p.name}: Any" + ("" if p.default is NO_DEFAULT else f" = {_default(p.default)}")
 
 
 def _literal(doc: str) -> str:
@@ -204,8 +225,7 @@ def _signature(name: str) -> tuple[list[str], str, str]:
     if isinstance(f, CooperativeDef):
         return _of_patterns(f), "Any" if f.results else "None", inspect.cleandoc(doc)
     assert isinstance(f, FuncDef)
-    defaults = ("" if p.default is NO_DEFAULT else f" = {_default(p.default)}" for p in f.all_parameters)
-    names = [f"{p.name}: Any{default}" for p, default in zip(f.all_parameters, defaults, strict=True)]
+    names = map(_of_definition, f.all_parameters)
     return sorted(names, key=lambda text: "=" in text), "Any", inspect.cleandoc(doc)
 
 

@@ -2,6 +2,7 @@
 
 # Written by tools/stubs.py.
 
+import typing
 from typing import Any, TypeAlias
 from builtins import bool as bool
 from builtins import print as print
@@ -1352,7 +1353,8 @@ def ctz(x: Any) -> Any:
         none: integers have no gradient.
     """
 
-def curlnoise(state: Any, xy: Any = None, octaves: Any = 1, lacunarity: Any = 2.0, gain: Any = 0.5, xyz: Any = None, xyzt: Any = None) -> Any:
+@typing.overload
+def curlnoise(state: Any, xy: Any, octaves: Any = 1, lacunarity: Any = 2.0, gain: Any = 0.5) -> Any:
     """The curl of noise, a vector field without divergence.
 
     Parameters:
@@ -1373,6 +1375,10 @@ def curlnoise(state: Any, xy: Any = None, octaves: Any = 1, lacunarity: Any = 2.
     Source:
         Bridson, Hourihan and Nordenstam, Curl-Noise for Procedural Fluid Flow, SIGGRAPH 2007.
     """
+@typing.overload
+def curlnoise(state: Any, xyz: Any, octaves: Any = 1, lacunarity: Any = 2.0, gain: Any = 0.5) -> Any: ...
+@typing.overload
+def curlnoise(state: Any, xyzt: Any, octaves: Any = 1, lacunarity: Any = 2.0, gain: Any = 0.5) -> Any: ...
 
 def cw_div(a: Any, b: Any) -> Any:
     """The component-wise quotient of two vectors or matrices.
@@ -2458,7 +2464,8 @@ def log2(x: Any) -> Any:
         polynomials by the Remez algorithm (tools/minimax.py).
     """
 
-def lower_bound(arr: Any, value: Any, arr_begin: Any = None, arr_end: Any = None) -> Any:
+@typing.overload
+def lower_bound(arr: Any, value: Any) -> Any:
     """The first index of a sorted array whose element is at least a value; the end of the range if there is none.
 
     Parameters:
@@ -2479,6 +2486,8 @@ def lower_bound(arr: Any, value: Any, arr_begin: Any = None, arr_end: Any = None
     Gradient:
         none: an index has no gradient.
     """
+@typing.overload
+def lower_bound(arr: Any, arr_begin: Any, arr_end: Any, value: Any) -> Any: ...
 
 def lshift(a: Any, b: Any) -> Any:
     """The left shift a << b of an integer; 0 if b is at least the width of a.
@@ -2972,7 +2981,8 @@ def mesh_query_point_no_sign(id: Any, point: Any, max_dist: Any, face: Any = Non
         are constant.
     """
 
-def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, epsilon: Any = 0.001, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
+@typing.overload
+def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, epsilon: Any = 0.001) -> Any:
     """The point of a mesh that is closest to a point. The point is inside if it is at the back of the angle-weighted
     pseudonormal of the closest point.
 
@@ -2997,8 +3007,11 @@ def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, epsilon: An
         that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
         are constant.
     """
+@typing.overload
+def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, inside: Any, face: Any, bary_u: Any, bary_v: Any, epsilon: Any = 0.001) -> Any: ...
 
-def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, n_sample: Any = 1, perturbation_scale: Any = 0.1, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
+@typing.overload
+def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, n_sample: Any = 1, perturbation_scale: Any = 0.1) -> Any:
     """The point of a mesh that is closest to a point. The point is inside if at least half of `n_sample` rays hit an
     odd number of faces.
 
@@ -3024,8 +3037,11 @@ def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, n_sample: A
         that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
         are constant.
     """
+@typing.overload
+def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, inside: Any, face: Any, bary_u: Any, bary_v: Any, n_sample: Any = 1, perturbation_scale: Any = 0.1) -> Any: ...
 
-def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, accuracy: Any = 2.0, threshold: Any = 0.5, inside: Any = None, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
+@typing.overload
+def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, accuracy: Any = 2.0, threshold: Any = 0.5) -> Any:
     """The point of a mesh that is closest to a point. The point is inside if its winding number exceeds a threshold.
 
     Winding numbers are robust for meshes with holes and for loose triangles. For a mesh without
@@ -3053,8 +3069,11 @@ def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, acc
         that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
         are constant.
     """
+@typing.overload
+def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, inside: Any, face: Any, bary_u: Any, bary_v: Any, accuracy: Any = 2.0, threshold: Any = 0.5) -> Any: ...
 
-def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1, t: Any = None, bary_u: Any = None, bary_v: Any = None, sign: Any = None, normal: Any = None, face: Any = None) -> Any:
+@typing.overload
+def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1) -> Any:
     """The first face of a mesh that a ray hits from either side, of faces at equal distances the lowest.
 
     A ray that goes through an edge or a vertex of a closed mesh hits exactly one of the faces around it. The result
@@ -3082,6 +3101,8 @@ def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1, t:
         the gradient of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh; the face is
         constant.
     """
+@typing.overload
+def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, t: Any, bary_u: Any, bary_v: Any, sign: Any, normal: Any, face: Any, root: Any = -1) -> Any: ...
 
 def mesh_query_ray_anyhit(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1) -> Any:
     """Whether a ray hits a face of a mesh.
@@ -3265,7 +3286,8 @@ def neg(x: Any) -> Any:
         the negative of the adjoint.
     """
 
-def noise(state: Any, x: Any = None, xy: Any = None, xyz: Any = None, xyzt: Any = None) -> Any:
+@typing.overload
+def noise(state: Any, x: Any) -> Any:
     """Perlin noise at a point of one to four dimensions: smooth, from -1 to 1, and 0 at integral coordinates.
 
     The state is not advanced.
@@ -3284,6 +3306,12 @@ def noise(state: Any, x: Any = None, xy: Any = None, xyz: Any = None, xyzt: Any 
     Source:
         Perlin, Improving Noise, SIGGRAPH 2002, with gradients by the hash of Jarzynski and Olano, JCGT 9 (3), 2020.
     """
+@typing.overload
+def noise(state: Any, xy: Any) -> Any: ...
+@typing.overload
+def noise(state: Any, xyz: Any) -> Any: ...
+@typing.overload
+def noise(state: Any, xyzt: Any) -> Any: ...
 
 def nonzero(x: Any) -> Any:
     """The number 0 where x is 0, and 1 elsewhere, also at NaN.
@@ -3416,7 +3444,8 @@ def outer(a: Any, b: Any) -> Any:
         BLAS ger.
     """
 
-def pnoise(state: Any, px: Any, x: Any = None, xy: Any = None, py: Any = None, xyz: Any = None, pz: Any = None, xyzt: Any = None, pt: Any = None) -> Any:
+@typing.overload
+def pnoise(state: Any, x: Any, px: Any) -> Any:
     """Perlin noise that repeats after a number of cells along each axis.
 
     Parameters:
@@ -3441,6 +3470,12 @@ def pnoise(state: Any, px: Any, x: Any = None, xy: Any = None, py: Any = None, x
     Source:
         Perlin, Improving Noise, SIGGRAPH 2002, with gradients by the hash of Jarzynski and Olano, JCGT 9 (3), 2020.
     """
+@typing.overload
+def pnoise(state: Any, xy: Any, px: Any, py: Any) -> Any: ...
+@typing.overload
+def pnoise(state: Any, xyz: Any, px: Any, py: Any, pz: Any) -> Any: ...
+@typing.overload
+def pnoise(state: Any, xyzt: Any, px: Any, py: Any, pz: Any, pt: Any) -> Any: ...
 
 def poisson(state: Any, lam: Any) -> Any:
     """A random number of the Poisson distribution of a given mean. The number of draws varies.

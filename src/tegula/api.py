@@ -217,9 +217,17 @@ def _of_library(f: Any) -> inspect.Signature:
     """The signature with which kernels call a function of the library."""
     if len(f.definitions) == 1:
         return _signature(f.definition.function, skip=0)
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(p.name, kind, default=p.default) for p in f.all_parameters]
-    return inspect.Signature(sorted(parameters, key=lambda p: p.default is not p.empty))
+    each = [[p.name for p in one.definition.parameters] for one in f.definitions]
+    # Parameters after the first ones that all definitions have are passed by name if their places differ.
+    shared = next((k for k, names in enumerate(zip(*each, strict=False)) if len({*names}) > 1), None)
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter(
+            p.name, kinds[f.places_differ and p.name not in each[0][:shared]], default=p.default
+        )
+        for p in f.all_parameters
+    ]
+    return inspect.Signature(sorted(parameters, key=lambda p: (p.kind, p.default is not p.empty)))
 
 
 def _signature(function: Callable[..., Any], skip: int) -> inspect.Signature:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -32,9 +33,12 @@ def test_the_stub_follows_the_declarations(tool: dict[str, Any]) -> None:
 
 
 def test_it_has_every_name_and_no_other(tool: dict[str, Any]) -> None:
-    """Each public name is declared once, and each declared name exists."""
+    """Each public name is declared once, apart from overloads, and each declared name exists."""
     tree = ast.parse(tool["stub"]())
-    names = [n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+    overloads = {n.name for n in functions if n.decorator_list}
+    names = [n.name for n in tree.body if isinstance(n, ast.ClassDef)]
+    names += [*(n.name for n in functions if not n.decorator_list), *overloads]
     names += [a.asname or a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names]
     names += [
         n.target.id for n in tree.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
@@ -50,6 +54,12 @@ def test_it_has_every_name_and_no_other(tool: dict[str, Any]) -> None:
     assert not [name for name in there if not hasattr(tg, name)]
     (cholesky,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "tile_cholesky")
     assert ast.unparse(cholesky.args) == "a: Any, fill_mode: str='lower', info: bool=False"
+
+
+def test_overloads_have_the_order_of_their_parameters(tool: dict[str, Any]) -> None:
+    stated = re.findall(r"def lower_bound\(([^)]*)\)", tool["stub"]())
+    assert stated == ["arr: Any, value: Any", "arr: Any, arr_begin: Any, arr_end: Any, value: Any"]
+    assert str(inspect.signature(tg.lower_bound)) == "(arr, *, value, arr_begin=None, arr_end=None)"
 
 
 def test_a_misspelt_name_is_told_the_most_similar_one() -> None:

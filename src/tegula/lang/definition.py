@@ -311,6 +311,13 @@ class FuncDef(Named):
         return [known[n] if n in shared else replace(known[n], default=None) for n in order]
 
     @property
+    def places_differ(self) -> bool:
+        """Whether a parameter has another place in one definition than in the list of all parameters."""
+        merged = [p.name for p in self.all_parameters]
+        each = ([p.name for p in f.definition.parameters] for f in self.definitions)
+        return any(names != merged[: len(names)] for names in each)
+
+    @property
     def changes(self) -> bool:
         """Whether a definition modifies a parameter for its caller."""
         return any(f.definition.changed for f in self.definitions)
