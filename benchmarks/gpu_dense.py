@@ -15,8 +15,6 @@ from benchmarks.burst import Call, compared, relative_error
 from benchmarks.gpu_cases import SETS, ours, random
 from benchmarks.measure import Row
 from tegula import kernels
-from tegula.kernels.linear_algebra import elements_of_block
-from tegula.kernels.operands import processors
 
 MATRICES = 100_000
 """The matrices of a batch for factorisations whose peers take milliseconds."""
@@ -99,9 +97,7 @@ def lower_solve(n: int) -> Iterator[Row]:
         [torch.linalg.cholesky(definite(MATRICES, n, seed)), random((MATRICES, n), "float32", seed)]
         for seed in range(SETS)
     ]
-    arrays = [ours(t) for t in given[0]]
-    several = elements_of_block((len(given[0][0]),), arrays, processors(arrays[0].device))
-    made = tg.over_batches("tile_lower_solve", arrays, several=several)
+    made = tg.over_batches("tile_lower_solve", [ours(t) for t in given[0]])
 
     def run(a: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         z = torch.empty_like(y)

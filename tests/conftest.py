@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 from support.campaigns import leave_to_campaigns
+from support.cpu_times import mark_long
 from support.folders import ON_ALL_DEVICES, ON_GPUS, follows
 
 # Threads of NumPy's matrix library spin for 20 ms after each matmul, longer than most tests take. The library reads
@@ -69,6 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if follows(path.parts[0], ON_GPUS):
             item.add_marker("gpu")
     leave_to_campaigns(items)
+    mark_long(items)
     keeps = "update" if config.getoption("--update") else ""
     without = [item for item in items if _is_left_out(item) or keeps not in ("", *_fixtures(item))]
     if without:

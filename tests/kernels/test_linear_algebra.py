@@ -10,7 +10,6 @@ import pytest
 
 import tegula as tg
 from tegula import kernels
-from tegula.kernels import linear_algebra
 
 BATCHES = ((), (5,), (2, 3))
 
@@ -107,30 +106,3 @@ def test_refusals() -> None:
         assert says in str(error.value)
     with pytest.raises(tg.CompileError, match="'k' is 5, and there are 4 keys"):
         kernels.topk(a[0], 5)
-
-
-@pytest.mark.machine_code
-@pytest.mark.parametrize(("batch", "grid"), [((5,), (3,)), ((2, 3), (2, 2))])
-def test_blocks_of_several_elements(batch: tuple[int, ...], grid: tuple[int, ...]) -> None:
-    a = tg.array(definite(*batch))
-    made = tg.over_batches("tile_cholesky", [a], {"fill_mode": "lower", "info": False}, several=2)
-    assert made.dim == grid and made.results == (((*batch, 4, 4), tg.float64),)
-    out = tg.full_like(a, np.nan)
-    tg.launch_tiled(made.kernel, made.dim, [a], [out], block_dim=made.block_dim)
-    near(out, np.linalg.cholesky(a.numpy()))
-
-
-def test_a_block_computes_at_least_one_element() -> None:
-    with pytest.raises(tg.LaunchError, match="at least one element, got several=0"):
-        tg.over_batches("tile_lu", [tg.zeros((4, 2, 2))], several=0)
-
-
-@pytest.mark.parametrize(
-    ("batch", "n", "several"),
-    [((100_000,), 8, 8), ((100_000,), 64, 2), ((100_000,), 128, 1), ((1000,), 8, 1), ((50_000, 2), 8, 1)],
-)
-def test_small_matrices_share_blocks_where_there_are_many(
-    batch: tuple[int, ...], n: int, several: int
-) -> None:
-    array = np.broadcast_to(np.float32(0.0), (*batch, n, n))
-    assert linear_algebra.elements_of_block(batch, [array], 132) == several

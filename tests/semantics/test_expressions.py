@@ -205,7 +205,7 @@ def changed_arrays(x: tg.array[float], out: tg.array2d[float], count: int):
 def test_functions_change_arrays_of_one_thread() -> None:
     """The array of the caller changes, in loops and branches too; a copy and a vector, which is a value, do not."""
     x = np.array([0.5, -1.5, 2.0], np.float32)
-    (out,) = agree(changed_arrays, [x, tg.zeros((3, 4)), 3], 3, 32)
+    _, out = agree(changed_arrays, [tg.array(x), tg.zeros((3, 4)), 3], 3, 32)
     filled = np.where(x > 0, 3 * x, 0)
     np.testing.assert_array_equal(out, np.stack([filled + 6, filled, 5 + 2 * x, np.full(3, 2)], axis=1))
 

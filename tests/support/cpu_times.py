@@ -10,14 +10,26 @@ from typing import Any
 
 import pytest
 
-LONG = 2.0
-"""The largest core-seconds of a test; a test that takes more is split, shares its compiled code, or is marked slow."""
+LONG = 1.0
+"""The largest core-seconds of a test of the default run; a test that takes more is split, shares its compiled code, or
+is a slow test, by its mark or by LONG_TESTS."""
+LONG_TESTS = Path(__file__).parents[1] / "long_tests.txt"
+"""The tests that are slow because they were measured to take longer than LONG; `python tools/long_tests.py` writes the
+file."""
 
 VERY_LONG = 10.0
 """A slow test that takes longer states the reason: `slow(why="...")`."""
 
 SENT, SENT_TOO = "core_seconds", "without_why"
 COLLECTION = "(start and collection)"
+
+
+def mark_long(items: list[pytest.Item]) -> None:
+    """Mark the tests of LONG_TESTS as slow."""
+    long = {*LONG_TESTS.read_text(encoding="utf-8").splitlines()}
+    for item in items:
+        if item.nodeid in long:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

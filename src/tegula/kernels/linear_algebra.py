@@ -1,16 +1,10 @@
 """Batched linear algebra and sorting on arrays, on any device."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import tegula as tg
-from tegula.kernels.operands import array_of, make_allocator, needs_gradient, processors
-
-RESIDENT, LEAST_WAVES = 32, 2
-"""The most blocks of an SM, and how many times as many blocks a launch has at least, so that all SMs end together."""
-MOST_ELEMENTS = 1 << 13
-"""The elements that a block of several matrices reads at most."""
+from tegula.kernels.operands import array_of, make_allocator, needs_gradient
 
 
 def over_batches(name: str, function: str, arrays: dict[str, Any], **constants: Any) -> tuple[Any, ...]:
@@ -22,10 +16,6 @@ def over_batches(name: str, function: str, arrays: dict[str, Any], **constants: 
     if any(x.device != device for x in found):
         raise tg.LaunchError(f"{name}: the arrays are on several devices", "copy them to one: x.to(device)")
     made = tg.over_batches(function, found, constants, name)
-    if device.is_cuda and not graded:
-        several = elements_of_block(made.dim, found, processors(device))
-        if several > 1:
-            made = tg.over_batches(function, found, constants, name, several)
     results = [make_allocator(shape, dtype, like, device)() for shape, dtype in made.results]
     for x in results:
         if graded and isinstance(x, tg.array) and x.dtype.is_float:
@@ -37,17 +27,6 @@ def over_batches(name: str, function: str, arrays: dict[str, Any], **constants: 
         ]
         tg.launch_tiled(made.kernel, made.dim, given, results, block_dim=made.block_dim, device=device)
     return tuple(results)
-
-
-def elements_of_block(batch: tuple[int, ...], arrays: Sequence[Any], sms: int) -> int:
-    """The number of small elements of a batch that a block computes, one after the other, because an SM starts blocks
-    slowly: a power of two, so that batches of many sizes share a kernel."""
-    many = math.prod(batch)
-    elements = max(1, sum(math.prod(x.shape) for x in arrays) // max(many, 1))
-    count = 1
-    while 2 * count * elements <= MOST_ELEMENTS and many // (2 * count) >= LEAST_WAVES * RESIDENT * sms:
-        count *= 2
-    return count if batch[-1] >= count else 1
 
 
 def cholesky(a: Any, fill_mode: str = "lower") -> Any:

@@ -1,4 +1,4 @@
-"""Kernels that call a cooperative function for each element of a batch, one or several elements per block."""
+"""Kernels that call a cooperative function for each element of a batch, one block per element."""
 
 from __future__ import annotations
 
@@ -27,15 +27,13 @@ Shape = tuple[int, ...]
 class Tiles(NamedTuple):
     """The signature of a block. `inputs`: dtype and shape of each tile, and whether its array has batch dimensions;
     `outputs`: dtype and shape of each result; `batch`: the number of batch dimensions; `constants`: the constant
-    arguments of the function; `several`: the number of elements of the last batch dimension that a block computes,
-    one after another."""
+    arguments of the function."""
 
     function: CooperativeDef
     inputs: tuple[tuple[Any, Shape, bool], ...]
     outputs: tuple[tuple[Any, Shape], ...]
     batch: int
     constants: tuple[tuple[str, Any], ...]
-    several: int = 1
 
     @property
     def block_dim(self) -> int:
@@ -46,13 +44,12 @@ class Tiles(NamedTuple):
 
 @lru_cache(maxsize=512)
 def _kernel(tiles: Tiles) -> Any:
-    """The kernel in which each block loads tiles, calls the function and stores the results, for each of its
-    elements."""
+    """The kernel in which each block loads its tiles, calls the function once and stores the results."""
     at = ", ".join(f"b{k}" for k in range(tiles.batch))
     part = f"[{at}]" if at else ""
-    names: dict[str, Any] = {"tg": tg, "function": tiles.function, "several": tiles.several}
-    results = ", ".join(f"r{k}" for k in range(len(tiles.outputs)))
-    parameters, lines = list[str](), list[str]()
+    lines = [f"{at}{',' if tiles.batch > 1 else ''} = tg.tid()".replace(", =", " =")] if at else []
+    names: dict[str, Any] = {"tg": tg, "function": tiles.function}
+    parameters, results = list[str](), ", ".join(f"r{k}" for k in range(len(tiles.outputs)))
     for k, (dtype, shape, batched) in enumerate(tiles.inputs):
         names[f"T{k}"] = ArrayAnnotation(dtype, len(shape) + (tiles.batch if batched else 0))
         parameters.append(f"a{k}: T{k}")
@@ -63,11 +60,6 @@ def _kernel(tiles: Tiles) -> Any:
     given = [*(f"t{k}" for k in range(len(tiles.inputs))), *(f"{key}={x!r}" for key, x in tiles.constants)]
     lines.append(f"{results} = function({', '.join(given)})")
     lines += [f"tg.tile_store(o{k}{part}, r{k})" for k in range(len(tiles.outputs))]
-    if tiles.several > 1:
-        last = tiles.batch - 1
-        inner = f"for b{last} in range(first * several, tg.min((first + 1) * several, o0.shape[{last}])):"
-        at, lines = at.replace(f"b{last}", "first"), [inner, *(f"    {line}" for line in lines)]
-    lines = [f"{at} = tg.tid()", *lines] if at else lines
     name = tiles.function.name.removeprefix("_").removeprefix("tile_")
     text = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
     exec(compile(text, f"<the kernel of {name}>", "exec"), names)
@@ -86,11 +78,7 @@ class BatchedKernel(NamedTuple):
 
 
 def over_batches(
-    function: Any,
-    arrays: Sequence[Any],
-    constants: Mapping[str, Any] | None = None,
-    name: str = "",
-    several: int = 1,
+    function: Any, arrays: Sequence[Any], constants: Mapping[str, Any] | None = None, name: str = ""
 ) -> BatchedKernel:
     """A kernel that calls a cooperative function for each element of a batch; batch dimensions are the leading ones.
 
@@ -99,21 +87,13 @@ def over_batches(
         arrays: tg.arrays with the shapes and dtypes of the arguments, in the order of the parameters.
         constants: a dictionary of constant arguments by name; the function's defaults by default.
         name: a string, the function's name in messages; by default the name of `function`.
-        several: an int, the number of elements of the last batch dimension that a block computes, one after another; 1
-            by default. A GPU starts about one block per nanosecond.
     Returns:
         a named tuple: `kernel`, whose parameters are the arrays and then the results; `dim` and `block_dim` for
         `tg.launch_tiled`; and `results`, a shape and a dtype for each result.
     Raises:
         TypeError: `function` is no cooperative function, or has in-place parameters.
-        launch: the arrays do not fit the signature, the function has no program for their shapes, or `several` is below
-            1.
+        launch: the arrays do not fit the signature, or the function has no program for their shapes.
     """
-    if several < 1:
-        raise LaunchError(
-            f"over_batches: a block must compute at least one element, got several={several}",
-            "pass 1 or more",
-        )
     f = library().get(function) if isinstance(function, str) else function
     if not isinstance(f, CooperativeDef) or f.changed:
         raise TypeError(f"{function!r} is no cooperative function that changes none of its parameters")
@@ -129,12 +109,10 @@ def over_batches(
     patterns = f.given(known, f.results)
     outputs = tuple(_result(p, unified) for p in (patterns if isinstance(patterns, tuple) else (patterns,)))
     inputs = tuple((x.dtype, _core(f, key, x, batch), _is_batched(f, key)) for key, x in found.items())
-    count = several if batch else 1
-    of_block = Tiles(f, inputs, outputs, len(batch), tuple(known.items()), count)
+    of_block = Tiles(f, inputs, outputs, len(batch), tuple(known.items()))
     _check_program(f, name, of_block, {**unified.facts, **known})
     results = tuple(((*batch, *shape), dtype) for dtype, shape in outputs)
-    grid = (*batch[:-1], -(-batch[-1] // count)) if batch else (1,)
-    return BatchedKernel(_kernel(of_block), grid, of_block.block_dim, results)
+    return BatchedKernel(_kernel(of_block), batch or (1,), of_block.block_dim, results)
 
 
 def _check_program(f: CooperativeDef, name: str, tiles: Tiles, facts: Mapping[str, Any]) -> None:
