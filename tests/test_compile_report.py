@@ -107,6 +107,7 @@ def others() -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.machine_code(some=True)  # forms with meshes, which are built here
 @pytest.mark.parametrize("name", others())
 def test_all_kernels_compile_as_the_report_says(name: str) -> None:
     compiled_as_kept(name)
