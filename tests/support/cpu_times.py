@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-LONG = 1.0
+LONG = 0.6
 """The largest core-seconds of a test of the default run; a test that takes more is split, shares its compiled code, or
 is a slow test, by its mark or by LONG_TESTS."""
 LONG_TESTS = Path(__file__).parents[1] / "long_tests.txt"
