@@ -71,10 +71,18 @@ def row_of_matrices(
     peers: dict[str, Call] = {"torch": lambda k: peer(*given[k]), "copy_": lambda k: target.copy_(source)}
     order = ("copy_", "torch") if of_copy else ("torch", "copy_")
     return compared(
-        title(name, n), lambda k: ours(*given[k]),
-        {which: peers[which] for which in order}, SETS, found, "float32", gate, moved / 1e9, "GB/s",
-        note=f"{len(given[0][0])} matrices", iterations=iterations,
-    )  # fmt: skip
+        title(name, n),
+        lambda k: ours(*given[k]),
+        {which: peers[which] for which in order},
+        SETS,
+        found,
+        "float32",
+        gate,
+        moved / 1e9,
+        "GB/s",
+        note=f"{len(given[0][0])} matrices",
+        iterations=iterations,
+    )
 
 
 def cholesky(n: int) -> Iterator[Row]:
@@ -190,10 +198,17 @@ def transform(n: int) -> Iterator[Row]:
     last = relative_error_of_complex(kernels.fft(x[0])[-16:], torch.fft.fft(x[0][-16:].to(torch.complex128)))
     moved = torch.empty(many * n, dtype=torch.complex64, device="cuda")
     yield compared(
-        f"FFT of {n} complex64", lambda k: kernels.fft(x[k]),
-        {"torch": lambda k: torch.fft.fft(x[k]), "copy_": lambda k: moved.copy_(x[k].reshape(-1))}, SETS,
-        max(error, last), "float32", LENGTHS.get(n), 16 * many * n / 1e9, "GB/s", note=f"{many} rows",
-    )  # fmt: skip
+        f"FFT of {n} complex64",
+        lambda k: kernels.fft(x[k]),
+        {"torch": lambda k: torch.fft.fft(x[k]), "copy_": lambda k: moved.copy_(x[k].reshape(-1))},
+        SETS,
+        max(error, last),
+        "float32",
+        LENGTHS.get(n),
+        16 * many * n / 1e9,
+        "GB/s",
+        note=f"{many} rows",
+    )
 
 
 def relative_error_of_complex(found: torch.Tensor, wanted: torch.Tensor) -> float:
@@ -236,9 +251,17 @@ def filtered(n: int) -> Iterator[Row]:
     wanted = torch.fft.ifft(torch.fft.fft(wide) * weights.double())
     error = relative_error_of_complex(y[0][:1024], wanted)
     yield compared(
-        f"FFT, weights, inverse of {n} complex64", run, {"three calls": peer}, SETS, error, "float32",
-        2.5 if n == 1024 else None, 16 * many * n / 1e9, "GB/s", note=f"{many} rows",
-    )  # fmt: skip
+        f"FFT, weights, inverse of {n} complex64",
+        run,
+        {"three calls": peer},
+        SETS,
+        error,
+        "float32",
+        2.5 if n == 1024 else None,
+        16 * many * n / 1e9,
+        "GB/s",
+        note=f"{many} rows",
+    )
 
 
 SORTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -262,9 +285,17 @@ def sorts(name: str, n: int) -> Iterator[Row]:
         right = torch.equal(found[0], wanted[0]) and torch.equal(torch.gather(x[0], 1, at), wanted[0])
     assert right, "keys or indices are wrong"
     yield compared(
-        f"{name} of {n} float32", lambda k: call(x[k]), {"torch": lambda k: peer(x[k])}, SETS, 0.0, "float32",
-        gate, many * n / 1e9, "Gkeys/s", note=f"{many} rows",
-    )  # fmt: skip
+        f"{name} of {n} float32",
+        lambda k: call(x[k]),
+        {"torch": lambda k: peer(x[k])},
+        SETS,
+        0.0,
+        "float32",
+        gate,
+        many * n / 1e9,
+        "Gkeys/s",
+        note=f"{many} rows",
+    )
 
 
 OF_MATRICES: dict[str, tuple[Callable[[int], Iterator[Row]], tuple[int, ...], tuple[int, ...]]] = {

@@ -149,9 +149,16 @@ def trees() -> Iterator[Row]:
     bytes_moved = BOXES * (24 + 4 + 2 * ITEM_BYTES) + nodes * NODE_BYTES
     source, target = (torch.empty(bytes_moved // 8, device="cuda") for _ in range(2))
     yield compared(
-        "spatial: refit of 10 M boxes", lambda _: bvh.refit(),
-        {"copy_": lambda _: target.copy_(source)}, 1, 0.0, "float32", 0.5, bytes_moved / 1e9, "GB/s",
-    )  # fmt: skip
+        "spatial: refit of 10 M boxes",
+        lambda _: bvh.refit(),
+        {"copy_": lambda _: target.copy_(source)},
+        1,
+        0.0,
+        "float32",
+        0.5,
+        bytes_moved / 1e9,
+        "GB/s",
+    )
 
 
 @cache
@@ -258,9 +265,17 @@ def rays(kind: str) -> Iterator[Row]:
         "blocks of 256": partial(ours, block_dim=256),
     }
     yield compared(
-        f"spatial: rays, {kind}", ours, peers, 1, 0.0, "float32", 2.0, len(starts) / 1e6, "M/s",
+        f"spatial: rays, {kind}",
+        ours,
+        peers,
+        1,
+        0.0,
+        "float32",
+        2.0,
+        len(starts) / 1e6,
+        "M/s",
         note=f"of {len(starts)} rays the peer finds another distance for {differ}",
-    )  # fmt: skip
+    )
 
 
 def grids() -> Iterator[Row]:

@@ -327,6 +327,18 @@ def test_reading_by_position_is_seen(text: str, refused: bool) -> None:
     assert bool(by_position(ast.parse(text))) is refused
 
 
+def test_tests_that_are_slow_by_their_time_exist() -> None:
+    """`python tools/long_tests.py` writes the list."""
+    root = Path(__file__).parent
+    listed = [line.partition("::") for line in (root / "long_tests.txt").read_text().splitlines()]
+    gone = [
+        (path, test)
+        for path, _, test in listed
+        if f"def {test.partition('[')[0].rpartition('::')[2]}(" not in (root.parent / path).read_text()
+    ]
+    assert listed and gone == []
+
+
 def test_files_test_for_no_more_op_classes() -> None:
     """Outside its family an op is known by an interface or by a property of its class. `python tools/op_classes.py`
     writes lower numbers."""

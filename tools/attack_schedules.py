@@ -146,10 +146,19 @@ def one(wrong: bool, seed: int, row: str, how: How) -> dict[str, Any]:
         seconds = round(time.process_time() - start, 2)
         fault = text if status == "wrongly proved" else ""
         return {
-            "seed": seed, "row": name.partition(",")[0], "rows": (), "name": name, "fault": fault, "guarded": False,
-            "replay": fault, "status": "proved" if fault else status, "message": text, "seconds": seconds, "twin": "",
+            "seed": seed,
+            "row": name.partition(",")[0],
+            "rows": (),
+            "name": name,
+            "fault": fault,
+            "guarded": False,
+            "replay": fault,
+            "status": "proved" if fault else status,
+            "message": text,
+            "seconds": seconds,
+            "twin": "",
             "constructs": True,
-        }  # fmt: skip
+        }
     made = (attacks.wrong if wrong else attacks.right)(seed, row)
     out: dict[str, Any] = {
         "seed": seed, "row": row or made.row, "rows": made.rows, "name": made.name, "fault": made.fault,

@@ -145,9 +145,13 @@ def chosen(name: str, count: int) -> Iterator[dict[str, Any]]:
         if group in wanted:
             found[group].add(mutant.operator)
             yield {
-                "kernel": name, "number": number, "group": group, "operator": mutant.operator,
-                "change": mutant.what, "checker": verdict.kind or verdict.status,
-            }  # fmt: skip
+                "kernel": name,
+                "number": number,
+                "group": group,
+                "operator": mutant.operator,
+                "change": mutant.what,
+                "checker": verdict.kind or verdict.status,
+            }
 
 
 def played(judge: Any) -> str:

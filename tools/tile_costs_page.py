@@ -6,11 +6,12 @@ import json
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.tile_ops import NO_DATA, PATH, REASONS, SLOW, functions, is_slow
+
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reference" / "tile_costs.md"
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.tile_ops import NO_DATA, PATH, REASONS, SLOW, functions, is_slow  # noqa: E402
 
 INTRODUCTION = """# What tile functions cost
 

@@ -83,11 +83,18 @@ class Case:
         parameter = {"residual": f", D: tg.array2d[tg.{self.dtype}]", "columns": ", D: tg.array1d[float]"}
         depth = "A.shape[2]" if self.stacked else "A.shape[0]" if self.transposed[0] else "A.shape[1]"
         return TEXT.format(
-            m=m, n=n, dtype=f"tg.{self.dtype}", result=f"tg.{self.result}", left=left, right=right, after=after,
+            m=m,
+            n=n,
+            dtype=f"tg.{self.dtype}",
+            result=f"tg.{self.result}",
+            left=left,
+            right=right,
+            after=after,
             keywords=", ".join(f"{name}={n}" for name, n in self.schedule.items()),
-            parameter=parameter.get(self.after, ""), left_rank=3 if self.stacked else 2,
+            parameter=parameter.get(self.after, ""),
+            left_rank=3 if self.stacked else 2,
             count=f"({depth} + {k - 1}) // {k}",
-        )  # fmt: skip
+        )
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -116,11 +123,18 @@ def case(seed: int) -> Case:
     if stacked:
         ragged[0] = ragged[0] // 16 * 16
     return Case(
-        tile, dtype, draw.choice((dtype, "float32")), (draw.random() < 0.3, draw.random() < 0.4),
-        draw.choice(("", "", "relu", "residual", "columns")), draw.choice((128, 256, 384)),
-        (draw.randrange(1, 4), draw.randrange(1, 4)), draw.randrange(1, 9), (ragged[0], ragged[1], ragged[2]), stacked,
+        tile,
+        dtype,
+        draw.choice((dtype, "float32")),
+        (draw.random() < 0.3, draw.random() < 0.4),
+        draw.choice(("", "", "relu", "residual", "columns")),
+        draw.choice((128, 256, 384)),
+        (draw.randrange(1, 4), draw.randrange(1, 4)),
+        draw.randrange(1, 9),
+        (ragged[0], ragged[1], ragged[2]),
+        stacked,
         draw.choice(({}, {}, {}, {"consumers": draw.randrange(1, 4)}, {"stages": draw.randrange(1, 4)})),
-    )  # fmt: skip
+    )
 
 
 def outcome(seed: int, device: str) -> tuple[str, str]:

@@ -25,9 +25,26 @@ from tegula.types import ArrayType, DType
 LARGEST = 2**28
 """The largest absolute value of a number that a guard bounds."""
 COMPUTED = (
-    S.Const, S.Add, S.Sub, S.Mul, S.Neg, S.Div, S.FloorDiv, S.Mod, S.Min, S.Max, S.Cmp, S.Select, S.And, S.Or, S.Xor,
-    S.Not, S.Shl, S.Shr, Cast,
-)  # fmt: skip
+    S.Const,
+    S.Add,
+    S.Sub,
+    S.Mul,
+    S.Neg,
+    S.Div,
+    S.FloorDiv,
+    S.Mod,
+    S.Min,
+    S.Max,
+    S.Cmp,
+    S.Select,
+    S.And,
+    S.Or,
+    S.Xor,
+    S.Not,
+    S.Shl,
+    S.Shr,
+    Cast,
+)
 """The ops that the host computes for guards."""
 
 Access: TypeAlias = tuple[int, bool, bool, Op]
@@ -95,7 +112,8 @@ class Scheduled(ABC):
 
     def at(self, e: E.Event) -> int:
         """The barrier of an event; -1 if it has none."""
-        return self.barrier.get(getattr(e, "barrier", None), -1)  # type: ignore[arg-type]
+        barrier = getattr(e, "barrier", None)
+        return -1 if barrier is None else self.barrier.get(barrier, -1)
 
     def _written(self) -> set[Value]:
         """The arrays that the kernel changes, or that share bytes with one that it changes."""

@@ -9,9 +9,10 @@ from tegula.codegen.sites import RECORDS
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt
 from tegula.ir import Op, Value
+from tegula.ops.group import Agree
 from tegula.ops.scalar import Const, Div, FloorDiv, Mod
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore, tile_type
-from tegula.types import DType, element_bytes, scalar_of
+from tegula.types import DType, element_bytes, is_element, scalar_of
 
 ALIGNMENT = 16
 """The alignment of the first element of a tile access with aligned=True, in bytes."""
@@ -50,10 +51,11 @@ def check_uniform(s: State, op: Op, value: Value, implicit: str = "") -> None:
         s.lane = before
 
 
-def check_agreement(s: State, op: Op) -> None:
+def check_agreement(s: State, op: Agree) -> None:
     """Report this lane if its value, the first operand, differs from lane 0's, the second."""
-    parts, first = (s.components(v) for v in op.operands)
-    dtype, implicit = scalar_of(op.value.type), op.implicit  # type: ignore[arg-type]
+    parts, first, t = s.components(op.value), s.components(op.first), op.value.type
+    assert is_element(t)
+    dtype, implicit = scalar_of(t), op.implicit
     ok = _same(s, first, parts, dtype)
     report_unless(s, _or_enough(s, ok) if implicit else ok, _site(s, op, implicit), [])
 

@@ -51,10 +51,15 @@ PLAIN = ["for k in range(n):"]
 def downwards(p: Places) -> Walks:
     t = p.late()
     loop = p(
-        "range(n - 1, -1, -1)", "range(n - 1, 0, -1)", "range(n, -1, -1)", "range(n - 1, -1, -2)",
-        "range(n - 1, c - 1, -1)", f"range(n - 1, tg.min(-1, n - {t}), -1)", "range(n - 1, n, -1)",
+        "range(n - 1, -1, -1)",
+        "range(n - 1, 0, -1)",
+        "range(n, -1, -1)",
+        "range(n - 1, -1, -2)",
+        "range(n - 1, c - 1, -1)",
+        f"range(n - 1, tg.min(-1, n - {t}), -1)",
+        "range(n - 1, n, -1)",
         "range(n - 1, -1, -1 - c)",
-    )  # fmt: skip
+    )
     return counted(f"for q in {loop}:"), PLAIN
 
 
@@ -62,9 +67,13 @@ def downwards(p: Places) -> Walks:
 def steps(p: Places) -> Walks:
     first = p("range(0, n, d)", "range(1, n, d)", "range(0, n + 1, d)", "range(c, n, d)")
     second = p(
-        "range((n + d - 1) // d)", "range(n // d)", "range((n + d) // d)", "range((n + d - 1) / d)",
-        "range(n // d + 1)", "range((n - 1) // d + 1 - c)",
-    )  # fmt: skip
+        "range((n + d - 1) // d)",
+        "range(n // d)",
+        "range((n + d) // d)",
+        "range((n + d - 1) / d)",
+        "range(n // d + 1)",
+        "range((n - 1) // d + 1 - c)",
+    )
     return counted(f"for q in {first}:"), [f"for k in {second}:"]
 
 
@@ -72,10 +81,14 @@ def steps(p: Places) -> Walks:
 def bounds_of_arrays(p: Places) -> Walks:
     first = "for q in range(offs[i], offs[i + 1]):"
     second = p(
-        first, "for q in range(offs[i + 1] - offs[i]):", "for q in range(offs[i], offs[i + 2]):",
-        "for q in range(offs[i] + 1, offs[i + 1] + 1):", "for q in range(offs[i] - c, offs[i + 1]):",
-        "for q in range(-offs[i + 1], -offs[i]):", "for q in range(offs[i + 1] - 1, offs[i] - 1, -1):",
-    )  # fmt: skip
+        first,
+        "for q in range(offs[i + 1] - offs[i]):",
+        "for q in range(offs[i], offs[i + 2]):",
+        "for q in range(offs[i] + 1, offs[i + 1] + 1):",
+        "for q in range(offs[i] - c, offs[i + 1]):",
+        "for q in range(-offs[i + 1], -offs[i]):",
+        "for q in range(offs[i + 1] - 1, offs[i] - 1, -1):",
+    )
     rows = p("for i in range(m):", "for i in range(tg.min(m, n)):", "for i in range(m + c):")
     return counted("for i in range(m):", first), counted(rows, second)
 
@@ -92,9 +105,13 @@ def a_written_bound(p: Places) -> Walks:
 @walk
 def triangles(p: Places) -> Walks:
     second = p(
-        "for j in range(i):", "for j in range(i + 1):", "for j in range(n - i):", "for j in range(i // 2 * 2):",
-        "for j in range(tg.min(i, m)):", "for j in range(i * i):",
-    )  # fmt: skip
+        "for j in range(i):",
+        "for j in range(i + 1):",
+        "for j in range(n - i):",
+        "for j in range(i // 2 * 2):",
+        "for j in range(tg.min(i, m)):",
+        "for j in range(i * i):",
+    )
     rows = p("for i in range(n):", "for i in range(1, n + 1):", "for i in range(n - c):")
     return counted("for i in range(n):", "for j in range(i):"), counted(rows, second)
 
@@ -160,9 +177,13 @@ def continues(p: Places) -> Walks:
 def floats(p: Places) -> Walks:
     first = "if float(q) * 0.5 < w[q]:"
     second = p(
-        first, "if float(q) < w[q] * 2.0:", "if float(q) < w[q] + w[q] - 0.25:", "if not float(q) * 0.5 >= w[q]:",
-        "if q < int(w[q] * 2.0):", "if float(q) * 0.5 <= w[q]:",
-    )  # fmt: skip
+        first,
+        "if float(q) < w[q] * 2.0:",
+        "if float(q) < w[q] + w[q] - 0.25:",
+        "if not float(q) * 0.5 >= w[q]:",
+        "if q < int(w[q] * 2.0):",
+        "if float(q) * 0.5 <= w[q]:",
+    )
     return counted("for q in range(n):", first), counted("for q in range(n):", second)
 
 
@@ -200,9 +221,12 @@ def staged(p: Places, S: int, first: int) -> tuple[str, Lines, Lines, Lines]:
             "return (k + k // {t}) % {S}",
         )
         turn = p(
-            "return k // {S} + {first}", "return k // {S} + 1 - {first}", "return k // ({S} + 1) + {first}",
-            "if k > {t}:\n        return {first}\n    return k // {S} + {first}", "return (k + {t}) // {S} + {first}",
-        )  # fmt: skip
+            "return k // {S} + {first}",
+            "return k // {S} + 1 - {first}",
+            "return k // ({S} + 1) + {first}",
+            "if k > {t}:\n        return {first}\n    return k // {S} + {first}",
+            "return (k + {t}) // {S} + {first}",
+        )
         text = "".join(
             f"@func\ndef {name}_{tag}(k: int) -> int:\n    {body.format(S=S, t=t, first=first)}\n###\n"
             for name, body in (("stage", early), ("turn", turn))
@@ -292,9 +316,10 @@ def with_pipes(p: Places, walks: Walks) -> tuple[str, Lines]:
         return text, [*made, *lines, *role("tg.ws(1)", walks[1], [], used, [])]
     made.append(f"other = tg.tile_pipe(shape=(1, 32), dtype=float, stages={p.rng.choice((1, 2, 4))})")
     push = p(
-        "tg.tile_pipe_push(other, tile)", "if g[k] < 5:\n    tg.tile_pipe_push(other, tile)",
+        "tg.tile_pipe_push(other, tile)",
+        "if g[k] < 5:\n    tg.tile_pipe_push(other, tile)",
         f"if k % {t} != 1:\n    tg.tile_pipe_push(other, tile)",
-    )  # fmt: skip
+    )
     inner = ["tile = tg.tile_map(doubled, tg.tile_pipe_pop(pipe))", push]
     last = walks[p.rng.randrange(2)]
     sink = ["tg.tile_store(out, tg.tile_pipe_pop(other), offset=(k, 0))"]
@@ -335,9 +360,17 @@ def fault(text: str, kernel: Kernel, parts: GpuCompilation, guards: Sequence[Gua
 NO_FAULT = ("endless", "unknown")
 """Outcomes of replays that are longer than the interpreter follows, or that it does not cover."""
 NUMBERS = (
-    (0, 0, 0, 1), (1, 1, 0, 1), (4, 2, 1, 2), (9, 5, 0, 3), (15, 4, 1, 4), (7, 6, 2, 5), (16, 12, 0, 2), (-3, -2, 0, 1),
-    (5, -1, 1, -1), (-2, 5, 1, -2),
-)  # fmt: skip
+    (0, 0, 0, 1),
+    (1, 1, 0, 1),
+    (4, 2, 1, 2),
+    (9, 5, 0, 3),
+    (15, 4, 1, 4),
+    (7, 6, 2, 5),
+    (16, 12, 0, 2),
+    (-3, -2, 0, 1),
+    (5, -1, 1, -1),
+    (-2, 5, 1, -2),
+)
 WIDE, MANY = (65537, 65535, 0, 1), (300, 4, 0, 1)
 """Numbers whose multiple differs in 32 and 64 bits; more items than a byte counts."""
 
