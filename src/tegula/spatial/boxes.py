@@ -178,31 +178,17 @@ def renew_nodes(
     words: tg.array1d[int],
     at: tg.uint64,
     items: tg.uint64,
+    each: tg.constexpr,
     counts: tg.array1d[int],
     level: int,
     threads: int,
 ):
-    """Write the bounds of the children of the nodes of a level, whose levels below are done; a thread has nodes."""
+    """Write the bounds of the children of the nodes of a level, whose levels below are done. `each`: the number of
+    threads of a node."""
     first = first_of_level(counts, level)
-    for node in range(first + tg.tid(), first + counts[level], threads):
-        for k in range(WIDTH):
-            renew_child(nodes, words, at, items, node, k)
-
-
-@tg.kernel
-def renew_children(
-    nodes: tg.array1d[float],
-    words: tg.array1d[int],
-    at: tg.uint64,
-    items: tg.uint64,
-    counts: tg.array1d[int],
-    level: int,
-    threads: int,
-):
-    """Write the bounds of the children of the nodes of a level, whose levels below are done; a thread has children."""
-    first = first_of_level(counts, level)
-    for child in range(tg.tid(), WIDTH * counts[level], threads):
-        renew_child(nodes, words, at, items, first + child // WIDTH, child % WIDTH)
+    for part in range(tg.tid(), each * counts[level], threads):
+        for k in range(part % each, WIDTH, each):
+            renew_child(nodes, words, at, items, first + part // each, k)
 
 
 @tg.kernel

@@ -15,7 +15,7 @@ from tegula.runtime.cuda.graph import keep_recorded
 from tegula.runtime.device import Device
 from tegula.runtime.recording import recording
 from tegula.runtime.structures import Structure
-from tegula.spatial.boxes import VEC8, place_boxes, renew_children, renew_nodes, write_header
+from tegula.spatial.boxes import VEC8, place_boxes, renew_nodes, write_header
 from tegula.spatial.build_morton import DEPTH, MortonBuild
 from tegula.spatial.build_on_host import HostBuild, most_nodes
 from tegula.spatial.build_sah import MEDIAN, SAH
@@ -183,8 +183,8 @@ class Bvh(Structure):
         """Write the boxes of all nodes."""
         assert self.nodes is not None
         keep_recorded(self.device, self.nodes, self._items)
-        kernel, each = (renew_nodes, 1) if self.device.is_cpu else (renew_children, WIDTH)
-        self.by_level(kernel, each, [self.nodes, self.node_words, self.nodes.ptr, self._items.ptr])
+        each = 1 if self.device.is_cpu else WIDTH
+        self.by_level(renew_nodes, each, [self.nodes, self.node_words, self.nodes.ptr, self._items.ptr, each])
         self._launch(write_header, 1, [self.nodes, self.nodes.ptr])
 
     def by_level(self, kernel: Any, each: int, inputs: list[Any]) -> None:
