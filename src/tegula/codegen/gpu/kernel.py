@@ -361,7 +361,7 @@ class _Walk:
         mine = code.emit(f"icmp eq i64 {s.lane}, {writer}")
         when(s, mine, lambda: s.memory.store_view(s.buffers[buffer], ["0"], parts, 1))
 
-    def agree(self, op: Op) -> None:
+    def agree(self, op: Agree) -> None:
         s = self.s
         here = self.code.emit(f"icmp ult i64 {s.lane}, {s.present}") if s.some_absent else "true"
         when(s, here, lambda: check_agreement(s, op))
