@@ -8,9 +8,10 @@ from vector_add import BLOCK, VECTOR_ADD
 
 import tegula as tg
 from tegula.runtime.cuda.context import context, target
-from tegula.runtime.cuda.launch import NO_REPORT, enqueue
+from tegula.runtime.cuda.launch import enqueue
 from tegula.runtime.cuda.module import LoadedModule, assembled
 from tegula.runtime.cuda.stream import Stream, stream_on
+from tegula.runtime.pack import NO_REPORT
 
 
 class VectorAdd:

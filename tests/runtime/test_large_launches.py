@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
-from tegula.backend.pool import _local
+from tegula.backend.pool import _scratch
 from tegula.interp.launch import _run_block
 from tegula.interp.machine import Grid, Machine
 from tegula.interp.report import RunReport
@@ -50,7 +50,7 @@ def shown(dims: tuple[int, ...], block_dim: int, block: int) -> np.ndarray:
     made = plan(dims, block_dim)
     compiled, packed, _ = resolve(places, made, args)
     assert block < made.blocks
-    compiled.function(packed, _local.scratch(compiled.scratch_bytes), block, block + 1)
+    compiled.function(packed, _scratch(compiled.scratch_bytes), block, block + 1)
     return out.numpy()
 
 

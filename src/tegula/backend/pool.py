@@ -44,21 +44,26 @@ disk_cache: Callable[[], Cache | None] = _default_cache
 class _Local(threading.local):
     """The scratch memory of one launching thread, which follows its watch; it grows and never shrinks."""
 
-    size = -1
-    address = 0
+    held: tuple[int, int] = (-1, 0)
+    """The number of bytes and the address; one attribute, because each access of a thread's attributes is slow."""
 
-    def scratch(self, size: int) -> int:
-        if size > self.size:
-            look = _native().address("look")
-            memory = np.empty(size + WATCH_BYTES + ALIGNMENT, np.uint8)
-            start = memory.ctypes.data + WATCH_BYTES
-            address = start + -start % ALIGNMENT
-            prepare(address, look)
-            self.memory, self.address, self.size = memory, address, size
-        return self.address
+    def grow(self, size: int) -> int:
+        look = _native().address("look")
+        memory = np.empty(size + WATCH_BYTES + ALIGNMENT, np.uint8)
+        start = memory.ctypes.data + WATCH_BYTES
+        address = start + -start % ALIGNMENT
+        prepare(address, look)
+        self.memory, self.held = memory, (size, address)
+        return address
 
 
 _local = _Local()
+
+
+def _scratch(size: int) -> int:
+    """The address of the calling thread's scratch memory, of at least `size` bytes."""
+    held, address = _local.held
+    return address if size <= held else _local.grow(size)
 
 
 def thread_count() -> int:
@@ -144,18 +149,16 @@ class WorkerPool:
         job, token, status = self.job, next(self.tokens), BUSY
         try:
             if helpers:
-                status = self.start(
-                    job, token, address, args, blocks, helpers, scratch, _local.scratch(scratch)
-                )
+                status = self.start(job, token, address, args, blocks, helpers, scratch, _scratch(scratch))
             if status == BUSY:
                 own = ctypes.create_string_buffer(JOB_BYTES)
                 job = ctypes.addressof(own)
-                status = self.start(job, token, address, args, blocks, 0, scratch, _local.scratch(scratch))
+                status = self.start(job, token, address, args, blocks, 0, scratch, _scratch(scratch))
             while status == AGAIN:
                 # A signal handler may have forked, or launched and moved this thread's scratch memory.
                 if self is not _pool:
                     raise RuntimeError("a process forked in the middle of a launch cannot finish it")
-                status = self.resume(job, _local.scratch(scratch))
+                status = self.resume(job, _scratch(scratch))
         except BaseException:
             if self is _pool:
                 self.stop(self.job, token)
@@ -193,7 +196,7 @@ def run(function: Any, args: bytes, blocks: int, scratch: int, threads: int | No
     from several Python threads at once; a launch that finds the workers busy runs on its own thread. KeyboardInterrupt
     and other exceptions of signal handlers leave blocks undone, and loops of blocks."""
     if blocks <= 1:
-        if blocks == 1 and function(args, _local.scratch(scratch), 0, 1):
+        if blocks == 1 and function(args, _scratch(scratch), 0, 1):
             raise_recorded()
         return
     pool = _pool or _shared()

@@ -11,7 +11,6 @@ from tegula.lang.annotations import (
 )
 from tegula.lang.decorators import FuncDef, KernelDef, constant, func, kernel, static
 from tegula.lang.definition import PublicFunction
-from tegula.lang.kernel import trace
 
 __all__ = [
     "FuncDef",
@@ -28,5 +27,4 @@ __all__ = [
     "static",
     "tile",
     "tile_annotation",
-    "trace",
 ]

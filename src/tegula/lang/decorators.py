@@ -13,7 +13,6 @@ from tegula.dataclass import dataclass, field_names
 from tegula.errors import LaunchError, UnsupportedPython, WrongArguments, likeness
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.definition import Definition, FuncDef, Parameter
-from tegula.lang.kernel import trace
 from tegula.lang.named import Named
 from tegula.lang.typed import is_typed
 from tegula.source import Location
@@ -151,6 +150,8 @@ class KernelDef(Named):
         library: Mapping[str, FuncDef] | None = None,
     ) -> Kernel:
         """The IR of this kernel for parameter types and a launch class; CompileError for an invalid program."""
+        from tegula.lang.kernel import trace  # the tracer is loaded for the first kernel that is traced
+
         made = trace(self.definition, param_types, launch, access, library)
         made.schedule = self.options.schedule(self.name)
         made.bounded = self.options.bounded(self.name)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tegula.backend.pool import thread_count
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
 from tegula.ir import ALONE, AccessClass, LaunchClass, LaunchOverlap, StructureRead, Value
@@ -16,7 +15,6 @@ from tegula.ir.rewrite import clone_region
 from tegula.lang.annotations import ANY, Annotation, array_annotation
 from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.definition import FuncDef, Parameter
-from tegula.lang.kernel import trace
 from tegula.runtime.array import array, laid_out_as
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
@@ -96,6 +94,7 @@ class Adjoint(Kernel):
         functions: Mapping[str, FuncDef] | None,
     ) -> tuple[KernelIR, frozenset[int]]:
         """The adjoint's IR, and the positions of the kernel's own arrays whose elements the adjoint reads."""
+        from tegula.lang.kernel import trace
         from tegula.passes.gradient import differentiate, longest, reads, sequentialise
         from tegula.passes.pipeline import check
 
@@ -414,6 +413,7 @@ def planned(
 ) -> list[KnownLaunch]:
     """The launches for the steps of an adjoint. `dims`: the dimensions of the forward launch; `args`: the arguments of
     the adjoint, with Tegula arrays."""
+    from tegula.backend.pool import thread_count
     from tegula.passes.gradient import ForwardLaunch, in_series
 
     values, walked = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid

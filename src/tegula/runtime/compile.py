@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tegula.backend import pool
 from tegula.backend.cache import Entry
 from tegula.backend.loader import load
 from tegula.backend.pool import KernelFunction, run
@@ -30,6 +31,7 @@ from tegula.types import Type
 if TYPE_CHECKING:
     from tegula.passes.plan_memory import MemoryMap
 
+pool.disk_cache = disk_cache
 SMALL = 1 << 16
 """The size in bytes up to which errors for exceeded memory do not name a tile."""
 

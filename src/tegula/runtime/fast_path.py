@@ -14,7 +14,7 @@ from tegula.composite import Matrix, Vector
 from tegula.lang.annotations import ArrayAnnotation
 from tegula.lang.definition import Parameter
 from tegula.runtime.array import array
-from tegula.runtime.config import config
+from tegula.runtime.config import config, modes
 from tegula.runtime.pack import FORMATS
 from tegula.types import DType, MatType, VecType, element_bytes
 
@@ -104,10 +104,10 @@ def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
         names="".join(f"a{k}, " for k in range(len(parameters))) or "()",
         adopted="".join(adopted),
         fits=" and ".join(fits) or "True",
-        key=f"plan.number, config.code{ids}",
+        key=f"plan.number, modes[0]{ids}",
         values=", ".join(values),
     )
-    scope |= {"ready": ready, "config": config, "pack": struct.Struct(layout).pack, "failures": _FAILURES}
+    scope |= {"ready": ready, "modes": modes, "pack": struct.Struct(layout).pack, "failures": _FAILURES}
     scope |= {"array": array, "foreign": FOREIGN, "Vector": Vector, "Matrix": Matrix}
     exec(compile(text, f"<launch of {len(parameters)} arguments>", "exec"), scope)
     return scope["fast_path"]

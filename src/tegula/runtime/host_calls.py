@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.capture import capture
 from tegula.lang.captures import Captured, Captures, unchanged
 from tegula.lang.definition import Definition, FuncDef, PublicFunction
-from tegula.lang.kernel import Tracer, nesting
 from tegula.lang.overloads import CALLEE, Parameter, constant_type, fit, match, ordered
 from tegula.lang.state import RETURN, Frame, Reported, describe_type
 from tegula.ops import PUBLIC
@@ -49,6 +48,9 @@ from tegula.types import (
     scalar_of,
     to_numpy,
 )
+
+if TYPE_CHECKING:
+    from tegula.lang.kernel import Tracer
 
 MOST_PROGRAMS = 1024
 """The number of traced calls that are cached."""
@@ -304,6 +306,8 @@ def _call() -> None:
 
 def _traced(callee: Any, arguments: HostArguments) -> HostProgram:
     """The program of a call; CompileError for an invalid call."""
+    from tegula.lang.kernel import Tracer, nesting
+
     name = callee if isinstance(callee, str) else callee.name
     place = _place(f"'{SYMBOLS[name]}'" if name in SYMBOLS and isinstance(callee, str) else name)
     calling = Definition(_call, library=True)

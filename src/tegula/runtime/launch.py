@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.backend import pool
 from tegula.backend.launcher import TILED
 from tegula.errors import CompileError, LaunchError, likeness
 from tegula.ir import LaunchClass
@@ -21,17 +20,15 @@ from tegula.runtime.array import array, wrap
 from tegula.runtime.array_memory import allocate
 from tegula.runtime.command import Launch
 from tegula.runtime.compound_arguments import is_compound
-from tegula.runtime.config import config
+from tegula.runtime.config import config, modes
 from tegula.runtime.description import launch_id
 from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.dimensions import check_dimensions
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.make_arrays import zeros
-from tegula.runtime.pack import adopted
+from tegula.runtime.pack import NO_REPORT, adopted
 from tegula.runtime.recording import recording
-from tegula.runtime.report import NO_REPORT
 from tegula.runtime.resolve import ours, resolve, role_threads
-from tegula.runtime.store import disk_cache
 from tegula.runtime.structures import publish_gradients
 from tegula.runtime.tensors import count_writes
 
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
     from tegula.types import DType
 
 MAX_DIMS = 4
-pool.disk_cache = disk_cache
 Arguments = Sequence[Any] | Mapping[str, Any]
 Dim = float | Sequence[float] | np.ndarray
 
@@ -93,14 +89,9 @@ def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchP
     return LaunchPlan(whole, block_dim, device)
 
 
-def _plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchPlan:
-    """The plan of a launch whose dimensions may have any number type."""
-    try:
-        return plan(dims, block_dim) if device is CPU else plan(dims, block_dim, device)
-    except LaunchError:
-        raise
-    except TypeError:
-        return plan(tuple(map(_whole, dims)), block_dim, device)
+def _plan_of_any(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchPlan:
+    """The plan of a launch whose dimensions may have any number type, and be unhashable."""
+    return plan(tuple(map(_whole, dims)), block_dim, device)
 
 
 def dimensions(dim: Any) -> tuple[Any, ...]:
@@ -213,11 +204,13 @@ def launch(
     given = (dim, block_dim, inputs, outputs, 0) if told else ()
     dims = (dim,) if type(dim) is int else dimensions(dim)
     if block_dim is None and not kernel.has_roles:
-        block_dim = kernel.options.block_dim or config.block_dim  # as in block_size, without its call
+        block_dim = (
+            kernel.options.block_dim or modes[1] or config.block_dim
+        )  # as in block_size, without its call
     elif type(block_dim) is not int:
         block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
     if adjoint:
-        made = _plan(dims, block_dim)
+        made = _plan_of_any(dims, block_dim)
         part, args, grads = leaf_arguments_with_gradients(
             kernel, (inputs, adj_inputs), (outputs, adj_outputs)
         )
@@ -473,7 +466,12 @@ def _run(
         if device is not None:
             get_device(device)  # an unknown device is reported before errors of arguments
         where = _place(device, stream, settled(kernel, args).arguments)
-    made = _plan(dims, block_dim, where)
+    try:
+        made = plan(dims, block_dim) if where is CPU else plan(dims, block_dim, where)
+    except LaunchError:
+        raise
+    except TypeError:
+        made = _plan_of_any(dims, block_dim, where)
     try:
         found = kernel.fast_path(made, args)
         if found is None:

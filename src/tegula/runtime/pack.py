@@ -35,6 +35,8 @@ from tegula.types import (
 FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
             "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}  # fmt: skip
 
+NO_REPORT = bytes(8)
+"""The end of the packed arguments of a kernel without sites: a null address of the report buffer."""
 ARRAY_HELP = (
     "pass a tg.array, or an array of booleans, integers or floats in native byte order with 1 to 4 dimensions"
 )

@@ -28,6 +28,7 @@ from tegula.ir.text import parse_element
 from tegula.ops.debug import Assert, Print
 from tegula.ops.roles import waiting
 from tegula.ops.schedule import waiting_at
+from tegula.runtime.pack import NO_REPORT
 from tegula.source import Location
 from tegula.types import (
     ElementType,
@@ -40,10 +41,6 @@ from tegula.types import (
 if TYPE_CHECKING:
     from tegula.runtime.compile import Compiled
     from tegula.runtime.cuda.compile import CudaCompiled
-
-
-NO_REPORT = bytes(8)
-"""The end of the packed arguments of a kernel without sites: a null address of the report buffer."""
 
 
 _noted: dict[Any, Any] = {}

@@ -13,7 +13,7 @@ from tegula.runtime.cuda.graph import recording
 from tegula.runtime.cuda.interop import foreign_handle, foreign_stream
 from tegula.runtime.cuda.report import PinnedReports, expect
 from tegula.runtime.cuda.stream import Stream, chosen
-from tegula.runtime.report import NO_REPORT
+from tegula.runtime.pack import NO_REPORT
 
 if TYPE_CHECKING:
     from tegula.runtime.cuda.compile import CudaCompiled
