@@ -5677,7 +5677,7 @@ def tile_irfft(x: Any, n: int) -> Any:
         that of `tile_rfft`.
     """
 
-def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register', bounds_check: Any = True, aligned: Any = False, fill: Any = 0, mask: Any = None, other: Any = 0) -> Any:
+def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register', bounds_check: Any = True, aligned: Any = False, fill: Any = 0, mask: Any = None, other: Any = None) -> Any:
     """A tile copied from an array; elements outside of the array are `fill`, those that a mask does not select `other`.
 
     Parameters:
@@ -5692,12 +5692,12 @@ def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register',
         fill: the value of elements outside of the array, of the dtype of `a`; 0 by default.
         mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
         other: the value of elements where `mask` is False, a scalar, vector or matrix of the dtype of `a`; 0 by
-            default.
+            default. Only with `mask`.
     Returns:
         a tile of `shape` and the dtype of `a`.
     Raises:
-        type-mismatch: `a` is no array, the numbers of dimensions differ, or `fill` or `other` has another type; an
-            offset is no integer; `mask` is no tile of bool.
+        type-mismatch: `a` is no array, the numbers of dimensions differ, `fill` or `other` has another type, or
+            `other` is given without `mask`; an offset is no integer; `mask` is no tile of bool.
         not-constant: a length is known at run time only.
         out-of-range: a length is below 1, or there are more than 4; a literal is no offset that an array can have;
             `storage` is another string.

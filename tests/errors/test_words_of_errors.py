@@ -194,6 +194,11 @@ TILE = "t = tg.tile_zeros(4)\n"
             "an index must be an integer index tile, got tile[float32, 4]",
             "",
         ),
+        (
+            TILE + "u = tg.tile_load(a, shape=4, other=1.0)",
+            "other= is the value of the elements that mask= does not select, and there is no mask",
+            "the value of elements outside of the array is fill=",
+        ),
         (TILE + "x = t[t > 0.0]", "tile[float32, 4] cannot be indexed by a mask", "tg.where(mask, x, t)"),
         (
             TILE + "if t > 0.0:\n    a[0] = 1.0",

@@ -400,7 +400,7 @@ def tile_load(
     aligned: Aligned = False,
     fill: Operand = 0,
     mask: Mask = None,
-    other: Operand = 0,
+    other: Operand | None = None,
 ) -> Value:
     """A tile copied from an array; elements outside of the array are `fill`, those that a mask does not select `other`.
 
@@ -408,11 +408,12 @@ def tile_load(
         a: an array of as many dimensions as `shape` has lengths, of any dtype.
         fill: the value of elements outside of the array, of the dtype of `a`; 0 by default.
         other: the value of elements where `mask` is False, a scalar, vector or matrix of the dtype of `a`; 0 by
-            default.
+            default. Only with `mask`.
     Returns:
         a tile of `shape` and the dtype of `a`.
     Raises:
-        type-mismatch: `a` is no array, the numbers of dimensions differ, or `fill` or `other` has another type.
+        type-mismatch: `a` is no array, the numbers of dimensions differ, `fill` or `other` has another type, or
+            `other` is given without `mask`.
     Gradient:
         adds to the gradient of the array, inside of it and where `mask` is True; the sum over the other elements for
         `other`; refused (no-gradient) for `fill`.
@@ -423,9 +424,12 @@ def tile_load(
     filling = element_literal(b, fill, t)
     attrs = {"shape": shape, "bounds_check": bool(bounds_check), "aligned": bool(aligned)}
     made = b.one(TileLoad, [array, filling, *offsets(b, offset, len(shape))], attrs)
-    if mask is not None:
+    if mask is None:
+        message = "other= is the value of the elements that mask= does not select, and there is no mask"
+        require(other is None, message, "the value of elements outside of the array is fill=")
+    else:
         chosen = selection(b, mask, shape, "tile_load")
-        made = b.map(lambda xs: b.one(S.Select, xs), [chosen, made, _other(b, other, t)])
+        made = b.map(lambda xs: b.one(S.Select, xs), [chosen, made, _other(b, 0 if other is None else other, t)])
     return stored(b, made, storage)
 
 
