@@ -400,12 +400,12 @@ class FamilyProgram:
             self.new("body", text, meaning, max(size, 60), denominator)
         elif kind == 2:
             self.new("vec", f"{b.name}.v", f"{b.name}['v']", b.bound, b.denominator)
-            self.new("int", f"{b.name}.n", f"{b.name}['n']", b.bound)
+            self.new("int", f"{b.name}.n", f"{b.name}['n'].astype(int)", b.bound)
         else:
             tile = "tg.tile_map(doubled, tg.tile_load(bodies, 8))"
             self.count += 1
             t = f"t{self.count}"
-            self.both(f"{t} = {tile}", f"{t} = 2 * D['bodies']['n']")
+            self.both(f"{t} = {tile}", f"{t} = 2 * D['bodies']['n'].astype(int)")
             self.new("int", f"{t}[7 - j % 8].n", f"{t}[7 - j % 8]", 18)
 
     def drawn(self) -> None:
