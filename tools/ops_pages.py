@@ -128,7 +128,7 @@ PLACES = {
     **dict.fromkeys(
         ("tile_load", "tile_store", "tile_atomic_add", "tile_atomic_min", "tile_atomic_max"), "memory"
     ),
-    **dict.fromkeys(("tile_atomic_cas", "tile_atomic_exch"), "memory"),
+    **dict.fromkeys(("tile_atomic_cas", "tile_atomic_exch", "fence"), "memory"),
     **dict.fromkeys((name for name in PUBLIC if name.startswith("atomic_")), "memory"),
     **dict.fromkeys(("tile_slice_indexed", "tile_scatter_add", "tile_scatter_masked", "table"), "memory"),
     **dict.fromkeys(("tile_load_indexed", "tile_store_indexed", "tile_atomic_add_indexed"), "memory"),

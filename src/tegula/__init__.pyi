@@ -665,7 +665,7 @@ def atan2(y: Any, x: Any) -> Any:
         special cases: ISO C, annex F.10.1.4.
     """
 
-def atomic_add(arr: Any, *args: Any) -> Any:
+def atomic_add(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     """Adds a value to the element at arr[i, ...], atomically, once for each thread.
 
     The call is atomic_add(arr, i, ..., value), or atomic_add(arr, (i, ...), value). The order of
@@ -674,11 +674,13 @@ def atomic_add(arr: Any, *args: Any) -> Any:
     Parameters:
         arr: an array of any dtype but bool.
         *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
+        order: the order of the thread's other accesses, a constant: "relaxed" for none (the default); "acquire",
+            with `tg.fence("acquire")` after the update; "release", with a fence before; or "acq_rel", with both.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
-            value has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
+            has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         the gradient of the element, for the value; refused (no-gradient) for the returned elements.
@@ -686,7 +688,7 @@ def atomic_add(arr: Any, *args: Any) -> Any:
         PTX ISA, atom.add.
     """
 
-def atomic_and(arr: Any, *args: Any) -> Any:
+def atomic_and(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     """Stores the bitwise and of a value and the element at arr[i, ...], atomically, once for each thread.
 
     The call is atomic_and(arr, i, ..., value), or atomic_and(arr, (i, ...), value). The order of
@@ -695,11 +697,13 @@ def atomic_and(arr: Any, *args: Any) -> Any:
     Parameters:
         arr: an array of integers.
         *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
+        order: the order of the thread's other accesses, a constant: "relaxed" for none (the default); "acquire",
+            with `tg.fence("acquire")` after the update; "release", with a fence before; or "acq_rel", with both.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
-            value has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
+            has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -707,7 +711,7 @@ def atomic_and(arr: Any, *args: Any) -> Any:
         PTX ISA, atom.and.
     """
 
-def atomic_cas(arr: Any, *args: Any) -> Any:
+def atomic_cas(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     """Compares an element of an array with a value and, where they are equal, stores another one, atomically:
     atomic_cas(arr, i, ..., compare, value).
 
@@ -717,11 +721,12 @@ def atomic_cas(arr: Any, *args: Any) -> Any:
         arr: an array of any dtype.
         *args: the index, an integer for each dimension or a tuple of these, then the expected and the new value, of
             the dtype of `arr`.
+        order: as for `tg.atomic_add`.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array, arguments are missing, an index is no integer, or a value has another
-            dtype.
+        type-mismatch: `arr` is no array, arguments are missing, an index is no integer, a value has another dtype,
+            or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -729,7 +734,7 @@ def atomic_cas(arr: Any, *args: Any) -> Any:
         PTX ISA, atom.cas.
     """
 
-def atomic_exch(arr: Any, *args: Any) -> Any:
+def atomic_exch(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     """Exchanges the element for a value at arr[i, ...], atomically, once for each thread.
 
     The call is atomic_exch(arr, i, ..., value), or atomic_exch(arr, (i, ...), value). The order of
@@ -738,11 +743,13 @@ def atomic_exch(arr: Any, *args: Any) -> Any:
     Parameters:
         arr: an array of any dtype.
         *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
+        order: the order of the thread's other accesses, a constant: "relaxed" for none (the default); "acquire",
+            with `tg.fence("acquire")` after the update; "release", with a fence before; or "acq_rel", with both.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
-            value has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
+            has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -750,7 +757,7 @@ def atomic_exch(arr: Any, *args: Any) -> Any:
         PTX ISA, atom.exch.
     """
 
-def atomic_max(arr: Any, *args: Any) -> Any:
+def atomic_max(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     """Stores the larger of a value and the element at arr[i, ...], atomically, once for each thread.
 
     The call is atomic_max(arr, i, ..., value), or atomic_max(arr, (i, ...), value). The order of
@@ -759,11 +766,13 @@ def atomic_max(arr: Any, *args: Any) -> Any:
     Parameters:
         arr: an array of any dtype but bool.
         *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
+        order: the order of the thread's other accesses, a constant: "relaxed" for none (the default); "acquire",
+            with `tg.fence("acquire")` after the update; "release", with a fence before; or "acq_rel", with both.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
-            value has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
+            has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -771,7 +780,7 @@ def atomic_max(arr: Any, *args: Any) -> Any:
         PTX ISA, atom.max.
     """
 
-def atomic_min(arr: Any, *args: Any) -> Any:
+def atomic_min(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     """Stores the smaller of a value and the element at arr[i, ...], atomically, once for each thread.
 
     The call is atomic_min(arr, i, ..., value), or atomic_min(arr, (i, ...), value). The order of
@@ -780,11 +789,13 @@ def atomic_min(arr: Any, *args: Any) -> Any:
     Parameters:
         arr: an array of any dtype but bool.
         *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
+        order: the order of the thread's other accesses, a constant: "relaxed" for none (the default); "acquire",
+            with `tg.fence("acquire")` after the update; "release", with a fence before; or "acq_rel", with both.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
-            value has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
+            has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -792,7 +803,7 @@ def atomic_min(arr: Any, *args: Any) -> Any:
         PTX ISA, atom.min.
     """
 
-def atomic_or(arr: Any, *args: Any) -> Any:
+def atomic_or(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     """Stores the bitwise or of a value and the element at arr[i, ...], atomically, once for each thread.
 
     The call is atomic_or(arr, i, ..., value), or atomic_or(arr, (i, ...), value). The order of
@@ -801,11 +812,13 @@ def atomic_or(arr: Any, *args: Any) -> Any:
     Parameters:
         arr: an array of integers.
         *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
+        order: the order of the thread's other accesses, a constant: "relaxed" for none (the default); "acquire",
+            with `tg.fence("acquire")` after the update; "release", with a fence before; or "acq_rel", with both.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
-            value has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
+            has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -813,7 +826,7 @@ def atomic_or(arr: Any, *args: Any) -> Any:
         PTX ISA, atom.or.
     """
 
-def atomic_sub(arr: Any, *args: Any) -> Any:
+def atomic_sub(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     """Subtracts a value from the element at arr[i, ...], atomically, once for each thread.
 
     The call is atomic_sub(arr, i, ..., value), or atomic_sub(arr, (i, ...), value). The order of
@@ -822,11 +835,13 @@ def atomic_sub(arr: Any, *args: Any) -> Any:
     Parameters:
         arr: an array of any dtype but bool.
         *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
+        order: the order of the thread's other accesses, a constant: "relaxed" for none (the default); "acquire",
+            with `tg.fence("acquire")` after the update; "release", with a fence before; or "acq_rel", with both.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
-            value has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
+            has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         the gradient of the element, negated, for the value; refused (no-gradient) for the returned elements.
@@ -834,7 +849,7 @@ def atomic_sub(arr: Any, *args: Any) -> Any:
         PTX ISA, atom.add of the negative value.
     """
 
-def atomic_xor(arr: Any, *args: Any) -> Any:
+def atomic_xor(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     """Stores the bitwise exclusive or of a value and the element at arr[i, ...], atomically, once for each thread.
 
     The call is atomic_xor(arr, i, ..., value), or atomic_xor(arr, (i, ...), value). The order of
@@ -843,11 +858,13 @@ def atomic_xor(arr: Any, *args: Any) -> Any:
     Parameters:
         arr: an array of integers.
         *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
+        order: the order of the thread's other accesses, a constant: "relaxed" for none (the default); "acquire",
+            with `tg.fence("acquire")` after the update; "release", with a fence before; or "acq_rel", with both.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the
-            value has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
+            has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -1786,6 +1803,26 @@ def expm1(x: Any) -> Any:
         adjoint * (expm1(x) + 1).
     Source:
         polynomials by the Remez algorithm (tools/minimax.py).
+    """
+
+def fence(order: Any = 'acq_rel') -> None:
+    """Orders the memory accesses of each thread that calls it, for all threads of the device.
+
+    A thread writes data, releases, and updates a flag by an atomic function; a thread that reads this flag by an atomic
+    function, and then acquires, sees the data. The data include what the tile functions of a block stored before the
+    release, and may be read by the tile functions after the acquire.
+
+    Blocks run in any order, so that none may wait for another: let the last block that updates a count do the rest.
+
+    Parameters:
+        order: "acquire", later accesses stay after earlier reads; "release", earlier accesses stay before later
+            writes; or "acq_rel", both. A constant.
+    Raises:
+        type-mismatch: there is no such order.
+    Gradient:
+        refused (no-gradient).
+    Source:
+        PTX ISA, fence.acq_rel.gpu; C++, std::atomic_thread_fence.
     """
 
 def fence_async() -> None:

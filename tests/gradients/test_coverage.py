@@ -52,6 +52,7 @@ ELSEWHERE = {
 REFUSED = {
     "array.cas": "test_refusals.py: atomic_cas",
     "array.scatter_cas": "test_refusals.py: tile_atomic_cas",
+    "lane.fence": "gpu_codegen/test_fences.py",
     "bitcast": "test_refusals.py: bitcast",
     "stack.push": "test_refusals.py: stacks",
     "stack.pop": "test_refusals.py: stacks",

@@ -15,6 +15,7 @@ WITHOUT = {
         "assert",
         "barrier",
         "breakpoint",
+        "lane.fence",
         "structure.load",
         "structure.table",
         "structure.add",

@@ -15,11 +15,12 @@ from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.debug import Assert, Breakpoint, Print
-from tegula.ops.lane import BlockCount, BlockIndex, LaneCount, LaneIndex, Tid
+from tegula.ops.lane import BlockCount, BlockIndex, LaneCount, LaneFence, LaneIndex, Tid
 from tegula.ops.stack import StackCount
 from tegula.ops.structures import StructureAdd, StructureLoad, StructureTable, StructureValue
 from tegula.ops.tile import TileExtract
 from tegula.passes.overlap import array_root
+from tegula.target import CudaTarget
 from tegula.types import (
     ArrayType,
     DType,
@@ -393,6 +394,11 @@ def _breakpoint(s: State, op: Breakpoint) -> None:
     s.code.line("call void @llvm.debugtrap()")
 
 
+def _fence(s: State, op: LaneFence) -> None:
+    scope = 'syncscope("device") ' if isinstance(s.target, CudaTarget) else ""
+    s.code.line(f"fence {scope}{op.order}")
+
+
 _RULES = {
     ArrayLoad: _array_load,
     ArrayStore: _array_store,
@@ -415,6 +421,7 @@ _RULES = {
     Print: _print,
     Assert: _assert,
     Breakpoint: _breakpoint,
+    LaneFence: _fence,
     StructureTable: structure_table,
     StructureLoad: structure_load,
     StructureValue: structure_load,

@@ -9,12 +9,13 @@ from tegula.ops.array import ArrayAtomic, ArrayCas
 from tegula.ops.buffer import BufExchange, BufUpdate
 from tegula.ops.control import Yield
 from tegula.ops.debug import Assert, Print
-from tegula.ops.lane import Lanes
+from tegula.ops.lane import LaneFence, Lanes
 from tegula.ops.structures import StructureAdd, StructureLoad, StructureValue
 from tegula.types import components, is_element, scalar_of
 
-NOT_VECTORISED = (Print, Assert, StructureLoad, StructureValue, StructureAdd)
-"""Ops that are not vectorised: reports to the host, and traversals of spatial structures, in which lanes diverge."""
+NOT_VECTORISED = (Print, Assert, LaneFence, StructureLoad, StructureValue, StructureAdd)
+"""Ops that are not vectorised: reports to the host, fences, and traversals of spatial structures, in which lanes
+diverge."""
 
 FEWEST = 4
 """The minimum number of lanes: with fewer lanes the overhead of masks and gathers exceeds the gain."""

@@ -18,6 +18,7 @@ from tegula.ops.lane import (
     BlockIndex,
     BlockPlace,
     LaneCount,
+    LaneFence,
     LaneIndex,
     LaneUniform,
     LogicalBlocks,
@@ -178,6 +179,11 @@ def run_print(m: Machine, op: Print, mask: Mask) -> None:
 def run_print_tile(m: Machine, op: PrintTile, mask: Mask) -> None:
     values = [np.asarray(m.group(v)) for v in op.operands]
     m.report.printed(PrintTile.ref(op.attrs, *values), op.end)
+
+
+@handles(LaneFence)
+def run_fence(m: Machine, op: LaneFence, mask: Mask) -> None:
+    """Accesses are made in the order of the program."""
 
 
 @handles(Breakpoint)

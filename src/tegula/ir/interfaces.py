@@ -318,6 +318,13 @@ class AtomicUpdate(Op):
         return self.op
 
 
+class MemoryFence(Op):
+    """An op that orders the accesses of the lane that runs the op, as other blocks see them. Accesses of arrays by
+    cooperative ops stay on their side of the op."""
+
+    __slots__ = ()
+
+
 class StructureRead(Op):
     """An op that reads memory of a spatial structure, which the host owns. DIFFERENTIABLE: whether a gradient flows to
     the memory that is read."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tegula.ir import TypeRule, Value
@@ -11,7 +12,7 @@ from tegula.ops.base import INDICES, public, require, require_range
 from tegula.ops.builder import LiteralRule, OpBuilder, Operand, describe, is_tuple
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.kinds import ElementDtype, OfEachThread, Stack
-from tegula.ops.lane import LaneUniform
+from tegula.ops.lane import ORDERS, LaneFence, LaneUniform
 from tegula.ops.stack import StackClear, StackCount, StackNew, StackPop, StackPush
 from tegula.ops.structs import SAME, STRUCT, moved
 from tegula.types import ArrayType, StackType, element_type
@@ -50,6 +51,50 @@ def uniform(b: OpBuilder, x: OfEachThread) -> Value:
     return b.one(LaneUniform, [b.value(x)])
 
 
+RELAXED = "relaxed"
+
+
+def _require_order(order: Any, known: Sequence[str]) -> None:
+    """Raise TypeRule unless a memory order is one of the known ones."""
+    names = ", ".join(f'"{name}"' for name in known)
+    require(isinstance(order, str) and order in known, f"a memory order is one of {names}, got {order!r}")
+
+
+@contextmanager
+def _ordered(b: OpBuilder, order: Any) -> Iterator[None]:
+    """Emit the fences of an atomic update around the update."""
+    _require_order(order, (RELAXED, *ORDERS))
+    if order in ("release", "acq_rel"):
+        b.emit(LaneFence, [], {"order": "release"})
+    yield
+    if order in ("acquire", "acq_rel"):
+        b.emit(LaneFence, [], {"order": "acquire"})
+
+
+@public("fence")
+def fence(b: OpBuilder, order: Any = "acq_rel") -> None:
+    """Orders the memory accesses of each thread that calls it, for all threads of the device.
+
+    A thread writes data, releases, and updates a flag by an atomic function; a thread that reads this flag by an atomic
+    function, and then acquires, sees the data. The data include what the tile functions of a block stored before the
+    release, and may be read by the tile functions after the acquire.
+
+    Blocks run in any order, so that none may wait for another: let the last block that updates a count do the rest.
+
+    Parameters:
+        order: "acquire", later accesses stay after earlier reads; "release", earlier accesses stay before later writes;
+            or "acq_rel", both. A constant.
+    Raises:
+        type-mismatch: there is no such order.
+    Gradient:
+        refused (no-gradient).
+    Source:
+        PTX ISA, fence.acq_rel.gpu; C++, std::atomic_thread_fence.
+    """
+    _require_order(order, ORDERS)
+    b.emit(LaneFence, [], {"order": order})
+
+
 ATOMIC = """{what} at arr[i, ...], atomically, once for each thread.
 
     The call is atomic_{name}(arr, i, ..., value), or atomic_{name}(arr, (i, ...), value). The order of
@@ -58,11 +103,13 @@ ATOMIC = """{what} at arr[i, ...], atomically, once for each thread.
     Parameters:
         arr: an array of {dtypes}.
         *args: the index, an integer for each dimension or a tuple of these, then the value, of the dtype of `arr`.
+        order: the order of the thread's other accesses, a constant: "relaxed" for none (the default); "acquire", with
+            `tg.fence("acquire")` after the update; "release", with a fence before; or "acq_rel", with both.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, or the value
-            has another dtype.
+        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
+            has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         {gradient}
@@ -85,11 +132,11 @@ def _element(
 
 
 def _atomic(name: str, what: str, dtypes: str, gradient: str) -> None:
-    def build(b: KernelBuilder, arr: Operand, *args: Operand) -> Value:
+    def build(b: KernelBuilder, arr: Operand, *args: Operand, order: Any = RELAXED) -> Value:
         array, t, index, (value,) = _element(f"atomic_{name}", arr, args, [" and a value"])
-        return b.one(
-            ArrayAtomic, [array, b.stored(value, t.dtype), *b.array_indices(array, index)], {"op": name}
-        )
+        operands = [array, b.stored(value, t.dtype), *b.array_indices(array, index)]
+        with _ordered(b, order):
+            return b.one(ArrayAtomic, operands, {"op": name})
 
     source = "atom.add of the negative value" if name == "sub" else f"atom.{name}"
     build.__doc__ = ATOMIC.format(name=name, what=what, dtypes=dtypes, gradient=gradient, source=source)
@@ -113,7 +160,7 @@ for _name, _what, _dtypes, _gradient in (
 
 
 @public("atomic_cas", rest=(*INDICES, "compare", "value"))
-def atomic_cas(b: KernelBuilder, arr: Operand, *args: Operand) -> Value:
+def atomic_cas(b: KernelBuilder, arr: Operand, *args: Operand, order: Any = RELAXED) -> Value:
     """Compares an element of an array with a value and, where they are equal, stores another one, atomically:
     atomic_cas(arr, i, ..., compare, value).
 
@@ -123,11 +170,12 @@ def atomic_cas(b: KernelBuilder, arr: Operand, *args: Operand) -> Value:
         arr: an array of any dtype.
         *args: the index, an integer for each dimension or a tuple of these, then the expected and the new value, of the
             dtype of `arr`.
+        order: as for `tg.atomic_add`.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array, arguments are missing, an index is no integer, or a value has
-            another dtype.
+        type-mismatch: `arr` is no array, arguments are missing, an index is no integer, a value has
+            another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -135,7 +183,9 @@ def atomic_cas(b: KernelBuilder, arr: Operand, *args: Operand) -> Value:
         PTX ISA, atom.cas.
     """
     array, t, index, values = _element("atomic_cas", arr, args, [", the expected", " and the new value"])
-    return b.one(ArrayCas, [array, *(b.stored(x, t.dtype) for x in values), *b.array_indices(array, index)])
+    operands = [array, *(b.stored(x, t.dtype) for x in values), *b.array_indices(array, index)]
+    with _ordered(b, order):
+        return b.one(ArrayCas, operands)
 
 
 @public("tile_stack", fields=moved("dtype"))

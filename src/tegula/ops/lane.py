@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tegula.ir import Kernel, Op, Value
+from tegula.ir import Kernel, MemoryFence, Op, Value
 from tegula.ir.fields import attr, body, operand, optional, output
 from tegula.ops.base import element, require
 from tegula.ops.scalar import Cmp, Select
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Attrs = Mapping[str, Any]
 WARP = 32
+ORDERS = ("acquire", "release", "acq_rel")
+"""The memory orders of fences."""
 
 
 class Tid(Op):
@@ -73,6 +75,25 @@ class BlockPlace(Op):
         require(self.block.type == int64, "a block's number is an int64")
         require(self.raster > 0, "a raster has at least one row")
         return [int32]
+
+
+class LaneFence(MemoryFence):
+    """Orders the accesses of each lane that runs the op, as all threads of the device see them. Attribute `order`, one
+    of ORDERS: "acquire" keeps later accesses after earlier reads, "release" keeps earlier accesses before later writes,
+    and "acq_rel" does both. Accesses of arrays by cooperative ops are on the same side of the op in all lanes."""
+
+    __slots__ = ()
+    NAME = "lane.fence"
+    PURE = False
+    OBSERVED = True
+    VARYING = True
+    EACH_LANE = True
+    NONDIFFERENTIABLE = "blocks that wait for each other have no adjoint"
+    order = attr()
+
+    def infer(self) -> Sequence[Type]:
+        require(self.order in ORDERS, f"no memory order '{self.order}'")
+        return []
 
 
 class LaneUniform(Op):

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
-from tegula.ir import Effect, ElementAccess, Kernel, LoopLike, Op, Region, Value, root
+from tegula.ir import Effect, ElementAccess, Kernel, LoopLike, MemoryFence, Op, Region, Value, root
 from tegula.layout import Layout, taking_part
 from tegula.ops.buffer import BufNew, BufRead, BufWrite, combination, commute
 from tegula.ops.control import For, If, While
@@ -183,6 +183,8 @@ class _Walk:
             return
         if isinstance(op, BufNew) and isinstance(op.tile.owner, TileEmpty):
             return
+        if isinstance(op, MemoryFence):
+            yield from self._of_fence(op)
         layout = self._layout(op)
         for e in op.effects():
             if e.value is not None and not _of_earlier_warps(op, e) and not _of_pipe(e.value):
@@ -195,6 +197,8 @@ class _Walk:
         that accesses of different warps can be distinguished."""
         apart = group_of(op, self.threads).warps > 1
         for inner in op.body.walk():
+            if isinstance(inner, MemoryFence):
+                yield from self._of_fence(op)
             for e in inner.effects():
                 if e.value is not None and not (
                     apart and isinstance(inner, ElementAccess) and _shared(e.value)
@@ -203,6 +207,12 @@ class _Walk:
         for kind, part in lane_parts(op) if apart else ():
             how = combination(part.access.op) if kind == "atomic" else ""
             yield BarrierAccess(op, kind, part.buffer, lane=True, combination=how, part=part)
+
+    def _of_fence(self, op: Op) -> Iterator[BarrierAccess]:
+        """A fence of lanes counts as a write of all arrays, which separates the accesses of cooperative ops."""
+        for array in self.kernel.params:
+            if isinstance(array.type, ArrayType):
+                yield BarrierAccess(op, "write", array, lane=True)
 
     def _layout(self, op: Op) -> Layout | None:
         """The layout that maps threads to the accessed elements of a buffer, a view, or a window of an array."""

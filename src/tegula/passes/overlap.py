@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tegula.ir import Kernel, Op, Region, Value, root
+from tegula.ir import Kernel, MemoryFence, Op, Region, Value, root
 from tegula.ops.array import ArrayView
 from tegula.ops.buffer import BufNew, BufRead
 from tegula.ops.roles import WAITS, PipePop, PipeRelease
@@ -23,8 +23,8 @@ def array_root(value: Value) -> Value:
 def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
     """Whether an op, or one nested in it, may write one of the arrays and buffers."""
     for inner in op.walk() if sources else ():
-        # While a role waits, other roles may write arrays and shared tiles.
-        if isinstance(inner, WAITING) and any(isinstance(v.type, ArrayType) for v in sources):
+        # While a role waits, other roles may write arrays and shared tiles; at a fence other blocks may write arrays.
+        if isinstance(inner, FENCES) and any(isinstance(v.type, ArrayType) for v in sources):
             return True
         if isinstance(inner, HANDOVERS) and any(between_roles(v) for v in sources):
             return True
@@ -41,6 +41,7 @@ def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
 
 
 WAITING = (*WAITS, MbarrierWait, NamedSync)
+FENCES = (*WAITING, MemoryFence)
 
 
 def between_roles(buffer: Value) -> bool:

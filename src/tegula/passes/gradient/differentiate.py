@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.errors import NoGradient, OverwrittenArray
-from tegula.ir import AccessClass, Kernel, Region, StructureRead, Value
+from tegula.ir import AccessClass, Kernel, MemoryFence, Region, StructureRead, Value
 from tegula.ir.rewrite import erase_dead
 from tegula.ops.buffer import BufNew
 from tegula.ops.control import Yield
@@ -47,6 +47,7 @@ def differentiate(
     held = [op.result for op in kernel.walk() if isinstance(op, StructureRead) and op.DIFFERENTIABLE]
     activity = Activity(kernel.body, [*arrays, *held], arrays)
     _check_connected(kernel, activity, arrays)
+    _check_fences(kernel)
     launch = kernel.launch
     made = Reverse(body, activity, analyse(kernel), Hazards(kernel), launch.block_dim, launch.partial)
     made.loc = kernel.loc
@@ -134,6 +135,13 @@ def _unshared(adjoint: Kernel, first: int) -> list[Value]:
         for p, known in zip(adjoint.params[first:], adjoint.access[first:], strict=True)
         if known and not known.aliases
     ]
+
+
+def _check_fences(kernel: Kernel) -> None:
+    """Raise NoGradient for a kernel whose blocks wait for each other."""
+    for op in kernel.walk():
+        if isinstance(op, MemoryFence):
+            raise NoGradient(op.loc, op=named(op), why=op.NONDIFFERENTIABLE)
 
 
 def _check_connected(kernel: Kernel, activity: Activity, arrays: list[Value]) -> None:
