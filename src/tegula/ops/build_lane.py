@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -61,7 +61,7 @@ def _require_order(order: Any, known: Sequence[str]) -> None:
 
 
 @contextmanager
-def _ordered(b: OpBuilder, order: Any) -> Iterator[None]:
+def _ordered(b: OpBuilder, order: Any) -> Generator[None]:
     """Emit the fences of an atomic update around the update."""
     _require_order(order, (RELAXED, *ORDERS))
     if order in ("release", "acq_rel"):

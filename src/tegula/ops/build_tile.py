@@ -429,7 +429,9 @@ def tile_load(
         require(other is None, message, "the value of elements outside of the array is fill=")
     else:
         chosen = selection(b, mask, shape, "tile_load")
-        made = b.map(lambda xs: b.one(S.Select, xs), [chosen, made, _other(b, 0 if other is None else other, t)])
+        made = b.map(
+            lambda xs: b.one(S.Select, xs), [chosen, made, _other(b, 0 if other is None else other, t)]
+        )
     return stored(b, made, storage)
 
 
