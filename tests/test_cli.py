@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -34,6 +35,13 @@ def test_help_names_the_commands() -> None:
     result = invoke("--help")
     assert result.exit_code == 0
     assert all(command in result.output for command in ("demo", "doctor", "cache"))
+
+
+def test_module_is_the_command_line() -> None:
+    command = [sys.executable, "-m", "tegula", "--version"]
+    made = subprocess.run(command, capture_output=True, text=True)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert re.fullmatch(r"tegula \d+\.\d+\.\d+\S*\n", made.stdout)
 
 
 def test_cache_info_and_clear(kept: Cache) -> None:

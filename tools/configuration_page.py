@@ -57,7 +57,8 @@ COMMANDS = """# Command line
 
 <!-- Written by tools/configuration_page.py. -->
 
-Which commands does `tegula` have? It needs the extra `cli`: `pip install ".[cli]"` in a clone.
+Which commands does `tegula` have? It needs the extra `cli`: `pip install ".[cli]"` in a clone. `python -m tegula` is
+the same program.
 """
 
 

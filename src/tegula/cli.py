@@ -209,7 +209,3 @@ def _ptxas() -> str:
         return f"[red]{escape(str(error))}[/red]"
     lines = [escape(f"{path} ({version(path)})") for path in found]
     return "\n".join(lines) or "[dim]not found; the driver's compiler is used[/dim]"
-
-
-if __name__ == "__main__":
-    main()
