@@ -5,6 +5,7 @@ Usage: python run.py COMMAND [ARGUMENTS]
 demo    run the demonstration
 test    lint, format check, types and the tests except slow ones; with arguments only pytest runs, which gets them
         --quick: style, and the tests that find most mistakes first; --slow: the slow tests;
+        --all: style, types, and all tests that CI runs on this processor, the slow ones too, in one run;
         --v3: the tests that run machine code, compiled for x86-64-v3 on any processor
 check   lint, format check and types
 fix     apply the automatic fixes of lint and format
@@ -49,6 +50,7 @@ PYTEST = ("pytest", "-n", WORKERS, "--dist", "worksteal")
 GENERATED = "tests/generated/test_generated_programs.py"
 NOT_SLOW = "not slow and not campaign"
 DEFAULT = ("-m", f"{NOT_SLOW} and not v3")
+ALL = ("-m", "not campaign and not v3")
 QUICK = (
     *(f"tests/{folder}" for folder in ("ir", "passes", "lang", "interp", "errors", "gpu_lowering")),
     *("tests/check/test_corpus.py", f"{GENERATED}::test_a_few_programs"),
@@ -124,7 +126,11 @@ def set_up(lock: Path, venv: Path = VENV) -> None:
         hint = "Debian and Ubuntu keep a part of it in a package of its own: apt install python3-venv"
         raise SetupError(f"{error}\n{hint}") from None
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    pip += ["--no-input", "--no-deps"]
+    pip += [
+        "--no-input",
+        "--no-deps",
+        "--no-compile",
+    ]  # most modules are never imported; others are compiled then
     packages = [*pip, "--require-hashes", "--only-binary=:all:", "-r", str(lock)]
     quietly("Installing the packages", venv, packages)
     install = [*pip, "--no-build-isolation", "--no-index", "--editable", str(ROOT)]
@@ -185,6 +191,7 @@ TIERS: dict[str, tuple[Steps, Steps, tuple[str, ...], dict[str, str]]] = {
     "": (STYLE, (TYPES,), DEFAULT, {}),
     "--quick": (STYLE, (), ("-m", NOT_SLOW, *QUICK), {}),
     "--slow": ((), (), ("-m", "slow and not campaign"), {}),
+    "--all": (STYLE, (TYPES,), ALL, {}),
     "--v3": ((), (), ("-m", f"machine_code and {NOT_SLOW}", *MACHINE_CODE), {"TEGULA_CPU": "x86-64-v3"}),
 }
 

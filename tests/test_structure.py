@@ -402,4 +402,4 @@ def test_what_tiers_name_is_there() -> None:
         assert not name or f"def {name}(" in (ROOT / path).read_text(), place
     folders = {place.removeprefix("tests/") for place in space["MACHINE_CODE"] if "::" not in place}
     assert folders == {folder for folder in RULES if follows(folder, FOR_V3)}
-    assert all(arguments in (ROOT / ".ci" / "run").read_text() for arguments in ("test --slow", "test --v3"))
+    assert all(arguments in (ROOT / ".ci" / "run").read_text() for arguments in ("test --all", "test --v3"))

@@ -15,8 +15,8 @@ from support.campaigns import chunks, sampled
 
 COMPLETE = False
 """The least fraction of right schedules of all classes that are proved; no wrong one may be."""
-SEEDS, MANY, CHUNK, FEWER = range(200), range(2250), 45, 25
-"""Fifty wrong schedules for each row, one in each chunk; chunks of fewer right ones."""
+SEEDS, MANY, CHUNKS, FEWER = range(200), range(2250), 321, 10
+"""Fifty wrong schedules for each of 45 rows, in so many chunks, of eight rows each; chunks of fewer right ones."""
 MOST_UNPROVED, MOST_UNPROVED_OF_A_ROW = 0.05, 0.15
 
 RING = """\
@@ -158,9 +158,9 @@ def test_right_schedules_go_right(seed: int) -> None:
 # Many -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", chunks(range(0, len(MANY), CHUNK)))
+@pytest.mark.parametrize("first", chunks(range(CHUNKS)))
 def test_many_wrong_schedules(first: int) -> None:
-    for seed in MANY[first : first + CHUNK]:
+    for seed in MANY[first::CHUNKS]:
         made = wrong(seed)
         status, message = made.verdict()
         assert status != "crash", f"{seed}: {message}\n{made.text}"
@@ -183,6 +183,6 @@ def test_many_right_schedules(first: int) -> None:
         if status != "proved":
             unproved[made.row].append(seed)
     if COMPLETE:
-        assert sum(map(len, unproved.values())) <= MOST_UNPROVED * FEWER, unproved
+        assert sum(map(len, unproved.values())) <= 1 + MOST_UNPROVED * FEWER, unproved
         for row, seeds in unproved.items():
             assert len(seeds) <= 1 + MOST_UNPROVED_OF_A_ROW * FEWER / len(CLASSES), f"{row}: {seeds}"

@@ -10,7 +10,7 @@ from support.attacks.compositions import FAMILIES, composition, fault
 from support.attacks.judge import proved
 from support.campaigns import chunks
 
-WRONG, CHUNK = range(300), 30
+WRONG, CHUNK = range(300), 6
 OPEN = {"changed in place"}
 """The families of which right programs have no proof."""
 

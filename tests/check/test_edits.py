@@ -18,7 +18,7 @@ from tegula.ir import Kernel
 from tegula.passes.runner import GpuCompilation
 
 ITEMS = (0, 1, 2, 3, 4, 5, 7, 9, 20)
-MANY, CHUNK = range(4000), 100
+MANY, CHUNK = range(4000), 20
 
 
 def fault(text: str, kernel: Kernel, parts: GpuCompilation, items: tuple[int, ...], count: int) -> str:

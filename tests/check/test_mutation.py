@@ -15,7 +15,7 @@ from mutation.subjects import MAKERS, subject
 
 from tegula.ir.text import print_kernel
 
-PART = {"attention": 45, "chain": 20, "matmul": 20, "matmul32": 10, "producers": 12, "persistent": 30}
+PART = {"attention": 90, "chain": 20, "matmul": 20, "matmul32": 10, "producers": 12, "persistent": 30}
 """The step of the sample of mutants."""
 ORDERS = 12
 

@@ -13,7 +13,7 @@ from state_programs import Maker
 
 from support.campaigns import chunks
 
-CHUNKS, EACH = 100, 50
+CHUNKS, EACH = 250, 20
 
 
 def check(seeds: range) -> None:

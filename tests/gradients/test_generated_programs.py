@@ -1,7 +1,7 @@
 """Generated programs: gradients agree with finite differences, and with derivatives in forward mode for one trip count
 of every second program, or are refused for a listed reason. Programs with kinks are compared with forward mode only.
 
-TEGULA_GRADIENTS sets the number of programs (30, three of them in the default run, nine among the slow tests)."""
+TEGULA_GRADIENTS sets the number of programs (30, three of them in the default run, three among the slow tests)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.campaigns import chunks, rest_slow, sampled
 pytestmark = pytest.mark.machine_code
 
 PROGRAMS = int(os.environ.get("TEGULA_GRADIENTS", "30"))
-FEW, SHARDS = 3, 6
+FEW, SHARDS = 3, 9
 
 
 def outcomes(seeds: Iterable[int]) -> Counter[str]:

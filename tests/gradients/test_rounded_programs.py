@@ -14,9 +14,9 @@ from rounded_programs import CELLS, DRAWN, INPUTS, TYPES, RoundedProgram
 import tegula as tg
 from support.campaigns import chunks
 
-COUNT, EACH = 2500, 10
+COUNT, EACH = 2500, 5
 CHUNKS = COUNT // EACH
-ON_GPUS = 50
+ON_GPUS = 100
 """Chunks that run there, where a program takes a second to compile; tools/generated_programs.py runs any number."""
 
 

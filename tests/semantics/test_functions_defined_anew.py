@@ -20,9 +20,9 @@ def test_programs_agree_with_python(start):
 
 
 @pytest.mark.cpu
-@pytest.mark.parametrize("start", chunks(range(100, 1100, 50)))
+@pytest.mark.parametrize("start", chunks(range(100, 1100, 20)))
 def test_many_programs_agree_with_python(start):
-    _compare(range(start, start + 50))
+    _compare(range(start, start + 20))
 
 
 def _compare(seeds):

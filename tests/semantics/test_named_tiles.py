@@ -11,7 +11,7 @@ from run_named_tiles import NO_REFERENCE, compare
 
 from support.campaigns import chunks
 
-EACH = 25
+EACH = 10
 
 
 def outcomes(seeds: Iterable[int], shared: float, native: bool = True) -> Counter[str]:

@@ -86,9 +86,9 @@ def test_the_text_at_the_decoration_counts(seed, tmp_path):
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("start", chunks(range(100, 500, 25)))
+@pytest.mark.parametrize("start", chunks(range(100, 500, 10)))
 def test_the_text_at_many_decorations_counts(start, tmp_path):
-    for seed in range(start, start + 25):
+    for seed in range(start, start + 10):
         _edited(seed, tmp_path)
 
 

@@ -1,0 +1,28 @@
+"""Bodies of which a test needs only some statements: the others would be traced each time."""
+
+from __future__ import annotations
+
+import ast
+
+
+def needed(text: str) -> str:
+    """The text of a function with its last statement, and those before it that define names which the kept ones use."""
+    (function,) = ast.parse(text).body
+    assert isinstance(function, ast.FunctionDef)
+    kept: list[ast.stmt] = []
+    used: set[str] = set()
+    for statement in reversed(function.body):
+        names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+        if not kept or used & {*_defined(statement)}:
+            kept.append(statement)
+            used |= names
+    head = text.strip().split("\n", 1)[0]
+    lines = text.split("\n")
+    parts = ("\n".join(lines[one.lineno - 1 : one.end_lineno]) for one in reversed(kept))
+    return "\n".join(("", head, *parts, ""))
+
+
+def _defined(statement: ast.stmt) -> list[str]:
+    """The names that a statement assigns or defines."""
+    stored = [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return [*stored, *([statement.name] if isinstance(statement, ast.FunctionDef) else [])]
