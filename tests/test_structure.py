@@ -47,6 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("testing", "demo", "kernels", "algorithms", "autograd", "optim", "torch", "jax"),
     ("spatial",),
     ("cli",),
+    ("__main__",),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
