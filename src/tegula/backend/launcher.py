@@ -58,13 +58,15 @@ WORLD = {name: WORD * k for k, name in enumerate((*FUNCTIONS, *OBJECTS, *FOREIGN
 
 # The table of a kernel: the kinds of its arguments, the cached launches, and the most recent misses.
 ARRAY, INTEGER, BOOLEAN, SINGLE, DOUBLE = range(5)
-"""Kinds of arguments. A table has for each argument its kind, its bytes, and two or three more words. For arrays: the
+"""Kinds of arguments. A table has for each argument its kind, its bytes, and up to four more words. For arrays: the
 part of the description that keys contain, and whether arrays of other libraries fit. For integers: the least value, the
-greatest value, and the mask of the bits that are kept."""
+greatest value, and the mask of the bits that are kept. The word at `KEYED_AT` of an integer or bool: whether keys
+contain its value."""
+KEYED_AT = 5 * WORD
 NUMBER_ALONE, WITH_ADDRESS, WITH_ALIGNMENT = range(3)
 """The part of an array's description in a key: only the id of its specialisation; the whole description; or the
 description with only the low bits of the address, as for tensors."""
-MOST_ARGUMENTS, ARGUMENT_WORDS = 32, 5
+MOST_ARGUMENTS, ARGUMENT_WORDS = 32, 6
 ARGUMENTS_AT = WORD
 SLOTS_AT = ARGUMENTS_AT + MOST_ARGUMENTS * ARGUMENT_WORDS * WORD
 SLOT_BITS, SLOT_BYTES, WAYS = 8, 2 * WORD, 4
@@ -591,7 +593,7 @@ no:
   %false = call ptr @constant(i64 <W.False>)
   ret ptr %false
 }
-@any = internal constant [<ARGUMENT_WORDS> x i64] [i64 <ARRAY>, i64 0, i64 <WITH_ALIGNMENT>, i64 1, i64 0]
+@any = internal constant [<ARGUMENT_WORDS> x i64] [i64 <ARRAY>, i64 0, i64 <WITH_ALIGNMENT>, i64 1, i64 0, i64 0]
 
 define internal void @clear(ptr %frame) {
   call void @set(ptr %frame, i64 <F.count>, i64 0)
@@ -763,7 +765,7 @@ def launcher_text() -> str:
         *("ARRAY", "INTEGER", "SINGLE", "DOUBLE", "MOST_WORDS", "MOST_ARRAYS", "ARGUMENTS_AT", "SLOTS_AT"),
         *("SLOT_BYTES", "WAYS", "MISSES_AT", "TILED", "DESCRIBE", "HASH", "CUDA", "LEGACY"),
         *("CONFIGURATION_BYTES", "STREAM_AT", "FIRST_ATTRIBUTE_AT", "ATTRIBUTES_AT", "ATTRIBUTE_BYTES"),
-        *("KEY_AT", "FRAME_BYTES", "MAP_ALIGNMENT", "WITH_ADDRESS", "WITH_ALIGNMENT"),
+        *("KEY_AT", "KEYED_AT", "FRAME_BYTES", "MAP_ALIGNMENT", "WITH_ADDRESS", "WITH_ALIGNMENT"),
         *("ARGUMENT_WORDS", "MOST_DIMENSIONS", "NOTHING"),
     )
     numbers |= {name: globals()[name] for name in constants}

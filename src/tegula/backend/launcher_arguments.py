@@ -156,6 +156,18 @@ other:
   store double %converted, ptr %out
   ret i1 %int
 }
+; An integer or bool in the argument block, and in the key if guards of launches depend on it.
+define internal void @scalar(ptr %frame, ptr %argument, i64 %bits) {
+  call void @emit(ptr %frame, i64 %bits)
+  %keyed.word = call i64 @word(ptr %argument, i64 <KEYED_AT>)
+  %keyed = icmp ne i64 %keyed.word, 0
+  br i1 %keyed, label %remember, label %done
+remember:
+  call void @note(ptr %frame, i64 %bits)
+  br label %done
+done:
+  ret void
+}
 define internal i1 @number(ptr %frame, ptr %argument, ptr %object) {
 entry:
   %integer.p = alloca i64
@@ -177,7 +189,7 @@ range:
   %above = icmp sge i64 %value, %least
   %below = icmp sle i64 %value, %most
   %kept = and i64 %value, %mask
-  call void @emit(ptr %frame, i64 %kept)
+  call void @scalar(ptr %frame, ptr %argument, i64 %kept)
   %in = and i1 %above, %below
   ret i1 %in
 single:
@@ -207,7 +219,7 @@ boolean:
   %is.true = icmp eq ptr %object, %true
   %is.false = icmp eq ptr %object, %false
   %bit = zext i1 %is.true to i64
-  call void @emit(ptr %frame, i64 %bit)
+  call void @scalar(ptr %frame, ptr %argument, i64 %bit)
   %is.bool = or i1 %is.true, %is.false
   ret i1 %is.bool
 no:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from tegula.check.scheduled import LARGEST, OfLaunch, asserts
 from tegula.dataclass import dataclass
+from tegula.errors import LaunchError
 from tegula.ir import BranchLike, Kernel, Op, Value
 from tegula.ops.array import ArrayShape
 from tegula.ops.debug import Assert
@@ -39,8 +40,7 @@ class Guard:
     loc: Location
 
     def __str__(self) -> str:
-        when = "checked at each launch" if self.kind == "assert" else "taken for granted, and not checked"
-        return f"{self.text} (line {self.loc.line}; {when})"
+        return f"{self.text} (line {self.loc.line}; checked at each launch)"
 
     def holds(self, given: Callable[[Leaf], int]) -> bool:
         """Whether a launch satisfies the guard; false where an intermediate integer overflows its type."""
@@ -60,6 +60,31 @@ class Guard:
         """The guard as a JSON-compatible list for a cache entry."""
         at = self.loc
         return [self.kind, self.term, self.text, [at.file, at.line, at.column, at.end_column, at.function]]
+
+
+def require(kernel: Kernel, guards: Sequence[Guard], given: Callable[[Leaf], int]) -> None:
+    """Raise LaunchError for a launch of a kernel that does not satisfy one of the guards."""
+    for guard in guards:
+        if not guard.holds(given):
+            asked = ", ".join(f"{_named(kernel, leaf)} = {given(leaf)}" for leaf in leaves(guard.term))
+            place = f"line {guard.loc.line} of {guard.loc.file}"
+            what = f"kernel {kernel.name}: a launch must satisfy '{guard.text}' ({place}), not with {asked}"
+            raise LaunchError(what, "the schedule is proved for launches that satisfy it")
+
+
+def requiring(kernel: Kernel, guards: Sequence[Guard]) -> Callable[[Sequence[Any]], None]:
+    """A function that raises LaunchError for arguments of a kernel, arrays and numbers, that do not satisfy a guard."""
+
+    def given(args: Sequence[Any], leaf: Leaf) -> int:
+        k, dim = leaf
+        return int(args[k]) if dim < 0 else args[k].shape[dim]
+
+    return lambda args: require(kernel, guards, lambda leaf: given(args, leaf))
+
+
+def _named(kernel: Kernel, leaf: Leaf) -> str:
+    name = kernel.param_names[leaf[0]]
+    return name if leaf[1] < 0 else f"{name}.shape[{leaf[1]}]"
 
 
 def from_row(row: Sequence[Any]) -> Guard:

@@ -1,54 +1,59 @@
-"""The guards of a launch, which are checked before the launch."""
+"""The guards of a launch, which are checked before the launch. Arguments that satisfy them are remembered."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tegula.check.guards import Leaf, from_row, leaves
-from tegula.errors import LaunchError
+from tegula.check.guards import Leaf, from_row, leaves, require
 from tegula.ir import Kernel
 from tegula.runtime.pack import FORMATS
 from tegula.types import ArrayType, DType, element_bytes, is_element
 
+MOST_REMEMBERED = 4096
+"""The number of sets of arguments that are remembered as satisfying the guards of a form."""
 SLOT = 8
 """The size in bytes of a slot of packed arguments; each argument takes whole slots."""
 
 
 class LaunchGuards:
-    """The guards of one form of a kernel. `rows`: the guards as a cache entry stores them."""
+    """The guards of one form of a kernel. `rows`: the guards as a cache entry stores them; `read`: the positions of the
+    arguments that guards depend on."""
 
     def __init__(self, kernel: Kernel, rows: Sequence[Sequence[Any]]) -> None:
-        self.name, self.guards = kernel.name, [from_row(row) for row in rows]
-        self.parameters = list(zip(kernel.param_names, (p.type for p in kernel.params), strict=True))
+        self.kernel, self.guards = kernel, [from_row(row) for row in rows]
+        asked = sorted({leaf for guard in self.guards for leaf in leaves(guard.term)})
+        self.read = tuple(dict.fromkeys(k for k, _ in asked))
+        self.leaves, self.unpack = self._layout(frozenset(asked))
+        self.satisfied: set[tuple[int, ...]] = set()
 
     def check(self, packed: bytes) -> None:
         """Raise LaunchError for packed arguments that do not satisfy a guard."""
-        numbers = self._numbers(packed)
-        for guard in self.guards:
-            if not guard.holds(numbers.__getitem__):
-                asked = ", ".join(f"{self._named(k, d)} = {numbers[k, d]}" for k, d in leaves(guard.term))
-                place = f"line {guard.loc.line} of {guard.loc.file}"
-                what = f"kernel {self.name}: a launch must satisfy '{guard.text}' ({place}), not with {asked}"
-                raise LaunchError(what, "the schedule is proved for launches that satisfy it")
+        given = self.unpack(packed)
+        if given not in self.satisfied:
+            numbers = dict(zip(self.leaves, map(int, given), strict=True))
+            require(self.kernel, self.guards, numbers.__getitem__)
+            if len(self.satisfied) >= MOST_REMEMBERED:
+                self.satisfied.clear()
+            self.satisfied.add(given)
 
-    def _named(self, parameter: int, dim: int) -> str:
-        name = self.parameters[parameter][0]
-        return name if dim < 0 else f"{name}.shape[{dim}]"
-
-    def _numbers(self, packed: bytes) -> dict[Leaf, int]:
-        """The integer arguments and the lengths of arrays, by parameter and dimension."""
-        found: dict[Leaf, int] = {}
-        at = 0
-        for k, (_, t) in enumerate(self.parameters):
+    def _layout(self, asked: frozenset[Leaf]) -> tuple[tuple[Leaf, ...], Callable[[bytes], tuple[int, ...]]]:
+        """The integer arguments and lengths that guards depend on, in the order of packed arguments, and the function
+        that reads them."""
+        found: list[Leaf] = []
+        text = "<"
+        for k, t in enumerate(p.type for p in self.kernel.params):
             if isinstance(t, ArrayType):
-                lengths = struct.unpack_from(f"<{t.ndim}q", packed, at + SLOT)
-                found |= {(k, d): n for d, n in enumerate(lengths)}
-                at += SLOT * (1 + 2 * t.ndim)
+                slots = [(k, d) if (k, d) in asked else None for d in range(t.ndim)]
+                text += f"{SLOT}x" + "".join("q" if s else f"{SLOT}x" for s in slots) + f"{SLOT * t.ndim}x"
+                found += [s for s in slots if s]
                 continue
-            if isinstance(t, DType) and not t.is_float:
-                found[k, -1] = int(struct.unpack_from(f"<{FORMATS[t.name]}", packed, at)[0])
             assert is_element(t)
-            at += -(-element_bytes(t) // SLOT) * SLOT
-        return found
+            used = -(-element_bytes(t) // SLOT) * SLOT
+            if isinstance(t, DType) and (k, -1) in asked:
+                found.append((k, -1))
+                text += f"{FORMATS[t.name]}{used - t.bits // 8}x"
+            else:
+                text += f"{used}x"
+        return tuple(found), struct.Struct(text).unpack_from

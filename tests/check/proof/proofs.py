@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from disguises import kernel
 
@@ -61,3 +62,28 @@ def program(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+Place: TypeAlias = tuple[Any, ...]
+"""A place in a certificate: keys and indices."""
+
+
+def places(x: Any, path: Place = ()) -> Iterator[Place]:
+    if path:
+        yield path
+    for k in x if isinstance(x, dict) else range(len(x)) if isinstance(x, list) else ():
+        yield from places(x[k], (*path, k))
+
+
+def at(x: Any, path: Place) -> Any:
+    for k in path:
+        x = x[k]
+    return x
+
+
+def rejected(kernel: Any, parts: Any, certificate: Any) -> bool:
+    try:
+        verify(kernel, parts, certificate)
+    except Rejected:
+        return True
+    return False

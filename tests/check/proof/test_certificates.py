@@ -8,32 +8,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from proofs import copies
+from proofs import Place, at, copies, places, rejected
 from schedules import chain, double, drop, gemm, lowered, lowered_late, two_producers
 
 from tegula.check.proof import prove
 from tegula.check.scheduled import fingerprint
-from tegula.check.verifier import Rejected, verify
-
-Path = tuple[Any, ...]
 
 
 def certified(kernel: Any) -> tuple[Any, Any, Any]:
     made, parts = lowered(kernel)
     return made, parts, json.loads(json.dumps(prove(made, parts)))
-
-
-def places(x: Any, path: Path = ()) -> Iterator[Path]:
-    if path:
-        yield path
-    for k in x if isinstance(x, dict) else range(len(x)) if isinstance(x, list) else ():
-        yield from places(x[k], (*path, k))
-
-
-def at(x: Any, path: Path) -> Any:
-    for k in path:
-        x = x[k]
-    return x
 
 
 def others(x: Any) -> list[Any]:
@@ -47,7 +31,7 @@ def others(x: Any) -> list[Any]:
     return [x[:-1], x[1:], []] if isinstance(x, list) and x else []
 
 
-def spoiled(certificate: Any) -> Iterator[tuple[Path, Any]]:
+def spoiled(certificate: Any) -> Iterator[tuple[Place, Any]]:
     """Copies of a certificate with one number, name or list replaced."""
     for path in places(certificate):
         was = at(certificate, path)
@@ -58,21 +42,13 @@ def spoiled(certificate: Any) -> Iterator[tuple[Path, Any]]:
                 yield path, made
 
 
-def says_no_more(path: Path) -> bool:
+def says_no_more(path: Place) -> bool:
     """Whether a change at a place of a certificate only weakens a label, or leaves it provable: facts; a longer lag
     that is short enough; more accesses than there are; another of two roles with equal decisions; a wait that begins
     with item 0."""
     field = next((k for k in reversed(path) if isinstance(k, str)), "")
     splits = path[-1] == 1 and field in ("tree", "start")
     return field in ("facts", "loose", "ahead", "offsets") or splits or (field == "lags" and path[-1] == 3)
-
-
-def rejected(kernel: Any, parts: Any, certificate: Any) -> bool:
-    try:
-        verify(kernel, parts, certificate)
-    except Rejected:
-        return True
-    return False
 
 
 def test_every_field() -> None:

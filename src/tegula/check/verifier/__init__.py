@@ -57,6 +57,8 @@ class Verifier(Obligations):
         self.state = start
         for kind, v in self.certificate["guards"]:
             self._guard(kind, _nth(self.layout.values, v))
+        if any(self.known(plus(number(-1), p, -1)) for p in start.facts.ge):
+            self.reject("no launch satisfies the guards")
         for r in range(len(start.roles)):
             self.settle(r)
         self._replay(self.certificate["start"], True)
@@ -338,8 +340,17 @@ def _nth(items: Sequence[Any], k: int) -> Any:
     return items[k]
 
 
+def _is_exact(x: Any) -> bool:
+    """Whether a certificate has whole numbers, names and lists of them only: half a stage would be an order of none."""
+    if isinstance(x, Mapping):
+        return all(isinstance(k, str) and _is_exact(y) for k, y in x.items())
+    return x is None or isinstance(x, int | str) or (isinstance(x, list) and all(map(_is_exact, x)))
+
+
 def verify(kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
     """Raise Rejected unless the certificate proves the schedule of the kernel as it is emitted."""
+    if not _is_exact(certificate):
+        raise Rejected("the certificate holds something other than whole numbers and names")
     if certificate.get("kernel") != fingerprint(kernel):
         raise Rejected("the certificate is of another kernel")
     try:

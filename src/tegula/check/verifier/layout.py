@@ -115,6 +115,11 @@ class Layout(Scheduled):
             if v.owner.parent is not kernel.body:
                 raise Rejected("a barrier is created inside a role", v.owner)
         self.offset = {(b, r): n for b, r, n in certificate["offsets"]}
+        for (b, _), n in self.offset.items():
+            if n != 0 and (self.named[b] or n != self.stages[b]):
+                raise Rejected(
+                    "waits at a barrier begin with item 0, or with the item before it in its stage"
+                )
         self.lags: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for b, r, c, n in certificate["lags"]:
             if b < 0 or c < -1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,29 +36,35 @@ from tegula.ops.schedule import (
 from tegula.types import DType, MatType, MbarrierType, VecType
 
 Program = tuple[int, int, str, list[tuple[Any, ...]]]
+Require = Callable[[Sequence[Any]], None]
 
 
 @dataclass(slots=True)
 class Prepared:
-    """The launch-invariant data of a kernel: footprints, terms and spread."""
+    """The launch-invariant data of a kernel: footprints, terms and spread, and the function that refuses arguments
+    with a LaunchError."""
 
     kernel: Kernel
     spread: Spread
     footprints: Footprints
     terms: TermNumbers = field(default_factory=TermNumbers)
+    require: Require | None = None
 
 
-def prepared(kernel: Kernel, spread: Spread) -> Prepared:
-    """A kernel with its memory layout and the footprints of its accesses."""
-    return Prepared(kernel, spread, Footprints(spread.places))
+def prepared(kernel: Kernel, spread: Spread, require: Require | None = None) -> Prepared:
+    """A kernel with its memory layout and the footprints of its accesses. `require`: raises LaunchError for arguments
+    for which the schedule is not proved."""
+    return Prepared(kernel, spread, Footprints(spread.places), require=require)
 
 
 class EngineLaunch:
     """One block of a launch, or all blocks of a persistent CTA. Raises Wrong, Failed or Unsupported if the launch
-    cannot run in any order."""
+    cannot run in any order, and LaunchError if it does not satisfy a guard."""
 
     def __init__(self, made: Prepared, args: Sequence[Any], dims: Sequence[int], block: int = 0) -> None:
         self.made, kernel = made, made.kernel
+        if made.require is not None:
+            made.require(args)
         check_limits(kernel, made.spread)
         values = arguments(kernel, args, dims, None)
         with np.errstate(all="ignore"):

@@ -69,12 +69,12 @@ class CudaCompiled:
     """Whether neighbouring CTAs form 2-CTA clusters."""
 
     guards: LaunchGuards | None = None
-    """The guards that the arguments must satisfy."""
+    """The guards that the arguments of a launch must satisfy; None if there are none."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether launches have no guards to check and report nothing to the host."""
-        return not self.sites and self.guards is None
+        """Whether launches report nothing to the host."""
+        return not self.sites
 
     launch = launch_on_device
     __eq__, __hash__ = (
@@ -156,8 +156,7 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
 
     where, data = context(device.ordinal), entry.metadata
     module = loaded(where, entry)
-    # Bounds of trip counts are only in the verdict, because a launch on the fast path checks no guards.
-    asserts = [row for row in data["schedule"]["guards"] if row[0] == "assert"]
+    guards = data["schedule"]["guards"]
     return CudaCompiled(
         kernel=kernel,
         name=kernel.name,
@@ -182,5 +181,5 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         placed=data["placed"],
         overlaps=data["overlaps"],
         clustered=data["paired"],
-        guards=LaunchGuards(kernel, asserts) if asserts else None,
+        guards=LaunchGuards(kernel, guards) if guards else None,
     )

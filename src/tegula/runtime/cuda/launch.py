@@ -98,6 +98,8 @@ def launch_on_device(
     report. `other`: whether another library's arrays may be among the arguments.
 
     `stream`: by default this thread's stream, or the current stream of PyTorch or CuPy if their arrays are passed."""
+    if compiled.guards is not None and blocks:
+        compiled.guards.check(packed)
     # A thread without a stream of its own has no recording.
     if stream is None and not chosen.streams:
         configuration = compiled.configurations.get(blocks)
@@ -167,8 +169,6 @@ def _attributes_of(compiled: CudaCompiled, grid: int, early: bool) -> tuple[int,
 def _launch(
     compiled: CudaCompiled, blocks: int, packed: bytes, stream: Stream, args: tuple[Any, ...]
 ) -> None:
-    if compiled.guards is not None:
-        compiled.guards.check(packed)
     grid = _hardware_blocks(compiled, blocks)
     graph = recording(stream) if recording.active else None
     if graph is not None:

@@ -166,9 +166,9 @@ class Table(bytearray):
         first = sum(self.sizes)
         device, data, fixups, configuration = UNUSABLE, packed[:first], [], b""
         whole, places = packed, []
+        if self._expect(form):
+            return
         if form.maps is not None:
-            if self._expect_maps(form):
-                return
             whole, places = form.maps.appended(packed), form.maps.places(packed)
         if form.is_plain and plan.blocks and len(whole) <= MOST_BYTES:
             device, data, fixups = form.context.known, whole, places
@@ -219,16 +219,22 @@ class Table(bytearray):
         struct.pack_into("<QQ", self, launcher.SLOTS_AT + slot * launcher.SLOT_BYTES, id(entry), h)
         del before
 
-    def _expect_maps(self, form: CudaCompiled) -> bool:
-        """Extend keys by the descriptions of arrays with maps, and by their addresses if the driver cannot replace the
-        address of a map. Returns whether keys have changed."""
-        assert form.maps is not None
-        movable = form.context.known[DEVICE["replace"] // launcher.WORD]
-        needed = launcher.WITH_ALIGNMENT if movable else launcher.WITH_ADDRESS
+    def _expect(self, form: CudaCompiled) -> bool:
+        """Extend keys by the arguments that a cached launch of a form depends on: the descriptions of arrays with maps,
+        with their addresses if the driver cannot replace the address of a map, and the lengths and numbers that
+        guards read. Returns whether keys have changed."""
         starts = {sum(self.sizes[:k]): k for k in range(len(self.sizes))}
+        wanted: dict[int, int] = {}
+        if form.guards is not None:
+            wanted = dict.fromkeys(form.guards.read, launcher.WITH_ALIGNMENT)
+        if form.maps is not None:
+            movable = form.context.known[DEVICE["replace"] // launcher.WORD]
+            needed = launcher.WITH_ALIGNMENT if movable else launcher.WITH_ADDRESS
+            wanted |= {starts[one.start]: needed for one in form.maps.maps}
         changed = False
-        for wanted in form.maps.maps:
-            at = self._argument(starts[wanted.start]) + 2 * launcher.WORD
+        for k, needed in wanted.items():
+            kind = struct.unpack_from("<q", self, self._argument(k))[0]
+            at = self._argument(k) + (2 * launcher.WORD if kind == launcher.ARRAY else launcher.KEYED_AT)
             before = struct.unpack_from("<q", self, at)[0]
             if before not in (needed, launcher.WITH_ADDRESS):
                 struct.pack_into("<q", self, at, needed)

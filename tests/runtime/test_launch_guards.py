@@ -1,0 +1,127 @@
+"""Each guard of a proof is asked before a launch: of launches by Python code and by machine code, and by the
+interpreter of lowered kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from pretend_driver import PretendDriver
+
+import tegula as tg
+from support.attacks.judge import lowered
+from support.spied_launches import Spied
+from tegula.check.guards import require, requiring
+from tegula.check.schedule import check_schedule
+from tegula.errors import LaunchError
+from tegula.interp.engines.launch import EngineLaunch, prepared
+from tegula.interp.engines.orders import orders
+from tegula.interp.lowered import Spread
+from tegula.runtime.cuda.driver import install
+
+
+@tg.kernel
+def flat(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
+    pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(n * m):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for i in range(n):
+            for j in range(m):
+                tg.tile_store(out, tg.tile_pipe_pop(pipe) * 2.0, offset=(i * m + j, 0))
+
+
+@tg.kernel
+def lengths(x: tg.array2d[float], out: tg.array2d[float], few: bool):
+    assert out.shape[0] < 50 or not few
+    pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(x.shape[0]):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(1, x.shape[0] + 1):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k - 1, 0))
+
+
+BAD = [
+    (-1, 3, "a factor of a trip count is not negative", "def flat"),
+    (3, -1, "a factor of a trip count is not negative", "def flat"),
+    (2**20, 2**10, "is at most 2\\^28 in size", "for k in range(n * m)"),
+]
+"""Two factors, the guard that they do not satisfy, and its line."""
+
+
+@pytest.fixture
+def driver(pretended: PretendDriver) -> Iterator[Spied]:
+    made = Spied(1)
+    made.kernels["kernel"] = lambda blocks, threads, data: None
+    before = install(made)
+    yield made
+    for kernel in (flat, lengths):
+        kernel.unload()
+    install(before)
+
+
+def refused(launch: Any, guard: str, line: str) -> None:
+    with pytest.raises(LaunchError, match=guard) as error:
+        launch()
+    number = int(str(error.value).partition("(line ")[2].partition(" ")[0])
+    with open(__file__, encoding="utf-8") as text:
+        assert line in text.read().splitlines()[number - 1]
+
+
+def test_launches_on_gpus_ask_each_guard_once_for_each_set_of_arguments(driver: Spied) -> None:
+    x, out = (tg.zeros((7, 8), device="cuda:0") for _ in range(2))
+
+    def launch(n: int, m: int) -> None:
+        tg.launch_tiled(flat, 1, [x, out, n, m])
+
+    def in_machine_code(n: int, m: int) -> bool:
+        return flat.native is not None and flat.native(1, None, [x, out, n, m], (), 1, None) is True
+
+    for n, m, guard, line in BAD:
+        refused(lambda n=n, m=m: launch(n, m), guard, line)
+    assert not driver.seen
+    for _ in range(8):
+        launch(3, 4)
+        launch(3, 5)
+    assert len(driver.seen) == 16 and in_machine_code(3, 4) and in_machine_code(3, 5)
+    for n, m, guard, line in BAD:
+        assert not in_machine_code(n, m)
+        refused(lambda n=n, m=m: launch(n, m), guard, line)
+    assert not in_machine_code(4, 4)
+    guards = flat.compiled[-1].guards
+    assert sorted(g.kind for g in guards.guards) == ["factor", "factor", "fits"]
+    assert guards.satisfied == {(3, 4), (3, 5)} and len(driver.seen) == 18
+
+
+def test_lengths_of_arrays(driver: Spied) -> None:
+    x, y = (tg.zeros((60, 8), device="cuda:0") for _ in range(2))
+    for _ in range(8):
+        tg.launch_tiled(lengths, 1, [x, y, False])
+        tg.launch_tiled(lengths, 1, [x[:7], y[:7], True])
+        refused(
+            lambda: tg.launch_tiled(lengths, 1, [x, y, True]), "out.shape\\[0\\] < 50", "assert out.shape"
+        )
+    guards, made = lengths.compiled[-1].guards.guards, lengths.compiled[-1].kernel
+    with pytest.raises(LaunchError, match="at most 2\\^28 in size.* with x.shape\\[0\\] = 268435457"):
+        require(made, guards, {(0, 0): 2**28 + 1, (1, 0): 7, (2, -1): 1}.__getitem__)
+
+
+def test_the_interpreter_of_lowered_kernels() -> None:
+    kernel, parts = lowered(flat)
+    spread = Spread(parts.layouts, parts.shared.places, parts.threads)
+    made = prepared(kernel, spread, requiring(kernel, check_schedule(kernel, parts).guards))
+    x = np.arange(80, dtype=np.float32).reshape(10, 8)
+
+    def play(n: int, m: int) -> list[Any]:
+        launch = EngineLaunch(made, [x, np.zeros_like(x), n, m], (1, parts.threads))
+        return [launch.play(order) for order in orders([role for role, *_ in launch.programs], 2)]
+
+    for n, m, guard, line in BAD:
+        refused(lambda n=n, m=m: play(n, m), guard, line)
+    first, second = play(2, 4)
+    assert first == second and len(first) > 0
