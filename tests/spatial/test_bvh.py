@@ -9,6 +9,7 @@ import pytest
 
 import tegula as tg
 from support.campaigns import but, sampled
+from tegula.stdlib.geometry.layout import CHILDREN, NODE_BYTES, PARENT, WIDTH
 
 pytestmark = pytest.mark.machine_code(some=True)
 
@@ -99,6 +100,21 @@ def test_trees_of_keys_that_lie_close_are_not_too_deep() -> None:
     assert sum(counts) < bvh.node_limit and len(counts) <= 21 + 5
     first, last = low[:140:7], low[:140:7] * 2
     np.testing.assert_array_equal(found_by_box(bvh, first, last), overlapping(low, low, first, last))
+
+
+@pytest.mark.parametrize("constructor", ["sah", "lbvh"])
+def test_nodes_are_numbered_in_the_order_of_their_parents(constructor: str) -> None:
+    bvh = built(*boxes(3000), constructor=constructor)
+    levels = bvh.levels()
+    nodes = bvh.node_words.numpy().reshape(-1, NODE_BYTES // 4)[: sum(levels[-1])]
+    children = nodes[1:, CHILDREN // 4 : CHILDREN // 4 + WIDTH]
+    parents = np.repeat(np.arange(1, len(nodes)), (children > 0).sum(1))
+    assert children[children > 0].tolist() == list(range(2, len(nodes)))
+    assert nodes[2:, PARENT // 4].tolist() == parents.tolist()
+    assert [first for first, _ in levels] == [
+        1,
+        *(int(np.searchsorted(parents, f)) + 2 for f, _ in levels[:-1]),
+    ]
 
 
 @pytest.mark.parametrize("block_dim", but({1}, [1, 3, 32, 100]))

@@ -15,6 +15,7 @@ from tegula.runtime.array import array
 from tegula.runtime.device import Device
 from tegula.spatial.boxes import CHILD_WORD, COUNT_WORD, EIGHT, NODE, PARENT_WORD, first_of_level
 from tegula.spatial.curve import Curve
+from tegula.spatial.number import Numbering
 from tegula.stdlib.geometry.layout import LEVELS, WIDTH
 
 BITS = 16
@@ -58,8 +59,8 @@ def begin_tree(
     ends: tg.array1d[int],
     words: tg.array1d[int],
 ):
-    """Write the range of the root."""
-    begins[1], ends[1] = 0, count
+    """Write the range of the root. The begins of ranges count from 1, as sources of nodes."""
+    begins[1], ends[1] = 1, count + 1
     words[NODE + PARENT_WORD] = 0
     for k in range(LEVELS + 1):
         counts[k] = tg.where(k == 0, 1, 0)
@@ -76,14 +77,14 @@ def part_level(
     ends: tg.array1d[int],
     words: tg.array1d[int],
 ):
-    """Write the children of the nodes of a level, in the order of the keys, and the ranges of those that are nodes,
-    whose numbers follow those of this level."""
+    """Write the children of the nodes of a level, in the order of the keys: for those that are nodes the begins of
+    their ranges, and the lengths as the node's first words."""
     first = first_of_level(counts, level)
     last = first + counts[level]
     for node in range(first + tg.tid(), last, threads):
         kids, sizes, bits = EIGHT(), EIGHT(), EIGHT()
-        kids[0], sizes[0] = begins[node], ends[node] - begins[node]
-        bits[0] = tg.where(sizes[0] > leaf, height(keys, begins[node], ends[node]), -64)
+        kids[0], sizes[0] = begins[node] - 1, ends[node] - begins[node]
+        bits[0] = tg.where(sizes[0] > leaf, height(keys, kids[0], kids[0] + sizes[0]), -64)
         number, which = 1, 0
         while which >= 0 and number < WIDTH:
             which, best = -1, -64
@@ -108,22 +109,14 @@ def part_level(
                     if k == which:
                         sizes[k], bits[k] = cut - begin, lower
                 number += 1
-        inner = 0
-        for k in tg.static(range(WIDTH)):
-            inner += tg.where((k < number) & (sizes[k] > leaf), 1, 0)
-        child = last
-        if inner > 0:
-            child += tg.atomic_add(counts, level + 1, inner)
         at = node * NODE
         low_counts, high_counts = 0, 0
         for k in tg.static(range(WIDTH)):
             word = 0
             if k < number:
                 if sizes[k] > leaf:
-                    word = child
-                    begins[child], ends[child] = kids[k], kids[k] + sizes[k]
-                    words[child * NODE + PARENT_WORD] = node
-                    child += 1
+                    word = 1 + kids[k]
+                    words[at + k] = sizes[k]
                 else:
                     word = -1 - kids[k]
                     if k < 4:
@@ -135,21 +128,23 @@ def part_level(
 
 
 class MortonBuild:
-    """The memory of builds of hierarchies of at most `room` boxes and `nodes` nodes on a device, and the steps."""
+    """The memory of builds of hierarchies of at most `room` boxes and `nodes` nodes on a device, and the steps. `most`:
+    the threads of a launch."""
 
-    def __init__(self, room: int, nodes: int, device: Device) -> None:
-        self.device, self.nodes = device, nodes
+    def __init__(self, room: int, nodes: int, device: Device, most: int) -> None:
+        self.device, self.nodes, self.most = device, nodes, most
         self.curve = Curve(room, device, BITS)
+        self.numbering = Numbering(min(nodes, most), device)
         self.begins, self.ends = (tg.empty(nodes, tg.int32, device) for _ in range(2))
 
-    def part(self, count: int, leaf: int, counts: array, words: array, most: int) -> None:
-        """Write all nodes of sorted boxes but for the nodes' boxes, and the number of the nodes of each level; `most`:
-        the threads of a launch."""
+    def part(self, count: int, leaf: int, counts: array, words: array) -> None:
+        """Write all nodes of sorted boxes but for the nodes' boxes, and the number of the nodes of each level."""
         ranges = [counts, self.begins, self.ends, words]
         self._launch(begin_tree, 1, [count, *ranges])
         for level in range(DEPTH):
-            threads = min(1 << min(3 * level, 31), self.nodes, most)
+            threads = min(1 << min(3 * level, 31), self.nodes, self.most)
             self._launch(part_level, threads, [self.curve.keys, leaf, level, threads, *ranges])
+            self.numbering.number(counts, level, threads, self.begins, self.ends, words)
 
     def _launch(self, kernel: Any, dim: int, inputs: list[Any]) -> None:
         tg.launch(kernel, dim, inputs, device=self.device, record_tape=False)

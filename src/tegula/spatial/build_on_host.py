@@ -23,6 +23,7 @@ from tegula.spatial.clusters import (
     place_items,
 )
 from tegula.spatial.curve import Curve
+from tegula.spatial.number import Numbering
 from tegula.spatial.widen import begin_level, widen
 from tegula.stdlib.geometry.layout import LEVELS, WIDTH
 
@@ -151,13 +152,14 @@ class HostBuild:
             fixed = tg.zeros(len(r.begin), dtype=int, device="cpu")
             fixed.numpy()[self.roots] = 1
         _launch(begin_level, 1, [counts, source, words], 1)
-        numbers, level = counts.numpy(), 0
+        numbers, level, numbering = counts.numpy(), 0, Numbering(1, get_device("cpu"))
         args = [r, self.lower, self.upper, self.order, self.at, fixed, leaf]
         while numbers[level]:
             if level == LEVELS:
                 what = f"the hierarchy has more than {LEVELS} levels"
                 raise LaunchError(what, "build it with constructor='lbvh'")
             _launch(widen, int(numbers[level]), [*args, level, counts, source, words], 64)
+            numbering.number(counts, level, 1, source, None, words)
             level += 1
         if self.keys_of_groups is None:
             return numbers[:level].tolist(), None

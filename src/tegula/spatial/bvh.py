@@ -136,10 +136,10 @@ class Bvh(Structure):
         """Build the tree on the device, without waiting for it. Returns the order of the items."""
         nodes = most_nodes(count, 1)
         self._allocate(nodes, count)
-        made = MortonBuild(count, nodes, self.device)
+        made = MortonBuild(count, nodes, self.device, RESIDENT)
         order = made.curve.sort(self.lowers, self.uppers)
         self._counts, self._known = tg.empty(LEVELS + 1, dtype=int, device=self.device), None
-        made.part(count, self.leaf_size, self._counts, self.node_words, RESIDENT)
+        made.part(count, self.leaf_size, self._counts, self.node_words)
         if self.device.is_cpu:
             self._known = self._level_counts()
         self._group_nodes = None

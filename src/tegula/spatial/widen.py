@@ -104,7 +104,8 @@ def widen(
     source: tg.array1d[int],
     words: tg.array1d[int],
 ):
-    """Replace the largest children of each node of a level by their children until there are eight, and write these.
+    """Replace the largest children of each node of a level by their children until there are eight, and write these;
+    binary nodes are sources.
     `at`: the place of the first item of each box; `fixed`: binary nodes that are not collapsed, the roots of groups;
     `source`: the binary node of each node."""
     first = first_of_level(counts, level)
@@ -144,30 +145,19 @@ def widen(
                     kids[to], sizes[to] = -1 - place, begin + (k + 1) * (end - begin) // parts - place
                     number += tg.where(k == 0, 0, 1)
     slots = slots_of(r, lower, upper, order, kids, number)
-    inner = 0
     for k in range(number):
         kid = kids[k]
         if kid >= 0:
             begin, end = items_of(r, at, kid)
             if r.left[kid] == 0 and end - begin <= leaf and (kid == binary or not is_fixed(fixed, kid)):
                 kids[k], sizes[k] = -1 - begin, end - begin
-            else:
-                inner += 1
-    child = first + counts[level]
-    if inner > 0:
-        child += tg.atomic_add(counts, level + 1, inner)
     place = node * NODE
     for k in range(WIDTH):
         words[place + CHILD_WORD + k] = 0
     bits = tg.uint64(0)
     for k in range(number):
-        word, slot = kids[k], slots[k]
-        if sizes[k] == 0:
-            source[child] = word
-            words[child * NODE + PARENT_WORD] = node
-            word = child
-            child += 1
-        words[place + CHILD_WORD + slot] = word
+        slot = slots[k]
+        words[place + CHILD_WORD + slot] = kids[k]
         bits = bits | (tg.uint64(sizes[k]) << tg.uint64(8 * slot))
     words[place + COUNT_WORD] = tg.int32(tg.uint32(bits))
     words[place + COUNT_WORD + 1] = tg.int32(tg.uint32(bits >> tg.uint64(32)))

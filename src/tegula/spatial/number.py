@@ -1,0 +1,109 @@
+"""The numbers of the nodes of a level: children follow one another in the order of their parents, so that the nodes
+below any node are adjacent in each level. Numbers depend on the boxes alone, not on the order in which threads run.
+
+Builders first write the children of each node of a level: -1 - the first item of a leaf, and for a node a positive
+number, its source, by which the builder finds what is below. `number_level` then replaces sources by numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tegula as tg
+from tegula.runtime.array import array
+from tegula.runtime.device import Device
+from tegula.spatial.boxes import CHILD_WORD, NODE, PARENT_WORD, first_of_level
+from tegula.stdlib.geometry.layout import WIDTH
+
+SUMMED, SUMMING = 2048, 256
+"""The numbers that a block scans, and its threads."""
+
+
+@tg.func
+def share(counts: tg.array1d[int], level: int, thread: int, threads: int):
+    """The nodes of a level that a thread works on: the first, and the one after the last."""
+    first, count = first_of_level(counts, level), counts[level]
+    each = (count + threads - 1) // threads
+    return first + tg.min(thread * each, count), first + tg.min((thread + 1) * each, count)
+
+
+@tg.kernel
+def count_children(
+    counts: tg.array1d[int], level: int, threads: int, words: tg.array1d[int], sums: tg.array1d[int]
+):
+    """Write the number of the nodes below each thread's share of a level."""
+    begin, end = share(counts, level, tg.tid(), threads)
+    found = 0
+    for node in range(begin, end):
+        for k in tg.static(range(WIDTH)):
+            found += tg.where(words[node * NODE + CHILD_WORD + k] > 0, 1, 0)
+    sums[tg.tid()] = found
+
+
+@tg.kernel
+def scan_shares(sums: tg.array1d[int], chunks: tg.array1d[int]):
+    """Replace the numbers of a chunk by the sums of those before, and write the sum of the chunk."""
+    c = tg.tid()
+    t = tg.tile_load(sums, shape=SUMMED, offset=c * SUMMED)
+    tg.tile_store(sums, tg.tile_scan_exclusive(t), offset=c * SUMMED)
+    tg.tile_store(chunks, tg.tile_sum(t), offset=c)
+
+
+@tg.kernel
+def number_level(
+    counts: tg.array1d[int],
+    level: int,
+    threads: int,
+    sums: tg.array1d[int],
+    chunks: tg.array1d[int],
+    source: tg.array1d[int],
+    ends: tg.array1d[int],
+    words: tg.array1d[int],
+):
+    """Number the children of a thread's share of a level, and write their sources; with `ends` also the ends of their
+    ranges, whose lengths are the first words of the parents."""
+    t = tg.tid()
+    begin, end = share(counts, level, t, threads)
+    before = sums[t]
+    if begin < end or t == threads - 1:
+        for c in range(t // SUMMED):
+            before += chunks[c]
+    child = first_of_level(counts, level) + counts[level] + before
+    first = child
+    for node in range(begin, end):
+        at = node * NODE
+        for k in tg.static(range(WIDTH)):
+            word = words[at + CHILD_WORD + k]
+            if word > 0:
+                source[child] = word
+                if ends is not None:
+                    ends[child] = word + words[at + k]
+                words[at + CHILD_WORD + k], words[child * NODE + PARENT_WORD] = child, node
+                child += 1
+    if t == threads - 1:
+        counts[level + 1] = before + child - first
+
+
+class Numbering:
+    """The memory to number the levels of a hierarchy by at most `most` threads."""
+
+    def __init__(self, most: int, device: Device) -> None:
+        self.device = device
+        chunks = -(-most // SUMMED)
+        self.sums = tg.zeros(chunks * SUMMED, tg.int32, device)
+        self.chunks = tg.zeros(chunks, tg.int32, device)
+
+    def number(
+        self, counts: array, level: int, threads: int, source: array, ends: array | None, words: array
+    ) -> None:
+        """Number the children of the nodes of a level, whose number of threads is not below that of the level above."""
+        sums = [self.sums, self.chunks]
+        if threads > 1:
+            self._launch(count_children, threads, [counts, level, threads, words, self.sums])
+            blocks = -(-threads // SUMMED)
+            tg.launch_tiled(
+                scan_shares, blocks, sums, block_dim=SUMMING, device=self.device, record_tape=False
+            )
+        self._launch(number_level, threads, [counts, level, threads, *sums, source, ends, words])
+
+    def _launch(self, kernel: Any, dim: int, inputs: list[Any]) -> None:
+        tg.launch(kernel, dim, inputs, device=self.device, record_tape=False)
