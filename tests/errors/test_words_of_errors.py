@@ -199,6 +199,11 @@ TILE = "t = tg.tile_zeros(4)\n"
             "other= is the value of the elements that mask= does not select, and there is no mask",
             "the value of elements outside of the array is fill=",
         ),
+        (
+            "a = tg.tile_zeros((4, 4), tg.float16)\ns = tg.tile_zeros((4, 4), float)\ns += a @ a",
+            "'+=' mixes float32 and float16",
+            "sum the products in float32: tg.tile_matmul(a, a, dtype=float)",
+        ),
         (TILE + "x = t[t > 0.0]", "tile[float32, 4] cannot be indexed by a mask", "tg.where(mask, x, t)"),
         (
             TILE + "if t > 0.0:\n    a[0] = 1.0",

@@ -60,9 +60,14 @@ def quoted(node: ast.AST) -> str:
     return text if len(text) <= SHORT else "..."
 
 
+def _name(t: DType) -> str:
+    """The name of a type as users write it."""
+    return {"float32": "float", "int32": "int", "bool": "bool"}.get(t.name, f"tg.{t}")
+
+
 def cast_text(node: ast.AST, x: Any, to: DType) -> str:
     """The source text of an expression that converts the node's value."""
-    name = {"float32": "float", "int32": "int", "bool": "bool"}.get(to.name, f"tg.{to}")
+    name = _name(to)
     if type(x) is int and to.is_float and x.bit_length() < 1000:
         return str(float(x))
     if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
@@ -82,10 +87,20 @@ def mixed(written: Written, inplace: bool = False) -> tuple[dict[str, DType], st
             to = right if is_constant(a) else left  # NumPy constants are float64 by default
         node, x = (second, b) if to == left else (first, a)
         also = (
-            f", or make {first.id} {right} from the start" if inplace and isinstance(first, ast.Name) else ""
+            f", or make {first.id} {right} from the start"
+            if inplace and isinstance(first, ast.Name) and not is_rounded_matmul(node, x, to)
+            else ""
         )
         return {"left": left, "right": right}, conversion(node, x, to) + also
     return None
+
+
+def is_rounded_matmul(node: ast.AST, x: Any, to: DType) -> bool:
+    """Whether the node is a matmul by `@` whose result is rounded to a narrower type than `to`."""
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult) and isinstance(x, Value)):
+        return False
+    t = scalar(x)
+    return isinstance(x.type, TileType) and t is not None and to.is_float and wider(t, to) == to
 
 
 def conversion(node: ast.AST, x: Any, to: object) -> str:
@@ -95,6 +110,9 @@ def conversion(node: ast.AST, x: Any, to: object) -> str:
         return f"take a component of it, as in {part}"
     if not isinstance(to, DType) or scalar(x) in (None, to):
         return ""
+    if isinstance(node, ast.BinOp) and is_rounded_matmul(node, x, to):
+        a, b = quoted(node.left), quoted(node.right)
+        return f"sum the products in {to}: tg.tile_matmul({a}, {b}, dtype={_name(to)})"
     text = cast_text(node, x, to)
     return f"write {text}" if type(x) is int else f"cast it: {text}"
 
