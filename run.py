@@ -59,6 +59,8 @@ MACHINE_CODE = (
     *(f"tests/{folder}" for folder in ("codegen", "semantics", "guide", "stdlib", "roles", "kernels")),
     f"{GENERATED}::test_other_programs",
 )
+EACH_THIRD = ("--each", "3")
+"""Of a test's parameter sets: all of them run for this processor, and few tell its code from that for another one."""
 TYPES = ("pyright", "--level", "error", "--pythonpath", str(VENV / "bin" / "python"))
 
 
@@ -192,7 +194,12 @@ TIERS: dict[str, tuple[Steps, Steps, tuple[str, ...], dict[str, str]]] = {
     "--quick": (STYLE, (), ("-m", NOT_SLOW, *QUICK), {}),
     "--slow": ((), (), ("-m", "slow and not campaign"), {}),
     "--all": (STYLE, (TYPES,), ALL, {}),
-    "--v3": ((), (), ("-m", f"machine_code and {NOT_SLOW}", *MACHINE_CODE), {"TEGULA_CPU": "x86-64-v3"}),
+    "--v3": (
+        (),
+        (),
+        ("-m", f"machine_code and {NOT_SLOW}", *EACH_THIRD, *MACHINE_CODE),
+        {"TEGULA_CPU": "x86-64-v3"},
+    ),
 }
 
 

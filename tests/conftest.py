@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from support.campaigns import leave_to_campaigns
+from support.campaigns import leave_to_campaigns, parted
 from support.cpu_times import mark_long
 from support.folders import ON_ALL_DEVICES, ON_GPUS, follows
 
@@ -34,6 +34,8 @@ settings.load_profile("ci" if os.environ.get("CI") else "tegula")
 def pytest_addoption(parser: pytest.Parser) -> None:
     what = "rewrite files of expected text; other tests are left out"
     parser.addoption("--update", action="store_true", help=what)
+    which = "of each test's parameter sets run the first, and of the others one of so many"
+    parser.addoption("--each", type=int, default=1, metavar="N", help=which)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -63,8 +65,10 @@ def pytest_report_header() -> str:
     return f"GPU tests: {no_cuda() or 'run'}"
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Markers by folder; tests that need a GPU are left out where there is none, as the report's header says."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Markers by folder; tests that need a GPU are left out where there is none, as the report's header says. Of the
+    tests that markers select `--each` leaves some parameter sets out."""
     for item in items:
         path = item.path.relative_to(TESTS)
         if follows(path.parts[0], ON_GPUS):
@@ -72,11 +76,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     leave_to_campaigns(items)
     mark_long(items)
     keeps = "update" if config.getoption("--update") else ""
-    without = [item for item in items if _is_left_out(item) or keeps not in ("", *_fixtures(item))]
+    _leave_out(config, items, {i for i in items if _is_left_out(i) or keeps not in ("", *_fixtures(i))})
+    yield
+    _leave_out(config, items, {*items}.difference(parted(items, config.getoption("--each"))))
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], without: set[pytest.Item]) -> None:
     if without:
-        config.hook.pytest_deselected(items=without)
-        left = set(without)
-        items[:] = [item for item in items if item not in left]
+        config.hook.pytest_deselected(items=[item for item in items if item in without])
+        items[:] = [item for item in items if item not in without]
 
 
 def _is_left_out(item: pytest.Item) -> bool:

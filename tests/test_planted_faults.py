@@ -41,6 +41,7 @@ FAULTS = {
 
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(TOOL.parent)
     spec = importlib.util.spec_from_file_location("planted_faults", TOOL)
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
@@ -60,6 +61,31 @@ def test_faults_of_a_text(tool: Any) -> None:
     assert found == FAULTS
 
 
+def test_probes_are_where_faults_are(tool: Any) -> None:
+    """The text with probes does the same, and tells which places are reached."""
+    text = """
+def f(x):
+    if x > 1 and not x < 0:
+        found.append(
+            x,
+        )
+    match x:
+        case 3:
+            return x == 3
+    return False
+"""
+    places = dict(enumerate(tool.places_of("a.py", text)))
+    probed = tool.probed(text, {n: (place.span, place.is_statement) for n, (_, place) in places.items()})
+    reached: set[int] = set()
+    names: dict[str, Any] = {"__reached__": reached.add, "found": []}
+    exec(probed, names)
+    assert names["f"](0) is False and names["found"] == []
+    lines = {places[n][1].line for n in reached}
+    assert lines == {2, 9}
+    assert names["f"](3) is True and names["found"] == [3]
+    assert {places[n][1].line for n in reached} == {2, 3, 8, 9}
+
+
 def test_a_number_is_one_fault(tool: Any) -> None:
     made = [tool.fault(TOOL.parent.parent / "src" / "tegula" / "interp", 3, 7) for _ in range(2)]
     assert made[0] == made[1] and made[0].before != made[0].after
@@ -77,6 +103,8 @@ def test_what_tests_say(tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(tool.Checkout, "__init__", lambda self, path: setattr(self, "path", path))
     checkout = tool.Checkout(tmp_path)
     planted = tool.Fault(0, "__init__.py", 1, "constant changed", "limit = 3", "limit = (4)", "limit = (4)\n")
-    assert checkout.judged(planted, ["test_a.py -k type", "test_a.py"], 60) == "test_a.py::test_value"
-    assert checkout.judged(planted, ["test_a.py -k type"], 60) == ""
+    assert (
+        checkout.judged(planted, [["test_a.py", "-k", "type"], ["test_a.py"]], 60) == "test_a.py::test_value"
+    )
+    assert checkout.judged(planted, [["test_a.py", "-k", "type"]], 60) == ""
     assert (source / "__init__.py").read_text() == "limit = 3\n"

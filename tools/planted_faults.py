@@ -1,11 +1,13 @@
 """Plants faults of one line in the source, one at a time, and prints which of them the tests catch.
 
 A fault is a changed comparison, a number off by one, `and` for `or`, a dropped negation, branch or statement, at a
-place of src/tegula that is drawn by the fault's number and the seed. It is planted in a copy of the checkout. Tests of
-the same part of the source run first, then all other tests that are not slow, until one fails.
+place of src/tegula that is drawn by the fault's number and the seed. It is planted in a copy of the checkout. The tests
+that reach the place run, until one fails: a run of all tests that are not slow, with probes at the places of all
+faults, says which these are. `--every 3` runs a third of all tests for that, and adds the files of those found.
+With `--all` tests of the same part of the source run first, then all others that are not slow.
 
     python tools/planted_faults.py --count 30 --show                  prints the faults without running tests
-    python tools/planted_faults.py --count 30 --jobs 14 --into FILE   adds outcomes to FILE; those in it are kept
+    python tools/planted_faults.py --count 30 --jobs 2 --into FILE    adds outcomes to FILE; those in it are kept
     python tools/planted_faults.py --count 30 --tests "tests/check -m slow"      other tests; may be repeated
     python tools/planted_faults.py --count 30 --caught FILE           faults caught in FILE; exits with 1 if one is not
 
@@ -31,12 +33,17 @@ from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 
+from reached_places import Span, probed, reaching
+
 from tegula.dataclass import dataclass
 
 ROOT = Path(__file__).resolve().parent.parent
 ELSEWHERE = {"torch.py", "jax.py"}
 """Files that only tests in other environments cover."""
 FAST = "-m 'not slow and not campaign'"
+MOST_TESTS, MOST_FILES, MOST_FOLDERS = 100, 6, 2
+"""The number of tests that reach a place, and of their files, which run with its fault; of folders for a place that no
+test reaches, or where no probe can be."""
 RELATED = {
     "backend": ("backend", "runtime"),
     "check": ("check", "roles", "gpu_codegen"),
@@ -77,6 +84,15 @@ class Place:
     end_line: int
     end: int
     instead: tuple[str, ...]
+
+    @property
+    def span(self) -> Span:
+        return self.line, self.start, self.end_line, self.end
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether a statement is dropped; other places are expressions."""
+        return self.instead == ("pass",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +174,17 @@ def all_places(source: Path) -> dict[str, list[Place]]:
     return found
 
 
-def fault(source: Path, seed: int, number: int) -> Fault:
-    """The fault of a number: draws a kind, a place of this kind and a replacement."""
+def drawn(source: Path, seed: int, number: int) -> tuple[random.Random, str, Place]:
+    """The kind and the place of a number's fault, and the generator that draws its replacement."""
     rng = random.Random(f"{seed} {number}")
     places = all_places(source)
     kind = rng.choice(sorted(places))
-    place = rng.choice(places[kind])
+    return rng, kind, rng.choice(places[kind])
+
+
+def fault(source: Path, seed: int, number: int) -> Fault:
+    """The fault of a number: draws a kind, a place of this kind and a replacement."""
+    rng, kind, place = drawn(source, seed, number)
     before = (source / place.file).read_text(encoding="utf-8")
     text = replaced(before, place, rng.choice(place.instead))
     ast.parse(text)
@@ -195,6 +216,30 @@ def commands(file: str, asked: list[str]) -> list[list[str]]:
     return [*([*fast, folder] for folder in first), [*fast, *(f"--ignore={folder}" for folder in first)]]
 
 
+def with_files(tests: list[str], every: int) -> list[list[str]]:
+    """The arguments of runs of tests that reach a place, and of their files if these are a sample."""
+    files = [*dict.fromkeys(test.partition("::")[0] for test in tests)]
+    return [
+        tests[:MOST_TESTS],
+        *([*shlex.split(FAST), file] for file in files[: MOST_FILES if every > 1 else 0]),
+    ]
+
+
+def tests_that_reach(options: argparse.Namespace, numbers: list[int]) -> dict[int, list[str]]:
+    """For each fault the tests that reach its place."""
+    with tempfile.TemporaryDirectory(prefix="tegula-reached-") as folder:
+        copy = Checkout(options.checkout, Path(folder))
+        source = copy.path / "src" / "tegula"
+        places: dict[str, dict[int, tuple[Span, bool]]] = {}
+        for number in numbers:
+            place = drawn(options.checkout / "src" / "tegula", options.seed, number)[2]
+            places.setdefault(place.file, {})[number] = place.span, place.is_statement
+        for file, spans in places.items():
+            text = (source / file).read_text(encoding="utf-8")
+            (source / file).write_text(probed(text, spans), encoding="utf-8")
+        return reaching(copy.path, shlex.split(FAST), options.jobs, options.every)
+
+
 class Checkout:
     """A copy of a checkout, for one process at a time."""
 
@@ -207,13 +252,13 @@ class Checkout:
                 (into / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(of / name, into / name)
 
-    def judged(self, one: Fault, asked: list[str], limit: float) -> str:
-        """The test that caught a fault, or ""."""
+    def judged(self, one: Fault, runs: list[list[str]], limit: float) -> str:
+        """The test that caught a fault in a run of pytest with some arguments, or ""."""
         file = self.path / "src" / "tegula" / one.file
         right = file.read_bytes()
         file.write_text(one.text, encoding="utf-8")
         try:
-            found = (self._failure(arguments, limit) for arguments in commands(one.file, asked))
+            found = (self._failure(arguments, limit) for arguments in runs)
             return next(filter(None, found), "")
         finally:
             file.write_bytes(right)
@@ -246,6 +291,9 @@ class Checkout:
 
 def judge(numbers: list[int], options: argparse.Namespace, note: Callable[[Fault, str, float], None]) -> None:
     """Judge faults, `options.jobs` at a time, and call `note` for each."""
+    reached = {} if options.all or options.tests or not numbers else tests_that_reach(options, numbers)
+    for number in numbers if reached else ():
+        print(f"{number}: {len(reached.get(number, []))} tests reach it", flush=True)
     with tempfile.TemporaryDirectory(prefix="tegula-faults-") as folder:
         free: SimpleQueue[Checkout] = SimpleQueue()
         for k in range(min(options.jobs, len(numbers))):
@@ -255,9 +303,10 @@ def judge(numbers: list[int], options: argparse.Namespace, note: Callable[[Fault
             checkout, start = free.get(), time.monotonic()
             try:
                 planted = fault(options.checkout / "src" / "tegula", options.seed, number)
-                note(
-                    planted, checkout.judged(planted, options.tests, options.limit), time.monotonic() - start
-                )
+                tests = reached.get(number, [])
+                runs = with_files(tests, options.every) if tests else commands(planted.file, options.tests)
+                runs = runs[:MOST_FOLDERS] if reached and not tests else runs
+                note(planted, checkout.judged(planted, runs, options.limit), time.monotonic() - start)
             finally:
                 free.put(checkout)
 
@@ -287,6 +336,13 @@ def main() -> int:
         "--jobs", type=int, default=2, help="the number of concurrent faults, each on one core"
     )
     parser.add_argument("--tests", action="append", default=[], help="arguments of pytest")
+    parser.add_argument("--all", action="store_true", help="run the tests of the same part, then all others")
+    parser.add_argument(
+        "--every",
+        type=int,
+        default=1,
+        help="of all tests, run each of so many to see which places they reach",
+    )
     parser.add_argument(
         "--limit", type=float, default=3600, help="the time limit of one run of pytest in seconds"
     )

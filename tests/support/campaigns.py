@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import count
@@ -28,6 +29,19 @@ def leave_to_campaigns(items: Iterable[pytest.Item]) -> None:
         places[item.path, name] += 1
         if place % slow.kwargs.get("every", EVERY):
             item.add_marker("campaign")
+
+
+def parted(items: Iterable[pytest.Item], every: int) -> list[pytest.Item]:
+    """The first parameter set of each test, and of the others one of `every`, chosen by their names' checksum: in equal
+    steps one value of a second parameter would be chosen each time."""
+    seen: set[tuple[Path, str]] = set()
+    kept = []
+    for item in items:
+        place = item.path, item.nodeid.partition("[")[0]
+        if place not in seen or zlib.crc32(item.nodeid.encode()) % every == 0:
+            kept.append(item)
+        seen.add(place)
+    return kept
 
 
 def chunks(of: Iterable[Any], slow: int = 1) -> list[Any]:

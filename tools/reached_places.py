@@ -1,0 +1,112 @@
+"""The tests that reach places of the source: each place gets a probe in a copy of the checkout, and tests run once.
+
+A probe writes the number of its place and the name of the test, from this process or from those that tests start."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+Span = tuple[int, int, int, int]
+"""The first line and byte of a place, and the line and byte of its end; lines are counted from 0."""
+
+PROBE = "__reached__"
+SITE = f"""
+import builtins, os
+
+seen = set()
+into = os.open({{log!r}}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+def reached(number):
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+    if test and (number, test) not in seen:
+        seen.add((number, test))
+        os.write(into, f"{{{{number}}}}\\t{{{{test}}}}\\n".encode())
+
+builtins.{PROBE} = reached
+"""
+"""Python's `sitecustomize`, which every process imports at its start."""
+SAMPLE = """
+def pytest_collection_modifyitems(config, items):
+    config.hook.pytest_deselected(items=[item for k, item in enumerate(items) if k % {every}])
+    items[:] = items[::{every}]
+"""
+
+
+def probed(text: str, spans: Mapping[int, tuple[Span, bool]]) -> str:
+    """A text with probes, by number: before a statement, or within an expression. Without those at places where
+    expressions cannot be, as in patterns."""
+    marks: list[tuple[int, int, int, bytes]] = []
+    for number, (span, is_statement) in spans.items():
+        line, start, end_line, end = span
+        call = f"{PROBE}({number})"
+        begin = f"{call}; " if is_statement else f"({call} or "
+        added = [(line, start, 1, begin.encode()), *([] if is_statement else [(end_line, end, 0, b")")])]
+        if _parses(_with(text, added)):
+            marks += added
+    return _with(text, marks)
+
+
+def _with(text: str, marks: Iterable[tuple[int, int, int, bytes]]) -> str:
+    lines = text.encode().splitlines(keepends=True)
+    for line, at, _, added in sorted(marks, reverse=True):
+        lines[line] = lines[line][:at] + added + lines[line][at:]
+    return b"".join(lines).decode()
+
+
+def _parses(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
+
+
+def reaching(checkout: Path, arguments: Sequence[str], jobs: int, every: int) -> dict[int, list[str]]:
+    """For each number of a probe in the checkout the tests that reach it: of each file of tests the cheapest first, so
+    that a few of them are from many files. Runs each `every`-th of the tests that pytest's arguments select."""
+    with tempfile.TemporaryDirectory(prefix="tegula-reached-") as folder:
+        log, times = Path(folder, "log"), Path(folder, "times")
+        Path(folder, "sitecustomize.py").write_text(SITE.format(log=str(log)), encoding="utf-8")
+        Path(folder, "sample.py").write_text(SAMPLE.format(every=every), encoding="utf-8")
+        path = os.pathsep.join((folder, str(checkout / "src")))
+        run = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            str(jobs),
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "sample",
+        ]
+        subprocess.run(
+            [*run, "--cpu-times", str(times), *arguments],
+            cwd=checkout,
+            env={**os.environ, "PYTHONPATH": path, "CI": "1"},
+            capture_output=True,
+            check=False,
+        )
+        rows = (line.split(None, 1) for line in times.read_text(encoding="utf-8").splitlines())
+        seconds = {name: float(taken) for taken, name in rows}
+        found: defaultdict[int, list[str]] = defaultdict(list)
+        for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
+            number, test = line.split("\t", 1)
+            found[int(number)].append(test)
+    return {number: _in_turn(tests, seconds) for number, tests in found.items()}
+
+
+def _in_turn(tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:
+    """Tests, the cheapest one of each file, then the second one of each, and so on."""
+    files: defaultdict[str, list[str]] = defaultdict(list)
+    for test in sorted({*tests}, key=lambda test: (seconds.get(test, 0.0), test)):
+        files[test.partition("::")[0]].append(test)
+    return [test for _, test in sorted((k, t) for of in files.values() for k, t in enumerate(of))]
