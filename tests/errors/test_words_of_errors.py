@@ -202,7 +202,7 @@ TILE = "t = tg.tile_zeros(4)\n"
         (
             "a = tg.tile_zeros((4, 4), tg.float16)\ns = tg.tile_zeros((4, 4), float)\ns += a @ a",
             "'+=' mixes float32 and float16",
-            "sum the products in float32: tg.tile_matmul(a, a, dtype=float)",
+            "sum in float32: tg.tile_matmul(a, a, dtype=float)",
         ),
         (TILE + "x = t[t > 0.0]", "tile[float32, 4] cannot be indexed by a mask", "tg.where(mask, x, t)"),
         (

@@ -112,7 +112,7 @@ def conversion(node: ast.AST, x: Any, to: object) -> str:
         return ""
     if isinstance(node, ast.BinOp) and is_rounded_matmul(node, x, to):
         a, b = quoted(node.left), quoted(node.right)
-        return f"sum the products in {to}: tg.tile_matmul({a}, {b}, dtype={_name(to)})"
+        return f"sum in {to}: tg.tile_matmul({a}, {b}, dtype={_name(to)})"
     text = cast_text(node, x, to)
     return f"write {text}" if type(x) is int else f"cast it: {text}"
 
