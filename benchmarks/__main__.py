@@ -21,7 +21,7 @@ from benchmarks.sweep import table as sweep
 ON_GPUS = ("gpu", "dense", "sweep")
 FAMILIES = ("latency", "cpu", "spatial", *ON_GPUS)
 LINE = 170
-"""The width of the table if the output is no terminal."""
+"""The width of the table if the output is not a terminal."""
 
 
 @click.command()

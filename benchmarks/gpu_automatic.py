@@ -22,7 +22,7 @@ TILE = (128, 256)
 SIZES = ((4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 1024), (16384, 4096, 4096))
 """M, N, K."""
 RAGGED = ((4001, 4104, 4040), (8191, 8200, 1032))
-"""Sizes that are no multiples of the tiles; rows are odd multiples of 16 bytes."""
+"""Sizes that are not multiples of the tiles; rows are odd multiples of 16 bytes."""
 UNALIGNED = ((4096, 4098, 4098),)
 """Sizes whose rows are not aligned for tensor maps."""
 ATTENTIONS = {"8k": (16, 8192), "2k": (64, 2048)}

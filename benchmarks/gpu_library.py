@@ -39,7 +39,7 @@ SMALL = (
 )
 """Shapes for which large tiles alone are slow; the threshold is on the geometric mean of their ratios."""
 RAGGED = ((4000, 4040, 4008), (8200, 8200, 1032), (5000, 5000, 5000), (4004, 4004, 4004))
-"""Shapes that are no multiples of tiles; the rows of the last are no multiples of 16 bytes either."""
+"""Shapes that are not multiples of tiles; the rows of the last are not multiples of 16 bytes either."""
 SHARED = ((512, 512, 8192), (16, 4096, 16384), (256, 256, 65536))
 """Shapes with few tiles and many steps along K."""
 ATTENTIONS = {"2k": (4, 16, 2048, 0.95), "8k": (1, 16, 8192, 1.0), "16k": (1, 8, 16384, 1.0)}

@@ -285,7 +285,7 @@ def _whole(node: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bool:
         case ast.Compare(ops=ops, comparators=others):
             searched = node in others and all(isinstance(op, ast.In | ast.NotIn) for op in ops)
             return searched or all(isinstance(op, ast.Eq | ast.NotEq) for op in ops)
-        # All attributes; or the parameters of a function in Python's syntax tree, which are no list.
+        # All attributes; or the parameters of a function in Python's syntax tree, which are not list.
         case ast.Attribute(attr=name):
             return name == "items" or (node.attr == "args" and name in ast.arguments._fields)
         case ast.BoolOp() as both:

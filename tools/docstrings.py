@@ -419,8 +419,8 @@ NO_NOUNS = """
 
 
 def without_noun() -> dict[str, list[str]]:
-    """The public definitions of each file whose docstring's first sentence has no noun, that is no word besides code,
-    pronouns, articles, prepositions, conjunctions and auxiliary verbs."""
+    """The public definitions of each file whose docstring's first sentence has no noun, that is not a word besides
+    code, pronouns, articles, prepositions, conjunctions and auxiliary verbs."""
     found: dict[str, list[str]] = {}
     for path in files():
         for name, node, _ in public_definitions(path):

@@ -351,7 +351,7 @@ def main() -> int:
     parser.add_argument("--first", "--from", type=int, default=0, metavar="SEED")
     parser.add_argument("--count", type=int, default=1000, metavar="N")
     parser.add_argument(
-        "--to", type=int, metavar="SEED", help="the seed at which to stop, in the place of --count"
+        "--to", type=int, metavar="SEED", help="the seed at which to stop, instead of --count"
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--seconds", type=float, default=500.0, metavar="N", help="for all programs")

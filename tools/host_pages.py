@@ -192,7 +192,7 @@ def _signature(of: Documented) -> str:
 
 
 def _plain(page: str) -> Iterator[str]:
-    """A table of names that are no functions."""
+    """A table of names that are not functions."""
     found = plain()[page]
     if page == "types":
         yield from _types(found)

@@ -54,7 +54,7 @@ class Race:
 
 @dataclass(frozen=True)
 class Explained:
-    """A finding that is no fault: its kernel, its lines, the number of its hazards, the reason, and the design note
+    """A finding that is not a fault: its kernel, its lines, the number of its hazards, the reason, and the design note
     that explains it."""
 
     kernel: str

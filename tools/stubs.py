@@ -4,7 +4,7 @@ Usage: python tools/stubs.py
 
 Functions of kernels have the signatures that their declarations give, with Any for what only the compiler knows; names
 of the host are those of their modules. Docstrings are whole, since editors show them. Objects in annotations of kernels
-that are no types to Python become Any. A name that is not listed is an error to type checkers."""
+that are not types to Python become Any. A name that is not listed is an error to type checkers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OF_ANNOTATIONS = ("array", "tile")
 """Classes that kernels annotate with."""
 INDEXED = ("indexedarray1d", "indexedarray2d", "indexedarray3d", "indexedarray4d")
 WITH_PARTS = (*OF_ANNOTATIONS, "array1d", "array2d", "array3d", "array4d", *INDEXED)
-"""Annotations with a dtype and extents, which are no types to Python."""
+"""Annotations with a dtype and extents, which are not types to Python."""
 ALIASES = ("InOut", "constexpr")
 """Annotations of constants and tiles, whose arguments are other objects."""
 

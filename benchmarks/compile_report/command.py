@@ -12,7 +12,7 @@ from benchmarks.compile_report import report
 COLUMNS = ("registers", "spill_bytes", "shared_bytes", "threads", "verdict")
 COUNTS = ("instructions", "tensor", "barriers", "shared", "global")
 WIDTH = 170
-"""The width of the table if the output is no terminal."""
+"""The width of the table if the output is not a terminal."""
 
 
 def compile_forms(wanted: str, compare: bool) -> int:

@@ -252,10 +252,10 @@ class array(Any):
             otherwise; False by default. Needs `requires_grad`.
     Raises:
         number: a number does not fit the dtype, or a length is negative or no integer.
-        TypeError: the dtype is no element type.
+        TypeError: the dtype is not an element type.
         ValueError: the shape, `ndim`, the strides, the capacity or the elements do not fit, or the array would
             have more than 4 dimensions.
-        launch: there is no such device, or the elements are no whole number of vectors or matrices.
+        launch: there is no such device, or the elements do not form whole vectors or matrices.
     Gradient:
         flows through a copy of another array where a tape records, and through a view of it.
     """
@@ -455,7 +455,7 @@ def persistent_tiles(grid: Any, raster: Any = 8) -> Any:
         pairs (i, j) of int32: the row and the column of a tile.
     Raises:
         launch: outside of kernels.
-        wrong-arguments: `grid` is no pair, or `raster` no positive constant.
+        wrong-arguments: `grid` is not a pair, or `raster` no positive constant.
         assertion: there are more than 2**31 - 1 tiles.
     Gradient:
         of the body, as of a launch with a block for each tile: see docs/gradients.md.
@@ -523,9 +523,9 @@ def abs(x: Any) -> Any:
     Parameters:
         x: a scalar, vector, matrix or tile of any dtype but bool.
     Returns:
-        a value of the type of `x`; the least signed integer stays what it is.
+        a value of the type of `x`; the least signed integer is unchanged.
     Raises:
-        type-mismatch: `x` is a bool, or no scalar, vector, matrix or tile.
+        type-mismatch: `x` is a bool, or not a scalar, vector, matrix or tile.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         the adjoint with the sign of `x`; 0 at 0.
@@ -555,7 +555,7 @@ def add(a: Any, b: Any) -> Any:
 
     Parameters:
         a, b: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
-            literal takes the dtype of the other operand.
+            literal is converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
@@ -576,10 +576,10 @@ def argmax(v: Any) -> Any:
     Returns:
         a uint32; 0 of NaNs alone.
     Raises:
-        type-mismatch: `v` is no vector of numbers.
+        type-mismatch: `v` is not a vector of numbers.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
     Gradient:
@@ -595,10 +595,10 @@ def argmin(v: Any) -> Any:
     Returns:
         a uint32; 0 of NaNs alone.
     Raises:
-        type-mismatch: `v` is no vector of numbers.
+        type-mismatch: `v` is not a vector of numbers.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
     Gradient:
@@ -679,8 +679,8 @@ def atomic_add(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
-            has another dtype, or there is no such order.
+        type-mismatch: `arr` is not an array of such a dtype, arguments are missing, an index is not an integer, the
+            value has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         the gradient of the element, for the value; refused (no-gradient) for the returned elements.
@@ -702,8 +702,8 @@ def atomic_and(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
-            has another dtype, or there is no such order.
+        type-mismatch: `arr` is not an array of such a dtype, arguments are missing, an index is not an integer, the
+            value has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -725,8 +725,8 @@ def atomic_cas(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array, arguments are missing, an index is no integer, a value has another dtype,
-            or there is no such order.
+        type-mismatch: `arr` is not an array, arguments are missing, an index is not an integer, a value has another
+            dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -748,8 +748,8 @@ def atomic_exch(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
-            has another dtype, or there is no such order.
+        type-mismatch: `arr` is not an array of such a dtype, arguments are missing, an index is not an integer, the
+            value has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -771,8 +771,8 @@ def atomic_max(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
-            has another dtype, or there is no such order.
+        type-mismatch: `arr` is not an array of such a dtype, arguments are missing, an index is not an integer, the
+            value has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -794,8 +794,8 @@ def atomic_min(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
-            has another dtype, or there is no such order.
+        type-mismatch: `arr` is not an array of such a dtype, arguments are missing, an index is not an integer, the
+            value has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -817,8 +817,8 @@ def atomic_or(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
-            has another dtype, or there is no such order.
+        type-mismatch: `arr` is not an array of such a dtype, arguments are missing, an index is not an integer, the
+            value has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -840,8 +840,8 @@ def atomic_sub(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
-            has another dtype, or there is no such order.
+        type-mismatch: `arr` is not an array of such a dtype, arguments are missing, an index is not an integer, the
+            value has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         the gradient of the element, negated, for the value; refused (no-gradient) for the returned elements.
@@ -863,8 +863,8 @@ def atomic_xor(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
-            has another dtype, or there is no such order.
+        type-mismatch: `arr` is not an array of such a dtype, arguments are missing, an index is not an integer, the
+            value has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         refused (no-gradient).
@@ -877,14 +877,14 @@ def bit_and(a: Any, b: Any) -> Any:
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
-            broadcast; a literal takes the dtype of the other operand.
+            broadcast; a literal is converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
-        type-mismatch: an operand is a float, or no scalar, vector, matrix or tile.
+        type-mismatch: an operand is a float, or not a scalar, vector, matrix or tile.
     Gradient:
         none: integers have no gradient.
     """
@@ -908,14 +908,14 @@ def bit_or(a: Any, b: Any) -> Any:
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
-            broadcast; a literal takes the dtype of the other operand.
+            broadcast; a literal is converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
-        type-mismatch: an operand is a float, or no scalar, vector, matrix or tile.
+        type-mismatch: an operand is a float, or not a scalar, vector, matrix or tile.
     Gradient:
         none: integers have no gradient.
     """
@@ -925,14 +925,14 @@ def bit_xor(a: Any, b: Any) -> Any:
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
-            broadcast; a literal takes the dtype of the other operand.
+            broadcast; a literal is converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
-        type-mismatch: an operand is a float, or no scalar, vector, matrix or tile.
+        type-mismatch: an operand is a float, or not a scalar, vector, matrix or tile.
     Gradient:
         none: integers have no gradient.
     """
@@ -966,10 +966,9 @@ def block_dim() -> Any:
     """
 
 def breakpoint() -> None:
-    """Stops in a debugger, each thread that gets here: on the CPU in one of machine code, on a GPU in cuda-gdb.
-
-    Without a debugger the process ends by the signal of a trap, or the launch by an error of the GPU. Calls in Python
-    and the interpreter stop in Python's debugger.
+    """Stops each thread that reaches the call in a debugger: on the CPU in a debugger of machine code, on a GPU in
+    cuda-gdb. Without a debugger the process ends with a trap signal, or the launch with an error of the GPU. Calls in
+    Python and the interpreter stop in Python's debugger.
 
     Raises:
         nothing.
@@ -1005,7 +1004,7 @@ def bvh_get_group_root(id: Any, group: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a BVH that exists.
+        assertion: the id does not name an existing BVH.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -1023,7 +1022,7 @@ def bvh_query_aabb(id: Any, low: Any, high: Any, root: Any = -1) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a BVH that exists.
+        assertion: the id does not name an existing BVH.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -1040,7 +1039,7 @@ def bvh_query_aabb_tiled(id: Any, low: Any, high: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -1063,7 +1062,7 @@ def bvh_query_capsule(id: Any, start: Any, dir: Any, radius: Any, root: Any = -1
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a BVH that exists.
+        assertion: the id does not name an existing BVH.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -1081,7 +1080,7 @@ def bvh_query_nearest(id: Any, point: Any, max_dist: Any = inf) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure that exists.
+        assertion: the id does not name an existing structure.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -1100,7 +1099,7 @@ def bvh_query_next(query: Any, index: Any, max_dist: Any = inf) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a BVH that exists.
+        assertion: the id does not name an existing BVH.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -1116,7 +1115,7 @@ def bvh_query_next_tiled(query: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -1135,7 +1134,7 @@ def bvh_query_ray(id: Any, start: Any, dir: Any, root: Any = -1) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a BVH that exists.
+        assertion: the id does not name an existing BVH.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -1153,7 +1152,7 @@ def bvh_query_ray_tiled(id: Any, start: Any, dir: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -1172,7 +1171,7 @@ def bvh_query_sphere(id: Any, center: Any, radius: Any, root: Any = -1) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a BVH that exists.
+        assertion: the id does not name an existing BVH.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -1189,7 +1188,7 @@ def cast(a: Any, dtype: Any) -> Any:
     Returns:
         a value of the shape of `a` with components of `dtype`.
     Raises:
-        type-mismatch: `a` is no scalar, vector, matrix or tile; `dtype` is no element type.
+        type-mismatch: `a` is not a scalar, vector, matrix or tile; `dtype` is not an element type.
         out-of-range: a literal does not fit an integer type.
     Gradient:
         the adjoint, converted; refused (no-gradient) where floats became integers on the way.
@@ -1220,7 +1219,7 @@ def ceil(x: Any) -> Any:
     Parameters:
         x: a scalar, vector, matrix or tile of floats.
     Returns:
-        a value of the type of `x`, exact; infinities and NaNs stay what they are.
+        a value of the type of `x`, exact; infinities and NaNs are unchanged.
     Raises:
         type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
@@ -1237,14 +1236,14 @@ def clamp(x: Any, low: Any, high: Any) -> Any:
 
     Parameters:
         x, low, high: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a
-            literal takes the dtype of the other operand.
+            literal is converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
-        type-mismatch: an operand is no scalar, vector, matrix or tile.
+        type-mismatch: an operand is not a scalar, vector, matrix or tile.
     Gradient:
         goes to `x` inside the range, to a limit outside; half to each of two equal operands.
     """
@@ -1290,14 +1289,14 @@ def copysign(x: Any, y: Any) -> Any:
 
     Parameters:
         x, y: scalars, vectors or matrices of one type of floats, or tiles of such elements, which broadcast; a
-            literal takes the dtype of the other operand.
+            literal is converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
-        type-mismatch: the operands are no floats.
+        type-mismatch: the operands are not floats.
     Gradient:
         the adjoint for `x`, negated where the signs differ, 0 at 0; 0 for `y`.
     Source:
@@ -1349,7 +1348,7 @@ def cross(a: Any, b: Any) -> Any:
     Returns:
         a vector (3,) of that type.
     Raises:
-        type-mismatch: an operand has not three components, or is of bools; `a` or `b` is no vector.
+        type-mismatch: an operand has not three components, or is of bools; `a` or `b` is not a vector.
         mixed-scalar-types: the dtypes differ.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
@@ -1384,7 +1383,7 @@ def curlnoise(state: Any, xy: Any, octaves: Any = 1, lacunarity: Any = 2.0, gain
     Returns:
         a vec2 for `xy`, else a vec3.
     Raises:
-        type-mismatch: an argument is no number, or the result would be a tile of vectors of another dtype.
+        type-mismatch: an argument is not a number, or the result would be a tile of vectors of another dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -1402,7 +1401,7 @@ def cw_div(a: Any, b: Any) -> Any:
 
     Parameters:
         a, b: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
-            literal takes the dtype of the other operand.
+            literal is converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
@@ -1420,7 +1419,7 @@ def cw_mul(a: Any, b: Any) -> Any:
 
     Parameters:
         a, b: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
-            literal takes the dtype of the other operand.
+            literal is converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
@@ -1440,7 +1439,7 @@ def ddot(a: Any, b: Any) -> Any:
     Returns:
         a scalar of their dtype.
     Raises:
-        type-mismatch: the types differ, or are of bools; `a` or `b` is no matrix.
+        type-mismatch: the types differ, or are of bools; `a` or `b` is not a matrix.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         adjoint * b for `a`, adjoint * a for `b`.
@@ -1474,7 +1473,7 @@ def determinant(a: Any) -> Any:
         type-mismatch: the argument is no such square matrix of floats.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
     Gradient:
@@ -1492,7 +1491,7 @@ def diag(vec: Any) -> Any:
         type-mismatch: the argument is no such vector of numbers.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
     Gradient:
@@ -1502,20 +1501,20 @@ def diag(vec: Any) -> Any:
 def diff_of_products(a: Any, b: Any, c: Any, d: Any) -> Any:
     """The difference a * b - c * d of two products that are each rounded before they are subtracted.
 
-    No product is fused with the difference, on any target. So the result is exactly 0 where the products are equal,
-    and negated where they change places; a * b - c * d has neither property if a product is fused. The sign of
-    a determinant that two triangles compute for their common edge is then the same for both.
+    No product is fused with the difference, on any target. The result is therefore exactly 0 where the products are
+    equal, and exactly negated where the products are exchanged; a * b - c * d has neither property if a product is
+    fused. Two triangles that compute the determinant of their common edge get the same sign.
 
     Parameters:
         a, b, c, d: scalars, vectors or matrices of one type of floats, or tiles of such elements, which broadcast;
-            a literal takes the dtype of the other operand.
+            a literal is converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands.
     Raises:
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
-        type-mismatch: the operands are no floats.
+        type-mismatch: the operands are not floats.
     Gradient:
         adjoint * b for `a`, adjoint * a for `b`, -adjoint * d for `c`, -adjoint * c for `d`.
     """
@@ -1526,8 +1525,8 @@ def div(a: Any, b: Any) -> Any:
     Integers truncate towards 0; an integer divided by 0 gives 0. Floats follow IEEE 754.
 
     Parameters:
-        a, b: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal
-            takes the dtype of the other operand.
+        a, b: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal is
+            converted to the dtype of the other operand.
     Returns:
         a value of the wider of the two types.
     Raises:
@@ -1544,8 +1543,8 @@ def div_approx(a: Any, b: Any) -> Any:
     """The quotient of two floats, a / b, which may be approximate; it is exact in this implementation.
 
     Parameters:
-        a, b: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal
-            takes the dtype of the other operand.
+        a, b: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal is
+            converted to the dtype of the other operand.
     Returns:
         a value of the wider of the two types.
     Raises:
@@ -1566,7 +1565,7 @@ def dot(a: Any, b: Any) -> Any:
     Returns:
         a scalar of their dtype.
     Raises:
-        type-mismatch: the types differ, or are of bools; `a` or `b` is no vector.
+        type-mismatch: the types differ, or are of bools; `a` or `b` is not a vector.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         adjoint * b for `a`, adjoint * a for `b`.
@@ -1585,7 +1584,7 @@ def eig3(A: Any, Q: Any = None, d: Any = None) -> Any:
     Returns:
         a matrix (3, 3) and a vector (3,) of the dtype of `A`: Q and d.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
         type-mismatch: `A` is no such matrix of floats, or tiles are given.
@@ -1739,10 +1738,10 @@ def expect_eq(a: Any, b: Any) -> Any:
     Parameters:
         a, b: scalars, vectors or matrices of one type.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: the operands are no scalars, vectors or matrices.
+        type-mismatch: the operands are not scalars, vectors or matrices.
         mixed-scalar-types: the operands differ in type.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -1758,10 +1757,10 @@ def expect_near(a: Any, b: Any, tolerance: Any = 1e-06) -> Any:
         a, b: scalars, vectors or matrices of one type of numbers.
         tolerance: a float; 1e-6 by default.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: the operands are no scalars, vectors or matrices.
+        type-mismatch: the operands are not scalars, vectors or matrices.
         mixed-scalar-types: the operands differ in type.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -1775,10 +1774,10 @@ def expect_neq(a: Any, b: Any) -> Any:
     Parameters:
         a, b: scalars, vectors or matrices of one type.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: the operands are no scalars, vectors or matrices.
+        type-mismatch: the operands are not scalars, vectors or matrices.
         mixed-scalar-types: the operands differ in type.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -1826,10 +1825,9 @@ def fence(order: Any = 'acq_rel') -> None:
     """
 
 def fence_async() -> None:
-    """Orders accesses of threads to shared tiles before copies and MMAs that start after it.
-
-    Reads and writes of each thread of the role are ordered before the copies and MMAs of any thread that synchronises
-    with it afterwards.
+    """Orders accesses of threads to shared tiles before copies and MMAs that start after the fence. Reads and writes of
+    each thread of the role are ordered before the copies and MMAs of any thread that synchronises with that thread
+    afterwards.
 
     Raises:
         role-placement: the call is outside of roles.
@@ -1845,7 +1843,7 @@ def floor(x: Any) -> Any:
     Parameters:
         x: a scalar, vector, matrix or tile of floats.
     Returns:
-        a value of the type of `x`, exact; infinities and NaNs stay what they are.
+        a value of the type of `x`, exact; infinities and NaNs are unchanged.
     Raises:
         type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
@@ -1861,8 +1859,8 @@ def floordiv(a: Any, b: Any) -> Any:
     An integer divided by 0 gives 0.
 
     Parameters:
-        a, b: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal
-            takes the dtype of the other operand.
+        a, b: scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal is
+            converted to the dtype of the other operand.
     Returns:
         a value of the wider of the two types; of floats, the floor of the rounded quotient.
     Raises:
@@ -1880,14 +1878,14 @@ def fma(x: Any, y: Any, z: Any) -> Any:
 
     Parameters:
         x, y, z: scalars, vectors or matrices of one type of floats, or tiles of such elements, which broadcast; a
-            literal takes the dtype of the other operand.
+            literal is converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; float16 and bfloat16 are the float32 result, rounded once more.
     Raises:
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
-        type-mismatch: the operands are no floats.
+        type-mismatch: the operands are not floats.
     Gradient:
         adjoint * y for `x`, adjoint * x for `y`, the adjoint for `z`.
     Source:
@@ -1902,10 +1900,10 @@ def frac(x: Any) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
+        type-mismatch: an argument is not a number, or a vector or matrix where a scalar is wanted.
         mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -1924,7 +1922,7 @@ def get_diag(mat: Any) -> Any:
         type-mismatch: the argument is no such square matrix of floats.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
     Gradient:
@@ -1943,9 +1941,8 @@ def group_lane() -> Any:
     """
 
 def group_present() -> Any:
-    """The number of threads of the group that are there: those with a tg.group_lane() below it.
-
-    It is tg.group_size(), except in the last block of a launch whose threads do not fill it.
+    """The number of present threads of the group, whose tg.group_lane() is below this number. Equal to tg.group_size(),
+    except in a last block that the launch's threads do not fill.
 
     Returns:
         an int32, a constant where no block of the launch lacks threads.
@@ -1956,7 +1953,7 @@ def group_present() -> Any:
     """
 
 def group_size() -> Any:
-    """The number of threads of the role; outside of roles that of the block.
+    """The number of threads of the role; outside of roles, of the block.
 
     Returns:
         an int, a constant when the kernel is compiled.
@@ -1980,7 +1977,7 @@ def hash_grid_point_id(id: Any, index: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
+        assertion: the id does not name an existing hash grid, or its coordinates have another dtype.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -2003,7 +2000,7 @@ def hash_grid_query(id: Any, point: Any, max_dist: Any, group: Any = None) -> An
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
+        assertion: the id does not name an existing hash grid, or its coordinates have another dtype.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -2021,7 +2018,7 @@ def hash_grid_query_next(query: Any, index: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a hash grid that exists, or its coordinates have another dtype.
+        assertion: the id does not name an existing hash grid, or its coordinates have another dtype.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -2057,7 +2054,7 @@ def identity(n: Any, dtype: Any = ...) -> Any:
         a matrix (n, n).
     Raises:
         not-constant: `n` is known at run time only.
-        type-mismatch: `n` is below 1 or above 32, or `dtype` is no scalar type.
+        type-mismatch: `n` is below 1 or above 32, or `dtype` is not a scalar type.
     Gradient:
         none: the result is a constant.
     """
@@ -2093,7 +2090,7 @@ def inverse(a: Any) -> Any:
         type-mismatch: the argument is no such square matrix of floats.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
     Gradient:
@@ -2111,11 +2108,11 @@ def inverse_approx(a: Any) -> Any:
         type-mismatch: the argument is no such square matrix of floats.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
     Gradient:
-        that of tg.inverse.
+        as for tg.inverse.
     """
 
 def invert(a: Any) -> Any:
@@ -2192,8 +2189,8 @@ def lane_argmax(x: Any, width: Any = 32) -> Any:
     Returns:
         an int32 from 0 to width - 1.
     Raises:
-        type-mismatch: `x` is no scalar.
-        out-of-range: a literal does not fit the dtype that it takes; `width` is no power of 2 up to 1024.
+        type-mismatch: `x` is not a scalar.
+        out-of-range: a literal does not fit the dtype that it takes; `width` is not a power of 2 up to 1024.
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
@@ -2212,8 +2209,8 @@ def lane_argmin(x: Any, width: Any = 32) -> Any:
     Returns:
         an int32 from 0 to width - 1.
     Raises:
-        type-mismatch: `x` is no scalar.
-        out-of-range: a literal does not fit the dtype that it takes; `width` is no power of 2 up to 1024.
+        type-mismatch: `x` is not a scalar.
+        out-of-range: a literal does not fit the dtype that it takes; `width` is not a power of 2 up to 1024.
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
@@ -2221,7 +2218,7 @@ def lane_argmin(x: Any, width: Any = 32) -> Any:
     """
 
 def lane_ballot(flag: Any, width: Any = 32) -> Any:
-    """The lanes of the segment of this thread whose flag is true, as bits: bit k is lane k.
+    """The lanes of this thread's segment whose flag is true, as a bit mask: bit k is lane k.
 
     Parameters:
         flag: a bool or a number, true unless 0, of each thread.
@@ -2229,9 +2226,9 @@ def lane_ballot(flag: Any, width: Any = 32) -> Any:
     Returns:
         a uint32; absent lanes have no bit.
     Raises:
-        type-mismatch: `flag` is no scalar.
+        type-mismatch: `flag` is not a scalar.
         not-constant: `width` is known at run time only.
-        out-of-range: `width` is no power of 2 up to 32.
+        out-of-range: `width` is not a power of 2 up to 32.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
         none: the result is an integer.
@@ -2240,8 +2237,8 @@ def lane_ballot(flag: Any, width: Any = 32) -> Any:
     """
 
 def lane_collect(x: Any, target: Any, width: Any = 32) -> Any:
-    """The sum of the x of those lanes of the segment whose target is this lane: the inverse of tg.lane_shuffle
-    where each lane is the target of one.
+    """The sum of x over the lanes of the segment whose target is this lane: the inverse of tg.lane_shuffle where each
+    lane is the target of exactly one lane.
 
     Up to 32 lanes exchange in registers on GPUs, more through shared memory. Absent lanes add nothing.
 
@@ -2253,8 +2250,8 @@ def lane_collect(x: Any, target: Any, width: Any = 32) -> Any:
     Returns:
         a value of the type of `x`; 0 where no lane has this target. Lanes are added in their order.
     Raises:
-        type-mismatch: `target` is no integer; `x` is a bool, or no scalar, vector or matrix.
-        out-of-range: a literal does not fit the dtype that it takes; `width` is no power of 2 up to 1024.
+        type-mismatch: `target` is not an integer; `x` is a bool, or not a scalar, vector or matrix.
+        out-of-range: a literal does not fit the dtype that it takes; `width` is not a power of 2 up to 1024.
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
@@ -2273,8 +2270,8 @@ def lane_max(x: Any, width: Any = 32) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `x` is no scalar, vector or matrix.
-        out-of-range: a literal does not fit the dtype that it takes; `width` is no power of 2 up to 1024.
+        type-mismatch: `x` is not a scalar, vector or matrix.
+        out-of-range: a literal does not fit the dtype that it takes; `width` is not a power of 2 up to 1024.
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
@@ -2295,8 +2292,8 @@ def lane_min(x: Any, width: Any = 32) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `x` is no scalar, vector or matrix.
-        out-of-range: a literal does not fit the dtype that it takes; `width` is no power of 2 up to 1024.
+        type-mismatch: `x` is not a scalar, vector or matrix.
+        out-of-range: a literal does not fit the dtype that it takes; `width` is not a power of 2 up to 1024.
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
@@ -2306,9 +2303,9 @@ def lane_min(x: Any, width: Any = 32) -> Any:
     """
 
 def lane_shuffle(x: Any, source: Any, width: Any = 32) -> Any:
-    """The x of another lane of the segment of this thread.
+    """The value of x in another lane of this thread's segment.
 
-    Up to 32 lanes exchange in registers on GPUs, more through shared memory. The x of an absent lane is 0.
+    Up to 32 lanes exchange in registers on GPUs, more through shared memory. The value of an absent lane is 0.
 
     Parameters:
         x: a scalar, vector or matrix, of each thread.
@@ -2318,19 +2315,18 @@ def lane_shuffle(x: Any, source: Any, width: Any = 32) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `source` is no integer; `x` is no scalar, vector or matrix.
-        out-of-range: a literal does not fit the dtype that it takes; `width` is no power of 2 up to 1024.
+        type-mismatch: `source` is not an integer; `x` is not a scalar, vector or matrix.
+        out-of-range: a literal does not fit the dtype that it takes; `width` is not a power of 2 up to 1024.
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
-        the adjoint, for the x of the source lane; the sum where several lanes read one.
+        the adjoint, for x in the source lane; the sum of the adjoints where several lanes read one lane.
     Source:
         PTX ISA, shfl.sync.idx.
     """
 
 def lane_sum(x: Any, width: Any = 32) -> Any:
-    """The sum of x over the segment of this thread, in all of its threads, with the same bits; of vectors
-    component by component.
+    """The sum of x over this thread's segment, component by component; all threads of the segment get the same bits.
 
     Floats narrower than 32 bits are added in float32, and the sum is rounded once; integers wrap. Absent lanes
     add nothing.
@@ -2342,8 +2338,8 @@ def lane_sum(x: Any, width: Any = 32) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `x` is a bool, or no scalar, vector or matrix.
-        out-of-range: a literal does not fit the dtype that it takes; `width` is no power of 2 up to 1024.
+        type-mismatch: `x` is a bool, or not a scalar, vector or matrix.
+        out-of-range: a literal does not fit the dtype that it takes; `width` is not a power of 2 up to 1024.
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
@@ -2353,20 +2349,20 @@ def lane_sum(x: Any, width: Any = 32) -> Any:
     """
 
 def lane_xor(x: Any, mask: Any, width: Any = 32) -> Any:
-    """The x of the lane whose number in the segment is that of this one with the bits of a mask flipped.
+    """The value of x in the lane whose index in the segment is this lane's index with the bits of a mask flipped.
 
-    Up to 32 lanes exchange in registers on GPUs, more through shared memory. The x of an absent lane is 0.
+    Up to 32 lanes exchange in registers on GPUs, more through shared memory. The value of an absent lane is 0.
 
     Parameters:
         x: a scalar, vector or matrix, of each thread.
-        mask: an integer, modulo the width, the same in all threads: that of thread 0 counts.
+        mask: an integer, modulo the width, the same in all threads: the value of thread 0 is used.
         width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by
             default.
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `mask` is no integer; `x` is no scalar, vector or matrix.
-        out-of-range: a literal does not fit the dtype that it takes; `width` is no power of 2 up to 1024.
+        type-mismatch: `mask` is not an integer; `x` is not a scalar, vector or matrix.
+        out-of-range: a literal does not fit the dtype that it takes; `width` is not a power of 2 up to 1024.
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
@@ -2385,7 +2381,7 @@ def length(a: Any) -> Any:
     Returns:
         a scalar of the dtype of `a`; a tile of scalars of a tile.
     Raises:
-        type-mismatch: `a` is no vector of floats, or tile of such vectors.
+        type-mismatch: `a` is not a vector of floats, or tile of such vectors.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * a / length(a); 0 at length 0.
@@ -2399,7 +2395,7 @@ def length_sq(a: Any) -> Any:
     Returns:
         a scalar of its dtype.
     Raises:
-        type-mismatch: `a` is of bools; `a` is no vector.
+        type-mismatch: `a` is of bools; `a` is not a vector.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         2 * adjoint * a.
@@ -2414,10 +2410,10 @@ def lerp(a: Any, b: Any, t: Any) -> Any:
     Returns:
         a value of the type of `a`.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
+        type-mismatch: an argument is not a number, or a vector or matrix where a scalar is wanted.
         mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -2512,10 +2508,10 @@ def lower_bound(arr: Any, value: Any) -> Any:
     Returns:
         an int32 from the begin of the range to its end.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: `arr` is no array of one dimension of scalars, or an index is no integer.
+        type-mismatch: `arr` is not an array of one dimension of scalars, or an index is not an integer.
         mixed-scalar-types: `value` is of another dtype than `arr`.
         out-of-range: a literal does not fit its dtype.
         out-of-bounds: the range leaves the array, in debug mode.
@@ -2531,20 +2527,20 @@ def lshift(a: Any, b: Any) -> Any:
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
-            broadcast; a literal takes the dtype of the other operand.
+            broadcast; a literal is converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
-        type-mismatch: an operand is a float, or no scalar, vector, matrix or tile.
+        type-mismatch: an operand is a float, or not a scalar, vector, matrix or tile.
     Gradient:
         none: integers have no gradient.
     """
 
 def match_any(x: Any, width: Any = 32) -> Any:
-    """The lanes of the segment of this thread that have the same x, as bits: bit k is lane k.
+    """The lanes of this thread's segment that have the same x, as a bit mask: bit k is lane k.
 
     Parameters:
         x: an integer or bool, of each thread.
@@ -2552,9 +2548,9 @@ def match_any(x: Any, width: Any = 32) -> Any:
     Returns:
         a uint32; absent lanes match none.
     Raises:
-        type-mismatch: `x` is no integer and no bool.
+        type-mismatch: `x` is not an integer and no bool.
         not-constant: `width` is known at run time only.
-        out-of-range: `width` is no power of 2 up to 32.
+        out-of-range: `width` is not a power of 2 up to 32.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
         none: the result is an integer.
@@ -2567,9 +2563,9 @@ def matrix(*args: Any, shape: Any = None, dtype: Any = ...) -> Any:
     type of matrices.
 
     Parameters:
-        *args: the entries, row by row; or the rows as vectors; or a tile (M, N), of which each thread reads all
-            elements; or one scalar for all entries; or a translation, rotation and scale, of which
-            tg.transform_compose makes it; none: zeros. A shape and a scalar type: that type of matrices, also in
+        *args: the entries, row by row; or the rows as vectors; or a tile (M, N), all of whose elements each thread
+            reads; or one scalar for all entries; or a translation, rotation and scale, which are composed by
+            tg.transform_compose; no argument: zeros. A shape and a scalar type give the matrix type, also in
             annotations.
         shape: (rows, columns), constants; without it 4, 9 or 16 entries make a square matrix.
         dtype: the scalar type; float32 by default.
@@ -2579,9 +2575,9 @@ def matrix(*args: Any, shape: Any = None, dtype: Any = ...) -> Any:
         type-mismatch: the number of entries does not fit the shape, or an entry has another dtype.
         mixed-scalar-types: a translation, rotation and scale have not one dtype.
         not-constant: `shape` is known at run time only.
-        out-of-range: `shape` is no pair of positive numbers.
+        out-of-range: `shape` is not a pair of positive numbers.
     Gradient:
-        that of each entry is the adjoint's entry.
+        each entry gets the adjoint's entry.
     """
 
 def matrix_from_cols(*cols: Any) -> Any:
@@ -2593,10 +2589,10 @@ def matrix_from_cols(*cols: Any) -> Any:
         a matrix (M, number of columns) of their dtype.
     Raises:
         type-mismatch: there are no columns, or their types differ; the matrix would have more than 1024 entries;
-            `*cols` is no vector.
+            `*cols` is not a vector.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        that of each column is the adjoint's column.
+        each column gets the adjoint's column.
     """
 
 def matrix_from_rows(*rows: Any) -> Any:
@@ -2608,10 +2604,10 @@ def matrix_from_rows(*rows: Any) -> Any:
         a matrix (number of rows, N) of their dtype.
     Raises:
         type-mismatch: there are no rows, or their types differ; the matrix would have more than 1024 entries;
-            `*rows` is no vector.
+            `*rows` is not a vector.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        that of each row is the adjoint's row.
+        each row gets the adjoint's row.
     """
 
 def max(a: Any, b: Any = None) -> Any:
@@ -2621,15 +2617,15 @@ def max(a: Any, b: Any = None) -> Any:
     function.
 
     Parameters:
-        a, b: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal takes
-            the dtype of the other operand.
+        a, b: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal is
+            converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
-        type-mismatch: an operand is no scalar, vector, matrix or tile.
+        type-mismatch: an operand is not a scalar, vector, matrix or tile.
     Gradient:
         goes to the operand that is the result; half of it to each of two equal operands.
     Source:
@@ -2666,7 +2662,7 @@ def mbarrier_arrive(barrier: Any, stage: Any = 0) -> None:
         barrier: barriers of tg.mbarrier.
         stage: the index of the barrier, an integer from 0; 0 by default.
     Raises:
-        type-mismatch: `barrier` was not created by tg.mbarrier; `stage` is no integer.
+        type-mismatch: `barrier` was not created by tg.mbarrier; `stage` is not an integer.
         out-of-range: a constant `stage` is not one of the barriers.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
     Gradient:
@@ -2677,7 +2673,7 @@ def mbarrier_arrive(barrier: Any, stage: Any = 0) -> None:
 
 def mbarrier_expect_bytes(barrier: Any, stage: Any, bytes: Any) -> None:
     """Arrives at a memory barrier once, by one thread of the role, and announces bytes: the phase does not end before
-    copies have transferred this number of bytes.
+    copies have transferred the announced number of bytes.
 
     Parameters:
         barrier: barriers of tg.mbarrier.
@@ -2686,7 +2682,7 @@ def mbarrier_expect_bytes(barrier: Any, stage: Any, bytes: Any) -> None:
     Raises:
         not-constant: `bytes` is known at run time only.
         out-of-range: `bytes` is not in its range; a constant `stage` is not one of the barriers.
-        type-mismatch: `barrier` was not created by tg.mbarrier; `stage` is no integer.
+        type-mismatch: `barrier` was not created by tg.mbarrier; `stage` is not an integer.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
     Gradient:
         refused (no-gradient): kernels with hand-written schedules have no gradient.
@@ -2704,7 +2700,7 @@ def mbarrier_wait(barrier: Any, stage: Any, phase: Any) -> None:
             phase of parity 1 has ended.
     Raises:
         deadlock: no role of a block can make progress, on a CPU.
-        type-mismatch: `barrier` was not created by tg.mbarrier; `stage` is no integer.
+        type-mismatch: `barrier` was not created by tg.mbarrier; `stage` is not an integer.
         out-of-range: a constant `stage` is not one of the barriers.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
     Gradient:
@@ -2725,7 +2721,7 @@ def mesh_eval_face_normal(id: Any, face: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         the gradient for the points of the mesh.
     """
@@ -2743,7 +2739,7 @@ def mesh_eval_position(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         the gradient for the weights and for the points of the mesh.
     """
@@ -2761,7 +2757,7 @@ def mesh_eval_velocity(id: Any, face: Any, bary_u: Any, bary_v: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         the gradient for the weights and for the velocities of the mesh.
     """
@@ -2777,7 +2773,7 @@ def mesh_get(id: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         the gradient for the points and velocities that are read.
     """
@@ -2793,7 +2789,7 @@ def mesh_get_bvh(id: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -2810,7 +2806,7 @@ def mesh_get_group_root(id: Any, group: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -2827,7 +2823,7 @@ def mesh_get_index(id: Any, index: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -2844,7 +2840,7 @@ def mesh_get_point(id: Any, index: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         the gradient for the points of the mesh.
     """
@@ -2861,7 +2857,7 @@ def mesh_get_velocity(id: Any, index: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         the gradient for the velocities of the mesh.
     """
@@ -2878,7 +2874,7 @@ def mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -2895,7 +2891,7 @@ def mesh_query_aabb_next(query: Any, index: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -2911,7 +2907,7 @@ def mesh_query_aabb_next_tiled(query: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -2928,7 +2924,7 @@ def mesh_query_aabb_tiled(id: Any, low: Any, high: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -2949,7 +2945,7 @@ def mesh_query_furthest_point_no_sign(id: Any, point: Any, min_dist: Any, face: 
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
         are constant.
@@ -2967,7 +2963,7 @@ def mesh_query_next(query: Any, index: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -2990,7 +2986,7 @@ def mesh_query_point(id: Any, point: Any, max_dist: Any, inside: Any = None, fac
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
         are constant.
@@ -3012,7 +3008,7 @@ def mesh_query_point_no_sign(id: Any, point: Any, max_dist: Any, face: Any = Non
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
         are constant.
@@ -3039,7 +3035,7 @@ def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, epsilon: An
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
         are constant.
@@ -3069,7 +3065,7 @@ def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, n_sample: A
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
         are constant.
@@ -3101,7 +3097,7 @@ def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, acc
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
         are constant.
@@ -3133,7 +3129,7 @@ def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1) ->
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         the gradient of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh; the face is
         constant.
@@ -3156,7 +3152,7 @@ def mesh_query_ray_anyhit(id: Any, start: Any, dir: Any, max_t: Any, root: Any =
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -3175,7 +3171,7 @@ def mesh_query_ray_count_intersections(id: Any, start: Any, dir: Any, root: Any 
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -3193,7 +3189,7 @@ def mesh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -3205,15 +3201,15 @@ def min(a: Any, b: Any = None) -> Any:
     function.
 
     Parameters:
-        a, b: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal takes
-            the dtype of the other operand.
+        a, b: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal is
+            converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
-        type-mismatch: an operand is no scalar, vector, matrix or tile.
+        type-mismatch: an operand is not a scalar, vector, matrix or tile.
     Gradient:
         goes to the operand that is the result; half of it to each of two equal operands.
     Source:
@@ -3317,7 +3313,7 @@ def neg(x: Any) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `x` is a bool, or no scalar, vector, matrix or tile.
+        type-mismatch: `x` is a bool, or not a scalar, vector, matrix or tile.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         the negative of the adjoint.
@@ -3335,7 +3331,7 @@ def noise(state: Any, x: Any) -> Any:
     Returns:
         a float32.
     Raises:
-        type-mismatch: an argument is no number, or the result would be a tile of vectors of another dtype.
+        type-mismatch: an argument is not a number, or the result would be a tile of vectors of another dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3358,10 +3354,10 @@ def nonzero(x: Any) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
+        type-mismatch: an argument is not a number, or a vector or matrix where a scalar is wanted.
         mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3378,10 +3374,10 @@ def norm_huber(v: Any, delta: Any = 1.0) -> Any:
     Returns:
         a scalar of that dtype.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: `v` is no vector, or tile of vectors, of floats.
+        type-mismatch: `v` is not a vector, or tile of vectors, of floats.
         mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -3399,10 +3395,10 @@ def norm_l1(v: Any) -> Any:
     Returns:
         a scalar of the dtype of `v`.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: `v` is no vector, or tile of vectors, of floats.
+        type-mismatch: `v` is not a vector, or tile of vectors, of floats.
         mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -3418,10 +3414,10 @@ def norm_l2(v: Any) -> Any:
     Returns:
         a scalar of the dtype of `v`.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: `v` is no vector, or tile of vectors, of floats.
+        type-mismatch: `v` is not a vector, or tile of vectors, of floats.
         mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -3438,10 +3434,10 @@ def norm_pseudo_huber(v: Any, delta: Any = 1.0) -> Any:
     Returns:
         a scalar of that dtype.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: `v` is no vector, or tile of vectors, of floats.
+        type-mismatch: `v` is not a vector, or tile of vectors, of floats.
         mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -3457,7 +3453,7 @@ def normalize(a: Any) -> Any:
     Returns:
         a vector of the type of `a`.
     Raises:
-        type-mismatch: `a` holds no floats; `a` is no vector.
+        type-mismatch: `a` holds no floats; `a` is not a vector.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         (adjoint - y * dot(y, adjoint)) / length(a) with y the result; 0 at length 0.
@@ -3471,8 +3467,8 @@ def outer(a: Any, b: Any) -> Any:
     Returns:
         a matrix (M, N).
     Raises:
-        type-mismatch: the matrix would have more than 1024 entries, or the operands are of bools; `a` or `b` is no
-            vector.
+        type-mismatch: the matrix would have more than 1024 entries, or the operands are of bools; `a` or `b` is not
+            a vector.
         mixed-scalar-types: the dtypes differ.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
@@ -3499,7 +3495,7 @@ def pnoise(state: Any, x: Any, px: Any) -> Any:
     Returns:
         a float32.
     Raises:
-        type-mismatch: an argument is no number, or the result would be a tile of vectors of another dtype.
+        type-mismatch: an argument is not a number, or the result would be a tile of vectors of another dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3518,14 +3514,14 @@ def poisson(state: Any, lam: Any) -> Any:
     """A random number of the Poisson distribution of a given mean. The number of draws varies.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
         lam: the mean, a non-negative float32. For 0 and NaN the result is 0, without a draw.
     Returns:
         a uint32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3537,14 +3533,14 @@ def poisson(state: Any, lam: Any) -> Any:
     """
 
 def pos(x: Any) -> Any:
-    """The value of x itself, +x.
+    """The value of x, unchanged: +x.
 
     Parameters:
         x: a scalar, vector, matrix or tile of any dtype but bool.
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `x` is a bool, or no scalar, vector, matrix or tile.
+        type-mismatch: `x` is a bool, or not a scalar, vector, matrix or tile.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         the adjoint.
@@ -3574,7 +3570,7 @@ def pow(x: Any, y: Any) -> Any:
     """
 
 def printf(fmt: Any, *args: Any) -> None:
-    """Prints numbers in a format, as C does it; each thread prints.
+    """Prints numbers in a format, like C's printf; each thread prints.
 
     Specifiers begin with `%` and end with one of `d i u o x X c` for integers and `e E f F g G` for floats; widths,
     precisions and flags are as in C, and lengths such as the `l` of `%ld` change nothing. `%s` is a string that is
@@ -3584,8 +3580,8 @@ def printf(fmt: Any, *args: Any) -> None:
         fmt: the format, a string that is known when the kernel is compiled.
         *args: a scalar for each specifier, 32 at most.
     Raises:
-        not-constant: `fmt` is no constant string.
-        type-mismatch: an argument is no scalar of the specifier's kind, or a specifier is unknown.
+        not-constant: `fmt` is not a constant string.
+        type-mismatch: an argument is not a scalar of the specifier's kind, or a specifier is unknown.
         out-of-range: there are more or fewer arguments than specifiers, or more than 32.
     Gradient:
         none: the function has no result.
@@ -3605,7 +3601,7 @@ def qr3(A: Any, Q: Any = None, R: Any = None) -> Any:
     Returns:
         matrices (3, 3) of the dtype of `A`: Q and R.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
         type-mismatch: `A` is no such matrix of floats, or tiles are given.
@@ -3692,7 +3688,7 @@ def quat_identity(dtype: Any = ...) -> Any:
     Returns:
         a quaternion.
     Raises:
-        type-mismatch: `dtype` is no type of floats.
+        type-mismatch: `dtype` is not a type of floats.
     Gradient:
         none: the result is a constant.
     """
@@ -3917,14 +3913,14 @@ def quaternion(*args: Any, dtype: Any = None) -> Any:
     Parameters:
         *args: x, y, z and w, scalars of one dtype; or a vector (3,) of the first three, and w; or a quaternion,
             which is converted; none: zeros.
-        dtype: the scalar type, one of floats; by default that of the first component, float32 for zeros.
+        dtype: the scalar type, one of floats; by default the dtype of the first component, float32 for zeros.
     Returns:
         a quaternion.
     Raises:
-        type-mismatch: a component has another dtype, is no float, or there are not 4 of them.
+        type-mismatch: a component has another dtype, is not a float, or there are not 4 of them.
         out-of-range: a literal does not fit the dtype.
     Gradient:
-        that of each component is the adjoint's component.
+        each component gets the adjoint's component.
     """
 
 def radians(x: Any) -> Any:
@@ -3952,7 +3948,7 @@ def rand_init(seed: Any, offset: Any = None) -> Any:
     Returns:
         a uint32.
     Raises:
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3966,14 +3962,14 @@ def randf(state: Any, low: Any = None, high: Any = None) -> Any:
     """A random float32 in [0, 1), a multiple of 2**-24; with a range low + (high - low) times this number.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
         low, high: float32 scalars.
     Returns:
         a float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3987,14 +3983,14 @@ def randi(state: Any, low: Any = None, high: Any = None) -> Any:
     """A random int32: any value, or one from low to high - 1.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
         low, high: int32 scalars; an empty range gives `low`.
     Returns:
         an int32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4008,13 +4004,13 @@ def randn(state: Any) -> Any:
     """A random float32 of the normal distribution of mean 0 and variance 1. It draws twice.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
     Returns:
         a float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4028,14 +4024,14 @@ def randu(state: Any, low: Any = None, high: Any = None) -> Any:
     """A random uint32: any value, or one from low to high - 1.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
         low, high: uint32 scalars; an empty range gives `low`.
     Returns:
         a uint32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4051,7 +4047,7 @@ def rint(x: Any) -> Any:
     Parameters:
         x: a scalar, vector, matrix or tile of floats.
     Returns:
-        a value of the type of `x`, exact; infinities and NaNs stay what they are.
+        a value of the type of `x`, exact; infinities and NaNs are unchanged.
     Raises:
         type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
@@ -4080,14 +4076,14 @@ def rshift(a: Any, b: Any) -> Any:
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
-            broadcast; a literal takes the dtype of the other operand.
+            broadcast; a literal is converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
         mixed-scalar-types: the operands differ in type; nothing is converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
-        type-mismatch: an operand is a float, or no scalar, vector, matrix or tile.
+        type-mismatch: an operand is a float, or not a scalar, vector, matrix or tile.
     Gradient:
         none: integers have no gradient.
     """
@@ -4114,18 +4110,18 @@ def sample_cdf(state: Any, cdf: Any) -> Any:
     0 to 1.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
         cdf: an array (N,) of float32 that ascends to 1.
     Returns:
         an int32 from 0 to N.
     Raises:
-        type-mismatch: `cdf` is no array of one dimension; an argument is no number, or tiles are given to a
-            function whose result is no element.
+        type-mismatch: `cdf` is not an array of one dimension; an argument is not a number, or tiles are given to a
+            function whose result is not an element.
         mixed-scalar-types: `cdf` holds another dtype; the arguments differ in type, such as a matrix and a vector.
-        unknown-attribute: `cdf` is no array.
-        unsupported-python: `cdf` is an object that is no value; a variable would advance in an expression that may
-            not be evaluated.
+        unknown-attribute: `cdf` is not an array.
+        unsupported-python: `cdf` is an object that is not a value; a variable would advance in an expression that
+            may not be evaluated.
         not-constant: `cdf` is a tuple.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4139,13 +4135,13 @@ def sample_triangle(state: Any) -> Any:
     """The first two barycentric coordinates of a random point of a triangle. It draws twice.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
     Returns:
         a vec2 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4159,13 +4155,13 @@ def sample_unit_cube(state: Any) -> Any:
     """A random point of the cube of edges of length 1 around the origin. It draws three times.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
     Returns:
         a vec3 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4179,13 +4175,13 @@ def sample_unit_disk(state: Any) -> Any:
     """A random point of the disk of radius 1 around the origin. It draws twice.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
     Returns:
         a vec2 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4199,13 +4195,13 @@ def sample_unit_hemisphere(state: Any) -> Any:
     """A random point of the half of the ball of radius 1 where z is positive. It draws three times.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
     Returns:
         a vec3 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4219,13 +4215,13 @@ def sample_unit_hemisphere_surface(state: Any) -> Any:
     """A random point of the half of the sphere of radius 1 where z is positive. It draws twice.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
     Returns:
         a vec3 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4239,13 +4235,13 @@ def sample_unit_hypercube(state: Any) -> Any:
     """A random point of the cube of four dimensions of edges of length 1 around the origin. It draws four times.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
     Returns:
         a vec4 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4259,13 +4255,13 @@ def sample_unit_ring(state: Any) -> Any:
     """A random point of the circle of radius 1 around the origin.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
     Returns:
         a vec2 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4279,13 +4275,13 @@ def sample_unit_sphere(state: Any) -> Any:
     """A random point of the ball of radius 1 around the origin. It draws three times.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
     Returns:
         a vec3 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4299,13 +4295,13 @@ def sample_unit_sphere_surface(state: Any) -> Any:
     """A random point of the sphere of radius 1 around the origin. It draws twice.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
     Returns:
         a vec3 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4319,13 +4315,13 @@ def sample_unit_square(state: Any) -> Any:
     """A random point of the square of edges of length 1 around the origin. It draws twice.
 
     Parameters:
-        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no
-            variable is not changed.
+        state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
+            argument is not changed.
     Returns:
         a vec2 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is no number, or tiles are given to a function whose result is no element.
+        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4347,7 +4343,7 @@ def select(cond: Any, value_if_false: Any, value_if_true: Any) -> Any:
     Returns:
         a value of that type; a tile of the broadcast shape where one operand is a tile.
     Raises:
-        type-mismatch: the condition is a float, or no scalar or tile; the values to choose from differ in type.
+        type-mismatch: the condition is a float, or not a scalar or tile; the values to choose from differ in type.
         mixed-scalar-types: a literal is of another kind than the other value.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
@@ -4418,7 +4414,7 @@ def skew(vec: Any) -> Any:
         type-mismatch: the argument is no such vector of numbers.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
     Gradient:
@@ -4434,10 +4430,10 @@ def smooth_normalize(v: Any, delta: Any = 1.0) -> Any:
     Returns:
         a vector of the type of `v`.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: `v` is no vector, or tile of vectors, of floats.
+        type-mismatch: `v` is not a vector, or tile of vectors, of floats.
         mixed-scalar-types: `v` holds integers, or `delta` is of another dtype.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -4453,10 +4449,10 @@ def smoothstep(a: Any, b: Any, x: Any) -> Any:
     Returns:
         a scalar of that dtype, or a tile.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
+        type-mismatch: an argument is not a number, or a vector or matrix where a scalar is wanted.
         mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4473,7 +4469,7 @@ def softsign(x: Any) -> Any:
         a value of the type of `x`.
     Raises:
         mixed-scalar-types: `x` holds integers.
-        type-mismatch: `x` is no scalar, vector, matrix or tile.
+        type-mismatch: `x` is not a scalar, vector, matrix or tile.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint / (1 + |x|)**2.
@@ -4593,10 +4589,10 @@ def step(x: Any) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: an argument is no number, or a vector or matrix where a scalar is wanted.
+        type-mismatch: an argument is not a number, or a vector or matrix where a scalar is wanted.
         mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -4605,7 +4601,7 @@ def step(x: Any) -> Any:
     """
 
 def store_commit() -> None:
-    """Closes a group of the copies to arrays that this role has started since it closed the last group.
+    """Commits as a group the copies to arrays that this role has started since its last commit.
 
     Raises:
         role-placement: the call is outside of roles.
@@ -4616,7 +4612,7 @@ def store_commit() -> None:
     """
 
 def store_wait(pending: Any = 0, read: Any = False) -> None:
-    """Waits until at most `pending` of the groups of copies that this role has closed are incomplete.
+    """Waits until at most `pending` of the groups of copies that this role has committed are incomplete.
 
     Parameters:
         pending: the number of groups, a constant from 0; 0 by default.
@@ -4636,7 +4632,7 @@ def sub(a: Any, b: Any) -> Any:
 
     Parameters:
         a, b: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
-            literal takes the dtype of the other operand.
+            literal is converted to the dtype of the other operand.
     Returns:
         a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
     Raises:
@@ -4661,7 +4657,7 @@ def svd2(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
     Returns:
         matrices (2, 2), a vector (2,) and a matrix (2, 2) of the dtype of `A`: U, sigma and V.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
         type-mismatch: `A` is no such matrix of floats, or tiles are given.
@@ -4687,7 +4683,7 @@ def svd3(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
     Returns:
         matrices (3, 3), a vector (3,) and a matrix (3, 3) of the dtype of `A`: U, sigma and V.
     Raises:
-        unsupported-python: an argument is a function, a module or another object that is no value.
+        unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
         type-mismatch: `A` is no such matrix of floats, or tiles are given.
@@ -4704,10 +4700,9 @@ def svd3(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
     """
 
 def table(data: Any, dtype: Any = None) -> Any:
-    """Constants that are read at indices known at run time only: read-only data of the kernel.
-
-    `table[i]`, or `table[i, j]`, is an element; with fewer indices it is a vector or matrix of the rest. A negative
-    index counts from the end, one outside gives the last element of its dimension.
+    """A table of constants, read-only data of the kernel, that is read at run-time indices. `table[i]`, or `table[i,
+    j]`, is an element; with fewer indices the subscript is a vector or matrix of the remaining dimensions. A negative
+    index counts from the end; an index outside of the table selects the last element of its dimension.
 
     Parameters:
         data: a NumPy array of any shape, captured by the kernel, of 1 to 65,536 elements.
@@ -4771,7 +4766,7 @@ def tile_all(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
-        type-mismatch: `a` is no tile.
+        type-mismatch: `a` is not a tile.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension.
     Gradient:
@@ -4791,7 +4786,7 @@ def tile_any(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
-        type-mismatch: `a` is no tile.
+        type-mismatch: `a` is not a tile.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension.
     Gradient:
@@ -4835,7 +4830,7 @@ def tile_argmax(a: Any, axis: object = None, keepdims: bool = False) -> Any:
     Returns:
         a tile of int32 without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
-        type-mismatch: `a` is no tile of scalars.
+        type-mismatch: `a` is not a tile of scalars.
         out-of-range: there is no such axis.
         not-constant: `axis` or `keepdims` is known at run time only.
     Gradient:
@@ -4857,7 +4852,7 @@ def tile_argmin(a: Any, axis: object = None, keepdims: bool = False) -> Any:
     Returns:
         a tile of int32 without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
-        type-mismatch: `a` is no tile of scalars.
+        type-mismatch: `a` is not a tile of scalars.
         out-of-range: there is no such axis.
         not-constant: `axis` or `keepdims` is known at run time only.
     Gradient:
@@ -4887,19 +4882,19 @@ def tile_argsort(keys: Any, axis: object = -1, descending: bool = False) -> Any:
     """
 
 def tile_assign(dst: Any, src: Any, offset: Any = None) -> None:
-    """Copies a tile into another one, correctly also if the two overlap.
+    """Copies a tile into another tile; the tiles may overlap.
 
     Parameters:
         dst: a tile bound to a name, or a view of one.
         src: a tile that is not longer than `dst` in any dimension; elements are converted to the dtype of `dst`.
         offset: the index in `dst` of the first element, integers, in elements; 0 by default.
     Raises:
-        type-mismatch: `dst` is no tile bound to a name, `src` is no tile, or an offset is no integer.
+        type-mismatch: `dst` is not a tile bound to a name, `src` is not a tile, or an offset is not an integer.
         out-of-range: `src` leaves `dst`.
         popped-tile-changed: `dst` was popped from a pipe.
         out-of-bounds: an offset leaves `dst`, in debug mode.
     Gradient:
-        that of the part of `dst` that was written, which is 0 for what was there before.
+        the adjoint of the written part of `dst`, for `src`; 0 there for the previous elements of `dst`.
     """
 
 def tile_astype(t: Any, dtype: Any) -> Any:
@@ -4913,29 +4908,29 @@ def tile_astype(t: Any, dtype: Any) -> Any:
     Returns:
         a new tile of the shape of `t`.
     Raises:
-        type-mismatch: `t` is no tile; `dtype` is no element type.
+        type-mismatch: `t` is not a tile; `dtype` is not an element type.
     Gradient:
         the adjoint, converted; refused (no-gradient) where floats became integers on the way.
     """
 
 def tile_atomic_add(a: Any, t: Any, offset: Any = None, bounds_check: Any = True, mask: Any = None) -> Any:
-    """Stores the sums of elements of an array and those of a tile, each atomically, once for the block.
+    """Stores the sums of the elements of an array and of a tile, each atomically, once for the block.
 
-    Elements outside of the array, those of absent threads, and those that a mask does not select are dropped.
+    Elements outside of the array, elements of absent threads, and elements that the mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`, of any dtype but bool.
         t: a tile of the dtype of `a`.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
+            elements; 0 by default. The offset of thread 0 is used.
         bounds_check: False promises that the tile is inside of the array; debug mode checks that. True by default.
         mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
     Returns:
-        a tile of the elements before; zeros for those that were dropped.
+        a tile of the previous elements; zeros for dropped elements.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; an offset
-            is no integer; `mask` is no tile of bool.
-        out-of-range: a literal is no offset that an array can have.
+        type-mismatch: `a` is not an array, `t` is not a tile, or the dtypes or the numbers of dimensions differ; an
+            offset is not an integer; `mask` is not a tile of bool.
+        out-of-range: a literal is not an offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode.
         shape-mismatch: `mask` does not broadcast to the shape of the tile.
     Gradient:
@@ -4943,100 +4938,98 @@ def tile_atomic_add(a: Any, t: Any, offset: Any = None, bounds_check: Any = True
     """
 
 def tile_atomic_add_indexed(a: Any, indices: Any, t: Any, offset: Any = None, axis: Any = 0, mask: Any = None) -> Any:
-    """Adds the elements of a tile to those of an array, along one dimension to those at indices, each atomically, once
-    for the block. Elements outside of the array, and those of absent threads, are dropped.
-
-    Element c of the tile is added to the array's at offset + c, along `axis` at offset + indices[c]; where indices are
-    equal, all are added.
+    """Adds the elements of a tile to elements of an array, along one dimension to the elements at given indices, each
+    atomically, once for the block. Elements outside of the array, and elements of absent threads, are dropped. Element
+    c of the tile is added to the array's element at offset + c; along `axis`, at offset + indices[c]; where indices are
+    equal, all elements are added.
 
     Parameters:
         a: an array of as many dimensions as `t`, of any dtype but bool.
-        indices: a tile (N,) of integers, counted from the offset; those below 0 lie outside of the array, and do
+        indices: a tile (N,) of integers, counted from the offset; indices below 0 are outside of the array, and do
             not count from the end.
         t: a tile of the dtype of `a`.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
+            elements; 0 by default. The offset of thread 0 is used.
         axis: the dimension, a constant from -rank to rank - 1; 0 by default.
         mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
     Returns:
-        a tile of the elements before; zeros for those that were dropped.
+        a tile of the previous elements; zeros for dropped elements.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; `indices`
-            is no tile of integers of one dimension; an offset is no integer; `mask` is no tile of bool.
-        shape-mismatch: there are not as many indices as elements along `axis`; `mask` does not broadcast to the
-            shape of the tile.
-        out-of-range: a literal is no offset that an array can have; there is no such dimension.
+        type-mismatch: `a` is not an array, `t` is not a tile, or the dtypes or the numbers of dimensions differ;
+            `indices` is not a tile of integers of one dimension; an offset is not an integer; `mask` is not a tile
+            of bool.
+        shape-mismatch: the number of indices differs from the tile's length along `axis`; `mask` does not broadcast
+            to the shape of the tile.
+        out-of-range: a literal is not an offset that an array can have; there is no such dimension.
         not-constant: `axis` is known at run time only.
     Gradient:
         the gradient of these elements, for `t`; refused (no-gradient) for the returned elements.
     """
 
 def tile_atomic_cas(a: Any, compare: Any, t: Any, offset: Any = None, mask: Any = None) -> Any:
-    """Replaces the elements of an array that equal expected ones by those of a tile, each atomically, once for the
-    block; of vectors and matrices each component by itself.
-
-    Bits are compared: a NaN equals itself, and -0.0 is not 0.0. Elements outside of the array, those of absent
-    threads, and those that a mask does not select are dropped.
+    """Compares the elements of an array with expected elements and, where they are equal, stores the elements of a
+    tile, each atomically, once for the block; vectors and matrices component by component. Bits are compared: a NaN
+    equals itself, and -0.0 is not 0.0. Elements outside of the array, elements of absent threads, and elements that the
+    mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`.
         compare: the expected elements, a tile that broadcasts to the shape of `t`, or one value for all.
         t: a tile of the dtype of `a`, the new elements.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
+            elements; 0 by default. The offset of thread 0 is used.
         mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
     Returns:
-        a tile of the elements before; zeros for those that were dropped.
+        a tile of the previous elements; zeros for dropped elements.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; an offset
-            is no integer; `mask` is no tile of bool.
+        type-mismatch: `a` is not an array, `t` is not a tile, or the dtypes or the numbers of dimensions differ; an
+            offset is not an integer; `mask` is not a tile of bool.
         shape-mismatch: `compare` does not broadcast to the shape of `t`; `mask` does not broadcast to the shape of
             the tile.
-        out-of-range: a literal does not fit the dtype; a literal is no offset that an array can have.
+        out-of-range: a literal does not fit the dtype; a literal is not an offset that an array can have.
     Gradient:
         refused (no-gradient).
     """
 
 def tile_atomic_exch(a: Any, t: Any, offset: Any = None, mask: Any = None) -> Any:
-    """Stores the elements of a tile in an array and gives those that were there, each atomically, once for the block.
-
-    Elements outside of the array, those of absent threads, and those that a mask does not select are dropped.
+    """Stores the elements of a tile in an array and returns the previous elements, each atomically, once for the block.
+    Elements outside of the array, elements of absent threads, and elements that the mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`.
         t: a tile of the dtype of `a`.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
+            elements; 0 by default. The offset of thread 0 is used.
         mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
     Returns:
-        a tile of the elements before; zeros for those that were dropped.
+        a tile of the previous elements; zeros for dropped elements.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; an offset
-            is no integer; `mask` is no tile of bool.
-        out-of-range: a literal is no offset that an array can have.
+        type-mismatch: `a` is not an array, `t` is not a tile, or the dtypes or the numbers of dimensions differ; an
+            offset is not an integer; `mask` is not a tile of bool.
+        out-of-range: a literal is not an offset that an array can have.
         shape-mismatch: `mask` does not broadcast to the shape of the tile.
     Gradient:
         refused (no-gradient).
     """
 
 def tile_atomic_max(a: Any, t: Any, offset: Any = None, bounds_check: Any = True, mask: Any = None) -> Any:
-    """Stores the larger ones of elements of an array and those of a tile, each atomically, once for the block.
+    """Stores the maxima of the elements of an array and of a tile, each atomically, once for the block.
 
-    Elements outside of the array, those of absent threads, and those that a mask does not select are dropped.
+    Elements outside of the array, elements of absent threads, and elements that the mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`.
         t: a tile of the dtype of `a`.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
+            elements; 0 by default. The offset of thread 0 is used.
         bounds_check: False promises that the tile is inside of the array; debug mode checks that. True by default.
         mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
     Returns:
-        a tile of the elements before; zeros for those that were dropped.
+        a tile of the previous elements; zeros for dropped elements.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; an offset
-            is no integer; `mask` is no tile of bool.
-        out-of-range: a literal is no offset that an array can have.
+        type-mismatch: `a` is not an array, `t` is not a tile, or the dtypes or the numbers of dimensions differ; an
+            offset is not an integer; `mask` is not a tile of bool.
+        out-of-range: a literal is not an offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode.
         shape-mismatch: `mask` does not broadcast to the shape of the tile.
     Gradient:
@@ -5044,23 +5037,23 @@ def tile_atomic_max(a: Any, t: Any, offset: Any = None, bounds_check: Any = True
     """
 
 def tile_atomic_min(a: Any, t: Any, offset: Any = None, bounds_check: Any = True, mask: Any = None) -> Any:
-    """Stores the smaller ones of elements of an array and those of a tile, each atomically, once for the block.
+    """Stores the minima of the elements of an array and of a tile, each atomically, once for the block.
 
-    Elements outside of the array, those of absent threads, and those that a mask does not select are dropped.
+    Elements outside of the array, elements of absent threads, and elements that the mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`.
         t: a tile of the dtype of `a`.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
+            elements; 0 by default. The offset of thread 0 is used.
         bounds_check: False promises that the tile is inside of the array; debug mode checks that. True by default.
         mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
     Returns:
-        a tile of the elements before; zeros for those that were dropped.
+        a tile of the previous elements; zeros for dropped elements.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; an offset
-            is no integer; `mask` is no tile of bool.
-        out-of-range: a literal is no offset that an array can have.
+        type-mismatch: `a` is not an array, `t` is not a tile, or the dtypes or the numbers of dimensions differ; an
+            offset is not an integer; `mask` is not a tile of bool.
+        out-of-range: a literal is not an offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode.
         shape-mismatch: `mask` does not broadcast to the shape of the tile.
     Gradient:
@@ -5078,10 +5071,11 @@ def tile_axpy(alpha: Any, src: Any, dest: Any) -> None:
         mixed-scalar-types: the dtypes differ.
         out-of-range: a literal does not fit the dtype that it takes.
         shape-mismatch: `src` does not broadcast to the shape of `dest`.
-        type-mismatch: `dest` is no tile bound to a name.
+        type-mismatch: `dest` is not a tile bound to a name.
         popped-tile-changed: `dest` was popped from a pipe.
     Gradient:
-        the sum of adjoint * src for `alpha`, alpha * adjoint for `src`, the adjoint for what `dest` was.
+        the sum of adjoint * src for `alpha`, alpha * adjoint for `src`, the adjoint for the previous value of
+        `dest`.
     Source:
         BLAS axpy.
     """
@@ -5096,7 +5090,7 @@ def tile_broadcast(a: Any, shape: Any) -> Any:
         a tile of `shape`, read-only: tg.copy makes one that can be changed.
     Raises:
         shape-mismatch: `a` does not broadcast to `shape`.
-        type-mismatch: `a` is no tile.
+        type-mismatch: `a` is not a tile.
         not-constant: a length is known at run time only.
         out-of-range: a length is below 1, or there are more than 4.
         tile-too-large: the tile has more than 2**26 elements.
@@ -5105,7 +5099,7 @@ def tile_broadcast(a: Any, shape: Any) -> Any:
     """
 
 def tile_bvh_query_aabb(id: Any, low: Any, high: Any) -> Any:
-    """A query of a block for the items of a BVH whose box overlaps a box; the arguments are those of thread 0.
+    """A query of a block for the items of a BVH whose box overlaps a box; the arguments of thread 0 are used.
 
     Parameters:
         id: the BVH, or its id.
@@ -5116,7 +5110,7 @@ def tile_bvh_query_aabb(id: Any, low: Any, high: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -5132,13 +5126,13 @@ def tile_bvh_query_next(query: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         none: results of queries have no gradient.
     """
 
 def tile_bvh_query_ray(id: Any, start: Any, dir: Any) -> Any:
-    """A query of a block for the items of a BVH whose box a ray intersects; the arguments are those of thread 0.
+    """A query of a block for the items of a BVH whose box a ray intersects; the arguments of thread 0 are used.
 
     Parameters:
         id: the BVH, or its id.
@@ -5150,13 +5144,13 @@ def tile_bvh_query_ray(id: Any, start: Any, dir: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         none: results of queries have no gradient.
     """
 
 def tile_bvh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
-    """A query of a block for the items of a BVH whose box intersects a ball; the arguments are those of thread 0.
+    """A query of a block for the items of a BVH whose box intersects a ball; the arguments of thread 0 are used.
 
     Parameters:
         id: the BVH, or its id.
@@ -5168,7 +5162,7 @@ def tile_bvh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -5186,7 +5180,7 @@ def tile_cholesky(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
         are all elements that depend on the pivot. With `info`, also a tile (..., 1) of int32: 0, or the 1-based
         index of the first such pivot.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode.
+        type-mismatch: `a` is not a tile of square matrices of floats, or there is no such fill_mode.
         not-constant: `fill_mode` or `info` is known at run time only.
     Gradient:
         with L the result, G the adjoint and P the lower triangle of L.T @ G with half of its diagonal: the lower
@@ -5205,8 +5199,8 @@ def tile_cholesky_inplace(a: Any, fill_mode: str = 'lower', info: bool = False) 
         fill_mode: "lower" or "upper", a constant.
         info: whether to return the second result too, a constant bool.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode; `a` is no tile
-            bound to a name, or read-only.
+        type-mismatch: `a` is not a tile of square matrices of floats, or there is no such fill_mode; `a` is not a
+            tile bound to a name, or read-only.
         popped-tile-changed: `a` was popped from a pipe.
         not-constant: `fill_mode` or `info` is known at run time only.
     Gradient:
@@ -5228,8 +5222,8 @@ def tile_cholesky_solve(l: Any, y: Any, fill_mode: str = 'lower') -> Any:
         a tile of the shape and dtype of `y`.
     Raises:
         shape-mismatch: the extents of `l` and `y`, or their batches, differ.
-        type-mismatch: `l` is no tile of square matrices, the dtypes differ or are no floats, or there is no such
-            fill_mode.
+        type-mismatch: `l` is not a tile of square matrices, the dtypes differ or are not floats, or there is no
+            such fill_mode.
         not-constant: `fill_mode` is known at run time only.
     Gradient:
         with a = l @ l.T, x the result and b = inv(a) @ the adjoint: b for `y`; for `l` the lower triangle of -(b @
@@ -5247,8 +5241,8 @@ def tile_cholesky_solve_inplace(l: Any, y: Any, fill_mode: str = 'lower') -> Non
         fill_mode: "lower" or "upper", a constant.
     Raises:
         shape-mismatch: the extents of `l` and `y`, or their batches, differ.
-        type-mismatch: `l` is no tile of square matrices, the dtypes differ or are no floats, or there is no such
-            fill_mode; `y` is no tile bound to a name, or read-only.
+        type-mismatch: `l` is not a tile of square matrices, the dtypes differ or are not floats, or there is no
+            such fill_mode; `y` is not a tile bound to a name, or read-only.
         popped-tile-changed: `y` was popped from a pipe.
         not-constant: `fill_mode` is known at run time only.
     Gradient:
@@ -5267,12 +5261,12 @@ def tile_concat(tiles: Any, axis: Any = 0) -> Any:
     Returns:
         a new tile.
     Raises:
-        type-mismatch: `tiles` is no tuple of tiles, or the dtypes differ.
+        type-mismatch: `tiles` is not a tuple of tiles, or the dtypes differ.
         shape-mismatch: the shapes differ in another dimension.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension.
     Gradient:
-        the part of the adjoint that each tile has become.
+        each tile's part of the adjoint.
     """
 
 def tile_cumsum(a: Any, axis: object = None) -> Any:
@@ -5285,7 +5279,7 @@ def tile_cumsum(a: Any, axis: object = None) -> Any:
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype.
+        type-mismatch: `a` is not a tile of such a dtype.
         out-of-range: there is no such axis.
         not-constant: `axis` is known at run time only.
     Gradient:
@@ -5300,7 +5294,7 @@ def tile_cumsum_inplace(a: Any, axis: object = None) -> None:
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype; `a` is no tile bound to a name, or read-only.
+        type-mismatch: `a` is not a tile of such a dtype; `a` is not a tile bound to a name, or read-only.
         out-of-range: there is no such axis.
         popped-tile-changed: `a` was popped from a pipe.
         not-constant: `axis` is known at run time only.
@@ -5331,7 +5325,7 @@ def tile_dct_inplace(x: Any) -> None:
     Parameters:
         x: a tile (..., N) of float32 or float64.
     Raises:
-        type-mismatch: `x` has another dtype; `x` is no tile bound to a name, or read-only.
+        type-mismatch: `x` has another dtype; `x` is not a tile bound to a name, or read-only.
         out-of-range: there are no tables for N.
         popped-tile-changed: `x` was popped from a pipe.
     Gradient:
@@ -5349,7 +5343,7 @@ def tile_determinant(a: Any) -> Any:
         a tile (..., 1) of the dtype of `a`; 0 for a singular matrix. `tile_slogdet` covers determinants that
         overflow or underflow.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats.
+        type-mismatch: `a` is not a tile of square matrices of floats.
     Gradient:
         the adjoint times the result times inv(a).T, which a singular matrix does not have.
     Source:
@@ -5405,7 +5399,7 @@ def tile_eigh(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
         (float64: 16), which includes matrices with a NaN. With `info`, also a tile (..., 1) of int32: 0, or 1
         without convergence.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode.
+        type-mismatch: `a` is not a tile of square matrices of floats, or there is no such fill_mode.
         not-constant: `fill_mode` or `info` is known at run time only.
     Gradient:
         with G, H the adjoints of w and v: K = v @ (diag(G) + F * (v.T @ H)) @ v.T, F[i, j] = 1 / (w[j] - w[i]), and
@@ -5419,8 +5413,8 @@ def tile_eigh(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
 def tile_empty(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
     """A tile with unspecified elements.
 
-    Made before the roles with `storage="shared"`, it is a tile that roles share; its first dimension may run
-    over stages (docs/roles.md).
+    A tile made before the roles with `storage="shared"` is shared by the roles; its first dimension may run over stages
+    (docs/roles.md).
 
     Parameters:
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
@@ -5432,7 +5426,7 @@ def tile_empty(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
         not-constant: a length is known at run time only.
         out-of-range: a length is below 1, or there are more than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
-        type-mismatch: `dtype` is no element type.
+        type-mismatch: `dtype` is not an element type.
     Gradient:
         none: nothing is computed.
     """
@@ -5447,7 +5441,7 @@ def tile_empty_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any
     Returns:
         a tile of the shape of `a` and of `dtype`.
     Raises:
-        type-mismatch: `a` is no tile; `dtype` is no element type.
+        type-mismatch: `a` is not a tile; `dtype` is not an element type.
         out-of-range: `storage` is another string.
     Gradient:
         none: nothing is computed.
@@ -5460,12 +5454,12 @@ def tile_extract(a: Any, *index: Any) -> Any:
 
     Parameters:
         a: a tile.
-        *index: an integer for each dimension, and for each of vectors and matrices to get a component; negative
-            ones count from the end. Fewer give a view.
+        *index: an integer for each dimension, then for each dimension of a vector or matrix element to read a
+            component; negative indices count from the end. With fewer indices the result is a view.
     Returns:
         a scalar, vector or matrix; a view where indices are missing.
     Raises:
-        type-mismatch: an index is no integer; `a` is no tile.
+        type-mismatch: an index is not an integer; `a` is not a tile.
         out-of-range: a constant index leaves the tile.
         out-of-bounds: an index leaves the tile, in debug mode.
     Gradient:
@@ -5481,7 +5475,7 @@ def tile_fft(inout: Any) -> None:
     Parameters:
         inout: a tile (..., N) of vec2f or vec2d.
     Raises:
-        type-mismatch: `inout` has another dtype, or is no tile bound to a name.
+        type-mismatch: `inout` has another dtype, or is not a tile bound to a name.
         popped-tile-changed: `inout` was popped from a pipe.
     Gradient:
         the inverse transform of the adjoint, not divided by N.
@@ -5495,7 +5489,7 @@ def tile_fft2(inout: Any) -> None:
     Parameters:
         inout: a tile (..., M, N) of vec2f or vec2d, complex numbers with the real part first.
     Raises:
-        type-mismatch: `inout` has another dtype or fewer dimensions, or is no tile bound to a name.
+        type-mismatch: `inout` has another dtype or fewer dimensions, or is not a tile bound to a name.
         out-of-range: there are no tables for M or N.
         popped-tile-changed: `inout` was popped from a pipe.
     Gradient:
@@ -5508,7 +5502,8 @@ def tile_from_local(x: Any, grid: Any, shape: Any, storage: Any = 'register') ->
     """The tile whose elements are distributed over a constant grid of threads: the inverse of `tile_local`.
 
     Parameters:
-        x: a vector or matrix, as `tile_local` gives it for this grid and shape; absent threads have 0.
+        x: a vector or matrix, as `tile_local` returns for this grid and shape; the elements of absent threads are
+            0.
         grid: the number of threads along each dimension of the tile, constants; in all as many threads as the
             block, or inside a role the role, has. The last dimension is the fastest. In all dimensions but the last
             two the grid is as long as the tile.
@@ -5517,8 +5512,8 @@ def tile_from_local(x: Any, grid: Any, shape: Any, storage: Any = 'register') ->
     Returns:
         a tile of `shape`.
     Raises:
-        type-mismatch: `x` is no vector or matrix of as many elements as the grid gives a thread of the shape;
-            `grid` has another rank or number of threads.
+        type-mismatch: `x` is not a vector or matrix with the number of elements of one thread of the grid; `grid`
+            has another rank or number of threads.
         not-constant: a number of `grid` is known at run time only, or below 1; a length is known at run time only.
         out-of-range: a length is below 1, or there are more than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
@@ -5527,19 +5522,19 @@ def tile_from_local(x: Any, grid: Any, shape: Any, storage: Any = 'register') ->
     """
 
 def tile_from_thread(shape: Any, value: Any, thread_idx: Any, storage: Any = 'register') -> Any:
-    """A tile filled with the value of one thread of the block, or inside a role of the role.
+    """A tile filled with the value of one thread of the block or, inside a role, of the role.
 
     Parameters:
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         value: a scalar, vector or matrix, of each thread.
-        thread_idx: the number of the thread, an integer from 0; that of thread 0 counts.
+        thread_idx: the index of the thread, an integer from 0; the argument of thread 0 is used.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
     Returns:
         a tile of `shape` and the type of `value`; zeros where the thread is absent or outside of the block.
     Raises:
         out-of-range: a constant `thread_idx` is outside of the block; a length is below 1, or there are more than
             4; a literal does not fit the dtype that it takes; `storage` is another string.
-        type-mismatch: `thread_idx` is no integer; `value` is no scalar, vector or matrix.
+        type-mismatch: `thread_idx` is not an integer; `value` is not a scalar, vector or matrix.
         not-constant: a length is known at run time only.
         tile-too-large: the tile has more than 2**26 elements.
     Gradient:
@@ -5551,7 +5546,8 @@ def tile_full(shape: Any, value: Any, dtype: Any = None, storage: Any = 'registe
 
     Parameters:
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
-        value: a scalar, vector, matrix or literal, the same in all threads of the block: that of thread 0 counts.
+        value: a scalar, vector, matrix or literal, the same in all threads of the block: the value of thread 0 is
+            used.
         dtype: the element type; by default the type of `value`. A number fills all components of a vector or
             matrix.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
@@ -5572,14 +5568,15 @@ def tile_full_like(a: Any, value: Any, dtype: Any = None, storage: Any = 'regist
 
     Parameters:
         a: a tile.
-        value: a scalar, vector, matrix or literal, the same in all threads of the block: that of thread 0 counts. A
-            number fills all components of a vector or matrix.
+        value: a scalar, vector, matrix or literal, the same in all threads of the block: the value of thread 0 is
+            used. A number fills all components of a vector or matrix.
         dtype: the element type, a scalar, vector or matrix type; that of `a` by default.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
     Returns:
         a tile of the shape of `a` and of `dtype`.
     Raises:
-        type-mismatch: `value` has another type than the elements; `a` is no tile; `dtype` is no element type.
+        type-mismatch: `value` has another type than the elements; `a` is not a tile; `dtype` is not an element
+            type.
         out-of-range: a literal does not fit the dtype; `storage` is another string.
     Gradient:
         the sum of the adjoint over all elements, for `value`; none for `a`.
@@ -5594,7 +5591,7 @@ def tile_histogram(t: Any, bins: int) -> Any:
     Returns:
         a tile of int32 of shape (bins,).
     Raises:
-        type-mismatch: `t` is no tile of integers, or `bins` is no integer.
+        type-mismatch: `t` is not a tile of integers, or `bins` is not an integer.
         out-of-range: `bins` is below 1.
         tile-too-large: `bins` is above 2**26.
         not-constant: `bins` is known at run time only.
@@ -5616,7 +5613,7 @@ def tile_idct(x: Any) -> Any:
     Gradient:
         `tile_dct` of the adjoint, of which the first element is halved.
     Source:
-        that of `tile_dct`.
+        as for `tile_dct`.
     """
 
 def tile_idct_inplace(x: Any) -> None:
@@ -5625,13 +5622,13 @@ def tile_idct_inplace(x: Any) -> None:
     Parameters:
         x: a tile (..., N) of float32 or float64.
     Raises:
-        type-mismatch: `x` has another dtype; `x` is no tile bound to a name, or read-only.
+        type-mismatch: `x` has another dtype; `x` is not a tile bound to a name, or read-only.
         out-of-range: there are no tables for N.
         popped-tile-changed: `x` was popped from a pipe.
     Gradient:
         `tile_dct` of the adjoint, of which the first element is halved.
     Source:
-        that of `tile_dct`.
+        as for `tile_dct`.
     """
 
 def tile_ifft(inout: Any) -> None:
@@ -5641,12 +5638,12 @@ def tile_ifft(inout: Any) -> None:
     Parameters:
         inout: a tile (..., N) of vec2f or vec2d.
     Raises:
-        type-mismatch: `inout` has another dtype, or is no tile bound to a name.
+        type-mismatch: `inout` has another dtype, or is not a tile bound to a name.
         popped-tile-changed: `inout` was popped from a pipe.
     Gradient:
         `tile_fft` of the adjoint.
     Source:
-        that of `tile_fft`.
+        as for `tile_fft`.
     """
 
 def tile_ifft2(inout: Any) -> None:
@@ -5655,13 +5652,13 @@ def tile_ifft2(inout: Any) -> None:
     Parameters:
         inout: a tile (..., M, N) of vec2f or vec2d.
     Raises:
-        type-mismatch: `inout` has another dtype or fewer dimensions, or is no tile bound to a name.
+        type-mismatch: `inout` has another dtype or fewer dimensions, or is not a tile bound to a name.
         out-of-range: there are no tables for M or N.
         popped-tile-changed: `inout` was popped from a pipe.
     Gradient:
         `tile_fft2` of the adjoint.
     Source:
-        that of `tile_fft2`.
+        as for `tile_fft2`.
     """
 
 def tile_inverse(a: Any) -> Any:
@@ -5672,7 +5669,7 @@ def tile_inverse(a: Any) -> Any:
     Returns:
         a tile of the shape and dtype of `a`; for a singular matrix infinities and NaN, as IEEE 754 says.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats.
+        type-mismatch: `a` is not a tile of square matrices of floats.
     Gradient:
         with x the result: -x.T @ the adjoint @ x.T.
     Source:
@@ -5685,7 +5682,8 @@ def tile_inverse_inplace(a: Any) -> None:
     Parameters:
         a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats; `a` is no tile bound to a name, or read-only.
+        type-mismatch: `a` is not a tile of square matrices of floats; `a` is not a tile bound to a name, or
+            read-only.
         popped-tile-changed: `a` was popped from a pipe.
     Gradient:
         with x the result: -x.T @ the adjoint @ x.T.
@@ -5711,17 +5709,18 @@ def tile_irfft(x: Any, n: int) -> Any:
         `tile_rfft` of the adjoint, doubled except for the first element and, if n is even, the last; the imaginary
         parts of these two are 0.
     Source:
-        that of `tile_rfft`.
+        as for `tile_rfft`.
     """
 
 def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register', bounds_check: Any = True, aligned: Any = False, fill: Any = 0, mask: Any = None, other: Any = None) -> Any:
-    """A tile copied from an array; elements outside of the array are `fill`, those that a mask does not select `other`.
+    """A tile copied from an array; elements outside of the array are `fill`, elements that the mask does not select are
+    `other`.
 
     Parameters:
         a: an array of as many dimensions as `shape` has lengths, of any dtype.
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
+            elements; 0 by default. The offset of thread 0 is used.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
         bounds_check: False promises that the tile is inside of the array; debug mode checks that. True by default.
         aligned: True promises a packed array, a tile inside of it, and a first element at a multiple of 16 bytes;
@@ -5733,11 +5732,11 @@ def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register',
     Returns:
         a tile of `shape` and the dtype of `a`.
     Raises:
-        type-mismatch: `a` is no array, the numbers of dimensions differ, `fill` or `other` has another type, or
-            `other` is given without `mask`; an offset is no integer; `mask` is no tile of bool.
+        type-mismatch: `a` is not an array, the numbers of dimensions differ, `fill` or `other` has another type, or
+            `other` is given without `mask`; an offset is not an integer; `mask` is not a tile of bool.
         not-constant: a length is known at run time only.
-        out-of-range: a length is below 1, or there are more than 4; a literal is no offset that an array can have;
-            `storage` is another string.
+        out-of-range: a length is below 1, or there are more than 4; a literal is not an offset that an array can
+            have; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode; the
             tile leaves the array though `aligned=True` promised otherwise, in debug mode.
@@ -5759,14 +5758,15 @@ def tile_load_async(array: Any, tile: Any, offset: Any = None, barrier: Any = No
         tile: a tile with `storage="shared"`, or a part of one, of at most 256 in each length and rows of a multiple
             of 16 bytes.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
+            elements; 0 by default. The offset of thread 0 is used.
         barrier: barriers of tg.mbarrier; they count the bytes of the whole tile, which must be announced in the
             phase.
         stage: the index of the barrier, an integer from 0; 0 by default.
     Raises:
-        type-mismatch: `array` is no array, the dtypes or dimensions differ, or `barrier` is missing; `tile` is no
-            shared tile bound to a name; an offset is no integer; `stage` is no integer.
-        out-of-range: a literal is no offset that an array can have; a constant `stage` is not one of the barriers.
+        type-mismatch: `array` is not an array, the dtypes or dimensions differ, or `barrier` is missing; `tile` is
+            not a shared tile bound to a name; an offset is not an integer; `stage` is not an integer.
+        out-of-range: a literal is not an offset that an array can have; a constant `stage` is not one of the
+            barriers.
         bulk-access: the launch is for a GPU below compute capability 9.0, or of an array that no tensor map
             describes.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
@@ -5777,18 +5777,17 @@ def tile_load_async(array: Any, tile: Any, offset: Any = None, barrier: Any = No
     """
 
 def tile_load_indexed(a: Any, indices: Any, shape: Any, offset: Any = None, axis: Any = 0, storage: Any = 'register', mask: Any = None, other: Any = 0) -> Any:
-    """A tile of elements of an array, along one dimension those at indices; 0 for elements outside of the array.
-
-    Element c of the tile is the array's at offset + c, along `axis` at offset + indices[c]. Each element is loaded on
-    its own: a load takes as long as that of neighbours only where the indices are neighbours.
+    """A tile gathered from an array: along one dimension, elements at given indices; 0 for elements outside of the
+    array. Element c of the tile is the array's element at offset + c; along `axis`, at offset + indices[c]. Each
+    element is loaded separately; accesses coalesce only where indices are adjacent.
 
     Parameters:
         a: an array of as many dimensions as `shape` has lengths, of any dtype.
-        indices: a tile (N,) of integers, counted from the offset; those below 0 lie outside of the array, and do
+        indices: a tile (N,) of integers, counted from the offset; indices below 0 are outside of the array, and do
             not count from the end.
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
+            elements; 0 by default. The offset of thread 0 is used.
         axis: the dimension, a constant from -rank to rank - 1; 0 by default.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
         mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
@@ -5796,13 +5795,13 @@ def tile_load_indexed(a: Any, indices: Any, shape: Any, offset: Any = None, axis
     Returns:
         a tile of `shape` and the dtype of `a`.
     Raises:
-        type-mismatch: `a` is no array, the numbers of dimensions differ, or `other` has another type; `indices` is
-            no tile of integers of one dimension; an offset is no integer; `mask` is no tile of bool.
-        shape-mismatch: there are not as many indices as elements along `axis`; `mask` does not broadcast to the
-            shape of the tile.
+        type-mismatch: `a` is not an array, the numbers of dimensions differ, or `other` has another type; `indices`
+            is not a tile of integers of one dimension; an offset is not an integer; `mask` is not a tile of bool.
+        shape-mismatch: the number of indices differs from the tile's length along `axis`; `mask` does not broadcast
+            to the shape of the tile.
         not-constant: a length is known at run time only; `axis` is known at run time only.
-        out-of-range: a length is below 1, or there are more than 4; a literal is no offset that an array can have;
-            there is no such dimension; `storage` is another string.
+        out-of-range: a length is below 1, or there are more than 4; a literal is not an offset that an array can
+            have; there is no such dimension; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         adds to the gradient of the array, inside of it; refused (no-gradient) for `other`.
@@ -5821,7 +5820,7 @@ def tile_local(a: Any, grid: Any) -> Any:
         a vector for a tile of one dimension, else a matrix, of ceil(extent / grid) elements in each dimension;
         elements beyond the tile are 0.
     Raises:
-        type-mismatch: `a` is no tile; `grid` has another rank or number of threads.
+        type-mismatch: `a` is not a tile; `grid` has another rank or number of threads.
         not-constant: a number of `grid` is known at run time only, or below 1.
     Gradient:
         that of each element.
@@ -5838,7 +5837,7 @@ def tile_lower_solve(l: Any, y: Any) -> Any:
         a tile of the shape and dtype of `y`. A 0 on the diagonal divides as IEEE 754 says.
     Raises:
         shape-mismatch: the extents of `l` and `y`, or their batches, differ.
-        type-mismatch: `l` is no tile of square matrices, or the dtypes differ or are no floats.
+        type-mismatch: `l` is not a tile of square matrices, or the dtypes differ or are not floats.
     Gradient:
         with z the result and b = inv(l).T @ the adjoint: b for `y`, the lower triangle of -b @ z.T for `l`.
     Source:
@@ -5854,8 +5853,8 @@ def tile_lower_solve_inplace(l: Any, y: Any) -> None:
         y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of l.
     Raises:
         shape-mismatch: the extents of `l` and `y`, or their batches, differ.
-        type-mismatch: `l` is no tile of square matrices, or the dtypes differ or are no floats; `y` is no tile
-            bound to a name, or read-only.
+        type-mismatch: `l` is not a tile of square matrices, or the dtypes differ or are not floats; `y` is not a
+            tile bound to a name, or read-only.
         popped-tile-changed: `y` was popped from a pipe.
     Gradient:
         with z the result and b = inv(l).T @ the adjoint: b for `y`, the lower triangle of -b @ z.T for `l`.
@@ -5874,7 +5873,7 @@ def tile_lstsq(a: Any, y: Any) -> Any:
         is as IEEE 754 says.
     Raises:
         shape-mismatch: the extents of `a` and `y`, or their batches, differ.
-        type-mismatch: `a` is no tile of matrices, or is wider than high, or the dtypes differ or are no floats.
+        type-mismatch: `a` is not a tile of matrices, or is wider than high, or the dtypes differ or are not floats.
     Gradient:
         with x the result and g = inv(a.T @ a) @ the adjoint: a @ g for `y`, (y - a @ x) @ g.T - a @ g @ x.T for
         `a`.
@@ -5893,7 +5892,7 @@ def tile_lu(a: Any) -> Any:
         scipy.linalg.lu_factor. The pivot is the first element of the largest magnitude; NaNs are preferred to
         numbers. If all candidates are 0, the diagonal is 0.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats.
+        type-mismatch: `a` is not a tile of square matrices of floats.
     Gradient:
         with G the adjoint of lu: P.T @ inv(L).T @ (the strictly lower triangle of L.T @ tril(G) + the upper
         triangle of triu(G) @ U.T) @ inv(U).T; piv has no gradient.
@@ -5912,8 +5911,8 @@ def tile_lu_solve(lu: Any, piv: Any, y: Any) -> Any:
         a tile of the shape and dtype of `y`. A 0 on the diagonal divides as IEEE 754 says.
     Raises:
         shape-mismatch: the extents of `lu`, `piv` and `y`, or their batches, differ.
-        type-mismatch: `lu` is no tile of square matrices, the dtypes differ or are no floats, or `piv` is not of
-            int32.
+        type-mismatch: `lu` is not a tile of square matrices, the dtypes differ or are not floats, or `piv` is not
+            of int32.
     Gradient:
         with x the result and b = inv(a).T @ the adjoint: b for `y`; for `lu` the strictly lower triangle of -c @
         z.T and the upper triangle of -d @ x.T, with z = U @ x, d = inv(U).T @ the adjoint and c = inv(L).T @ d.
@@ -5930,8 +5929,8 @@ def tile_lu_solve_inplace(lu: Any, piv: Any, y: Any) -> None:
         y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of lu.
     Raises:
         shape-mismatch: the extents of `lu`, `piv` and `y`, or their batches, differ.
-        type-mismatch: `lu` is no tile of square matrices, the dtypes differ or are no floats, or `piv` is not of
-            int32; `y` is no tile bound to a name, or read-only.
+        type-mismatch: `lu` is not a tile of square matrices, the dtypes differ or are not floats, or `piv` is not
+            of int32; `y` is not a tile bound to a name, or read-only.
         popped-tile-changed: `y` was popped from a pipe.
     Gradient:
         with x the result and b = inv(a).T @ the adjoint: b for `y`; for `lu` the strictly lower triangle of -c @
@@ -5951,7 +5950,7 @@ def tile_map(op: Any, *args: Any) -> Any:
     Returns:
         a tile of the broadcast shape, of what `op` gives.
     Raises:
-        type-mismatch: `op` is no function, there is no tile, or `op` uses tiles or gives no element.
+        type-mismatch: `op` is not a function, there is no tile, or `op` uses tiles or gives no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         wrong-arguments: `op` has another number of parameters.
         out-of-range: a literal does not fit its dtype.
@@ -5964,16 +5963,15 @@ def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1
 
     With `out`, out = alpha * a @ b + beta * out; without, the result is alpha * a @ b. Products are summed in the dtype
     of the result (float32 if it is narrower) in an unspecified order, and rounded once. A term with a factor of 0 has
-    no effect, even if it contains a NaN, and is not read if the factor is a constant.
+    no effect, even if the term contains a NaN; its tiles are not read if the factor is a constant.
 
     Parameters:
         a, b: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ. Without
-            `out` a tile of one dimension is a row on the left and a column on the right, and dimensions in front of
-            the last two are batches, which broadcast.
-        out: a tile (M, N) bound to a name, of floats or integers as `a` is; a new one by default.
-        alpha, beta: factors of the dtype of the result; 1 by default. Without `out`, beta does not count.
+            `out`, a 1-D `a` is a row, a 1-D `b` is a column, and leading dimensions are batches, which broadcast.
+        out: a tile (M, N) bound to a name, of floats or integers like `a`; a new tile by default.
+        alpha, beta: factors of the dtype of the result; 1 by default. Without `out`, beta is not used.
         precision: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, which tensor cores
-            multiply. CPUs do not.
+            multiply. CPUs do not reduce the precision.
         wait: False leaves the matmul in flight: until tg.tile_matmul_wait only further matmuls may add to `out`,
             and `a` and `b` must not change. True by default.
         dtype: the scalar type of the result without `out`, in which products are summed; that of `a` by default.
@@ -5982,15 +5980,15 @@ def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1
     Raises:
         shape-mismatch: the columns of `a` are not the rows of `b`, batches do not broadcast, or `out` is not (M,
             N).
-        type-mismatch: an operand is no tile, or with `out` none of 2 dimensions, `out` has no name, floats are
-            combined with integers, a factor has another dtype, `dtype` is no scalar type or is given with `out`, or
-            a matmul in flight has no `out` or a factor.
+        type-mismatch: an operand is not a tile, or with `out` not a tile of 2 dimensions, `out` has no name, floats
+            are combined with integers, a factor has another dtype, `dtype` is not a scalar type or is given with
+            `out`, or a matmul in flight has no `out` or a factor.
         out-of-range: `precision` is another string.
         matmul-in-flight: a tile is used or changed while a matmul in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
     Gradient:
-        alpha * adjoint @ b^T for `a`, alpha * a^T @ adjoint for `b`, beta * adjoint for what `out` was; the sum of
-        adjoint * (a @ b) for `alpha`, of adjoint * out for `beta`.
+        alpha * adjoint @ b^T for `a`, alpha * a^T @ adjoint for `b`, beta * adjoint for the previous value of
+        `out`; the sum of adjoint * (a @ b) for `alpha`, of adjoint * out for `beta`.
     Source:
         BLAS gemm; on GPUs PTX ISA, mma and wgmma.mma_async.
     """
@@ -6022,7 +6020,7 @@ def tile_max(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
-        type-mismatch: `a` is no tile.
+        type-mismatch: `a` is not a tile.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension.
     Gradient:
@@ -6037,13 +6035,13 @@ def tile_median(t: Any) -> Any:
     Returns:
         a tile (..., 1) of the same dtype; NaN if an element is NaN.
     Raises:
-        type-mismatch: `t` is no tile of floats.
+        type-mismatch: `t` is not a tile of floats.
     Gradient:
         the adjoint for the middle element, or half of the adjoint for each of two middle elements.
     """
 
 def tile_mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
-    """A query of a block for the faces of a mesh whose bounds overlap a box; the arguments are those of thread 0.
+    """A query of a block for the faces of a mesh whose bounds overlap a box; the arguments of thread 0 are used.
 
     Parameters:
         id: the mesh, or its id.
@@ -6054,7 +6052,7 @@ def tile_mesh_query_aabb(id: Any, low: Any, high: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -6070,14 +6068,14 @@ def tile_mesh_query_aabb_next(query: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         none: results of queries have no gradient.
     """
 
 def tile_mesh_query_point(id: Any, point: Any, max_dist: Any) -> Any:
-    """The point of a mesh that is closest to a point of the block, as `mesh_query_point`; the arguments are those of
-    thread 0.
+    """The point of a mesh that is closest to a point of the block, as `mesh_query_point`; the arguments of
+    thread 0 are used.
 
     Parameters:
         id: the mesh, or its id.
@@ -6089,14 +6087,14 @@ def tile_mesh_query_point(id: Any, point: Any, max_dist: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
         are constant.
     """
 
 def tile_mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any) -> Any:
-    """The first face of a mesh that a ray of the block hits, as `mesh_query_ray`; the arguments are those of thread 0.
+    """The first face of a mesh that a ray of the block hits, as `mesh_query_ray`; the arguments of thread 0 are used.
 
     Parameters:
         id: the mesh, or its id.
@@ -6109,13 +6107,13 @@ def tile_mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         the gradient of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh.
     """
 
 def tile_mesh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
-    """A query of a block for the faces of a mesh that intersect a ball; the arguments are those of thread 0.
+    """A query of a block for the faces of a mesh that intersect a ball; the arguments of thread 0 are used.
 
     Parameters:
         id: the mesh, or its id.
@@ -6127,7 +6125,7 @@ def tile_mesh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -6145,7 +6143,7 @@ def tile_min(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
-        type-mismatch: `a` is no tile.
+        type-mismatch: `a` is not a tile.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension.
     Gradient:
@@ -6153,7 +6151,7 @@ def tile_min(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """
 
 def tile_nearest(id: Any, point: Any, k: Any, max_dist: Any = inf) -> Any:
-    """The nearest items of a BVH, by their boxes, or faces of a mesh; the arguments are those of thread 0.
+    """The nearest items of a BVH, by their boxes, or faces of a mesh; the arguments of thread 0 are used.
 
     Parameters:
         id: the BVH or mesh, or its id.
@@ -6167,7 +6165,7 @@ def tile_nearest(id: Any, point: Any, k: Any, max_dist: Any = inf) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure that exists.
+        assertion: the id does not name an existing structure.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -6185,7 +6183,7 @@ def tile_ones(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
         not-constant: a length is known at run time only.
         out-of-range: a length is below 1, or there are more than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
-        type-mismatch: `dtype` is no element type.
+        type-mismatch: `dtype` is not an element type.
     Gradient:
         none: the result is a constant.
     """
@@ -6200,7 +6198,7 @@ def tile_ones_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any:
     Returns:
         a tile of the shape of `a` and of `dtype`.
     Raises:
-        type-mismatch: `a` is no tile; `dtype` is no element type.
+        type-mismatch: `a` is not a tile; `dtype` is not an element type.
         out-of-range: `storage` is another string.
     Gradient:
         none: it is a constant.
@@ -6216,9 +6214,9 @@ def tile_pad(t: Any, pad_width: Any, value: Any = 0) -> Any:
     Returns:
         a new tile, whose lengths are before + n + after.
     Raises:
-        type-mismatch: there are not as many pairs as dimensions, or `value` has another type; `t` is no tile.
+        type-mismatch: there are not as many pairs as dimensions, or `value` has another type; `t` is not a tile.
         not-constant: a width is known at run time only.
-        out-of-range: a width is below 0, or an entry is no pair.
+        out-of-range: a width is below 0, or an entry is not a pair.
         tile-too-large: the result has more than 2**26 elements.
     Gradient:
         the inner part of the adjoint; the sum of the border for `value`.
@@ -6233,7 +6231,7 @@ def tile_permute(a: Any, axes: Any) -> Any:
     Returns:
         a view.
     Raises:
-        type-mismatch: `a` is no tile.
+        type-mismatch: `a` is not a tile.
         out-of-range: `axes` does not name each dimension once.
     Gradient:
         the adjoint, permuted back.
@@ -6242,8 +6240,8 @@ def tile_permute(a: Any, axes: Any) -> Any:
 def tile_pipe(shape: Any, dtype: Any = ..., stages: Any = 2) -> Any:
     """A pipe: a ring of tiles in shared memory, which one role fills and others empty. Pipes are made before the roles.
 
-    One role fills it, always by tg.tile_pipe_load or always by tg.tile_pipe_push; every role that pops it gets
-    every tile.
+    One role fills a pipe, always by tg.tile_pipe_load or always by tg.tile_pipe_push; every role that pops the pipe
+    gets every tile.
 
     Parameters:
         shape: 1 to 4 lengths of each tile, constants.
@@ -6254,32 +6252,32 @@ def tile_pipe(shape: Any, dtype: Any = ..., stages: Any = 2) -> Any:
     Raises:
         not-constant: a length or `stages` is known at run time only.
         out-of-range: `stages` is not from 1 to 64, or a length is below 1.
-        type-mismatch: `dtype` is no scalar type.
-        role-placement: it is made inside a role.
+        type-mismatch: `dtype` is not a scalar type.
+        role-placement: the pipe is made inside a role.
         shared-memory-exceeded: the stages do not fit the memory of a block.
     Gradient:
         of the kernel without roles: see docs/gradients.md.
     """
 
 def tile_pipe_load(pipe: Any, array: Any, offset: Any = None, bounds_check: Any = True, aligned: Any = False) -> None:
-    """Waits for a free stage of a pipe and starts to copy a tile of an array to it; elements outside of the
+    """Waits for a free stage of a pipe and starts to copy a tile of an array to the stage; elements outside of the
     array are 0.
 
-    The copy is asynchronous: the role continues, and the array may be read before the writes of other roles to it are
+    The copy is asynchronous: the role continues, and the array may be read before other roles' writes to the array are
     visible.
 
     Parameters:
         pipe: a pipe with tiles of as many dimensions as `array`.
         array: an array of the dtype of `pipe`.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
+            elements; 0 by default. The offset of thread 0 is used.
         bounds_check: False promises that the tile is inside of the array; debug mode checks that. True by default.
         aligned: True promises a packed array, a tile inside of it, and a first element at a multiple of 16 bytes;
             False by default.
     Raises:
-        type-mismatch: `pipe` is no pipe, `array` is no array, or their dtypes or dimensions differ; an offset is no
-            integer.
-        out-of-range: a literal is no offset that an array can have.
+        type-mismatch: `pipe` is not a pipe, `array` is not an array, or their dtypes or dimensions differ; an
+            offset is not an integer.
+        out-of-range: a literal is not an offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode; the
             tile leaves the array though `aligned=True` promised otherwise, in debug mode.
         broken-promise: `aligned=True`, and the first element is not aligned; in debug mode also: the array is not
@@ -6293,8 +6291,8 @@ def tile_pipe_load(pipe: Any, array: Any, offset: Any = None, bounds_check: Any 
     """
 
 def tile_pipe_pop(pipe: Any) -> Any:
-    """Waits until the next stage of a pipe is full and gives its tile; the stage is free after the last use of
-    the tile.
+    """Waits until the next stage of a pipe is full and returns the stage's tile; the stage is free after the last use
+    of the tile.
 
     Parameters:
         pipe: a pipe of tg.tile_pipe.
@@ -6303,7 +6301,7 @@ def tile_pipe_pop(pipe: Any) -> Any:
     Raises:
         pipe-balance: the role may hold more tiles than there are stages, or pops on one of two paths only.
         popped-tile-changed: the tile is changed.
-        type-mismatch: `pipe` is no pipe.
+        type-mismatch: `pipe` is not a pipe.
         pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
         deadlock: no role of a block can make progress, on a CPU.
     Gradient:
@@ -6311,13 +6309,13 @@ def tile_pipe_pop(pipe: Any) -> Any:
     """
 
 def tile_pipe_push(pipe: Any, tile: Any) -> None:
-    """Waits for a free stage of a pipe and writes a tile to it.
+    """Waits for a free stage of a pipe and writes a tile to the stage.
 
     Parameters:
         pipe: a pipe of tg.tile_pipe.
         tile: a tile of the shape and dtype of `pipe`.
     Raises:
-        type-mismatch: `pipe` is no pipe, or `tile` has another shape or dtype.
+        type-mismatch: `pipe` is not a pipe, or `tile` has another shape or dtype.
         pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
         deadlock: no role of a block can make progress, on a CPU.
     Gradient:
@@ -6330,8 +6328,8 @@ def tile_pipe_release(pipe: Any) -> None:
     Parameters:
         pipe: a pipe of tg.tile_pipe.
     Raises:
-        pipe-balance: no tile is held, or one is used after its release.
-        type-mismatch: `pipe` is no pipe.
+        pipe-balance: no tile is held, or a tile is used after its release.
+        type-mismatch: `pipe` is not a pipe.
     Gradient:
         of the kernel without roles: see docs/gradients.md.
     """
@@ -6345,7 +6343,7 @@ def tile_qr(a: Any) -> Any:
         q, a tile (..., M, N) with orthonormal columns, and r, a tile (..., N, N), 0 below the diagonal, which is
         not negative.
     Raises:
-        type-mismatch: `a` is no tile of floats, has no two dimensions, or is wider than high.
+        type-mismatch: `a` is not a tile of floats, has no two dimensions, or is wider than high.
     Gradient:
         with G, H the adjoints of q and r, and T = r @ H.T - G.T @ q: (G + q @ (the lower triangle of T, mirrored))
         @ inv(r).T, which a matrix without full rank does not have.
@@ -6364,7 +6362,7 @@ def tile_query_valid(query: Any) -> Any:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a structure of this kind that exists.
+        assertion: the id does not name an existing structure of this kind.
     Gradient:
         none: results of queries have no gradient.
     """
@@ -6378,13 +6376,13 @@ def tile_randf(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: 
 
     Parameters:
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
-        rng: a uint32 of tg.rand_init; that of thread 0 counts.
+        rng: a uint32 of tg.rand_init; the state of thread 0 is used.
         min, max: the range, constants with min < max; by default from 0 up to 1.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
     Returns:
         a tile of float32, from `min` up to, but without, `max`.
     Raises:
-        type-mismatch: `rng` is no uint32, or `min` or `max` no float32.
+        type-mismatch: `rng` is not a uint32, or `min` or `max` no float32.
         not-constant: `min` or `max` is known at run time only; a length is known at run time only.
         out-of-range: `min` is not below `max`, or one of them is no float32; a length is below 1, or there are more
             than 4; `storage` is another string.
@@ -6404,13 +6402,13 @@ def tile_randi(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: 
 
     Parameters:
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
-        rng: a uint32 of tg.rand_init; that of thread 0 counts.
+        rng: a uint32 of tg.rand_init; the state of thread 0 is used.
         min, max: the range, constants with min < max; by default all int32.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
     Returns:
         a tile of int32, from `min` up to, but without, `max`.
     Raises:
-        type-mismatch: `rng` is no uint32, or `min` or `max` no int32.
+        type-mismatch: `rng` is not a uint32, or `min` or `max` no int32.
         not-constant: `min` or `max` is known at run time only; a length is known at run time only.
         out-of-range: `min` is not below `max`, or one of them is no int32; a length is below 1, or there are more
             than 4; `storage` is another string.
@@ -6429,12 +6427,12 @@ def tile_randn(shape: Any, rng: Any, storage: Any = 'register') -> Any:
 
     Parameters:
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
-        rng: a uint32 of tg.rand_init; that of thread 0 counts.
+        rng: a uint32 of tg.rand_init; the state of thread 0 is used.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
     Returns:
         a tile of float32.
     Raises:
-        type-mismatch: `rng` is no uint32.
+        type-mismatch: `rng` is not a uint32.
         not-constant: a length is known at run time only.
         out-of-range: a length is below 1, or there are more than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
@@ -6459,8 +6457,8 @@ def tile_reduce(op: Any, a: Any, axis: Any = None, keepdims: Any = False) -> Any
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
-        type-mismatch: `op` is no function, `a` is no tile, `op` gives another type, or a tile of structs is to be
-            combined along a dimension.
+        type-mismatch: `op` is not a function, `a` is not a tile, `op` gives another type, or a tile of structs is
+            to be combined along a dimension.
         wrong-arguments: `op` does not take two arguments.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension.
@@ -6474,14 +6472,15 @@ def tile_reshape(t: Any, shape: Any) -> Any:
 
     Parameters:
         t: a tile of up to 4 dimensions.
-        shape: 1 to 4 lengths, constants, with as many elements in all; one may be -1 and follows.
+        shape: 1 to 4 lengths, constants, with as many elements in all; one length may be -1, and is computed from
+            the others.
     Returns:
         a view, or a read-only copy of a strided view for which no view has this shape.
     Raises:
-        type-mismatch: `t` is no tile.
+        type-mismatch: `t` is not a tile.
         not-constant: a length is known at run time only.
         out-of-range: the number of elements would change.
-        shape-mismatch: the same, of a value that has no name.
+        shape-mismatch: the number of elements of a value without a name would change.
         tile-too-large: `shape` has more than 2**26 elements.
     Gradient:
         the adjoint under the shape of `t`.
@@ -6501,7 +6500,7 @@ def tile_rfft(x: Any) -> Any:
     Gradient:
         the real part of the inverse transform of the adjoint, padded by 0 and not divided by N.
     Source:
-        that of `tile_fft`, of half the length if N is even.
+        as for `tile_fft`, of half the length if N is even.
     """
 
 def tile_scan_exclusive(a: Any, axis: object = None) -> Any:
@@ -6517,7 +6516,7 @@ def tile_scan_exclusive(a: Any, axis: object = None) -> Any:
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype.
+        type-mismatch: `a` is not a tile of such a dtype.
         out-of-range: there is no such axis.
         not-constant: `axis` is known at run time only.
     Gradient:
@@ -6532,7 +6531,7 @@ def tile_scan_exclusive_inplace(a: Any, axis: object = None) -> None:
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype; `a` is no tile bound to a name, or read-only.
+        type-mismatch: `a` is not a tile of such a dtype; `a` is not a tile bound to a name, or read-only.
         out-of-range: there is no such axis.
         popped-tile-changed: `a` was popped from a pipe.
         not-constant: `axis` is known at run time only.
@@ -6553,7 +6552,7 @@ def tile_scan_inclusive(a: Any, axis: object = None) -> Any:
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype.
+        type-mismatch: `a` is not a tile of such a dtype.
         out-of-range: there is no such axis.
         not-constant: `axis` is known at run time only.
     Gradient:
@@ -6568,7 +6567,7 @@ def tile_scan_inclusive_inplace(a: Any, axis: object = None) -> None:
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype; `a` is no tile bound to a name, or read-only.
+        type-mismatch: `a` is not a tile of such a dtype; `a` is not a tile bound to a name, or read-only.
         out-of-range: there is no such axis.
         popped-tile-changed: `a` was popped from a pipe.
         not-constant: `axis` is known at run time only.
@@ -6589,7 +6588,7 @@ def tile_scan_max_inclusive(a: Any, axis: object = None) -> Any:
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype.
+        type-mismatch: `a` is not a tile of such a dtype.
         out-of-range: there is no such axis.
         not-constant: `axis` is known at run time only.
     Gradient:
@@ -6604,7 +6603,7 @@ def tile_scan_max_inclusive_inplace(a: Any, axis: object = None) -> None:
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype; `a` is no tile bound to a name, or read-only.
+        type-mismatch: `a` is not a tile of such a dtype; `a` is not a tile bound to a name, or read-only.
         out-of-range: there is no such axis.
         popped-tile-changed: `a` was popped from a pipe.
         not-constant: `axis` is known at run time only.
@@ -6625,7 +6624,7 @@ def tile_scan_min_inclusive(a: Any, axis: object = None) -> Any:
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype.
+        type-mismatch: `a` is not a tile of such a dtype.
         out-of-range: there is no such axis.
         not-constant: `axis` is known at run time only.
     Gradient:
@@ -6640,7 +6639,7 @@ def tile_scan_min_inclusive_inplace(a: Any, axis: object = None) -> None:
         axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype; `a` is no tile bound to a name, or read-only.
+        type-mismatch: `a` is not a tile of such a dtype; `a` is not a tile bound to a name, or read-only.
         out-of-range: there is no such axis.
         popped-tile-changed: `a` was popped from a pipe.
         not-constant: `axis` is known at run time only.
@@ -6655,10 +6654,10 @@ def tile_scatter_add(a: Any, *args: Any, atomic: Any = True) -> None:
         a: a tile bound to a name, of any dtype but bool.
         *args: the indices of the element, one for each dimension and negative ones from the end, then the value, of
             the dtype of `a`, then whether this thread has one, a bool or an integer.
-        atomic: True or False: additions to one element all count in any case.
+        atomic: True or False, without effect: all additions to one element are counted in either case.
     Raises:
-        type-mismatch: `a` is no tile bound to a name, arguments are missing, an index is no integer, or the value
-            has another type.
+        type-mismatch: `a` is not a tile bound to a name, arguments are missing, an index is not an integer, or the
+            value has another type.
         out-of-range: a constant index leaves the tile.
         popped-tile-changed: `a` was popped from a pipe.
         out-of-bounds: an index leaves the tile, in debug mode.
@@ -6676,30 +6675,30 @@ def tile_scatter_masked(a: Any, *args: Any) -> None:
         *args: the indices of the element, one for each dimension and negative ones from the end, then the value, of
             the dtype of `a`, then whether this thread has one, a bool or an integer.
     Raises:
-        type-mismatch: `a` is no tile bound to a name, arguments are missing, an index is no integer, or the value
-            has another type.
+        type-mismatch: `a` is not a tile bound to a name, arguments are missing, an index is not an integer, or the
+            value has another type.
         out-of-range: a constant index leaves the tile.
         popped-tile-changed: `a` was popped from a pipe.
         out-of-bounds: an index leaves the tile, in debug mode.
-        unordered-access: no place that all threads reach can put the writes in order with others.
+        unordered-access: no barrier that all threads reach can order the writes with other accesses.
     Gradient:
         that of the element, for the value of the thread that wrote it; refused (no-gradient) where threads may
         write different values to one.
     """
 
 def tile_slice_indexed(t: Any, indices: Any, axis: Any = 0) -> Any:
-    """The parts of a tile at given indices along a dimension, like t[indices].
+    """The slices of a tile at given indices along a dimension, like t[indices].
 
     Parameters:
         t: a tile.
-        indices: a tile (K,) of integers; negative ones count from the end, those outside give 0. Or the whole
-            subscript as a tuple, without `axis`: (indices, slice(None)) for t[indices, :].
+        indices: a tile (K,) of integers; negative ones count from the end, those outside give 0. Without `axis`:
+            the whole subscript as a tuple, (indices, slice(None)) for t[indices, :].
         axis: the dimension, a constant from -rank to rank - 1; 0 by default.
     Returns:
-        a new tile of the shape of `t` with K in the place of that length.
+        a new tile of the shape of `t`, with length K along the dimension.
     Raises:
-        type-mismatch: `indices` is no tile (K,) of integers and no tuple with one, or `axis` is given with a tuple;
-            `t` is no tile.
+        type-mismatch: `indices` is neither a tile (K,) of integers nor a tuple with one, or `axis` is given with a
+            tuple; `t` is not a tile.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension.
     Gradient:
@@ -6715,7 +6714,7 @@ def tile_slogdet(a: Any) -> Any:
         two tiles (..., 1) of the dtype of `a`: the sign, 1 or -1, and log(abs(det(a))). For a singular matrix the
         sign is 0 and the logarithm -inf.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats.
+        type-mismatch: `a` is not a tile of square matrices of floats.
     Gradient:
         the adjoint of the logarithm times inv(a).T, which a singular matrix does not have.
     Source:
@@ -6732,7 +6731,7 @@ def tile_solve(a: Any, y: Any) -> Any:
         a tile of the shape and dtype of `y`; for a singular matrix infinities and NaN, as IEEE 754 says.
     Raises:
         shape-mismatch: the extents of `a` and `y`, or their batches, differ.
-        type-mismatch: `a` is no tile of square matrices, or the dtypes differ or are no floats.
+        type-mismatch: `a` is not a tile of square matrices, or the dtypes differ or are not floats.
     Gradient:
         with x the result and b = inv(a).T @ the adjoint: b for `y`, -b @ x.T for `a`.
     Source:
@@ -6747,8 +6746,8 @@ def tile_solve_inplace(a: Any, y: Any) -> None:
         y: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of a.
     Raises:
         shape-mismatch: the extents of `a` and `y`, or their batches, differ.
-        type-mismatch: `a` is no tile of square matrices, or the dtypes differ or are no floats; `y` is no tile
-            bound to a name, or read-only.
+        type-mismatch: `a` is not a tile of square matrices, or the dtypes differ or are not floats; `y` is not a
+            tile bound to a name, or read-only.
         popped-tile-changed: `y` was popped from a pipe.
     Gradient:
         with x the result and b = inv(a).T @ the adjoint: b for `y`, -b @ x.T for `a`.
@@ -6769,7 +6768,7 @@ def tile_sort(keys: Any, values: Any, axis: object = None, descending: bool = Fa
         descending: whether the largest key comes first, a constant.
     Raises:
         shape-mismatch: `keys` and `values` have different shapes.
-        type-mismatch: `keys` has another dtype, or an operand is no tile bound to a name.
+        type-mismatch: `keys` has another dtype, or an operand is not a tile bound to a name.
         out-of-range: there is no such axis.
         popped-tile-changed: `keys` or `values` was popped from a pipe.
         not-constant: `axis` or `descending` is known at run time only.
@@ -6789,7 +6788,7 @@ def tile_squeeze(t: Any, axis: Any = None) -> Any:
     Returns:
         a view with the other dimensions; (1,) where none is left.
     Raises:
-        type-mismatch: `t` is no tile.
+        type-mismatch: `t` is not a tile.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension, or its length is not 1.
     Gradient:
@@ -6797,7 +6796,7 @@ def tile_squeeze(t: Any, axis: Any = None) -> Any:
     """
 
 def tile_stack(capacity: Any, dtype: Any) -> Any:
-    """An empty stack, which all threads of the block push to and pop from.
+    """An empty stack that the threads of the block share: all threads push to it and pop from it.
 
     Parameters:
         capacity: the most elements that it can hold, 1 to 2**26, a constant.
@@ -6808,7 +6807,7 @@ def tile_stack(capacity: Any, dtype: Any) -> Any:
         not-constant: `capacity` is known at run time only.
         out-of-range: `capacity` is below 1.
         tile-too-large: `capacity` is above 2**26.
-        type-mismatch: `dtype` is no element type.
+        type-mismatch: `dtype` is not an element type.
     Gradient:
         none: tg.tile_stack_push and tg.tile_stack_pop refuse one.
     """
@@ -6819,7 +6818,7 @@ def tile_stack_clear(s: Any) -> None:
     Parameters:
         s: a stack of tg.tile_stack.
     Raises:
-        type-mismatch: `s` is no stack.
+        type-mismatch: `s` is not a stack.
     Gradient:
         none: the function has no result.
     """
@@ -6832,59 +6831,58 @@ def tile_stack_count(s: Any) -> Any:
     Returns:
         an int32.
     Raises:
-        type-mismatch: `s` is no stack.
+        type-mismatch: `s` is not a stack.
     Gradient:
         none: the result is an integer.
     """
 
 def tile_stack_pop(s: Any) -> Any:
-    """Takes one element for each thread, in the order of the threads from the top.
+    """Pops one element for each thread, in thread order from the top of the stack.
 
     Parameters:
         s: a stack of tg.tile_stack.
     Returns:
         (value, slot): the element and its slot, an int32; zeros and -1 for threads that found the stack empty.
     Raises:
-        type-mismatch: `s` is no stack.
+        type-mismatch: `s` is not a stack.
     Gradient:
         refused (no-gradient).
     """
 
 def tile_stack_push(s: Any, value: Any, has_value: Any = True) -> Any:
-    """Pushes the values of those threads that have one, in the order of the threads.
+    """Pushes one value for each thread whose `has_value` is true, in thread order.
 
     Parameters:
         s: a stack of tg.tile_stack.
         value: a scalar, vector or matrix of the dtype of `s`.
         has_value: whether this thread pushes, a bool or an integer; True by default.
     Returns:
-        the slot that the value went to, an int32; -1 for a thread that did not push or found the stack full.
+        the slot to which the value was written, an int32; -1 for a thread that did not push or found the stack
+        full.
     Raises:
-        type-mismatch: `s` is no stack, or `value` has another type.
+        type-mismatch: `s` is not a stack, or `value` has another type.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         refused (no-gradient).
     """
 
 def tile_store(a: Any, t: Any, offset: Any = None, bounds_check: Any = True, aligned: Any = False, mask: Any = None) -> None:
-    """Writes a tile to an array; elements outside of the array, those of absent threads, and those that a mask does
-    not select are dropped.
-
-    With a mask each element is stored on its own, not several in one access.
+    """Writes a tile to an array; elements outside of the array, elements of absent threads, and elements that the mask
+    does not select are dropped. With a mask each element is stored separately, not as part of a vector access.
 
     Parameters:
         a: an array of as many dimensions as `t`.
         t: a tile of the dtype of `a`.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
+            elements; 0 by default. The offset of thread 0 is used.
         bounds_check: False promises that the tile is inside of the array; debug mode checks that. True by default.
         aligned: True promises a packed array, a tile inside of it, and a first element at a multiple of 16 bytes;
             False by default.
         mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, the dtypes or the numbers of dimensions differ, or an offset
-            is no integer; `mask` is no tile of bool.
-        out-of-range: a literal is no offset that an array can have.
+        type-mismatch: `a` is not an array, `t` is not a tile, the dtypes or the numbers of dimensions differ, or an
+            offset is not an integer; `mask` is not a tile of bool.
+        out-of-range: a literal is not an offset that an array can have.
         out-of-bounds: the tile leaves the array though `bounds_check=False` promised otherwise, in debug mode; the
             tile leaves the array though `aligned=True` promised otherwise, in debug mode.
         broken-promise: `aligned=True`, and the first element is not aligned; in debug mode also: the array is not
@@ -6898,7 +6896,7 @@ def tile_store_async(array: Any, tile: Any, offset: Any = None) -> None:
     """Starts to copy a shared tile to an array, by one thread of the role; elements outside of the array are
     dropped.
 
-    Writes of threads to `tile` need tg.fence_async before it; tg.store_commit closes a group of such copies.
+    Writes of threads to `tile` need tg.fence_async before it; tg.store_commit commits a group of such copies.
 
     Parameters:
         array: an array of the dtype and the number of dimensions of `tile`, packed, aligned to 16 bytes and only
@@ -6906,11 +6904,11 @@ def tile_store_async(array: Any, tile: Any, offset: Any = None) -> None:
         tile: a tile with `storage="shared"`, or a part of one, of at most 256 in each length and rows of a multiple
             of 16 bytes.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
+            elements; 0 by default. The offset of thread 0 is used.
     Raises:
-        type-mismatch: `array` is no array, or the dtypes or dimensions differ; `tile` is no shared tile bound to a
-            name; an offset is no integer.
-        out-of-range: a literal is no offset that an array can have.
+        type-mismatch: `array` is not an array, or the dtypes or dimensions differ; `tile` is not a shared tile
+            bound to a name; an offset is not an integer.
+        out-of-range: a literal is not an offset that an array can have.
         bulk-access: the launch is for a GPU below compute capability 9.0, or of an array that no tensor map
             describes.
         schedule-refuted: roles hang or race, as the checker shows before the kernel is compiled for a GPU.
@@ -6921,27 +6919,27 @@ def tile_store_async(array: Any, tile: Any, offset: Any = None) -> None:
     """
 
 def tile_store_indexed(a: Any, indices: Any, t: Any, offset: Any = None, axis: Any = 0, mask: Any = None) -> None:
-    """Writes the elements of a tile to an array, along one dimension to indices; those outside of the array, and
-    those of absent threads, are dropped.
-
-    Element c of the tile is written to the array's at offset + c, along `axis` at offset + indices[c]. Where indices
-    are equal, which of the elements is kept is not specified. Each element is stored on its own.
+    """Scatters the elements of a tile to an array, along one dimension to given indices; elements outside of the array,
+    and elements of absent threads, are dropped. Element c of the tile is written to the array's element at offset + c;
+    along `axis`, at offset + indices[c]. Where indices are equal, one unspecified element is kept. Each element is
+    stored separately.
 
     Parameters:
         a: an array of as many dimensions as `t`.
-        indices: a tile (N,) of integers, counted from the offset; those below 0 lie outside of the array, and do
+        indices: a tile (N,) of integers, counted from the offset; indices below 0 are outside of the array, and do
             not count from the end.
         t: a tile of the dtype of `a`.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
-            elements; 0 by default. That of thread 0 counts.
+            elements; 0 by default. The offset of thread 0 is used.
         axis: the dimension, a constant from -rank to rank - 1; 0 by default.
         mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ; `indices`
-            is no tile of integers of one dimension; an offset is no integer; `mask` is no tile of bool.
-        shape-mismatch: there are not as many indices as elements along `axis`; `mask` does not broadcast to the
-            shape of the tile.
-        out-of-range: a literal is no offset that an array can have; there is no such dimension.
+        type-mismatch: `a` is not an array, `t` is not a tile, or the dtypes or the numbers of dimensions differ;
+            `indices` is not a tile of integers of one dimension; an offset is not an integer; `mask` is not a tile
+            of bool.
+        shape-mismatch: the number of indices differs from the tile's length along `axis`; `mask` does not broadcast
+            to the shape of the tile.
+        out-of-range: a literal is not an offset that an array can have; there is no such dimension.
         not-constant: `axis` is known at run time only.
     Gradient:
         the gradient of the elements of the array that were written, which is 0 afterwards; where indices are equal,
@@ -6955,14 +6953,14 @@ def tile_sum(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     threads are skipped.
 
     Parameters:
-        a: a tile of any dtype; of bools the number of those that are true is counted in int32.
+        a: a tile of any dtype; the sum of bools is the number of true elements, in int32.
         axis: the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by
             default.
         keepdims: whether the result keeps a dimension of length 1; False by default.
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
-        type-mismatch: `a` is no tile.
+        type-mismatch: `a` is not a tile.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension.
     Gradient:
@@ -6981,7 +6979,7 @@ def tile_svd(a: Any, info: bool = False) -> Any:
         column of u) is positive. All are NaN if the iteration does not converge in 12 sweeps (float64: 16), which
         includes matrices with a NaN. With `info`, also a tile (..., 1) of int32: 0, or 1 without convergence.
     Raises:
-        type-mismatch: `a` is no tile of matrices of floats.
+        type-mismatch: `a` is not a tile of matrices of floats.
         not-constant: `info` is known at run time only.
     Gradient:
         with S = diag(s), G, H, J the adjoints of u, s and v = vt.T, sk(x) = x - x.T: u @ (F * sk(u.T @ G) @ S + S @
@@ -7003,7 +7001,7 @@ def tile_topk(keys: Any, k: int) -> Any:
     Returns:
         a tile (..., k) of the dtype of `keys`, and a tile (..., k) of int32.
     Raises:
-        type-mismatch: `keys` has another dtype, or `k` is no integer.
+        type-mismatch: `keys` has another dtype, or `k` is not an integer.
         out-of-range: `k` is below 1 or above N.
         not-constant: `k` is known at run time only.
     Gradient:
@@ -7020,7 +7018,7 @@ def tile_transpose(a: Any) -> Any:
     Returns:
         a view (N, M).
     Raises:
-        type-mismatch: `a` is no tile of 2 dimensions.
+        type-mismatch: `a` is not a tile of 2 dimensions.
     Gradient:
         the transpose of the adjoint.
     """
@@ -7036,7 +7034,7 @@ def tile_upper_solve(u: Any, z: Any) -> Any:
         a tile of the shape and dtype of `z`. A 0 on the diagonal divides as IEEE 754 says.
     Raises:
         shape-mismatch: the extents of `u` and `z`, or their batches, differ.
-        type-mismatch: `u` is no tile of square matrices, or the dtypes differ or are no floats.
+        type-mismatch: `u` is not a tile of square matrices, or the dtypes differ or are not floats.
     Gradient:
         with x the result and b = inv(u).T @ the adjoint: b for `z`, the upper triangle of -b @ x.T for `u`.
     Source:
@@ -7052,8 +7050,8 @@ def tile_upper_solve_inplace(u: Any, z: Any) -> None:
         z: vectors (..., N), or the columns of (..., N, R), of the dtype and the batch of u.
     Raises:
         shape-mismatch: the extents of `u` and `z`, or their batches, differ.
-        type-mismatch: `u` is no tile of square matrices, or the dtypes differ or are no floats; `z` is no tile
-            bound to a name, or read-only.
+        type-mismatch: `u` is not a tile of square matrices, or the dtypes differ or are not floats; `z` is not a
+            tile bound to a name, or read-only.
         popped-tile-changed: `z` was popped from a pipe.
     Gradient:
         with x the result and b = inv(u).T @ the adjoint: b for `z`, the upper triangle of -b @ x.T for `u`.
@@ -7070,12 +7068,12 @@ def tile_view(t: Any, offset: Any, shape: Any = None) -> Any:
         t: a tile of up to 4 dimensions.
         offset: an index or a slice for each leading dimension; with `shape` the index of the first element, in
             elements. Negative indices count from the end.
-        shape: the lengths of the view, constants, of the last dimensions of `t`; by default what the indices and
-            slices leave.
+        shape: the lengths of the view, constants, of the last dimensions of `t`; by default the lengths that the
+            indices and slices leave.
     Returns:
         a view: changes of it change `t`, where `t` is bound to a name.
     Raises:
-        type-mismatch: `t` is no tile, an offset is no integer, or `shape` is given with a slice.
+        type-mismatch: `t` is not a tile, an offset is not an integer, or `shape` is given with a slice.
         not-constant: `shape` or a bound of a slice is known at run time only.
         out-of-range: a constant offset or the shape leaves the tile, or a length is below 1.
         tile-too-large: `shape` has more than 2**26 elements.
@@ -7094,7 +7092,7 @@ def tile_where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
     Returns:
         a tile of the broadcast shape.
     Raises:
-        type-mismatch: `cond` is no tile, or a tile of floats; the values to choose from differ in type.
+        type-mismatch: `cond` is not a tile, or a tile of floats; the values to choose from differ in type.
         mixed-scalar-types: a literal is of another kind than the other value.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
@@ -7115,7 +7113,7 @@ def tile_zeros(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
         not-constant: a length is known at run time only.
         out-of-range: a length is below 1, or there are more than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
-        type-mismatch: `dtype` is no element type.
+        type-mismatch: `dtype` is not an element type.
     Gradient:
         none: the result is a constant.
     """
@@ -7130,7 +7128,7 @@ def tile_zeros_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any
     Returns:
         a tile of the shape of `a` and of `dtype`.
     Raises:
-        type-mismatch: `a` is no tile; `dtype` is no element type.
+        type-mismatch: `a` is not a tile; `dtype` is not an element type.
         out-of-range: `storage` is another string.
     Gradient:
         none: it is a constant.
@@ -7144,7 +7142,7 @@ def trace(a: Any) -> Any:
     Returns:
         a scalar of its dtype.
     Raises:
-        type-mismatch: `a` is not square, or of bools; `a` is no matrix.
+        type-mismatch: `a` is not square, or of bools; `a` is not a matrix.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         the adjoint on the diagonal, 0 elsewhere.
@@ -7238,7 +7236,7 @@ def transform_identity(dtype: Any = ...) -> Any:
     Returns:
         a transform.
     Raises:
-        type-mismatch: `dtype` is no type of floats.
+        type-mismatch: `dtype` is not a type of floats.
     Gradient:
         none: the result is a constant.
     """
@@ -7294,7 +7292,7 @@ def transform_set_rotation(xform: Any, q: Any) -> Any:
     """Sets the rotation of a transform, as `xform.q = q`.
 
     Parameters:
-        xform: a variable that holds a transform; what is no variable is not changed.
+        xform: a variable that holds a transform; any other argument is not changed.
         q: a quaternion of floats.
     Raises:
         mixed-scalar-types: the arguments have not one dtype.
@@ -7308,7 +7306,7 @@ def transform_set_translation(xform: Any, p: Any) -> Any:
     """Sets the translation of a transform, as `xform.p = p`.
 
     Parameters:
-        xform: a variable that holds a transform; what is no variable is not changed.
+        xform: a variable that holds a transform; any other argument is not changed.
         p: a vector (3,) of floats.
     Raises:
         mixed-scalar-types: the arguments have not one dtype.
@@ -7388,14 +7386,14 @@ def transformation(*args: Any, dtype: Any = None) -> Any:
     Parameters:
         *args: a translation, a vector (3,), and a rotation, a quaternion, the identity by default; or the 7
             components; or one scalar for all; or a transform, which is converted; none: zeros.
-        dtype: the scalar type, one of floats; by default that of the first component, float32 for zeros.
+        dtype: the scalar type, one of floats; by default the dtype of the first component, float32 for zeros.
     Returns:
         a transform.
     Raises:
-        type-mismatch: a component has another dtype, is no float, or there are not 3 or 7 of them.
+        type-mismatch: a component has another dtype, is not a float, or there are not 3 or 7 of them.
         out-of-range: a literal does not fit the dtype.
     Gradient:
-        that of each component is the adjoint's component.
+        each component gets the adjoint's component.
     """
 
 def transpose(a: Any) -> Any:
@@ -7406,7 +7404,7 @@ def transpose(a: Any) -> Any:
     Returns:
         a matrix (N, M).
     Raises:
-        type-mismatch: `a` is no matrix.
+        type-mismatch: `a` is not a matrix.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         the transpose of the adjoint.
@@ -7418,7 +7416,7 @@ def trunc(x: Any) -> Any:
     Parameters:
         x: a scalar, vector, matrix or tile of floats.
     Returns:
-        a value of the type of `x`, exact; infinities and NaNs stay what they are.
+        a value of the type of `x`, exact; infinities and NaNs are unchanged.
     Raises:
         type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
@@ -7429,7 +7427,7 @@ def trunc(x: Any) -> Any:
     """
 
 def uniform(x: Any) -> Any:
-    """The value of thread 0, the same in every thread of the block, or inside a role of the role.
+    """The value of x in thread 0, broadcast to every thread of the block or, inside a role, of the role.
 
     Parameters:
         x: a scalar, vector or matrix, which should be equal in all threads.
@@ -7438,7 +7436,7 @@ def uniform(x: Any) -> Any:
     Raises:
         divergent-cooperative-op: only some threads reach the call.
         broken-promise: a thread has another value, in debug mode.
-        type-mismatch: `x` is no scalar, vector or matrix.
+        type-mismatch: `x` is not a scalar, vector or matrix.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         the sum of the adjoints of all threads.
@@ -7453,7 +7451,7 @@ def unot(a: Any) -> Any:
     Returns:
         a bool; a tile of bools of a tile.
     Raises:
-        type-mismatch: the condition is a float, or no scalar or tile.
+        type-mismatch: the condition is a float, or not a scalar or tile.
     Gradient:
         none: bools have no gradient.
     """
@@ -7476,19 +7474,19 @@ def vector(*args: Any, length: Any = None, dtype: Any = None) -> Any:
 
     Parameters:
         *args: the components, scalars of one dtype and vectors of it; one scalar fills all of `length`; a tile
-            (N,), of which each thread reads all elements, in a view of its own where it made one; none: zeros. A
-            length and a scalar type: that type of vectors, also in annotations.
+            (N,), all of whose elements each thread reads, also from a view that the thread made; no argument:
+            zeros. A length and a scalar type give the vector type, also in annotations.
         length: the number of components, 1 to 1024, a constant; by default that of the components given.
-        dtype: the scalar type; by default that of the first component, float32 for zeros.
+        dtype: the scalar type; by default the dtype of the first component, float32 for zeros.
     Returns:
         a vector (length,); or the type.
     Raises:
         type-mismatch: a component has another dtype, their number is not `length`, or there are more than 1024; a
-            tile has another rank, or elements that are no scalars.
+            tile has another rank, or elements that are not scalars.
         not-constant: `length` is known at run time only.
         out-of-range: `length` is below 1.
     Gradient:
-        that of each component is the adjoint's component.
+        each component gets the adjoint's component.
     """
 
 def velocity_at_point(qd: Any, r: Any) -> Any:
@@ -7519,7 +7517,7 @@ def where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
         a value of that type; a tile of the broadcast shape where one operand is a tile. With a constant condition
         `value_if_true` or `value_if_false` itself.
     Raises:
-        type-mismatch: the condition is a float, or no scalar or tile; the values to choose from differ in type.
+        type-mismatch: the condition is a float, or not a scalar or tile; the values to choose from differ in type.
         mixed-scalar-types: a literal is of another kind than the other value.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
@@ -7532,7 +7530,8 @@ class fast:
     def exp2(x: Any) -> Any:
         """The power 2**x, with a relative error of at most 2**-20; results below the smallest normal number may be 0.
 
-        GPUs use the approximation of the hardware, so results differ between devices; tg.exp2 has the same everywhere.
+        GPUs use the approximation of the hardware, so results differ between devices; results of tg.exp2 are the same on
+        all devices.
 
         Parameters:
             x: a scalar, vector, matrix or tile of float32 or narrower floats.

@@ -1,7 +1,7 @@
 """The algebra of quaternions and transforms, which are vectors in memory, and of plain vectors.
 
-Each vector type has an algebra. Loads, stores, sums, gradients and generated code depend on the components alone; the
-algebra determines multiplication, named parts and the unit element."""
+Each vector type has an algebra, which determines multiplication, named parts and the unit element. Loads, stores, sums,
+gradients and generated code depend on the components alone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tegula.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NamedPart:
-    """A named part of a vector: its components of the numbers `picked`, as a vector of `algebra`, or a scalar if that
-    is None."""
+    """A named part of a vector: the components with the indices `picked`, as a vector of `algebra`, or as a scalar if
+    `algebra` is None."""
 
     name: str
     picked: tuple[int, ...]
@@ -51,8 +51,8 @@ class Algebra:
         return not self.length
 
     def part(self, name: str, length: int) -> NamedPart | None:
-        """The part with a name of a vector of `length` components, or the vector of the coordinates that a name lists,
-        as in `v.xy`; None if there is none."""
+        """The named part of a vector of `length` components, or the components that a swizzle lists, as in `v.xy`; None
+        if the vector has no such part."""
         found = next((p for p in self.parts if p.name == name), None) or self._listed(name)
         return found if found is not None and max(found.picked) < length else None
 
@@ -64,7 +64,7 @@ class Algebra:
 
 
 MOST_LISTED = 4
-"""So many coordinates one name may list."""
+"""The largest number of coordinates in one swizzle."""
 _COORDINATES = tuple(NamedPart(name, (k,)) for k, name in enumerate("xyzw"))
 
 VECTOR = Algebra("vec", parts=_COORDINATES)

@@ -197,7 +197,7 @@ def _cuda_devices() -> list[str]:
 
 
 def _ptxas() -> str:
-    """The compilers of PTX in the order of use, with their versions."""
+    """The PTX compilers in the order of preference, with their versions."""
     from rich.markup import escape
 
     from tegula.backend.ptx import candidates, version

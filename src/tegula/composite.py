@@ -75,7 +75,7 @@ class Composite:
 
     __slots__ = ("_data", "type")
     __array_priority__ = 1000.0
-    """NumPy's numbers and arrays leave their operators to this class."""
+    """Makes NumPy defer operators on its numbers and arrays to this class."""
 
     def __init__(self, t: CompositeType, data: np.ndarray) -> None:
         """`data`: the components, in the NumPy type and shape of `t`; not copied."""
@@ -151,7 +151,7 @@ class Composite:
         return composite, (self.type, self._data.copy())
 
     def _operand(self, x: object) -> Any:
-        """The other operand of an operator; None for a value that is no number, vector or matrix."""
+        """The other operand of an operator, converted; None for a value that is not a number, vector or matrix."""
         if isinstance(x, Composite | bool | np.bool_):
             return x
         if isinstance(x, int | float | np.generic | np.ndarray | list | tuple):
@@ -188,7 +188,7 @@ class Vector(Composite):
         self._data[picked[0] if t is None else list(picked)] = self._numbers(value)
 
     def _part(self, name: str) -> tuple[tuple[int, ...], CompositeType | None]:
-        """The numbers of the components of a named part, and its type, None for one number."""
+        """The indices of the components of a named part, and the part's type, None for a scalar."""
         found = self.type.part(name) if name not in Composite.__slots__ else None
         if found is None:
             raise AttributeError(f"a vector of {len(self)} components has no '{name}'")

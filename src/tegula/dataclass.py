@@ -23,9 +23,9 @@ def dataclass(*, frozen: bool = False, slots: bool = False) -> Callable[[type[T]
 @dataclass_transform(field_specifiers=(field,))
 def dataclass(cls: Any = None, /, *, frozen: bool = False, slots: bool = False) -> Any:
     """Make a class of its annotated names: `__init__`, `__repr__` and `__eq__` by value; `frozen`: immutable, with a
-    `__hash__` by value; `slots`: without a dictionary. Methods that the class defines itself are left alone.
-
-    Fields are in order, fields of bases first; class variables and keyword-only fields are not supported."""
+    `__hash__` by value; `slots`: without an instance dictionary. Methods that the class defines itself are kept. Fields
+    are in the order of their definition, fields of base classes first; class variables and keyword-only fields are not
+    supported."""
 
     def make(cls: Any) -> Any:
         return _made(cls, frozen, slots)
@@ -34,12 +34,12 @@ def dataclass(cls: Any = None, /, *, frozen: bool = False, slots: bool = False) 
 
 
 def field_names(record: Any) -> tuple[str, ...]:
-    """The names of the fields of such a class or an object of it."""
+    """The names of the fields of a dataclass of this module, or of an instance of one."""
     return tuple(getattr(record, _FIELDS))
 
 
 def replace(record: T, **changes: Any) -> T:
-    """A copy of an object of such a class with other values for some of its fields."""
+    """A copy of an instance of a dataclass of this module, with other values for some of its fields."""
     known: dict[str, Field[Any]] = getattr(record, _FIELDS)
     kept = {name: getattr(record, name) for name, f in known.items() if f.init and name not in changes}
     return type(record)(**kept, **changes)
@@ -86,7 +86,7 @@ def _made(cls: Any, frozen: bool, slots: bool) -> Any:
 
 
 def _init(known: dict[str, Field[Any]], frozen: bool, then: bool) -> Any:
-    """The only function that is generated: its signature is the class's own."""
+    """The generated `__init__`, the only function whose signature depends on the class."""
     parameters: list[str] = []
     lines: list[str] = []
     scope: dict[str, Any] = {"_missing": MISSING, "_set": object.__setattr__}

@@ -37,8 +37,8 @@ class Sample:
     Parameters:
         *args: NumPy arrays for tiles, numbers, constants.
         tolerance: the largest difference of results from the reference, in units of the last place of the largest
-            number of each; 0: none is, and zeros have the same sign.
-        differentiable: whether derivatives are compared with differences here.
+            number of each; 0: results equal the reference, signs of zeros included.
+        differentiable: whether derivatives at these arguments are compared with finite differences.
         **named: arguments by name.
     Raises:
         nothing.

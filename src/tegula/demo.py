@@ -45,13 +45,13 @@ def row_softmax(x: tg.array2d[float], y: tg.array2d[float]):
 
 @tg.func
 def activation(x: float):
-    """A sine of the element, for the map over rows."""
+    """The sine of an element, for the map over rows."""
     return tg.sin(x * 1.1 + 0.1)
 
 
 @tg.func
 def squash(x: float):
-    """A bounded function of the element, for the map over rows."""
+    """A bounded function of an element, for the map over rows."""
     return tg.tanh(tg.sqrt(tg.abs(x) + 1.0) * 0.7)
 
 
@@ -166,7 +166,7 @@ def _sum_of_squares(rng: np.random.Generator) -> DemoJob:
 
 
 def measure(job: DemoJob, runs: int = 7) -> DemoOutcome:
-    """Check the result once, then time both in turn."""
+    """Check the result once, then time Tegula and NumPy alternately."""
     job.ours()
     found, wanted = job.result.numpy().copy(), job.peer()
     error = float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted))

@@ -1,5 +1,4 @@
-"""Calls from Python of functions that kernels call. A higher layer, which can trace and run programs, provides the
-evaluator."""
+"""Calls of kernel functions from Python. The evaluator is set by a higher layer, which traces and runs programs."""
 
 from __future__ import annotations
 

@@ -20,8 +20,9 @@ def fitted(data: np.ndarray, wanted: np.dtype, name: str, help: str = "") -> np.
     has this type.
 
     Integers must be in the range of the type, and floats that become integers must be whole. Floats are rounded to
-    nearest, but a finite number must not become infinite, and an infinity must stay one. Only 0 and 1 become bools.
-    UnfitNumber, with `help`, for the first number that does not fit, and for data that are no numbers."""
+    nearest, but a finite number must not become infinite, and an infinity must stay infinite. Only 0 and 1 become
+    bools. Raises UnfitNumber, with `help`, for the first number that does not fit, and for data that are not
+    numbers."""
     if data.dtype == wanted:
         return data
     if data.dtype.kind == "O":

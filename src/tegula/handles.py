@@ -1,8 +1,8 @@
 """Ids of spatial structures, and the tables in which kernels look them up.
 
-An id is no address: it encodes a slot of the table, the kind of the structure, its device, and a generation count of
-the slot. An entry of the table begins with the id of its current structure, so that ids of deleted structures, of other
-kinds or devices do not match."""
+An id is not an address: the id encodes a slot of the table, the kind of the structure, its device, and a generation
+count of the slot. An entry of the table begins with the id of its current structure, so that ids of deleted structures,
+of other kinds or devices do not match."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 SLOT_BITS, KIND_BITS, DEVICE_BITS = 16, 4, 8
 SLOTS = 1 << SLOT_BITS
 WORDS = 32
-"""The number of 64-bit words of an entry: the id, then what kernels need to know of the structure."""
+"""The number of 64-bit words of an entry: the id, then the properties of the structure that kernels read."""
 ENTRY_BYTES = 8 * WORDS
 BVH_KIND, MESH_KIND, HASH_GRID_KIND = 1, 2, 3
 """The kinds of structures."""
@@ -28,7 +28,7 @@ class EntryTable:
 
     @property
     def entries(self) -> np.ndarray:
-        """The entries, [slot, word]; memory of entries that were never used is not taken from the system."""
+        """The entries, [slot, word]; pages of entries that were never used are not allocated."""
         if self._entries is None:
             self._entries = np.zeros((SLOTS, WORDS), np.int64)
         return self._entries
@@ -44,7 +44,7 @@ HOST = EntryTable()
 
 
 class _Slots:
-    """The slots that are free, and how often each was used."""
+    """The free slots, and the number of times that each slot was used."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

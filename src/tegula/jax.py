@@ -63,17 +63,17 @@ def function(
     Parameters:
         kernel: the kernel, whose first parameters are the inputs and whose last ones are the outputs.
         dim: the number of threads in each dimension, or a function of the inputs.
-        outputs: a `jax.ShapeDtypeStruct` or an array like the output, or a sequence for a tuple; or a function
-            of the inputs, of which it sees shapes and dtypes only.
+        outputs: a `jax.ShapeDtypeStruct` or an array like the output, or a sequence for a tuple; or a function of the
+            inputs that uses only their shapes and dtypes.
         block_dim: the number of threads in a block; as for tg.launch by default.
         tiled: whether there is one block for each element of `dim`, as for tg.launch_tiled; False by default.
     Returns:
         a function of the inputs that makes the outputs, filled with zeros, launches the kernel and returns
         them.
     Raises:
-        launch: `kernel` is no kernel; in calls: the arguments do not fit.
+        launch: `kernel` is not a kernel; in calls: the arguments do not fit.
     Gradient:
-        that of the kernel; no-gradient at the line that has none.
+        the kernel's gradient; refused (no-gradient) where an op has none.
     """
     return JaxFunction(function_of(kernel, dim, outputs, block_dim, tiled))
 
@@ -82,7 +82,7 @@ def function(
 
 
 def from_jax(data: Any, dtype: object = None) -> array:
-    """An array on the memory of one of JAX, which may not be written: JAX's arrays never change.
+    """A read-only view of a JAX array's memory: JAX arrays are immutable.
 
     Parameters:
         data: the array of JAX. Complex numbers become vec2f or vec2d.
@@ -90,7 +90,7 @@ def from_jax(data: Any, dtype: object = None) -> array:
     Returns:
         an array, on the device of `data`.
     Raises:
-        TypeError: `dtype` is no element type.
+        TypeError: `dtype` is not an element type.
         ValueError: `data` does not hold such elements.
         number: a number does not fit the dtype.
     """
@@ -99,8 +99,8 @@ def from_jax(data: Any, dtype: object = None) -> array:
 
 
 def to_jax(a: array) -> Any:
-    """An array of JAX with the elements of an array: on its memory where JAX takes that, which then must not be
-    written any more, else a copy.
+    """A JAX array with the elements of an array: a view of the array's memory where JAX accepts it, which then must not
+    be written any more, else a copy.
 
     Parameters:
         a: the array; elements of vectors and matrices have their components in the last dimensions.
@@ -115,23 +115,23 @@ def to_jax(a: array) -> Any:
 
 
 def dtype_to_jax(dtype: object) -> Any:
-    """JAX's name of a scalar type.
+    """The JAX dtype of a scalar type.
 
     Parameters:
         dtype: the scalar type.
     Returns:
         a type of `jax.numpy`.
     Raises:
-        TypeError: `dtype` is no scalar type.
+        TypeError: `dtype` is not a scalar type.
     """
     made = element_type(dtype)
     if not isinstance(made, DType):
-        raise TypeError(f"{made} is no scalar type")
+        raise TypeError(f"{made} is not a scalar type")
     return jax.numpy.dtype(to_numpy(made)).type
 
 
 def dtype_from_jax(dtype: Any) -> DType:
-    """The scalar type that JAX's is.
+    """The scalar type of a JAX dtype.
 
     Parameters:
         dtype: a type of `jax.numpy`, or NumPy's.
@@ -157,7 +157,7 @@ class _Shape:
 
 
 class _Number:
-    """An argument that is a number, known when a JAX program is traced. Equal only to a number of the same type."""
+    """A number argument, known when a JAX program is traced. Numbers of different types are not equal."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -248,7 +248,7 @@ class _Call:
         return outputs, (gradient, [args[k] for k in gradient.saved])
 
     def backward(self, residuals: Any, given: Sequence[Any]) -> tuple[Any, ...]:
-        """The gradients of the inputs; None for inputs without a gradient."""
+        """The gradients with respect to the inputs; None for inputs without a gradient."""
         gradient, saved = residuals
         grads = [
             jax.numpy.zeros(g.shape, g.dtype) if isinstance(g, jax.custom_derivatives.SymbolicZero) else g

@@ -280,7 +280,8 @@ def _covering(threads: int, wanted: int) -> int:
 
 
 def _warp(threads: int) -> int:
-    """The number of threads that exchange registers by shuffles: a warp, or all threads if they are no whole warps."""
+    """The number of threads that exchange registers by shuffles: a warp, or all threads if their number is not a
+    multiple of 32."""
     return 32 if threads % 32 == 0 else threads
 
 
@@ -298,9 +299,9 @@ def over_lanes(shape: Sequence[int], threads: int) -> Layout:
 
 
 def over_grid(shape: Sequence[int], grid: Sequence[int], threads: int) -> Layout:
-    """The layout in which thread (i, j, ..) of a grid has the elements [i::grid[0], j::grid[1], ..]. There may be more
-    threads than the grid has, which have no elements: any number if the grid is as long as the tile along the first
-    dimension, else a multiple of the grid's."""
+    """The layout in which thread (i, j, ..) of a grid has the elements [i::grid[0], j::grid[1], ..]. Threads beyond the
+    grid have no elements; if the grid is as long as the tile along the first dimension, there may be any number of
+    threads, else a multiple of the grid's."""
     shape = tuple(shape)
     dims = list(reversed(range(len(shape))))
     count = [-(-n // g) for n, g in zip(shape, grid, strict=True)]
@@ -462,7 +463,7 @@ def bank_conflicts(layout: Layout, strides: Sequence[int], element_bytes: int, v
 
 
 PADDING = -2
-"""The dimension of thread modes of which only threads with digit 0 have elements."""
+"""The dimension of thread modes whose elements are held only by threads with digit 0."""
 
 
 def taking_part(layout: Layout, owners: bool) -> tuple[tuple[Mode, ...], tuple[Mode, ...]]:

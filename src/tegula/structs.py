@@ -78,8 +78,8 @@ class StructType(Compound):
             next one.
         spans: for a query that finds ranges of results, the functions that go to the next range, `item` to `end`, and
             that give a result of it; "" if there are none.
-        general: a struct with the same fields, which values of several such structs have where paths join, and as
-            arguments of functions that take it.
+        general: a struct with the same fields, to which values of several such structs are converted where control flow
+            joins, and as arguments of functions that take it.
     Raises:
         TypeError: a field has the name of something that all values have, as `assign`.
     """
@@ -209,12 +209,12 @@ class StructType(Compound):
         return np.dtype([(name, *_in_numpy(t)) for name, t in self.fields.items()], align=True)
 
     def require(self, name: str) -> None:
-        """Raise NoField unless the struct has a field of a name."""
+        """Raise NoField unless the struct has a field with the given name."""
         if name not in self.fields:
             raise NoField(f"the struct {self.name} has no field '{name}'", likeness(name, self.fields))
 
     def given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by field, none or all of them; NoField for others."""
+        """The arguments of a call by field, none or all fields; NoField for any other call."""
         unknown = [name for name in kwargs if name not in self.fields]
         fits = len(args) <= len(self.fields) and not unknown and not (args and kwargs)
         by_name = dict(zip(self.fields, args, strict=False)) | dict(kwargs)
@@ -312,7 +312,7 @@ class Struct:
         return self
 
     def to(self, device: Any) -> Struct:
-        """The value with all its arrays on a device: those that are there already, and copies of others.
+        """A copy of the value with all arrays on a device: arrays on the device are shared, other arrays are copied.
 
         Parameters:
             device: the device, or its name.

@@ -84,7 +84,7 @@ class CudaTarget:
 
     @property
     def capability(self) -> tuple[int, int]:
-        """The least compute capability that runs its code."""
+        """The least compute capability on which the target's code runs."""
         number = int("".join(c for c in self.arch if c.isdigit()))
         return number // 10, number % 10
 
@@ -95,8 +95,8 @@ def _cuda(
     return CudaTarget(arch, ptx, block_kib << 10, sm_kib << 10, warps, tensor_cores, bulk)
 
 
-# Code for an architecture whose name ends in "a" runs on that compute capability only; code for others also on later
-# ones of the same major number.
+# Code for an architecture whose name ends in "a" runs on that compute capability only; code for other architectures
+# also runs on later compute capabilities of the same major number.
 CUDA_TARGETS = {
     target.arch: target
     for target in (

@@ -54,11 +54,11 @@ def found(op: Any) -> CooperativeDef:
     Returns:
         the function.
     Raises:
-        TypeError: `op` is no cooperative function.
+        TypeError: `op` is not a cooperative function.
     """
     made = library().get(op) if isinstance(op, str) else op
     if not isinstance(made, CooperativeDef):
-        raise TypeError(f"{op!r} is no cooperative function")
+        raise TypeError(f"{op!r} is not a cooperative function")
     return made
 
 
@@ -71,7 +71,7 @@ def samples(op: Any, seed: int = 0) -> list[Sample]:
     Returns:
         the samples, none where the function declares none.
     Raises:
-        TypeError: `op` is no cooperative function.
+        TypeError: `op` is not a cooperative function.
     """
     examples = found(op).examples
     return list(examples(np.random.default_rng(seed))) if examples is not None else []
@@ -86,7 +86,7 @@ def arguments(op: Any, sample: Sample) -> dict[str, Any]:
     Returns:
         the arguments.
     Raises:
-        TypeError: `op` is no cooperative function, or the arguments are not those of the function.
+        TypeError: `op` is not a cooperative function, or the arguments do not fit the signature.
     """
     f = found(op)
     try:
@@ -98,16 +98,17 @@ def arguments(op: Any, sample: Sample) -> dict[str, Any]:
 
 
 def expected(op: Any, sample: Sample) -> list[np.ndarray]:
-    """The results of the reference, computed in float64.
+    """The reference's results, computed in float64.
 
     Parameters:
         op: a cooperative function, or the name of one of the library.
         sample: the sample, an object of type `Sample`.
     Returns:
-        arrays: the results, then what the tiles hold that the function changes.
+        arrays: the results, then the final content of the tiles that the function changes.
     Raises:
-        TypeError: `op` is no cooperative function, or the arguments are not those of the function.
-        ValueError: the function has no reference, or that gives another number of results than the signature.
+        TypeError: `op` is not a cooperative function, or the arguments do not fit the signature.
+        ValueError: the function has no reference, or the reference returns another number of results than the
+            signature.
     """
     f = found(op)
     if f.numpy is None:
@@ -125,7 +126,7 @@ def expected(op: Any, sample: Sample) -> list[np.ndarray]:
 
 
 def _widened(x: np.ndarray) -> np.ndarray:
-    """An array with its floats as float64, and its complex numbers as pairs of these."""
+    """An array with floats converted to float64, and complex numbers to pairs of float64."""
     return x if x.dtype.kind in "iub" else x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
@@ -140,7 +141,7 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
     Returns:
         the kernel and its arrays.
     Raises:
-        TypeError: `op` is no cooperative function, or the arguments are not those of the function.
+        TypeError: `op` is not a cooperative function, or the arguments do not fit the signature.
         ValueError: results are stored, and there is no reference that fits the signature.
     """
     f = found(op)
@@ -187,8 +188,8 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
 
 
 def _numpy_dtype(dtype: Any, known: Mapping[str, np.dtype]) -> np.dtype | None:
-    """The NumPy dtype of a result, complex for pairs of floats; None where no argument determines it. `known`: those of
-    the classes of dtypes."""
+    """The NumPy dtype of a result, complex for pairs of floats; None where no argument determines it. `known`: the
+    dtypes of the classes."""
     if not isinstance(dtype, Dtypes) or dtype.value is None:
         return known.get(str(dtype))
     pairs = {
@@ -201,7 +202,7 @@ def _numpy_dtype(dtype: Any, known: Mapping[str, np.dtype]) -> np.dtype | None:
 
 
 def _asked(f: CooperativeDef, constants: dict[str, Any], results: Sequence[Any]) -> list[Any]:
-    """Those of the results of a program that a call with these constants gives."""
+    """The results of a program that a call with these constants returns."""
     made = f.given(constants, results)
     return [*made] if isinstance(made, tuple) else [] if made is None else [made]
 
@@ -222,10 +223,10 @@ def check_sample(op: Any, sample: Sample, block_dim: int, device: str = "cpu", i
         device: the name of the device; "cpu" by default.
         in_role: whether one role of 128 threads calls the function; False by default.
     Raises:
-        AssertionError: a result is not that of the reference.
+        AssertionError: a result differs from the reference.
         RuntimeError: the function refuses the sample (tg.CompileError), or the kernel finds a fault (tg.RunError).
         ValueError: the function has no reference that fits its signature.
-        TypeError: `op` is no cooperative function, or the arguments are not those of the function.
+        TypeError: `op` is not a cooperative function, or the arguments do not fit the signature.
         launch: there is no such device.
     """
     made = program(op, sample, in_role)
@@ -276,7 +277,7 @@ def check_refused(op: Any, sample: Refused) -> str:
         the text of the error.
     Raises:
         AssertionError: the function takes the sample, or the error has another code or lacks a part.
-        TypeError: `op` is no cooperative function, or the arguments are not those of the function.
+        TypeError: `op` is not a cooperative function, or the arguments do not fit the signature.
     """
     made = program(op, sample, checked=False)
     try:
@@ -301,7 +302,7 @@ def check_gradient(op: Any, sample: Sample, block_dim: int = 32) -> None:
         AssertionError: a derivative differs (tg.GradientMismatch).
         RuntimeError: the function refuses the sample (tg.CompileError), or a gradient through it.
         ValueError: the function has no reference that fits its signature.
-        TypeError: `op` is no cooperative function, or the arguments are not those of the function.
+        TypeError: `op` is not a cooperative function, or the arguments do not fit the signature.
     """
     wide = [_widened(x) if isinstance(x, np.ndarray) else x for x in sample.arguments]
     made = program(op, Sample(*wide, **sample.named))
@@ -319,12 +320,12 @@ def check(op: Any, block_dims: tuple[int, ...] = (1, 33, 64, 100, 256), device: 
         block_dims: the numbers of threads in a block; 1, 33, 64, 100 and 256 by default.
         device: the name of the device; "cpu" by default.
     Raises:
-        AssertionError: a result is not that of the reference, a derivative differs (tg.GradientMismatch), or an
+        AssertionError: a result differs from the reference, a derivative differs (tg.GradientMismatch), or an
             error is another one.
         RuntimeError: the function refuses a sample that it should take (tg.CompileError), or a kernel finds a fault
             (tg.RunError).
         ValueError: the function has no samples, or no reference that fits its signature.
-        TypeError: `op` is no cooperative function, or the arguments of a sample are not those of the function.
+        TypeError: `op` is not a cooperative function, or the arguments of a sample do not fit the signature.
         launch: there is no such device.
     """
     known = samples(op)

@@ -65,9 +65,9 @@ def function(
         a function of the inputs that makes the outputs, filled with zeros, launches the kernel and returns
         them.
     Raises:
-        launch: `kernel` is no kernel; in calls: the arguments do not fit.
+        launch: `kernel` is not a kernel; in calls: the arguments do not fit.
     Gradient:
-        that of the kernel; no-gradient at the line that has none.
+        the kernel's gradient; refused (no-gradient) where an op has none.
     """
     return TorchFunction(function_of(kernel, dim, outputs, block_dim, tiled))
 
@@ -87,15 +87,15 @@ def from_torch(
         t: the tensor, of any strides, on the CPU or a CUDA device. Complex numbers become vec2f or vec2d.
         dtype: the element type; that of the tensor by default. Vector and matrix types take the last one or two
             dimensions, whose elements must be packed.
-        requires_grad: whether gradients flow to the array; as for the tensor by default. Its gradient is on the
-            memory of the tensor's, which is made where there is none.
-        grad: a tensor or array for the gradient, in the place of the tensor's.
+        requires_grad: whether gradients flow to the array; as for the tensor by default. The array's gradient shares
+            memory with the tensor's, which is allocated if the tensor has none.
+        grad: a tensor or array for the gradient, instead of the tensor's own.
     Returns:
         an array.
     Raises:
-        TypeError: `dtype` is no element type.
+        TypeError: `dtype` is not an element type.
         ValueError: there is no element type for the tensor's dtype, or `dtype` needs a copy.
-        launch: the elements are no whole number of vectors or matrices.
+        launch: the elements do not form whole vectors or matrices.
     """
     data = t.detach()
     if data.is_complex():
@@ -130,8 +130,8 @@ def to_torch(a: array, requires_grad: bool | None = None) -> Any:
 
     Parameters:
         a: the array; elements of vectors and matrices have their components in the last dimensions.
-        requires_grad: whether PyTorch computes gradients of it, which are then on the memory of the array's; as
-            for the array by default.
+        requires_grad: whether PyTorch computes the tensor's gradient, which then shares memory with the array's; as for
+            the array by default.
     Returns:
         a tensor.
     Raises:
@@ -154,18 +154,18 @@ def to_torch(a: array, requires_grad: bool | None = None) -> Any:
 
 
 def dtype_to_torch(dtype: object) -> Any:
-    """PyTorch's name of a scalar type.
+    """The PyTorch dtype of a scalar type.
 
     Parameters:
         dtype: the scalar type.
     Returns:
         a `torch.dtype`.
     Raises:
-        TypeError: `dtype` is no scalar type.
+        TypeError: `dtype` is not a scalar type.
     """
     made = element_type(dtype)
     if not isinstance(made, DType):
-        raise TypeError(f"{made} is no scalar type")
+        raise TypeError(f"{made} is not a scalar type")
     return getattr(torch, torch_name(made))
 
 
@@ -183,7 +183,7 @@ def dtype_from_torch(dtype: Any) -> DType:
 
 
 def stream_to_torch(stream: Any = None) -> Any:
-    """A stream for PyTorch: `with torch.cuda.stream(tegula.torch.stream_to_torch(s)):`.
+    """A stream as a PyTorch stream: `with torch.cuda.stream(tegula.torch.stream_to_torch(s)):`.
 
     Parameters:
         stream: a stream of a CUDA device, or the device, whose stream of this thread is taken; that of the
@@ -207,7 +207,7 @@ def _needs_gradient(x: Any) -> bool:
 
 
 def _check_inputs(f: KernelFunction, inputs: Sequence[Any]) -> None:
-    """Raise LaunchError for tensors in the place of numbers, because their gradients would be lost."""
+    """Raise LaunchError for tensors instead of numbers, because their gradients would be lost."""
     for k, x in enumerate(inputs):
         if isinstance(x, torch.Tensor) and not f.is_array(k, x):
             name = f.kernel.parameters[k].name

@@ -75,7 +75,7 @@ class DType:
             a value of the shape of `value` with components of this type.
         Raises:
             number: on the host: `value` is outside of the type, or no number.
-            type-mismatch: in kernels: `value` is no scalar, vector, matrix or tile, or there are several arguments.
+            type-mismatch: in kernels: `value` is not a scalar, vector, matrix or tile, or there are several arguments.
             out-of-range: in kernels: a literal does not fit an integer type.
         Gradient:
             the adjoint, converted; refused (no-gradient) where floats became integers on the way.
@@ -183,7 +183,7 @@ class VecType:
         return short_name(self)
 
     def part(self, name: str) -> tuple[tuple[int, ...], VecType | None] | None:
-        """The numbers of the components of a part with a name, and its type, None for a scalar; None if there is no
+        """The indices of the components of a named part, and the part's type, None for a scalar; None if there is no
         such part."""
         found = self.algebra.part(name, self.length)
         if found is None:
@@ -203,8 +203,9 @@ class VecType:
 
         Parameters:
             *values: the components, numbers of the dtype of the vector, or vectors of several; or one number for all;
-                or none, for zeros. One vector of this length is converted. On the host also a list or array of them. Of
-                a transform the rotation may be missing: it is the identity. A quaternion has no number for all.
+                or none, for zeros. One vector of this length is converted. On the host also a list or array of
+                components. A transform without a rotation has the identity. A quaternion cannot be filled with one
+                number.
         Returns:
             the vector.
         Raises:
@@ -213,7 +214,7 @@ class VecType:
             type-mismatch: in kernels: a component has another dtype, or their number differs.
             out-of-range: in kernels: a literal does not fit the dtype.
         Gradient:
-            that of each component is the adjoint's component; the sum of all for one number that fills them.
+            each component gets the adjoint's component; the sum of all for one number that fills them.
         """
         parts: list[object] = []
         for value in values:
@@ -260,7 +261,7 @@ class MatType:
         return short_name(self)
 
     def part(self, name: str) -> None:
-        """No part: matrices have none with names."""
+        """None, because matrices have no named parts."""
         return
 
     def of_shape(self, shape: tuple[int, ...]) -> VecType | MatType:
@@ -287,7 +288,7 @@ class MatType:
             type-mismatch: in kernels: an entry has another dtype, or their number differs.
             out-of-range: in kernels: a literal does not fit the dtype.
         Gradient:
-            that of each entry is the adjoint's entry; the sum of all for one number that fills them.
+            each entry gets the adjoint's entry; the sum of all for one number that fills them.
         """
         return _filled(self, values)
 
@@ -493,7 +494,7 @@ def scalar_of(t: ElementType) -> DType:
 
 
 def algebra_of(t: object) -> Algebra:
-    """The algebra of a type: that of plain vectors unless it is one of vectors of another."""
+    """The algebra of a vector type; the algebra of plain vectors for other types."""
     return t.algebra if isinstance(t, VecType) else VECTOR
 
 
@@ -556,7 +557,7 @@ def from_numpy(dtype: np.dtype) -> DType:
 
 
 def numpy_type(x: Any) -> DType | None:
-    """The scalar type for a NumPy scalar type, given as a class or as a dtype; None for other values."""
+    """The scalar type of a NumPy scalar type, given as a class or as a dtype; None for other values."""
     is_class = isinstance(x, type) and issubclass(x, np.generic)
     return counterpart(np.dtype(cast(Any, x))) if is_class or isinstance(x, np.dtype) else None
 
@@ -665,6 +666,6 @@ def type_size_in_bytes(t: Any) -> int:
     Returns:
         a positive integer.
     Raises:
-        TypeError: it is no type of elements.
+        TypeError: `t` is not an element type.
     """
     return element_bytes(element_type(t))

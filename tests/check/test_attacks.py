@@ -126,7 +126,7 @@ def test_wrong_schedules(first: int) -> None:
 
 @sampled(2, "seed", [57, 98])
 def test_wrong_ones_that_were_proved_once(seed: int) -> None:
-    """Copies for a 2-CTA cluster whose barriers are no cluster barriers; the second of one stage."""
+    """Copies for a 2-CTA cluster whose barriers are not cluster barriers; the second of one stage."""
     made = wrong(seed)
     assert made.fault and made.verdict()[0] not in ("proved", "crash")
 

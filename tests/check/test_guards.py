@@ -65,7 +65,7 @@ def test_facts(parts: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("written", ["x[0, 0] > 1.0", "float(n) < 5.0", "m < 5", "n < 5 or m == 3"])
 def test_what_is_no_fact(written: str) -> None:
-    """Values read from memory and floats are no facts; facts about other numbers do not help."""
+    """Values read from memory and floats are not facts; facts about other numbers do not help."""
     found = check_schedule(*lowered(copies("n", "1, n + 1", written)))
     assert written not in [g.text for g in found.guards] or "m" in written
     assert found.status != "proved" or "fits" in [g.kind for g in found.guards]
@@ -145,7 +145,7 @@ def test_the_numbers_of_all_kinds_of_arguments() -> None:
 
 
 def test_guards_are_about_the_launch() -> None:
-    """Conditions that are computed in roles, or that the kernel does not assert, are no guards."""
+    """Conditions that are computed in roles, or that the kernel does not assert, are not guards."""
     kernel, spread = lowered(copies("n", "1, n + 1", "n < 1000"))
     certificate = json.loads(check_schedule(kernel, spread).certificate)
     verify_certificate(kernel, spread, certificate)

@@ -60,9 +60,9 @@ def piped(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
 STRAIGHT, TRANSPOSED = (False, False), (True, True)
 PIPED = [
     ((64, 32, 64), HALF, HALF, STRAIGHT, 1, GROUPS),
-    ((64, 32, 8), HALF, HALF, STRAIGHT, 1, f"{WARPS}K is 8, which is no multiple of 16"),
+    ((64, 32, 8), HALF, HALF, STRAIGHT, 1, f"{WARPS}K is 8, which is not a multiple of 16"),
     ((64, 20, 64), HALF, HALF, STRAIGHT, 1,
-     f"{WARPS}64 rows and 20 columns are no multiple of 64 by 8 for each of 1 warp group"),
+     f"{WARPS}64 rows and 20 columns are not a multiple of 64 by 8 for each of 1 warp group"),
     ((64, 32, 64), HALF, tg.float16, STRAIGHT, 1, f"{WARPS}wgmma does not multiply bfloat16 by float16 into float32"),
     ((256, 256, 64), tg.float32, tg.float32, TRANSPOSED, 2,
      f"{WARPS}the left operand of 32 bits does not have K along its rows, and it would need its own stage, "

@@ -77,9 +77,9 @@ def test_later_calls_refuse_what_the_first_would() -> None:
         assert matmul(a, b, out) is out and matmul(a.float(), b.float()).dtype == torch.float32
         with pytest.raises(tg.LaunchError, match="'out' shares memory with 'a'"):
             matmul(memory[:8], b, memory[4:8].view(8, 8))
-        with pytest.raises(tg.LaunchError, match="'a' is no array"):
+        with pytest.raises(tg.LaunchError, match="'a' is not an array"):
             matmul(a.float().requires_grad_(), b.float())
-        with pytest.raises(tg.LaunchError, match="'a' is no array"):
+        with pytest.raises(tg.LaunchError, match="'a' is not an array"):
             matmul(a.to_sparse(), b)
         with pytest.raises(tg.LaunchError, match="'b' must have shape"):
             matmul(a, b[:8])

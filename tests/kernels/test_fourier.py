@@ -87,7 +87,7 @@ def test_refusals() -> None:
         (lambda: kernels.rfft(np.ones(4, np.int32)), "float32 or float64, got int32"),
         (lambda: kernels.irfft(np.ones((2, 4), complex), 4), "no rows of n // 2 + 1 elements for n = 4"),
         (lambda: kernels.fft(np.ones((2, 0), complex)), "of shape (2, 0)"),
-        (lambda: kernels.ifft("x"), "'x' is no array"),
+        (lambda: kernels.ifft("x"), "'x' is not an array"),
     ):
         with pytest.raises(tg.LaunchError) as error:
             call()

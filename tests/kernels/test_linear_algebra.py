@@ -97,7 +97,7 @@ def test_refusals() -> None:
         (lambda: kernels.cholesky(a[..., :3]), "'a' of shape (2, 4, 3)"),
         (lambda: kernels.solve(a, a[0, 0, :3]), "'y' of shape (3,)"),
         (lambda: kernels.inverse(a.astype(np.int32)), "got int32"),
-        (lambda: kernels.sort("keys"), "'keys' is no array"),
+        (lambda: kernels.sort("keys"), "'keys' is not an array"),
         (lambda: kernels.sort(a.astype(np.uint8)), "error[launch]: sort: 'keys' must be of float32"),
         (lambda: kernels.qr(a[..., :3, :]), "there are programs for M >= N"),
     ):

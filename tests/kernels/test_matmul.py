@@ -206,7 +206,7 @@ def zeros(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
         ((zeros(4, 4), zeros(4, 4)), {"beta": 1.0}, "beta is 1.0, but there is no 'out' to scale"),
         ((zeros(4, 4), zeros(4, 4)), {"bias": zeros(5)}, "'bias' must have shape (4,) to fit 'b', got (5,)"),
         ((zeros(4, 4), zeros(4, 4)), {"activation": "tanh"}, "there is no activation 'tanh'"),
-        (("a", zeros(4, 4)), {}, "'a' is no array"),
+        (("a", zeros(4, 4)), {}, "'a' is not an array"),
     ],
 )  # fmt: skip
 def test_errors(arguments: Any, options: dict[str, Any], message: str) -> None:

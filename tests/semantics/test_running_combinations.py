@@ -186,7 +186,7 @@ def sums_of_lanes(x: tg.array1d[float], y: tg.array2d[float]):
 
 @pytest.mark.parametrize(("threads", "block_dim"), [(11, 8), (43, 43), (75, 64)])
 def test_gradients_of_sums(threads: int, block_dim: int) -> None:
-    """Also of warps whose threads are no power of two, and where some are absent."""
+    """Also of warps whose threads are not a power of two, and where some are absent."""
     rng = np.random.default_rng(threads)
     x, g = (rng.integers(-9, 9, s).astype(np.float32) for s in (threads, (2, threads)))
     source, out = tg.array(x, requires_grad=True), tg.zeros((2, threads), requires_grad=True)

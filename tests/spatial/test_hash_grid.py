@@ -205,7 +205,7 @@ def test_other_ids_find_nothing_and_report(kind: str) -> None:
         kept = made(x, 1.0)
         assert kept.id != wrong
     found, counts = tg.zeros((1, MOST), dtype=int), tg.full(1, 5, dtype=int)
-    with pytest.raises(tg.RunError, match="the id is not that of"):
+    with pytest.raises(tg.RunError, match="the id does not name"):
         tg.launch(candidates, 1, [wrong, vectors(x[:1]), 1.0], [found, counts])
     assert counts.numpy()[0] == 0 and found.numpy()[0, 0] == -7
 

@@ -1,4 +1,4 @@
-"""The functions of the standard library that are no functions of numbers alone."""
+"""The functions of the standard library that are not functions of numbers alone."""
 
 from __future__ import annotations
 

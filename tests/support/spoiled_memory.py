@@ -58,7 +58,7 @@ IN_MEMORY: dict[str, tuple[Any, Spoil, str, str]] = {
     "2: padding warps fall into a role": (two_producers, widened, "refuted", "budget"),
     "3: registers of part of a warp group": (two_producers, registers(24, 40, 240), "refuted", "budget"),
     "3: more registers than there are": (gemm, registers(240, 240), "refuted", "budget"),
-    "3: a budget that is no multiple of 8": (gemm, registers(24, 236), "refuted", "budget"),
+    "3: a budget that is not a multiple of 8": (gemm, registers(24, 236), "refuted", "budget"),
     "10: barriers that nobody has fenced": (gemm, drop("mbarrier.ready"), "refuted", "init"),
     "13: staging in the bytes of an operand": (gemm, on_top("staging", "left"), "refuted", "race"),
     "17: some threads of a role wait": (gemm, parted("mbarrier.wait"), "unproved", ""),

@@ -482,7 +482,7 @@ def test_progress_is_for_terminals_only(
             {"configs": [{"REPEATS": 1}, {"FACTOR": 2}]},
             "all candidates must give values to the same names",
         ),
-        (busy, {"REPEATS": [1], "key": ["z"]}, "key names 'z', which is no parameter of kernel busy"),
+        (busy, {"REPEATS": [1], "key": ["z"]}, "key names 'z', which is not a parameter of kernel busy"),
         (busy, {"REPEATS": [1], "key": "x"}, "key must be a list of names of parameters, got 'x'"),
         (busy, {"REPEATS": [1], "tolerance": -1.0}, "tolerance must not be negative"),
         (squares, {"columns": [4]}, r"the candidates do not fit squares\(rows"),

@@ -242,7 +242,7 @@ def segmented_sort_pairs(
         segment_end_indices: an array of int32, the positions after the last elements of the segments; by default each
             segment ends where the next one starts, and the last entry of `segment_start_indices` is only an end.
     Raises:
-        TypeError: `count` is no integer.
+        TypeError: `count` is not an integer.
         ValueError: on a CPU, a segment is not within the first `count` elements; `count` is negative.
         launch: the devices or dtypes differ, or an array is too small or not packed.
     """

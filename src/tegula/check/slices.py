@@ -136,7 +136,7 @@ def _of_groups(region: Region) -> Iterator[Op]:
 
 
 def _values(op: Op) -> list[Value]:
-    """The operands and results of an op, and of the ops nested in one that is no control flow of roles."""
+    """The operands and results of an op, and of the ops nested in one that is not a control flow of roles."""
     inner = () if isinstance(op, CONTROL) else op.walk()
     return list(dict.fromkeys(v for o in (op, *inner) for v in (*o.operands, *o.results)))
 

@@ -1,4 +1,4 @@
-"""Cooperative ops on tiles that are no pure functions of arrays: memory, regions, absent lanes."""
+"""Cooperative ops on tiles that are not pure functions of arrays: memory, regions, absent lanes."""
 
 from __future__ import annotations
 

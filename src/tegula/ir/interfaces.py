@@ -366,12 +366,12 @@ class MatmulLike(Op):
         self.a, self.b = sides
 
     def set_side(self, side: int, value: Value) -> None:
-        """Put a value in the place of the left operand (0) or the right one (1)."""
+        """Put a value instead of the left operand (0) or the right one (1)."""
         self.sides = (value, self.b) if side == 0 else (self.a, value)
 
 
 def root(value: Value) -> Value:
-    """The object that a value is a view of, through any number of views; the value itself if it is no view."""
+    """The object that a value is a view of, through any number of views; the value itself if it is not a view."""
     while isinstance(value.owner, ViewLike):
         value = value.owner.shown
     return value

@@ -173,7 +173,7 @@ class Op:
         return b.refuse(self, "it has no derivative")
 
     def map_operands(self, change: Callable[[Value], Value]) -> None:
-        """Put `change(v)` in the place of every operand v."""
+        """Put `change(v)` instead of every operand v."""
         self.operands = [change(v) for v in self.operands]
 
     def set_operand(self, at: int, value: Value) -> None:
@@ -182,7 +182,7 @@ class Op:
         self.operands[at] = value
 
     def substitute(self, mapping: Mapping[Value, Value]) -> None:
-        """Put mapping[v] in the place of every operand v that has an entry."""
+        """Put mapping[v] instead of every operand v that has an entry."""
         self.operands = [mapping.get(v, v) for v in self.operands]
 
     def is_like(self, other: Op) -> bool:

@@ -34,12 +34,12 @@ def fft(x: Any) -> Any:
     Returns:
         a new array of the shape of `x`: a complex tensor if `x` is a PyTorch tensor, else a tg.array of vec2f or vec2d.
     Raises:
-        launch: `x` is no array of complex numbers, or has no elements in a row.
+        launch: `x` is not an array of complex numbers, or has no elements in a row.
         out-of-range: there are no tables for N.
     Gradient:
         recorded by tapes.
     Source:
-        that of `tile_fft`.
+        as for `tile_fft`.
     """
     return _transformed("fft", x, SAME)
 
@@ -52,12 +52,12 @@ def ifft(x: Any) -> Any:
     Returns:
         a new array of the shape of `x`, as `fft` gives.
     Raises:
-        launch: `x` is no array of complex numbers, or has no elements in a row.
+        launch: `x` is not an array of complex numbers, or has no elements in a row.
         out-of-range: there are no tables for N.
     Gradient:
         recorded by tapes.
     Source:
-        that of `tile_fft`.
+        as for `tile_fft`.
     """
     return _transformed("ifft", x, SAME)
 
@@ -71,12 +71,12 @@ def rfft(x: Any) -> Any:
     Returns:
         a new array (..., N // 2 + 1): a complex tensor if `x` is one of PyTorch, else a tg.array of vec2f or vec2d.
     Raises:
-        launch: `x` is no array of float32 or float64, or has no elements in a row.
+        launch: `x` is not an array of float32 or float64, or has no elements in a row.
         out-of-range: there are no tables for N.
     Gradient:
         recorded by tapes.
     Source:
-        that of `tile_rfft`.
+        as for `tile_rfft`.
     """
     return _transformed("rfft", x, PAIRS)
 
@@ -90,12 +90,12 @@ def irfft(x: Any, n: int | None = None) -> Any:
     Returns:
         a new array (..., n) of float32 or float64: a tensor if `x` is one of PyTorch, else a tg.array.
     Raises:
-        launch: `x` is no array of complex numbers, or its rows have not n // 2 + 1 elements.
+        launch: `x` is not an array of complex numbers, or its rows have not n // 2 + 1 elements.
         out-of-range: there are no tables for n.
     Gradient:
         recorded by tapes.
     Source:
-        that of `tile_irfft`.
+        as for `tile_irfft`.
     """
     return _transformed("irfft", x, REALS, n)
 

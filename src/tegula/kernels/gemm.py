@@ -333,7 +333,7 @@ def _check(left: Any, right: Any, transposed: bool, precision: str, activation: 
         raise tg.LaunchError(what, f"there are {' and '.join(PRECISIONS)}")
     if activation is not None and activation not in EXACT:
         what = f"matmul: there is no activation {activation!r}"
-        raise tg.LaunchError(what, f"there are {', '.join(EXACT)}; None is no activation")
+        raise tg.LaunchError(what, f"there are {', '.join(EXACT)}; None is not an activation")
 
 
 plans = ConfigCache(_configure)

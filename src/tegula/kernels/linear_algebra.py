@@ -38,7 +38,7 @@ def cholesky(a: Any, fill_mode: str = "lower") -> Any:
     Returns:
         a new array of the shape of `a`: a tensor if that is one of PyTorch, else a tg.array.
     Raises:
-        launch: `a` is no array of square matrices of floats.
+        launch: `a` is not an array of square matrices of floats.
     Gradient:
         recorded by tapes.
     Source:
@@ -73,7 +73,7 @@ def lu(a: Any) -> tuple[Any, Any]:
     Returns:
         lu (..., N, N) and piv (..., N) of int32, tensors if `a` is one of PyTorch, else tg.arrays.
     Raises:
-        launch: `a` is no array of square matrices of floats.
+        launch: `a` is not an array of square matrices of floats.
     Gradient:
         recorded by tapes.
     Source:
@@ -91,7 +91,7 @@ def qr(a: Any) -> tuple[Any, Any]:
     Returns:
         q (..., M, N) and r (..., N, N), tensors if `a` is one of PyTorch, else tg.arrays.
     Raises:
-        launch: `a` is no array of matrices of floats, or `a` is wider than high.
+        launch: `a` is not an array of matrices of floats, or `a` is wider than high.
     Gradient:
         recorded by tapes.
     Source:
@@ -110,7 +110,7 @@ def eigh(a: Any, fill_mode: str = "lower") -> tuple[Any, Any]:
     Returns:
         w (..., N) and v (..., N, N), tensors if `a` is one of PyTorch, else tg.arrays.
     Raises:
-        launch: `a` is no array of square matrices of floats.
+        launch: `a` is not an array of square matrices of floats.
     Gradient:
         recorded by tapes.
     Source:
@@ -128,7 +128,7 @@ def svd(a: Any) -> tuple[Any, Any, Any]:
     Returns:
         u (..., M, K), s (..., K) and vt (..., K, N), tensors if `a` is one of PyTorch, else tg.arrays.
     Raises:
-        launch: `a` is no array of matrices of floats.
+        launch: `a` is not an array of matrices of floats.
     Gradient:
         recorded by tapes.
     Source:
@@ -146,7 +146,7 @@ def inverse(a: Any) -> Any:
     Returns:
         a new array of the shape of `a`: a tensor if that is one of PyTorch, else a tg.array.
     Raises:
-        launch: `a` is no array of square matrices of floats.
+        launch: `a` is not an array of square matrices of floats.
     Gradient:
         recorded by tapes.
     Source:

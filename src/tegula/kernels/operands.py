@@ -16,13 +16,13 @@ MAP_ALIGNMENT = 16
 
 
 def array_of(function: str, name: str, value: Any) -> Any:
-    """A `tg.array` view of an array of any library; LaunchError for an argument that is no array."""
+    """A `tg.array` view of an array of any library; LaunchError for an argument that is not an array."""
     try:
         return value if isinstance(value, tg.array) else tg.array(value, copy=False)
     except (tg.LaunchError, tg.RunError):
         raise
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
-        what = f"{function}: '{name}' is no array: {error}"
+        what = f"{function}: '{name}' is not an array: {error}"
         raise tg.LaunchError(what, "pass a tg.array, or an array of NumPy, CuPy or PyTorch") from error
 
 

@@ -129,7 +129,7 @@ class StackAnnotation:
 
 
 def stack_annotation(capacity: int, dtype: object) -> StackAnnotation:
-    """The annotation `tg.tile_stack(capacity=n, dtype=T)`. TypeError for a capacity that is no positive integer."""
+    """The annotation `tg.tile_stack(capacity=n, dtype=T)`. TypeError for a capacity that is not a positive integer."""
     if type(capacity) is not int or capacity < 1:
         raise TypeError(f"the capacity of a stack must be a positive integer, got {capacity!r}")
     return StackAnnotation(element_type(dtype), capacity)

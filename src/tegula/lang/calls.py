@@ -254,7 +254,8 @@ class Calls(TracerState):
             raise E.TypeMismatch(self.location(node), what=what) from e
 
     def annotation(self, node: ast.expr) -> Any:
-        """The type that an annotation names; quoted annotations are parsed as in Python. TypeError if it is no type."""
+        """The type that an annotation names; quoted annotations are parsed as in Python. TypeError if it is not a
+        type."""
         found = self.evaluate(node)
         while isinstance(found, str):
             try:

@@ -198,7 +198,7 @@ def _inplace_docstring(of: CooperativeDef, target: str) -> str:
     if "Raises" in sections:
         own = [e for e in sections["Raises"] if e != "nothing."]
         given = {
-            "type-mismatch": f"`{target}` is no tile bound to a name, or read-only",
+            "type-mismatch": f"`{target}` is not a tile bound to a name, or read-only",
             "popped-tile-changed": f"`{target}` was popped from a pipe",
         }
         sections["Raises"] = joined(own, [given])

@@ -335,7 +335,7 @@ class _Call:
         parameters = function.definition.parameters
         unknown = [p.name for p in parameters if p.name not in known]
         if unknown:
-            what = f"'{unknown[0]}' is no parameter of the cooperative function {self.f.name}"
+            what = f"'{unknown[0]}' is not a parameter of the cooperative function {self.f.name}"
             help = f"choose from: {', '.join(known)}"
             raise E.TypeMismatch(function.definition.parameter_location(unknown[0]), what=what, help=help)
         return self.tracer.inlined(function, [known[p.name] for p in parameters], self.node)

@@ -139,7 +139,7 @@ class KernelDef(Named):
 
     @property
     def parameters(self) -> list[Parameter]:
-        """The declared names, annotations and defaults; raises an error for an annotation that is no type."""
+        """The declared names, annotations and defaults; raises an error for an annotation that is not a type."""
         return self.definition.parameters
 
     def trace(
@@ -222,7 +222,7 @@ def func(function: Any = None, /, *, source: str | None = None, **options: Any) 
         a function, which Python can call too.
     Raises:
         wrong-arguments: there is no such option.
-        TypeError: the decorated object is no function made by `def`.
+        TypeError: the decorated object is not a function made by `def`.
     Gradient:
         derived, unless tg.func_grad sets the adjoint.
     """
@@ -362,9 +362,9 @@ def pipelined(*bounds: int, stages: int = 3, specialize: bool = True) -> range:
     Returns:
         range(*bounds), with a hint that changes no result and that the CPU ignores.
     Raises:
-        wrong-arguments: `stages` is no constant from 1 to 8, or `specialize` no constant bool.
+        wrong-arguments: `stages` is not a constant from 1 to 8, or `specialize` no constant bool.
         not-constant: the step is known at run time only.
-        TypeError: outside of kernels: a bound is no integer.
+        TypeError: outside of kernels: a bound is not an integer.
     Gradient:
         of the body, as of a loop over range(*bounds).
     """
@@ -375,7 +375,7 @@ def unrolled(*bounds: int) -> range:
     """The range of a loop that is unrolled completely; the index is a constant of the machine code.
 
     The compiler's passes process one body, so that the loop takes little longer to compile than a loop over
-    range(*bounds). In the body the index is no compile-time constant, so that extents and bounds of slices cannot
+    range(*bounds). In the body the index is not a compile-time constant, so that extents and bounds of slices cannot
     depend on it.
 
     Parameters:
@@ -386,7 +386,7 @@ def unrolled(*bounds: int) -> range:
         not-constant: the bounds are known at run time only.
         unrolled-too-far: there are more than 4096 iterations.
         unsupported-python: the loop is left by break or return.
-        TypeError: outside of kernels: the bounds are no integers.
+        TypeError: outside of kernels: the bounds are not integers.
     Gradient:
         of the body, as of a loop over range(*bounds).
     """
@@ -407,7 +407,7 @@ def persistent_tiles(grid: tuple[int, int], raster: int = 8) -> NoReturn:
         pairs (i, j) of int32: the row and the column of a tile.
     Raises:
         launch: outside of kernels.
-        wrong-arguments: `grid` is no pair, or `raster` no positive constant.
+        wrong-arguments: `grid` is not a pair, or `raster` no positive constant.
         assertion: there are more than 2**31 - 1 tiles.
     Gradient:
         of the body, as of a launch with a block for each tile: see docs/gradients.md.

@@ -103,7 +103,7 @@ def _traced(
     node: ast.AST | None,
 ) -> TracedCall | None:
     """The body of a call and, in kernels to be differentiated, its adjoint. None in other kernels if a result of the
-    function is no element."""
+    function is not an element."""
     builder = tracer.builder
     loc, body = builder.loc, Region([v.type for v in operands])
     tracer.keeps_calls = False

@@ -2,8 +2,8 @@
 arrays of one thread, and the targets of `:=`.
 
 A call rebinds the variable that is passed to the final value of the parameter, like an assignment. Loops and branches
-need the names that a statement binds, so that such calls are found before a function is traced. An argument that is no
-variable is unchanged. A loop whose condition binds a variable is rewritten to test the condition at the start of the
+need the names that a statement binds, so that such calls are found before a function is traced. An argument that is not
+a variable is unchanged. A loop whose condition binds a variable is rewritten to test the condition at the start of the
 body, where names can be bound."""
 
 from __future__ import annotations

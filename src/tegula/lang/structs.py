@@ -61,8 +61,8 @@ def _field(cls: type, name: str, annotation: Any) -> FieldType:
     is_array = isinstance(found, ArrayAnnotation | IndexedAnnotation) and found.dtype is not ANY
     if not (is_element(found) or isinstance(found, StructType) or is_array):
         raise TypeError(
-            f"the field '{name}' of the struct {cls.__name__}: {annotation!r} is no scalar, vector or matrix type, no "
-            "struct and no array of such"
+            f"the field '{name}' of the struct {cls.__name__}: {annotation!r} is neither a scalar, vector or "
+            "matrix type, nor a struct, nor an array of these"
         )
     return found
 

@@ -18,8 +18,8 @@ ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exch")
 
 
 def refuse_unless_sum(op: Any, value: Value, b: GradientBuilder) -> None:
-    """Refuse the gradient of an atomic update of an array by a value, of which either has a gradient, unless the update
-    adds or subtracts."""
+    """Refuse the gradient of an atomic update if the array or the value has a gradient, unless the update adds or
+    subtracts."""
     if op.op not in ("add", "sub") and (b.wanted(value) or b.wanted(op.array)):
         b.refuse(op, f"atomic {op.op} has no derivative")
 
@@ -185,8 +185,7 @@ class ArrayView(Op):
         return [ArrayType(array.dtype, kept)]
 
     def lengths(self) -> Iterator[tuple[int, int]]:
-        """The positions among `bounds` of the numbers of elements that are the lengths of the array itself, each with
-        the dimension."""
+        """The positions in `bounds` of lengths that equal the array's own, each with its dimension."""
         at = 0
         for dim, entry in enumerate(self.spec):
             if entry == "index":

@@ -1,4 +1,4 @@
-"""Cooperative ops on elements of an array that lie anywhere: each element of a tile has coordinates of its own."""
+"""Gathers and scatters of arrays: cooperative ops in which each element of a tile has its own coordinates."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _require_stored(op: ScatteredAccess, tile: Value) -> TileType:
 
 class ArrayGather(ScatteredAccess):
     """Reads the elements of an array at coordinates. Operands: array, fill value, selection (a tile of bool), one tile
-    of int64 coordinates per dimension. The fill value takes the place of elements that are not selected or outside of
-    the array; these are not read."""
+    of int64 coordinates per dimension. Elements that are not selected or outside of the array are not read; their
+    result is the fill value."""
 
     __slots__ = ()
     NAME = "array.gather"
@@ -102,7 +102,7 @@ class ArrayScatter(ScatteredAccess):
 class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
     """Updates the elements at coordinates of an array, each atomically. Operands: array, tile, selection (a tile of
     bool), one tile of int64 coordinates per dimension. Attribute `op`: add, min, max or exch. The result holds the
-    previous elements, 0 for those that are dropped."""
+    previous elements, 0 for dropped elements."""
 
     __slots__ = ()
     NAME = "array.scatter_atomic"
@@ -137,9 +137,10 @@ class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
 
 
 class ArrayScatterCas(ScatteredAccess, AtomicUpdate):
-    """Replaces the elements at coordinates of an array that have the bits of those of a tile, each atomically.
+    """Compares and swaps the elements at coordinates of an array, each atomically: replaces the elements that are
+    bitwise equal to the expected elements.
     Operands: array, new elements, expected elements, selection (a tile of bool), one tile of int64 coordinates per
-    dimension. The result holds the previous elements, 0 for those that are dropped."""
+    dimension. The result holds the previous elements, 0 for dropped elements."""
 
     __slots__ = ()
     NAME = "array.scatter_cas"
@@ -167,11 +168,11 @@ class ArrayScatterCas(ScatteredAccess, AtomicUpdate):
 
 
 def _places(op: ScatteredAccess, b: GradientBuilder) -> list[Value]:
-    """The selection and the coordinates, computed again."""
+    """The selection and the coordinates, recomputed."""
     return [b.primal(v) for v in (op.where, *op.at)]
 
 
 def _gradients(b: GradientBuilder, array: Value, like: TileType, places: Sequence[Value]) -> Value:
-    """The elements of an array of gradients in the type of a tile's adjoint; 0 for those that were dropped."""
+    """The elements of an array of gradients in the type of a tile's adjoint; 0 for dropped elements."""
     zero = b.const(0.0, array_type(array.type).dtype)
     return b.fitted(b.widened(b.one(ArrayGather, [array, zero, *places])), like)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PUBLIC: dict[str, Callable[..., Any]] = {}
 FAMILIES: dict[str, Family] = {}
-"""The family of each public function that has one, by the function's name: docstrings of a family share text."""
+"""The family of public functions whose docstrings share text, by the function's name."""
 
 REST: dict[str, tuple[str, ...]] = {}
 """The names of the arguments of a public function's `*` parameter, by the function's name."""
@@ -40,7 +40,7 @@ INDICES = ("i", "j", "k", "l")
 """The keyword names of an element's indices."""
 
 FIELDWISE: dict[str, FieldWise] = {}
-"""The treatment of struct arguments by public functions, by name. Other functions refuse structs."""
+"""The treatment of struct arguments by public functions, by the function's name. Other functions refuse structs."""
 
 
 def public(
@@ -100,7 +100,7 @@ USES: dict[type, str] = {
     StackType: "take a value from it with tg.tile_stack_pop",
     PipeType: "take a tile from it with tg.tile_pipe_pop",
 }
-"""Help texts on how to use a value that is no scalar, vector or matrix, by the class of its type."""
+"""Help texts on how to use a value that is not a scalar, vector or matrix, by the class of its type."""
 
 
 def types(values: Sequence[Value]) -> list[Type]:

@@ -165,7 +165,7 @@ Layout = list[tuple[int, int, int]]
 
 def split_layout(view: Layout, shape: Sequence[int]) -> Layout | None:
     """The layout of a view's elements, in row-major order, in another shape; None if a new dimension would have to run
-    along two dimensions. A layout exists for every reshape that NumPy does without a copy."""
+    along two dimensions. A layout exists for every reshape that NumPy performs without a copy."""
     rest = _even_runs(view)
     out: Layout = []
     for n in reversed(shape):
@@ -338,7 +338,7 @@ class BufUpdate(ElementAccess, AtomicUpdate):
 
 class BufExchange(ElementAccess):
     """Atomically replaces an element by a value, once per lane; the result is the old element. Operands: buffer, value,
-    indices. Used by adjoints: if several lanes wrote an element, one of them takes its gradient."""
+    indices. Adjoints use this op: if several lanes wrote an element, one of the lanes gets the element's gradient."""
 
     __slots__ = ()
     NAME = "buf.exchange"

@@ -34,14 +34,14 @@ def quaternion(b: OpBuilder, *args: Operand, dtype: Operand = None) -> Value:
     Parameters:
         *args: x, y, z and w, scalars of one dtype; or a vector (3,) of the first three, and w; or a quaternion, which
             is converted; none: zeros.
-        dtype: the scalar type, one of floats; by default that of the first component, float32 for zeros.
+        dtype: the scalar type, one of floats; by default the dtype of the first component, float32 for zeros.
     Returns:
         a quaternion.
     Raises:
-        type-mismatch: a component has another dtype, is no float, or there are not 4 of them.
+        type-mismatch: a component has another dtype, is not a float, or there are not 4 of them.
         out-of-range: a literal does not fit the dtype.
     Gradient:
-        that of each component is the adjoint's component.
+        each component gets the adjoint's component.
     """
     return _of(b, QUATERNION, args, dtype)
 
@@ -53,14 +53,14 @@ def transformation(b: OpBuilder, *args: Operand, dtype: Operand = None) -> Value
     Parameters:
         *args: a translation, a vector (3,), and a rotation, a quaternion, the identity by default; or the 7 components;
             or one scalar for all; or a transform, which is converted; none: zeros.
-        dtype: the scalar type, one of floats; by default that of the first component, float32 for zeros.
+        dtype: the scalar type, one of floats; by default the dtype of the first component, float32 for zeros.
     Returns:
         a transform.
     Raises:
-        type-mismatch: a component has another dtype, is no float, or there are not 3 or 7 of them.
+        type-mismatch: a component has another dtype, is not a float, or there are not 3 or 7 of them.
         out-of-range: a literal does not fit the dtype.
     Gradient:
-        that of each component is the adjoint's component.
+        each component gets the adjoint's component.
     """
     return _of(b, TRANSFORM, args, dtype)
 
@@ -78,7 +78,7 @@ def quat_identity(b: OpBuilder, dtype: Operand = float) -> Value:
     Returns:
         a quaternion.
     Raises:
-        type-mismatch: `dtype` is no type of floats.
+        type-mismatch: `dtype` is not a type of floats.
     Gradient:
         none: the result is a constant.
     """
@@ -94,7 +94,7 @@ def transform_identity(b: OpBuilder, dtype: Operand = float) -> Value:
     Returns:
         a transform.
     Raises:
-        type-mismatch: `dtype` is no type of floats.
+        type-mismatch: `dtype` is not a type of floats.
     Gradient:
         none: the result is a constant.
     """

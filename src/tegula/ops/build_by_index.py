@@ -1,7 +1,7 @@
 """Arrays indexed by index arrays: element i of dimension d is element `indices[d][i]` of the array's dimension d.
 
-Such an array is no value of the IR: ops on it are built, at the one place where ops are made, from ops on the array and
-on the index arrays. So gradients, checks and code generation need no support for it."""
+An indexed array is not a value of the IR: `emit` replaces an op on an indexed array by ops on the array and on the
+index arrays. Gradients, checks and code generation therefore need no support for indexed arrays."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class IndexedArray(Value):
         return [b.one(ArrayLoad, [index, i]) for index, i in zip(self.indices, at, strict=True)]
 
     def found(self, b: OpBuilder, where: Value, at: Sequence[Value]) -> list[Value]:
-        """The coordinates in the array of the elements of a tile, given the selection and those in the indexed array;
-        -1 for elements outside of it."""
+        """The coordinates in the array of the elements of a tile, given the selection and the coordinates in the
+        indexed array; -1 for elements outside of the indexed array."""
         made: list[Value] = []
         for index, i in zip(self.indices, at, strict=True):
             outside = b.const(-1, array_type(index.type).dtype)

@@ -46,18 +46,18 @@ def _lane(b: OpBuilder, x: Operand, what: str) -> Value:
 
 @public("lane_shuffle", fields=moved("x"))
 def lane_shuffle(b: OpBuilder, x: OfEachThread, source: Operand, width: Width = 32) -> Value:
-    """The x of another lane of the segment of this thread.
+    """The value of x in another lane of this thread's segment.
 
-    Up to 32 lanes exchange in registers on GPUs, more through shared memory. The x of an absent lane is 0.
+    Up to 32 lanes exchange in registers on GPUs, more through shared memory. The value of an absent lane is 0.
 
     Parameters:
         source: the number of the lane in the segment, any integer, modulo the width.
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `source` is no integer.
+        type-mismatch: `source` is not an integer.
     Gradient:
-        the adjoint, for the x of the source lane; the sum where several lanes read one.
+        the adjoint, for x in the source lane; the sum of the adjoints where several lanes read one lane.
     Source:
         PTX ISA, shfl.sync.idx.
     """
@@ -66,8 +66,8 @@ def lane_shuffle(b: OpBuilder, x: OfEachThread, source: Operand, width: Width = 
 
 @public("lane_collect")
 def lane_collect(b: OpBuilder, x: NumbersOfEachThread, target: Operand, width: Width = 32) -> Value:
-    """The sum of the x of those lanes of the segment whose target is this lane: the inverse of tg.lane_shuffle
-    where each lane is the target of one.
+    """The sum of x over the lanes of the segment whose target is this lane: the inverse of tg.lane_shuffle where each
+    lane is the target of exactly one lane.
 
     Up to 32 lanes exchange in registers on GPUs, more through shared memory. Absent lanes add nothing.
 
@@ -76,7 +76,7 @@ def lane_collect(b: OpBuilder, x: NumbersOfEachThread, target: Operand, width: W
     Returns:
         a value of the type of `x`; 0 where no lane has this target. Lanes are added in their order.
     Raises:
-        type-mismatch: `target` is no integer.
+        type-mismatch: `target` is not an integer.
     Gradient:
         the adjoint of the target.
     """
@@ -87,16 +87,16 @@ def lane_collect(b: OpBuilder, x: NumbersOfEachThread, target: Operand, width: W
 
 @public("lane_xor", fields=moved("x"))
 def lane_xor(b: OpBuilder, x: OfEachThread, mask: Operand, width: Width = 32) -> Value:
-    """The x of the lane whose number in the segment is that of this one with the bits of a mask flipped.
+    """The value of x in the lane whose index in the segment is this lane's index with the bits of a mask flipped.
 
-    Up to 32 lanes exchange in registers on GPUs, more through shared memory. The x of an absent lane is 0.
+    Up to 32 lanes exchange in registers on GPUs, more through shared memory. The value of an absent lane is 0.
 
     Parameters:
-        mask: an integer, modulo the width, the same in all threads: that of thread 0 counts.
+        mask: an integer, modulo the width, the same in all threads: the value of thread 0 is used.
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `mask` is no integer.
+        type-mismatch: `mask` is not an integer.
     Gradient:
         the adjoint of that lane.
     Source:
@@ -111,8 +111,7 @@ def _reduced(b: OpBuilder, x: Value, op: str, width: Operand) -> Value:
 
 @public("lane_sum")
 def lane_sum(b: OpBuilder, x: NumbersOfEachThread, width: Width = 32) -> Value:
-    """The sum of x over the segment of this thread, in all of its threads, with the same bits; of vectors
-    component by component.
+    """The sum of x over this thread's segment, component by component; all threads of the segment get the same bits.
 
     Floats narrower than 32 bits are added in float32, and the sum is rounded once; integers wrap. Absent lanes
     add nothing.
@@ -156,7 +155,7 @@ FOUND = """The number in its segment of the first lane with the {what} x, in all
     Returns:
         an int32 from 0 to width - 1.
     Raises:
-        type-mismatch: `x` is no scalar.
+        type-mismatch: `x` is not a scalar.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: the result is an integer.
@@ -207,14 +206,14 @@ def _first(b: OpBuilder, flag: Value, width: Operand) -> Value:
 
 @public("lane_ballot")
 def lane_ballot(b: OpBuilder, flag: Operand, width: WidthOfBits = 32) -> Value:
-    """The lanes of the segment of this thread whose flag is true, as bits: bit k is lane k.
+    """The lanes of this thread's segment whose flag is true, as a bit mask: bit k is lane k.
 
     Parameters:
         flag: a bool or a number, true unless 0, of each thread.
     Returns:
         a uint32; absent lanes have no bit.
     Raises:
-        type-mismatch: `flag` is no scalar.
+        type-mismatch: `flag` is not a scalar.
     Gradient:
         none: the result is an integer.
     Source:
@@ -225,14 +224,14 @@ def lane_ballot(b: OpBuilder, flag: Operand, width: WidthOfBits = 32) -> Value:
 
 @public("match_any")
 def match_any(b: OpBuilder, x: Operand, width: WidthOfBits = 32) -> Value:
-    """The lanes of the segment of this thread that have the same x, as bits: bit k is lane k.
+    """The lanes of this thread's segment that have the same x, as a bit mask: bit k is lane k.
 
     Parameters:
         x: an integer or bool, of each thread.
     Returns:
         a uint32; absent lanes match none.
     Raises:
-        type-mismatch: `x` is no integer and no bool.
+        type-mismatch: `x` is not an integer and no bool.
     Gradient:
         none: the result is an integer.
     Source:

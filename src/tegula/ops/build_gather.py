@@ -1,4 +1,5 @@
-"""Tiles whose elements lie anywhere in an array: at indices that a tile holds, or where a mask selects them."""
+"""Gathers and scatters between tiles and arrays: at indices that a tile holds, or at the elements that a mask
+selects."""
 
 from __future__ import annotations
 
@@ -64,10 +65,9 @@ def tile_load_indexed(
     mask: Mask = None,
     other: Operand = 0,
 ) -> Value:
-    """A tile of elements of an array, along one dimension those at indices; 0 for elements outside of the array.
-
-    Element c of the tile is the array's at offset + c, along `axis` at offset + indices[c]. Each element is loaded on
-    its own: a load takes as long as that of neighbours only where the indices are neighbours.
+    """A tile gathered from an array: along one dimension, elements at given indices; 0 for elements outside of the
+    array. Element c of the tile is the array's element at offset + c; along `axis`, at offset + indices[c]. Each
+    element is loaded separately; accesses coalesce only where indices are adjacent.
 
     Parameters:
         a: an array of as many dimensions as `shape` has lengths, of any dtype.
@@ -75,8 +75,8 @@ def tile_load_indexed(
     Returns:
         a tile of `shape` and the dtype of `a`.
     Raises:
-        type-mismatch: `a` is no array, the numbers of dimensions differ, or `other` has another type.
-        shape-mismatch: there are not as many indices as elements along `axis`.
+        type-mismatch: `a` is not an array, the numbers of dimensions differ, or `other` has another type.
+        shape-mismatch: the number of indices differs from the tile's length along `axis`.
     Gradient:
         adds to the gradient of the array, inside of it; refused (no-gradient) for `other`.
     """
@@ -97,18 +97,17 @@ def tile_store_indexed(
     axis: FirstAxis = 0,
     mask: Mask = None,
 ) -> None:
-    """Writes the elements of a tile to an array, along one dimension to indices; those outside of the array, and
-    those of absent threads, are dropped.
-
-    Element c of the tile is written to the array's at offset + c, along `axis` at offset + indices[c]. Where indices
-    are equal, which of the elements is kept is not specified. Each element is stored on its own.
+    """Scatters the elements of a tile to an array, along one dimension to given indices; elements outside of the array,
+    and elements of absent threads, are dropped. Element c of the tile is written to the array's element at offset + c;
+    along `axis`, at offset + indices[c]. Where indices are equal, one unspecified element is kept. Each element is
+    stored separately.
 
     Parameters:
         a: an array of as many dimensions as `t`.
         t: a tile of the dtype of `a`.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ.
-        shape-mismatch: there are not as many indices as elements along `axis`.
+        type-mismatch: `a` is not an array, `t` is not a tile, or the dtypes or the numbers of dimensions differ.
+        shape-mismatch: the number of indices differs from the tile's length along `axis`.
     Gradient:
         the gradient of the elements of the array that were written, which is 0 afterwards; where indices are equal,
         each of the elements of the tile gets it.
@@ -128,7 +127,7 @@ def _before(
     axis: FirstAxis = 0,
     mask: Mask = None,
 ) -> Value:
-    """The old values of leaves that are not added."""
+    """The previous values of the leaves that are not added."""
     return tile_load_indexed(b, a, indices, tile_shape(b.tile(t, partial=True)), offset, axis, mask=mask)
 
 
@@ -142,20 +141,19 @@ def tile_atomic_add_indexed(
     axis: FirstAxis = 0,
     mask: Mask = None,
 ) -> Value:
-    """Adds the elements of a tile to those of an array, along one dimension to those at indices, each atomically, once
-    for the block. Elements outside of the array, and those of absent threads, are dropped.
-
-    Element c of the tile is added to the array's at offset + c, along `axis` at offset + indices[c]; where indices are
-    equal, all are added.
+    """Adds the elements of a tile to elements of an array, along one dimension to the elements at given indices, each
+    atomically, once for the block. Elements outside of the array, and elements of absent threads, are dropped. Element
+    c of the tile is added to the array's element at offset + c; along `axis`, at offset + indices[c]; where indices are
+    equal, all elements are added.
 
     Parameters:
         a: an array of as many dimensions as `t`, of any dtype but bool.
         t: a tile of the dtype of `a`.
     Returns:
-        a tile of the elements before; zeros for those that were dropped.
+        a tile of the previous elements; zeros for dropped elements.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ.
-        shape-mismatch: there are not as many indices as elements along `axis`.
+        type-mismatch: `a` is not an array, `t` is not a tile, or the dtypes or the numbers of dimensions differ.
+        shape-mismatch: the number of indices differs from the tile's length along `axis`.
     Gradient:
         the gradient of these elements, for `t`; refused (no-gradient) for the returned elements.
     """

@@ -36,7 +36,7 @@ def block_dim(b: OpBuilder) -> int:
 
 @public("uniform", fields=moved("x"))
 def uniform(b: OpBuilder, x: OfEachThread) -> Value:
-    """The value of thread 0, the same in every thread of the block, or inside a role of the role.
+    """The value of x in thread 0, broadcast to every thread of the block or, inside a role, of the role.
 
     Parameters:
         x: a scalar, vector or matrix, which should be equal in all threads.
@@ -108,8 +108,8 @@ ATOMIC = """{what} at arr[i, ...], atomically, once for each thread.
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array of such a dtype, arguments are missing, an index is no integer, the value
-            has another dtype, or there is no such order.
+        type-mismatch: `arr` is not an array of such a dtype, arguments are missing, an index is not an integer, the
+            value has another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
         {gradient}
@@ -121,7 +121,7 @@ ATOMIC = """{what} at arr[i, ...], atomically, once for each thread.
 def _element(
     name: str, arr: Operand, args: Sequence[Operand], wanted: Sequence[str]
 ) -> tuple[Value, ArrayType, Sequence[Operand], Sequence[Operand]]:
-    """The array of a call (arr, i, ..., value), its type, the index, and the values that come after it."""
+    """The array of a call (arr, i, ..., value), the array's type, the index, and the values after the index."""
     if not (isinstance(arr, Value) and isinstance(arr.type, ArrayType)):
         raise TypeRule(f"atomics work on arrays, got {describe(arr)}")
     if args and is_tuple(args[0]):
@@ -174,7 +174,7 @@ def atomic_cas(b: KernelBuilder, arr: Operand, *args: Operand, order: Any = RELA
     Returns:
         the element before, of the dtype of `arr`.
     Raises:
-        type-mismatch: `arr` is no array, arguments are missing, an index is no integer, a value has
+        type-mismatch: `arr` is not an array, arguments are missing, an index is not an integer, a value has
             another dtype, or there is no such order.
         out-of-bounds: the index is outside of the array, in debug mode.
     Gradient:
@@ -190,7 +190,7 @@ def atomic_cas(b: KernelBuilder, arr: Operand, *args: Operand, order: Any = RELA
 
 @public("tile_stack", fields=moved("dtype"))
 def tile_stack(b: OpBuilder, capacity: Operand, dtype: ElementDtype) -> Value:
-    """An empty stack, which all threads of the block push to and pop from.
+    """An empty stack that the threads of the block share: all threads push to it and pop from it.
 
     Parameters:
         capacity: the most elements that it can hold, 1 to 2**26, a constant.
@@ -219,15 +219,15 @@ def _stack(x: Operand) -> tuple[Value, StackType]:
 
 @public("tile_stack_push", fields=moved("s", "value", gives=SAME))
 def tile_stack_push(b: OpBuilder, s: Stack, value: Operand, has_value: Operand = True) -> Value:
-    """Pushes the values of those threads that have one, in the order of the threads.
+    """Pushes one value for each thread whose `has_value` is true, in thread order.
 
     Parameters:
         value: a scalar, vector or matrix of the dtype of `s`.
         has_value: whether this thread pushes, a bool or an integer; True by default.
     Returns:
-        the slot that the value went to, an int32; -1 for a thread that did not push or found the stack full.
+        the slot to which the value was written, an int32; -1 for a thread that did not push or found the stack full.
     Raises:
-        type-mismatch: `s` is no stack, or `value` has another type.
+        type-mismatch: `s` is not a stack, or `value` has another type.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         refused (no-gradient).
@@ -245,7 +245,7 @@ def tile_stack_push(b: OpBuilder, s: Stack, value: Operand, has_value: Operand =
 
 @public("tile_stack_pop", fields=moved("s", gives=(STRUCT, SAME)))
 def tile_stack_pop(b: OpBuilder, s: Stack) -> tuple[Any, ...]:
-    """Takes one element for each thread, in the order of the threads from the top.
+    """Pops one element for each thread, in thread order from the top of the stack.
 
     Returns:
         (value, slot): the element and its slot, an int32; zeros and -1 for threads that found the stack empty.

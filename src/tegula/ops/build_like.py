@@ -1,4 +1,4 @@
-"""Tiles of the shape and dtype of other tiles, and choices between their elements."""
+"""Tiles with the shape and dtype of another tile, and selects between elements of tiles."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def tile_full_like(
     """A tile of the shape of another tile with one value in every element.
 
     Parameters:
-        value: a scalar, vector, matrix or literal, the same in all threads of the block: that of thread 0
-            counts. A number fills all components of a vector or matrix.
+        value: a scalar, vector, matrix or literal, the same in all threads of the block: the value of thread 0 is used.
+            A number fills all components of a vector or matrix.
     Returns:
         a tile of the shape of `a` and of `dtype`.
     Raises:

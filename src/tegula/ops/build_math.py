@@ -258,7 +258,7 @@ def absolute(b: OpBuilder, x: Number) -> Operand:
     """The magnitude of a number x.
 
     Returns:
-        a value of the type of `x`; the least signed integer stays what it is.
+        a value of the type of `x`; the least signed integer is unchanged.
     Gradient:
         the adjoint with the sign of `x`; 0 at 0.
     """
@@ -294,7 +294,8 @@ _float_function(
     S.FastExp2,
     """The power 2**x, with a relative error of at most 2**-20; results below the smallest normal number may be 0.
 
-    GPUs use the approximation of the hardware, so results differ between devices; tg.exp2 has the same everywhere.
+    GPUs use the approximation of the hardware, so results differ between devices; results of tg.exp2 are the same on
+    all devices.
 
     Parameters:
         x: a scalar, vector, matrix or tile of float32 or narrower floats.
@@ -312,7 +313,7 @@ _float_function(
 ROUNDED = """{what}
 
     Returns:
-        a value of the type of `x`, exact; infinities and NaNs stay what they are.
+        a value of the type of `x`, exact; infinities and NaNs are unchanged.
     Gradient:
         0 everywhere.
     Source:
@@ -385,7 +386,8 @@ _classifier("isfinite", "a number: neither an infinity nor a NaN", "isFinite")
 
 @public("_never_above")
 def never_above(b: OpBuilder, x: Operand, limit: Operand) -> Operand:
-    """Whether the compiler knows that x is at most `limit`, or NaN. For the library."""
+    """Whether the compiler can prove that x is at most `limit`, or NaN. An internal function of the standard
+    library."""
     return b.elementwise(S.NeverAbove, [x, limit])
 
 
@@ -407,9 +409,9 @@ def fma(b: OpBuilder, x: Floats, y: Floats, z: Floats) -> Operand:
 def diff_of_products(build: OpBuilder, a: Floats, b: Floats, c: Floats, d: Floats) -> Operand:
     """The difference a * b - c * d of two products that are each rounded before they are subtracted.
 
-    No product is fused with the difference, on any target. So the result is exactly 0 where the products are equal,
-    and negated where they change places; a * b - c * d has neither property if a product is fused. The sign of
-    a determinant that two triangles compute for their common edge is then the same for both.
+    No product is fused with the difference, on any target. The result is therefore exactly 0 where the products are
+    equal, and exactly negated where the products are exchanged; a * b - c * d has neither property if a product is
+    fused. Two triangles that compute the determinant of their common edge get the same sign.
 
     Returns:
         a value of the type of the operands.
@@ -506,7 +508,7 @@ def cast(b: OpBuilder, a: Operand, dtype: ComponentType) -> Operand:
     Returns:
         a value of the shape of `a` with components of `dtype`.
     Raises:
-        type-mismatch: `a` is no scalar, vector, matrix or tile.
+        type-mismatch: `a` is not a scalar, vector, matrix or tile.
         out-of-range: a literal does not fit an integer type.
     Gradient:
         the adjoint, converted; refused (no-gradient) where floats became integers on the way.

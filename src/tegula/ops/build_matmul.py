@@ -49,32 +49,31 @@ def tile_matmul(
 
     With `out`, out = alpha * a @ b + beta * out; without, the result is alpha * a @ b. Products are summed in the dtype
     of the result (float32 if it is narrower) in an unspecified order, and rounded once. A term with a factor of 0 has
-    no effect, even if it contains a NaN, and is not read if the factor is a constant.
+    no effect, even if the term contains a NaN; its tiles are not read if the factor is a constant.
 
     Parameters:
         a, b: tiles (M, K) and (K, N) of scalars, both of floats or both of integers; the dtypes may differ. Without
-            `out` a tile of one dimension is a row on the left and a column on the right, and dimensions in front
-            of the last two are batches, which broadcast.
-        out: a tile (M, N) bound to a name, of floats or integers as `a` is; a new one by default.
-        alpha, beta: factors of the dtype of the result; 1 by default. Without `out`, beta does not count.
+            `out`, a 1-D `a` is a row, a 1-D `b` is a column, and leading dimensions are batches, which broadcast.
+        out: a tile (M, N) bound to a name, of floats or integers like `a`; a new tile by default.
+        alpha, beta: factors of the dtype of the result; 1 by default. Without `out`, beta is not used.
         precision: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, which tensor cores
-            multiply. CPUs do not.
-        wait: False leaves the matmul in flight: until tg.tile_matmul_wait only further matmuls may add to
-            `out`, and `a` and `b` must not change. True by default.
+            multiply. CPUs do not reduce the precision.
+        wait: False leaves the matmul in flight: until tg.tile_matmul_wait only further matmuls may add to `out`, and
+            `a` and `b` must not change. True by default.
         dtype: the scalar type of the result without `out`, in which products are summed; that of `a` by default.
     Returns:
         nothing with `out`; else a tile (..., M, N) of `dtype`, without the dimension of a row or column.
     Raises:
         shape-mismatch: the columns of `a` are not the rows of `b`, batches do not broadcast, or `out` is not (M, N).
-        type-mismatch: an operand is no tile, or with `out` none of 2 dimensions, `out` has no name, floats are
-            combined with integers, a factor has another dtype, `dtype` is no scalar type or is given with `out`, or a
-            matmul in flight has no `out` or a factor.
+        type-mismatch: an operand is not a tile, or with `out` not a tile of 2 dimensions, `out` has no name, floats are
+            combined with integers, a factor has another dtype, `dtype` is not a scalar type or is given with `out`, or
+            a matmul in flight has no `out` or a factor.
         out-of-range: `precision` is another string.
         matmul-in-flight: a tile is used or changed while a matmul in flight works on it.
         popped-tile-changed: `out` was popped from a pipe.
     Gradient:
-        alpha * adjoint @ b^T for `a`, alpha * a^T @ adjoint for `b`, beta * adjoint for what `out` was; the sum
-        of adjoint * (a @ b) for `alpha`, of adjoint * out for `beta`.
+        alpha * adjoint @ b^T for `a`, alpha * a^T @ adjoint for `b`, beta * adjoint for the previous value of `out`;
+        the sum of adjoint * (a @ b) for `alpha`, of adjoint * out for `beta`.
     Source:
         BLAS gemm; on GPUs PTX ISA, mma and wgmma.mma_async.
     """
@@ -104,7 +103,7 @@ def tile_matmul(
 
 
 def _sum_type(left: TileType, dtype: Operand) -> ElementType:
-    """The dtype of a new tile that a matmul gives."""
+    """The dtype of the new tile that a matmul returns."""
     if dtype is None:
         return left.dtype
     t = element_type(dtype)
@@ -117,8 +116,8 @@ def _sum_type(left: TileType, dtype: Operand) -> ElementType:
 def _product(
     b: OpBuilder, left: Value, right: Value, alpha: Operand, dtype: ElementType, attrs: dict[str, Any]
 ) -> Value:
-    """alpha * left @ right as a new tile of a dtype. A tile of one dimension is a row on the left and a column on the
-    right; dimensions in front of the last two are batches, which broadcast."""
+    """alpha * left @ right as a new tile of a dtype. A 1-D left tile is a row, a 1-D right tile is a column; leading
+    dimensions are batches, which broadcast."""
     shapes = [tile_type(v.type).shape for v in (left, right)]
     left = reshaped(b, left, (1, *shapes[0]) if len(shapes[0]) == 1 else shapes[0])
     right = reshaped(b, right, (*shapes[1], 1) if len(shapes[1]) == 1 else shapes[1])
@@ -144,7 +143,7 @@ def _product(
 def _batched(
     b: OpBuilder, left: Value, right: Value, alpha: Operand, t: TileType, attrs: dict[str, Any]
 ) -> Value:
-    """The matmuls of tiles (B, M, K) and (B, K, N), one after the other."""
+    """The matmuls of tiles (B, M, K) and (B, K, N), one matrix of the batch after the other."""
     count = tile_type(left.type).shape[0]
     zeros = b.full((count, *t.shape), b.const(0, t.dtype), t.dtype)
     out = b.one(BufNew, [zeros], {"storage": "register"})

@@ -30,7 +30,7 @@ def invert(b: OpBuilder, a: Integer) -> Operand:
 
 @public("pos")
 def pos(b: OpBuilder, x: Number) -> Operand:
-    """The value of x itself, +x.
+    """The value of x, unchanged: +x.
 
     Returns:
         a value of the type of `x`.

@@ -20,15 +20,16 @@ from tegula.types import BufType, TileType, bool_, int32, scalar_of
 
 @public("tile_slice_indexed", fields=moved("t"))
 def tile_slice_indexed(b: KernelBuilder, t: ATile, indices: Operand, axis: FirstAxis = 0) -> Operand:
-    """The parts of a tile at given indices along a dimension, like t[indices].
+    """The slices of a tile at given indices along a dimension, like t[indices].
 
     Parameters:
-        indices: a tile (K,) of integers; negative ones count from the end, those outside give 0. Or the whole
-            subscript as a tuple, without `axis`: (indices, slice(None)) for t[indices, :].
+        indices: a tile (K,) of integers; negative ones count from the end, those outside give 0. Without `axis`: the
+            whole subscript as a tuple, (indices, slice(None)) for t[indices, :].
     Returns:
-        a new tile of the shape of `t` with K in the place of that length.
+        a new tile of the shape of `t`, with length K along the dimension.
     Raises:
-        type-mismatch: `indices` is no tile (K,) of integers and no tuple with one, or `axis` is given with a tuple.
+        type-mismatch: `indices` is neither a tile (K,) of integers nor a tuple with one, or `axis` is given with
+            a tuple.
     Gradient:
         adds to the adjoint of each part that was taken; none for `indices`.
     """
@@ -84,9 +85,9 @@ def tile_scatter_add(b: KernelBuilder, a: Operand, *args: Operand, atomic: Opera
         a: a tile bound to a name, of any dtype but bool.
         *args: the indices of the element, one for each dimension and negative ones from the end, then the
             value, of the dtype of `a`, then whether this thread has one, a bool or an integer.
-        atomic: True or False: additions to one element all count in any case.
+        atomic: True or False, without effect: all additions to one element are counted in either case.
     Raises:
-        type-mismatch: `a` is no tile bound to a name, arguments are missing, an index is no integer, or the
+        type-mismatch: `a` is not a tile bound to a name, arguments are missing, an index is not an integer, or the
             value has another type.
         out-of-range: a constant index leaves the tile.
         popped-tile-changed: `a` was popped from a pipe.
@@ -113,12 +114,12 @@ def tile_scatter_masked(b: KernelBuilder, a: Operand, *args: Operand) -> None:
         *args: the indices of the element, one for each dimension and negative ones from the end, then the
             value, of the dtype of `a`, then whether this thread has one, a bool or an integer.
     Raises:
-        type-mismatch: `a` is no tile bound to a name, arguments are missing, an index is no integer, or the
+        type-mismatch: `a` is not a tile bound to a name, arguments are missing, an index is not an integer, or the
             value has another type.
         out-of-range: a constant index leaves the tile.
         popped-tile-changed: `a` was popped from a pipe.
         out-of-bounds: an index leaves the tile, in debug mode.
-        unordered-access: no place that all threads reach can put the writes in order with others.
+        unordered-access: no barrier that all threads reach can order the writes with other accesses.
     Gradient:
         that of the element, for the value of the thread that wrote it; refused (no-gradient) where threads may
         write different values to one.
@@ -150,7 +151,7 @@ def tile_pad(b: OpBuilder, t: ATile, pad_width: Operand, value: Operand = 0) -> 
     Raises:
         type-mismatch: there are not as many pairs as dimensions, or `value` has another type.
         not-constant: a width is known at run time only.
-        out-of-range: a width is below 0, or an entry is no pair.
+        out-of-range: a width is below 0, or an entry is not a pair.
         tile-too-large: the result has more than 2**26 elements.
     Gradient:
         the inner part of the adjoint; the sum of the border for `value`.

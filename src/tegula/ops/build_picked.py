@@ -93,8 +93,8 @@ def gather(b: OpBuilder, part: Value, index: Picked, first: int) -> Value:
 
 
 def _line(b: OpBuilder, index: Picked, lengths: Sequence[int]) -> Value:
-    """The place of each index, counted in row-major order of the indexed dimensions; for indices outside of them the
-    number of places."""
+    """The row-major position of each index in the indexed dimensions; for indices outside of the dimensions, the number
+    of elements."""
 
     def place(xs: list[Value]) -> Value:
         inside, total = b.const(True, bool_), b.const(0, int64)
@@ -135,8 +135,8 @@ def scatter(b: OpBuilder, part: Value, index: Picked, first: int, value: Operand
 
 
 def _last(b: OpBuilder, numbers: Value, length: int) -> Value:
-    """For each of `length` places the last position at which a line of numbers names it; the number of positions if
-    there is none."""
+    """For each of `length` elements the last position in a 1-D tile of indices that names the element; the number of
+    positions if none does."""
     count = tile_type(numbers.type).size
     each = max(COMPARED // length, -(-count // MOST_PARTS), 1)
     places = b.one(TileArange, [b.const(0, int64), b.const(1, int64)], {"count": length})
@@ -194,7 +194,7 @@ def assign_where(b: OpBuilder, x: Value, mask: Operand, value: Operand) -> None:
 def _array_places(
     b: OpBuilder, t: ArrayType, index: Sequence[Operand]
 ) -> tuple[tuple[int, ...], list[Value]]:
-    """The shape of the elements of an array that a subscript with tiles names, and their coordinates."""
+    """The shape and the coordinates of the array elements that a subscript with tiles selects."""
     require(
         len(index) <= t.ndim,
         f"an array with {t.ndim} dimensions takes at most {t.ndim} indices, got {len(index)}",
@@ -228,7 +228,7 @@ def _array_places(
 
 
 def _constant_range(s: slice[Operand, Operand, Operand]) -> range:
-    """The indices that a slice with constant bounds names, whatever the length of its dimension."""
+    """The indices that a slice with constant bounds selects, whatever the length of its dimension."""
     start, step = (0 if s.start is None else s.start), (1 if s.step is None else s.step)
     for bound in (start, s.stop, step):
         if not isinstance(bound, int) or isinstance(bound, bool):
@@ -279,7 +279,7 @@ def array_scatter(
 
 
 def describe_mask(x: Operand) -> TypeRule:
-    """The error for reading the elements that a mask selects, whose number is not constant."""
+    """The error for a read of the elements that a mask selects, whose number is not constant."""
     return TypeRule(
         f"{describe(x)} cannot be indexed by a mask: the number of elements would not be constant",
         "choose by a mask with tg.where(mask, x, t)",

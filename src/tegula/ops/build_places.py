@@ -21,7 +21,7 @@ def reshaped(b: OpBuilder, tile: Value, shape: Sequence[int]) -> Value:
 
 
 def along(b: OpBuilder, numbers: Value, rank: int, d: int) -> Value:
-    """A line of numbers as a tile that runs along dimension `d` of `rank`."""
+    """A 1-D tile of numbers as a tile of rank `rank` that extends along dimension `d`."""
     (n,) = tile_type(numbers.type).shape
     return reshaped(b, numbers, tuple(n if k == d else 1 for k in range(rank)))
 
@@ -29,8 +29,8 @@ def along(b: OpBuilder, numbers: Value, rank: int, d: int) -> Value:
 def coordinate(
     b: OpBuilder, shape: Sequence[int], d: int, offset: Value, numbers: Value | None = None
 ) -> Value:
-    """The coordinates along dimension `d` of a tile at an offset, a tile of int64 of `shape`. `numbers`: a line of
-    integers that are counted from the offset, in the place of 0, 1 and so on."""
+    """The coordinates along dimension `d` of a tile at an offset, a tile of int64 of `shape`. `numbers`: a 1-D tile of
+    integers that are added to the offset, instead of 0, 1 and so on."""
     if numbers is None:
         attrs = {"count": shape[d]}
         numbers = b.one(TileArange, [b.const(0, int64), b.const(1, int64)], attrs)
@@ -41,7 +41,7 @@ def coordinate(
 
 
 def coordinates(b: OpBuilder, shape: Sequence[int], at: Sequence[Value]) -> list[Value]:
-    """The coordinates of the elements of a tile at an offset, for each dimension a tile of int64."""
+    """The coordinates of the elements of a tile at an offset: a tile of int64 for each dimension."""
     return [coordinate(b, shape, d, offset) for d, offset in enumerate(at)]
 
 
@@ -51,7 +51,7 @@ def everywhere(b: OpBuilder, shape: Sequence[int]) -> Value:
 
 
 def selection(b: OpBuilder, mask: Operand, shape: Sequence[int], asked_by: str) -> Value:
-    """A mask as a tile of bool of a shape; TypeRule for what is no mask or does not broadcast."""
+    """A mask as a tile of bool of a shape; TypeRule for an operand that is not a mask or does not broadcast."""
     if mask is None:
         return everywhere(b, shape)
     t = tile_type(b.tile(mask).type) if b.is_tile(mask) else None

@@ -1,4 +1,4 @@
-"""Printing with a format, as C does it, and stops in a debugger."""
+"""Formatted printing like C's printf, and stops in a debugger."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ KINDS = {
     **dict.fromkeys("diuoxXc", ("biu", "integer")),
     **dict.fromkeys("eEfFgG", ("f", "float")),
 }
-"""What a letter of a format prints: the kinds of dtypes, and their name."""
+"""The dtypes that each conversion letter of a format prints: their kinds, and their name in messages."""
 MOST_PRINTED = 32
 
 
 @public("printf")
 def printf(b: OpBuilder, fmt: Operand, *args: Operand) -> None:
-    """Prints numbers in a format, as C does it; each thread prints.
+    """Prints numbers in a format, like C's printf; each thread prints.
 
     Specifiers begin with `%` and end with one of `d i u o x X c` for integers and `e E f F g G` for floats; widths,
     precisions and flags are as in C, and lengths such as the `l` of `%ld` change nothing. `%s` is a string that is
@@ -31,8 +31,8 @@ def printf(b: OpBuilder, fmt: Operand, *args: Operand) -> None:
         fmt: the format, a string that is known when the kernel is compiled.
         *args: a scalar for each specifier, 32 at most.
     Raises:
-        not-constant: `fmt` is no constant string.
-        type-mismatch: an argument is no scalar of the specifier's kind, or a specifier is unknown.
+        not-constant: `fmt` is not a constant string.
+        type-mismatch: an argument is not a scalar of the specifier's kind, or a specifier is unknown.
         out-of-range: there are more or fewer arguments than specifiers, or more than 32.
     Gradient:
         none: the function has no result.
@@ -61,7 +61,7 @@ def printf(b: OpBuilder, fmt: Operand, *args: Operand) -> None:
 def _placed(
     b: OpBuilder, flags: str, letter: str | None, x: Operand, operands: list[Value]
 ) -> str | tuple[str]:
-    """The part of the text that a specifier stands for: a format with an operand, or a constant text."""
+    """The part of the text for a conversion specifier: a format with an operand, or a constant text."""
     if letter == "s":
         require(
             isinstance(x, str),
@@ -82,10 +82,9 @@ def _placed(
 
 @public("breakpoint")
 def stop(b: OpBuilder) -> None:
-    """Stops in a debugger, each thread that gets here: on the CPU in one of machine code, on a GPU in cuda-gdb.
-
-    Without a debugger the process ends by the signal of a trap, or the launch by an error of the GPU. Calls in Python
-    and the interpreter stop in Python's debugger.
+    """Stops each thread that reaches the call in a debugger: on the CPU in a debugger of machine code, on a GPU in
+    cuda-gdb. Without a debugger the process ends with a trap signal, or the launch with an error of the GPU. Calls in
+    Python and the interpreter stop in Python's debugger.
 
     Raises:
         nothing.

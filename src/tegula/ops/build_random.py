@@ -21,12 +21,12 @@ RANDOM_TILE = """A tile of random {numbers}.
     equal tiles.
 
     Parameters:
-        rng: a uint32 of tg.rand_init; that of thread 0 counts.
+        rng: a uint32 of tg.rand_init; the state of thread 0 is used.
         min, max: the range, constants with min < max; by default {range}.
     Returns:
         a tile of {dtype}, from `min` up to, but without, `max`.
     Raises:
-        type-mismatch: `rng` is no uint32, or `min` or `max` no {dtype}.
+        type-mismatch: `rng` is not a uint32, or `min` or `max` no {dtype}.
         not-constant: `min` or `max` is known at run time only.
         out-of-range: `min` is not below `max`, or one of them is no {dtype}.
     Gradient:
@@ -59,7 +59,7 @@ def _random_tile(draw: str, dtype: DType, numbers: str, range: str) -> None:
 
 
 def _state(b: OpBuilder, name: str, rng: Operand) -> Value:
-    """The state that a tile is drawn from."""
+    """The state from which the elements of a tile are drawn."""
     state = b.value(rng, uint32)
     require(state.type == uint32, f"the state of {name} is a uint32, got {state.type}", "tg.rand_init(seed)")
     return state
@@ -68,7 +68,7 @@ def _state(b: OpBuilder, name: str, rng: Operand) -> Value:
 def _drawn(
     b: OpBuilder, draw: str, shape: tuple[int, ...], state: Value, limits: list[Value], storage: Operand
 ) -> Value:
-    """A tile whose elements are the first draws of states of their own."""
+    """A tile whose elements are the first draws from separate states."""
     first, step = b.const(0, uint32), b.const(1, uint32)
     places = b.one(TileArange, [first, step], {"count": math.prod(shape)})
 
@@ -87,11 +87,11 @@ def tile_randn(b: OpBuilder, shape: Shape, rng: Operand, storage: Storage = "reg
     and with any number of threads. `rng` is not advanced: two calls with one state give equal tiles.
 
     Parameters:
-        rng: a uint32 of tg.rand_init; that of thread 0 counts.
+        rng: a uint32 of tg.rand_init; the state of thread 0 is used.
     Returns:
         a tile of float32.
     Raises:
-        type-mismatch: `rng` is no uint32.
+        type-mismatch: `rng` is not a uint32.
     Gradient:
         none: draws have no gradient.
     Source:
@@ -101,7 +101,7 @@ def tile_randn(b: OpBuilder, shape: Shape, rng: Operand, storage: Storage = "reg
 
 
 def _limits(b: OpBuilder, name: str, dtype: DType, low: Operand, high: Operand) -> list[Any]:
-    """The range of the numbers; an empty list if none is given."""
+    """The range of the numbers; an empty list if no range is given."""
     if low is None and high is None:
         return []
     for word, x in (("min", low), ("max", high)):

@@ -1,4 +1,4 @@
-"""Maps, reductions and running combinations of tiles in the language."""
+"""Maps and reductions of tiles in the language."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Operand:
     Returns:
         a tile of the broadcast shape, of what `op` gives.
     Raises:
-        type-mismatch: `op` is no function, there is no tile, or `op` uses tiles or gives no element.
+        type-mismatch: `op` is not a function, there is no tile, or `op` uses tiles or gives no element.
         shape-mismatch: the shapes of tiles do not broadcast.
         wrong-arguments: `op` has another number of parameters.
         out-of-range: a literal does not fit its dtype.
@@ -100,7 +100,7 @@ def tile_reduce(
         op: a function (x, y) of two elements that gives one of the same type, associative and commutative:
             `tg.add`, `tg.max`, a @tg.func.
     Raises:
-        type-mismatch: `op` is no function, `a` is no tile, `op` gives another type, or a tile of structs is to be
+        type-mismatch: `op` is not a function, `a` is not a tile, `op` gives another type, or a tile of structs is to be
             combined along a dimension.
         wrong-arguments: `op` does not take two arguments.
     Gradient:
@@ -135,9 +135,9 @@ def tile_sum(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = F
     threads are skipped.
 
     Parameters:
-        a: a tile of any dtype; of bools the number of those that are true is counted in int32.
+        a: a tile of any dtype; the sum of bools is the number of true elements, in int32.
     Raises:
-        type-mismatch: `a` is no tile.
+        type-mismatch: `a` is not a tile.
     Gradient:
         the adjoint, for every element.
     """
@@ -189,7 +189,7 @@ def tile_min(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = F
     Parameters:
         a: a tile; of vectors and matrices each component by itself.
     Raises:
-        type-mismatch: `a` is no tile.
+        type-mismatch: `a` is not a tile.
     Gradient:
         equal parts of the adjoint to all elements that are the extreme.
     """
@@ -205,7 +205,7 @@ def tile_max(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = F
     Parameters:
         a: a tile; of vectors and matrices each component by itself.
     Raises:
-        type-mismatch: `a` is no tile.
+        type-mismatch: `a` is not a tile.
     Gradient:
         equal parts of the adjoint to all elements that are the extreme.
     """
@@ -254,10 +254,10 @@ def tile_axpy(b: OpBuilder, alpha: Operand, src: Operand, dest: Operand) -> None
         mixed-scalar-types: the dtypes differ.
         out-of-range: a literal does not fit the dtype that it takes.
         shape-mismatch: `src` does not broadcast to the shape of `dest`.
-        type-mismatch: `dest` is no tile bound to a name.
+        type-mismatch: `dest` is not a tile bound to a name.
         popped-tile-changed: `dest` was popped from a pipe.
     Gradient:
-        the sum of adjoint * src for `alpha`, alpha * adjoint for `src`, the adjoint for what `dest` was.
+        the sum of adjoint * src for `alpha`, alpha * adjoint for `src`, the adjoint for the previous value of `dest`.
     Source:
         BLAS axpy.
     """

@@ -24,8 +24,8 @@ def _pipe(x: Operand) -> Value:
 def tile_pipe(b: OpBuilder, shape: Operand, dtype: Operand = float, stages: Operand = 2) -> Value:
     """A pipe: a ring of tiles in shared memory, which one role fills and others empty. Pipes are made before the roles.
 
-    One role fills it, always by tg.tile_pipe_load or always by tg.tile_pipe_push; every role that pops it gets
-    every tile.
+    One role fills a pipe, always by tg.tile_pipe_load or always by tg.tile_pipe_push; every role that pops the pipe
+    gets every tile.
 
     Parameters:
         shape: 1 to 4 lengths of each tile, constants.
@@ -36,8 +36,8 @@ def tile_pipe(b: OpBuilder, shape: Operand, dtype: Operand = float, stages: Oper
     Raises:
         not-constant: a length or `stages` is known at run time only.
         out-of-range: `stages` is not from 1 to 64, or a length is below 1.
-        type-mismatch: `dtype` is no scalar type.
-        role-placement: it is made inside a role.
+        type-mismatch: `dtype` is not a scalar type.
+        role-placement: the pipe is made inside a role.
         shared-memory-exceeded: the stages do not fit the memory of a block.
     """
     if not isinstance(stages, int) or isinstance(stages, bool):
@@ -57,17 +57,17 @@ def tile_pipe_load(
     bounds_check: BoundsCheck = True,
     aligned: Aligned = False,
 ) -> None:
-    """Waits for a free stage of a pipe and starts to copy a tile of an array to it; elements outside of the
+    """Waits for a free stage of a pipe and starts to copy a tile of an array to the stage; elements outside of the
     array are 0.
 
-    The copy is asynchronous: the role continues, and the array may be read before the writes of other roles to it are
+    The copy is asynchronous: the role continues, and the array may be read before other roles' writes to the array are
     visible.
 
     Parameters:
         pipe: a pipe with tiles of as many dimensions as `array`.
         array: an array of the dtype of `pipe`.
     Raises:
-        type-mismatch: `pipe` is no pipe, `array` is no array, or their dtypes or dimensions differ.
+        type-mismatch: `pipe` is not a pipe, `array` is not an array, or their dtypes or dimensions differ.
     Source:
         on GPUs of compute capability 9.0 PTX ISA, cp.async.bulk.tensor.
     """
@@ -82,20 +82,20 @@ def tile_pipe_load(
 
 @public("tile_pipe_push", ENDS_OF_PIPES)
 def tile_pipe_push(b: OpBuilder, pipe: Pipe, tile: Operand) -> None:
-    """Waits for a free stage of a pipe and writes a tile to it.
+    """Waits for a free stage of a pipe and writes a tile to the stage.
 
     Parameters:
         tile: a tile of the shape and dtype of `pipe`.
     Raises:
-        type-mismatch: `pipe` is no pipe, or `tile` has another shape or dtype.
+        type-mismatch: `pipe` is not a pipe, or `tile` has another shape or dtype.
     """
     b.emit(PipePush, [_pipe(pipe), b.tile(tile)])
 
 
 @public("tile_pipe_pop", ENDS_OF_PIPES)
 def tile_pipe_pop(b: OpBuilder, pipe: Pipe) -> Value:
-    """Waits until the next stage of a pipe is full and gives its tile; the stage is free after the last use of
-    the tile.
+    """Waits until the next stage of a pipe is full and returns the stage's tile; the stage is free after the last use
+    of the tile.
 
     Returns:
         a tile of the shape and dtype of `pipe`, read-only: tg.copy makes one that can be changed.
@@ -111,14 +111,14 @@ def tile_pipe_release(b: OpBuilder, pipe: Pipe) -> None:
     """Frees the stage of the oldest tile that this role has popped and still holds, earlier than its last use.
 
     Raises:
-        pipe-balance: no tile is held, or one is used after its release.
+        pipe-balance: no tile is held, or a tile is used after its release.
     """
     b.emit(PipeRelease, [_pipe(pipe)], {"early": True})
 
 
 @public("group_size")
 def group_size(b: OpBuilder) -> int:
-    """The number of threads of the role; outside of roles that of the block.
+    """The number of threads of the role; outside of roles, of the block.
 
     Returns:
         an int, a constant when the kernel is compiled.
@@ -132,9 +132,8 @@ def group_size(b: OpBuilder) -> int:
 
 @public("group_present")
 def group_present(b: OpBuilder) -> int | Value:
-    """The number of threads of the group that are there: those with a tg.group_lane() below it.
-
-    It is tg.group_size(), except in the last block of a launch whose threads do not fill it.
+    """The number of present threads of the group, whose tg.group_lane() is below this number. Equal to tg.group_size(),
+    except in a last block that the launch's threads do not fill.
 
     Returns:
         an int32, a constant where no block of the launch lacks threads.

@@ -109,7 +109,7 @@ def mbarrier_arrive(b: OpBuilder, barrier: Barriers, stage: FirstStage = 0) -> N
 @public("mbarrier_expect_bytes", ORDERED)
 def mbarrier_expect_bytes(b: OpBuilder, barrier: Barriers, stage: Stage, bytes: Operand) -> None:
     """Arrives at a memory barrier once, by one thread of the role, and announces bytes: the phase does not end before
-    copies have transferred this number of bytes.
+    copies have transferred the announced number of bytes.
 
     Parameters:
         bytes: the number of bytes, a constant from 1 to 2**20 - 1.
@@ -146,7 +146,9 @@ def mbarrier_wait(b: OpBuilder, barrier: Barriers, stage: Stage, phase: Operand)
 def _shared(x: Operand) -> Value:
     if isinstance(x, Value) and isinstance(x.type, BufType):
         return x
-    help = 'tg.tile_empty(..., storage="shared") before the roles makes one; a stage of it is ring[stage]'
+    help = (
+        'make it before the roles: tg.tile_empty(..., storage="shared"); the tile of a stage is ring[stage]'
+    )
     raise TypeRule(f"expected a shared tile bound to a name, got {describe(x)}", help, culprit=x)
 
 
@@ -176,7 +178,7 @@ def tile_load_async(
         barrier: barriers of tg.mbarrier; they count the bytes of the whole tile, which must be announced in the
             phase.
     Raises:
-        type-mismatch: `array` is no array, the dtypes or dimensions differ, or `barrier` is missing.
+        type-mismatch: `array` is not an array, the dtypes or dimensions differ, or `barrier` is missing.
     Source:
         PTX ISA, cp.async.bulk.tensor (global to shared).
     """
@@ -190,13 +192,13 @@ def tile_store_async(b: OpBuilder, array: Operand, tile: SharedTile, offset: Off
     """Starts to copy a shared tile to an array, by one thread of the role; elements outside of the array are
     dropped.
 
-    Writes of threads to `tile` need tg.fence_async before it; tg.store_commit closes a group of such copies.
+    Writes of threads to `tile` need tg.fence_async before it; tg.store_commit commits a group of such copies.
 
     Parameters:
         array: an array of the dtype and the number of dimensions of `tile`, packed, aligned to 16 bytes and
             only written by the kernel.
     Raises:
-        type-mismatch: `array` is no array, or the dtypes or dimensions differ.
+        type-mismatch: `array` is not an array, or the dtypes or dimensions differ.
     Source:
         PTX ISA, cp.async.bulk.tensor (shared to global).
     """
@@ -207,7 +209,7 @@ def tile_store_async(b: OpBuilder, array: Operand, tile: SharedTile, offset: Off
 
 @public("store_commit", IN_ROLES)
 def store_commit(b: OpBuilder) -> None:
-    """Closes a group of the copies to arrays that this role has started since it closed the last group.
+    """Commits as a group the copies to arrays that this role has started since its last commit.
 
     Source:
         PTX ISA, cp.async.bulk.commit_group.
@@ -217,7 +219,7 @@ def store_commit(b: OpBuilder) -> None:
 
 @public("store_wait", ORDERED)
 def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> None:
-    """Waits until at most `pending` of the groups of copies that this role has closed are incomplete.
+    """Waits until at most `pending` of the groups of copies that this role has committed are incomplete.
 
     Parameters:
         pending: the number of groups, a constant from 0; 0 by default.
@@ -237,10 +239,9 @@ def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> Non
 
 @public("fence_async", IN_ROLES)
 def fence_async(b: OpBuilder) -> None:
-    """Orders accesses of threads to shared tiles before copies and MMAs that start after it.
-
-    Reads and writes of each thread of the role are ordered before the copies and MMAs of any thread that synchronises
-    with it afterwards.
+    """Orders accesses of threads to shared tiles before copies and MMAs that start after the fence. Reads and writes of
+    each thread of the role are ordered before the copies and MMAs of any thread that synchronises with that thread
+    afterwards.
 
     Source:
         PTX ISA, fence.proxy.async.

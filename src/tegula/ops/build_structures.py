@@ -28,37 +28,37 @@ def element_at(b: OpBuilder, address: Value, dtype: ElementType) -> Value:
 
 @public("_value_at")
 def value_at(b: OpBuilder, address: Value, dtype: ElementType, id: Value, index: Value, word: int) -> Value:
-    """The element of a type at an address, whose adjoint goes to an element of a gradient."""
+    """The element of a type at an address, whose adjoint is added to an element of the array's gradient."""
     return b.one(StructureValue, [address, id, index], {"type": dtype, "word": word})
 
 
 @public("_each_below")
 def each_below(b: OpBuilder, x: Value, y: Value) -> Value:
-    """For each component of two vectors whether that of the first is below that of the second."""
+    """For each component of two vectors, whether x's component is below y's."""
     return b.one(Cmp, [x, y], {"pred": "lt"})
 
 
 @public("_each_within")
 def each_within(b: OpBuilder, x: Value, y: Value) -> Value:
-    """For each component of two vectors whether that of the first is not above that of the second; NaN is not."""
+    """For each component of two vectors, whether x's component is at most y's; false for NaN."""
     return b.one(Cmp, [x, y], {"pred": "le"})
 
 
 @public("_larger_of_each")
 def larger_of_each(b: OpBuilder, x: Value, y: Value) -> Value:
-    """For each component of two vectors that of the first if it is above that of the second, else the latter."""
+    """For each component of two vectors, x's component if it is above y's, else y's."""
     return b.one(Select, [b.one(Cmp, [x, y], {"pred": "gt"}), x, y])
 
 
 @public("_smaller_of_each")
 def smaller_of_each(b: OpBuilder, x: Value, y: Value) -> Value:
-    """For each component of two vectors that of the first if it is below that of the second, else the latter."""
+    """For each component of two vectors, x's component if it is below y's, else y's."""
     return b.one(Select, [b.one(Cmp, [x, y], {"pred": "lt"}), x, y])
 
 
 @public("_bits")
 def bits(b: OpBuilder, x: Value) -> Value:
-    """The components of a vector of bools as the bits of a uint32, the first as the lowest."""
+    """The components of a vector of bools as the bits of a uint32; component 0 is the lowest bit."""
     return b.one(VecBits, [x])
 
 
@@ -96,7 +96,7 @@ def built_on_structure(b: OpBuilder, op: Op) -> list[Value]:
 
 _VECTORS, _INDICES = ArrayType(VecType(3, float32), 1), ArrayType(int32, 1)
 MESH_ARRAYS = StructType("Mesh", {"points": _VECTORS, "indices": _INDICES, "velocities": _VECTORS})
-"""The arrays of a mesh: what `mesh_get` gives."""
+"""The arrays of a mesh, which `mesh_get` returns."""
 
 
 @public("_mesh_arrays")
@@ -109,7 +109,7 @@ def mesh_arrays(
     id: Value,
     words: tuple[int, int],
 ) -> StructValue:
-    """The arrays of a mesh at addresses, of so many points and corners of faces."""
+    """The arrays of a mesh at the given addresses. `counts`: the numbers of points and of corners of faces."""
     vector, (count, corners) = _VECTORS.dtype, counts
     return StructValue(
         MESH_ARRAYS,

@@ -144,8 +144,8 @@ def tile_empty(
 ) -> Value:
     """A tile with unspecified elements.
 
-    Made before the roles with `storage="shared"`, it is a tile that roles share; its first dimension may run
-    over stages (docs/roles.md).
+    A tile made before the roles with `storage="shared"` is shared by the roles; its first dimension may run over stages
+    (docs/roles.md).
 
     Returns:
         a tile of `shape` and `dtype`.
@@ -163,8 +163,7 @@ def tile_full(
     """A tile with one value in every element.
 
     Parameters:
-        value: a scalar, vector, matrix or literal, the same in all threads of the block: that of thread 0
-            counts.
+        value: a scalar, vector, matrix or literal, the same in all threads of the block: the value of thread 0 is used.
         dtype: the element type; by default the type of `value`. A number fills all components of a vector or
             matrix.
     Returns:
@@ -248,7 +247,7 @@ def _counting_type(dtype: Operand) -> DType:
 
 def _counted_in(scalar: DType, start: float, step: float, count: int) -> DType:
     """The type in which the numbers of a range are computed before they are rounded once to `scalar`: float32 if the
-    rounded numbers are those of float64, else float64."""
+    rounded numbers equal those computed in float64, else float64."""
     if scalar.bits == 64:
         return scalar
     long, short = (
@@ -263,15 +262,15 @@ def _counted_in(scalar: DType, start: float, step: float, count: int) -> DType:
 def tile_from_thread(
     b: OpBuilder, shape: Shape, value: OfEachThread, thread_idx: Operand, storage: Storage = "register"
 ) -> Value:
-    """A tile filled with the value of one thread of the block, or inside a role of the role.
+    """A tile filled with the value of one thread of the block or, inside a role, of the role.
 
     Parameters:
-        thread_idx: the number of the thread, an integer from 0; that of thread 0 counts.
+        thread_idx: the index of the thread, an integer from 0; the argument of thread 0 is used.
     Returns:
         a tile of `shape` and the type of `value`; zeros where the thread is absent or outside of the block.
     Raises:
         out-of-range: a constant `thread_idx` is outside of the block.
-        type-mismatch: `thread_idx` is no integer.
+        type-mismatch: `thread_idx` is not an integer.
     Gradient:
         the sum of the adjoint over all elements, for the value of that thread.
     """
@@ -287,7 +286,7 @@ def tile_from_thread(
 
 @public("tile")
 def tile(b: OpBuilder, x: OfEachThread, preserve_type: Operand = False) -> Value:
-    """A tile with one element for each thread of the block, or inside a role of the role.
+    """A tile with one element for each thread of the block or, inside a role, of the role.
 
     In the last block of a launch threads may be absent: reductions and stores skip their elements, other
     functions see 0.
@@ -339,7 +338,7 @@ def tile_local(b: OpBuilder, a: Operand, grid: ThreadGrid) -> Value:
         a vector for a tile of one dimension, else a matrix, of ceil(extent / grid) elements in each dimension; elements
         beyond the tile are 0.
     Raises:
-        type-mismatch: `a` is no tile.
+        type-mismatch: `a` is not a tile.
     Gradient:
         that of each element.
     """
@@ -353,11 +352,11 @@ def tile_from_local(
     """The tile whose elements are distributed over a constant grid of threads: the inverse of `tile_local`.
 
     Parameters:
-        x: a vector or matrix, as `tile_local` gives it for this grid and shape; absent threads have 0.
+        x: a vector or matrix, as `tile_local` returns for this grid and shape; the elements of absent threads are 0.
     Returns:
         a tile of `shape`.
     Raises:
-        type-mismatch: `x` is no vector or matrix of as many elements as the grid gives a thread of the shape.
+        type-mismatch: `x` is not a vector or matrix with the number of elements of one thread of the grid.
     Gradient:
         that of each element.
     """
@@ -402,7 +401,8 @@ def tile_load(
     mask: Mask = None,
     other: Operand | None = None,
 ) -> Value:
-    """A tile copied from an array; elements outside of the array are `fill`, those that a mask does not select `other`.
+    """A tile copied from an array; elements outside of the array are `fill`, elements that the mask does not select are
+    `other`.
 
     Parameters:
         a: an array of as many dimensions as `shape` has lengths, of any dtype.
@@ -412,7 +412,7 @@ def tile_load(
     Returns:
         a tile of `shape` and the dtype of `a`.
     Raises:
-        type-mismatch: `a` is no array, the numbers of dimensions differ, `fill` or `other` has another type, or
+        type-mismatch: `a` is not an array, the numbers of dimensions differ, `fill` or `other` has another type, or
             `other` is given without `mask`.
     Gradient:
         adds to the gradient of the array, inside of it and where `mask` is True; the sum over the other elements for
@@ -436,7 +436,7 @@ def tile_load(
 
 
 def _other(b: OpBuilder, other: Operand, t: ElementType) -> Value:
-    """The element that takes the place of those that a mask does not select."""
+    """The value of the elements that a mask does not select."""
     made = element_literal(b, other, t)
     require(made.type == t, f"other must be {t}, got {made.type}")
     return made
@@ -452,17 +452,15 @@ def tile_store(
     aligned: Aligned = False,
     mask: Mask = None,
 ) -> None:
-    """Writes a tile to an array; elements outside of the array, those of absent threads, and those that a mask does
-    not select are dropped.
-
-    With a mask each element is stored on its own, not several in one access.
+    """Writes a tile to an array; elements outside of the array, elements of absent threads, and elements that the mask
+    does not select are dropped. With a mask each element is stored separately, not as part of a vector access.
 
     Parameters:
         a: an array of as many dimensions as `t`.
         t: a tile of the dtype of `a`.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, the dtypes or the numbers of dimensions differ, or an
-            offset is no integer.
+        type-mismatch: `a` is not an array, `t` is not a tile, the dtypes or the numbers of dimensions differ, or an
+            offset is not an integer.
     Gradient:
         the gradient of the part of the array that was written, which is 0 afterwards.
     """
@@ -477,26 +475,30 @@ def tile_store(
     b.emit(ArrayScatter, [array, value, selection(b, mask, shape, "tile_store"), *coordinates(b, shape, at)])
 
 
-ATOMIC = """{what} of an array and those of a tile, each atomically, once for the block.
+ATOMIC = """{what} of an array and of a tile, each atomically, once for the block.
 
-    Elements outside of the array, those of absent threads, and those that a mask does not select are dropped.
+    Elements outside of the array, elements of absent threads, and elements that the mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`{dtypes}.
         t: a tile of the dtype of `a`.
     Returns:
-        a tile of the elements before; zeros for those that were dropped.
+        a tile of the previous elements; zeros for dropped elements.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ.
+        type-mismatch: `a` is not an array, `t` is not a tile, or the dtypes or the numbers of dimensions differ.
     Gradient:
         {gradient}
     """
 _REFUSED = "refused (no-gradient)."
 _ADDED = "the gradient of these elements, for `t`; refused (no-gradient) for the returned elements."
 ATOMICS = {
-    "add": {"what": "Stores the sums of elements", "dtypes": ", of any dtype but bool", "gradient": _ADDED},
-    "min": {"what": "Stores the smaller ones of elements", "dtypes": "", "gradient": _REFUSED},
-    "max": {"what": "Stores the larger ones of elements", "dtypes": "", "gradient": _REFUSED},
+    "add": {
+        "what": "Stores the sums of the elements",
+        "dtypes": ", of any dtype but bool",
+        "gradient": _ADDED,
+    },
+    "min": {"what": "Stores the minima of the elements", "dtypes": "", "gradient": _REFUSED},
+    "max": {"what": "Stores the maxima of the elements", "dtypes": "", "gradient": _REFUSED},
 }
 
 
@@ -526,7 +528,7 @@ def _tile_atomic(op: str) -> None:
         bounds_check: BoundsCheck = True,
         mask: Mask = None,
     ) -> Value:
-        """The old values of leaves that are not added."""
+        """The previous values of the leaves that are not added."""
         shape = tile_shape(b.tile(t, partial=True))
         return tile_load(b, a, shape, offset, bounds_check=bounds_check, mask=mask)
 

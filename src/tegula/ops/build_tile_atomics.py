@@ -1,4 +1,4 @@
-"""Exchanges of the elements of tiles with those of arrays."""
+"""Atomic exchanges between the elements of tiles and of arrays."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ def _places(
 
 @public("tile_atomic_exch")
 def tile_atomic_exch(b: OpBuilder, a: Operand, t: Operand, offset: Offset = None, mask: Mask = None) -> Value:
-    """Stores the elements of a tile in an array and gives those that were there, each atomically, once for the block.
-
-    Elements outside of the array, those of absent threads, and those that a mask does not select are dropped.
+    """Stores the elements of a tile in an array and returns the previous elements, each atomically, once for the block.
+    Elements outside of the array, elements of absent threads, and elements that the mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`.
         t: a tile of the dtype of `a`.
     Returns:
-        a tile of the elements before; zeros for those that were dropped.
+        a tile of the previous elements; zeros for dropped elements.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ.
+        type-mismatch: `a` is not an array, `t` is not a tile, or the dtypes or the numbers of dimensions differ.
     Gradient:
         refused (no-gradient).
     """
@@ -46,20 +45,19 @@ def tile_atomic_exch(b: OpBuilder, a: Operand, t: Operand, offset: Offset = None
 def tile_atomic_cas(
     b: OpBuilder, a: Operand, compare: Operand, t: Operand, offset: Offset = None, mask: Mask = None
 ) -> Value:
-    """Replaces the elements of an array that equal expected ones by those of a tile, each atomically, once for the
-    block; of vectors and matrices each component by itself.
-
-    Bits are compared: a NaN equals itself, and -0.0 is not 0.0. Elements outside of the array, those of absent
-    threads, and those that a mask does not select are dropped.
+    """Compares the elements of an array with expected elements and, where they are equal, stores the elements of a
+    tile, each atomically, once for the block; vectors and matrices component by component. Bits are compared: a NaN
+    equals itself, and -0.0 is not 0.0. Elements outside of the array, elements of absent threads, and elements that the
+    mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`.
         compare: the expected elements, a tile that broadcasts to the shape of `t`, or one value for all.
         t: a tile of the dtype of `a`, the new elements.
     Returns:
-        a tile of the elements before; zeros for those that were dropped.
+        a tile of the previous elements; zeros for dropped elements.
     Raises:
-        type-mismatch: `a` is no array, `t` is no tile, or the dtypes or the numbers of dimensions differ.
+        type-mismatch: `a` is not an array, `t` is not a tile, or the dtypes or the numbers of dimensions differ.
         shape-mismatch: `compare` does not broadcast to the shape of `t`.
         out-of-range: a literal does not fit the dtype.
     Gradient:

@@ -108,7 +108,7 @@ def vector_type(length: Operand, dtype: Operand) -> VecType:
 
 
 def matrix_type(shape: Operand, dtype: Operand) -> MatType:
-    """The type of matrices; TypeRule for a shape that is no pair of constants or not supported."""
+    """The type of matrices; TypeRule for a shape that is not a pair of constants or not supported."""
     entries = as_tuple(shape)
     if not all(type(n) is int for n in entries):
         raise TypeRule("", "", "NotConstant", culprit=shape, what="the shape of a matrix")
@@ -136,10 +136,9 @@ def _elements(b: OpBuilder, x: Value, rank: int) -> Value:
 
 @public("table")
 def table(b: OpBuilder, data: Operand, dtype: Operand = None) -> Operand:
-    """Constants that are read at indices known at run time only: read-only data of the kernel.
-
-    `table[i]`, or `table[i, j]`, is an element; with fewer indices it is a vector or matrix of the rest. A negative
-    index counts from the end, one outside gives the last element of its dimension.
+    """A table of constants, read-only data of the kernel, that is read at run-time indices. `table[i]`, or `table[i,
+    j]`, is an element; with fewer indices the subscript is a vector or matrix of the remaining dimensions. A negative
+    index counts from the end; an index outside of the table selects the last element of its dimension.
 
     Parameters:
         data: a NumPy array of any shape, captured by the kernel, of 1 to 65,536 elements.
@@ -169,20 +168,20 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
     """A vector of given components, of the elements of a tile, or of zeros; or a type of vectors.
 
     Parameters:
-        *args: the components, scalars of one dtype and vectors of it; one scalar fills all of `length`; a tile (N,), of
-            which each thread reads all elements, in a view of its own where it made one; none: zeros. A length and a
-            scalar type: that type of vectors, also in annotations.
+        *args: the components, scalars of one dtype and vectors of it; one scalar fills all of `length`; a tile (N,),
+            all of whose elements each thread reads, also from a view that the thread made; no argument: zeros. A length
+            and a scalar type give the vector type, also in annotations.
         length: the number of components, 1 to 1024, a constant; by default that of the components given.
-        dtype: the scalar type; by default that of the first component, float32 for zeros.
+        dtype: the scalar type; by default the dtype of the first component, float32 for zeros.
     Returns:
         a vector (length,); or the type.
     Raises:
         type-mismatch: a component has another dtype, their number is not `length`, or there are more than 1024; a tile
-            has another rank, or elements that are no scalars.
+            has another rank, or elements that are not scalars.
         not-constant: `length` is known at run time only.
         out-of-range: `length` is below 1.
     Gradient:
-        that of each component is the adjoint's component.
+        each component gets the adjoint's component.
     """
     if len(args) == 2 and is_component_type(args[1]):
         return vector_type(args[0], args[1])
@@ -208,9 +207,9 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
     type of matrices.
 
     Parameters:
-        *args: the entries, row by row; or the rows as vectors; or a tile (M, N), of which each thread reads all
-            elements; or one scalar for all entries; or a translation, rotation and scale, of which
-            tg.transform_compose makes it; none: zeros. A shape and a scalar type: that type of matrices, also in
+        *args: the entries, row by row; or the rows as vectors; or a tile (M, N), all of whose elements each thread
+            reads; or one scalar for all entries; or a translation, rotation and scale, which are composed by
+            tg.transform_compose; no argument: zeros. A shape and a scalar type give the matrix type, also in
             annotations.
         shape: (rows, columns), constants; without it 4, 9 or 16 entries make a square matrix.
         dtype: the scalar type; float32 by default.
@@ -220,9 +219,9 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
         type-mismatch: the number of entries does not fit the shape, or an entry has another dtype.
         mixed-scalar-types: a translation, rotation and scale have not one dtype.
         not-constant: `shape` is known at run time only.
-        out-of-range: `shape` is no pair of positive numbers.
+        out-of-range: `shape` is not a pair of positive numbers.
     Gradient:
-        that of each entry is the adjoint's entry.
+        each entry gets the adjoint's entry.
     """
     if len(args) == 2 and is_component_type(args[1]):
         return matrix_type(args[0], args[1])
@@ -261,7 +260,7 @@ def identity(b: OpBuilder, n: Operand, dtype: Operand = float) -> Value:
         a matrix (n, n).
     Raises:
         not-constant: `n` is known at run time only.
-        type-mismatch: `n` is below 1 or above 32, or `dtype` is no scalar type.
+        type-mismatch: `n` is below 1 or above 32, or `dtype` is not a scalar type.
     Gradient:
         none: the result is a constant.
     """
@@ -463,7 +462,7 @@ def matrix_from_rows(b: OpBuilder, *rows: AVector) -> Value:
     Raises:
         type-mismatch: there are no rows, or their types differ; the matrix would have more than 1024 entries.
     Gradient:
-        that of each row is the adjoint's row.
+        each row gets the adjoint's row.
     """
     require(rows, "a matrix has 1 or more rows", "pass vectors")
     first, *others = made = [_vector(b, x) for x in rows]
@@ -488,7 +487,7 @@ def matrix_from_cols(b: OpBuilder, *cols: AVector) -> Value:
     Raises:
         type-mismatch: there are no columns, or their types differ; the matrix would have more than 1024 entries.
     Gradient:
-        that of each column is the adjoint's column.
+        each column gets the adjoint's column.
     """
     return transpose(b, matrix_from_rows(b, *cols))
 
@@ -529,21 +528,21 @@ def all_within(builder: OpBuilder, a: Operand, b: Operand, tolerance: Operand) -
 
 @public("zeros")
 def zeros(b: OpBuilder, shape: Operand, dtype: Operand = float) -> Value:
-    """An array of each thread for itself, of zeros: a vector or matrix that is indexed as an array is.
+    """A per-thread array of zeros: a vector or matrix that is indexed like an array.
 
     An index may be known at run time only. A function that assigns elements of a parameter, which may be annotated as
-    an array, changes the array that is passed. Another name, as in `b = a`, is a copy; so are rows and slices, of which
-    no elements can be assigned.
+    an array, changes the array that is passed. An assignment to another name, as in `b = a`, makes a copy; rows and
+    slices are copies too, whose elements cannot be assigned to.
 
     Parameters:
         shape: one or two lengths, constants, with at most 1024 components in all.
         dtype: a scalar type, or with one length a vector type; float32 by default.
     Returns:
-        a vector (N,); a matrix (M, N) for two lengths, and for vectors, which are its rows.
+        a vector (N,); a matrix (M, N) for two lengths, or for one length and a vector type, with the vectors as rows.
     Raises:
         not-constant: a length is known at run time only.
         out-of-range: a length is below 1.
-        type-mismatch: there are more lengths or components, or `dtype` is another type.
+        type-mismatch: there are more than two lengths or more than 1024 components, or `dtype` is another type.
     Gradient:
         none: it is a constant.
     """

@@ -58,12 +58,12 @@ def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = No
         t: a tile of up to 4 dimensions.
         offset: an index or a slice for each leading dimension; with `shape` the index of the first element, in
             elements. Negative indices count from the end.
-        shape: the lengths of the view, constants, of the last dimensions of `t`; by default what the indices
-            and slices leave.
+        shape: the lengths of the view, constants, of the last dimensions of `t`; by default the lengths that the
+            indices and slices leave.
     Returns:
         a view: changes of it change `t`, where `t` is bound to a name.
     Raises:
-        type-mismatch: `t` is no tile, an offset is no integer, or `shape` is given with a slice.
+        type-mismatch: `t` is not a tile, an offset is not an integer, or `shape` is given with a slice.
         not-constant: `shape` or a bound of a slice is known at run time only.
         out-of-range: a constant offset or the shape leaves the tile, or a length is below 1.
         tile-too-large: `shape` has more than 2**26 elements.
@@ -117,7 +117,7 @@ def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
     Returns:
         a view with the other dimensions; (1,) where none is left.
     Raises:
-        type-mismatch: `t` is no tile.
+        type-mismatch: `t` is not a tile.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension, or its length is not 1.
     Gradient:
@@ -130,7 +130,7 @@ def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
     for d in axes:
         require_range(
             shape[d] == 1,
-            f"axis {d} of a tile of shape {shape} has length {shape[d]}, only those of length 1 can be squeezed",
+            f"axis {d} of a tile of shape {shape} has length {shape[d]}, only axes of length 1 can be squeezed",
             f"leave out axis {d}",
         )
     kept = [d for d in range(len(shape)) if d not in axes] or [0]
@@ -144,14 +144,15 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
 
     Parameters:
         t: a tile of up to 4 dimensions.
-        shape: 1 to 4 lengths, constants, with as many elements in all; one may be -1 and follows.
+        shape: 1 to 4 lengths, constants, with as many elements in all; one length may be -1, and is computed from the
+            others.
     Returns:
         a view, or a read-only copy of a strided view for which no view has this shape.
     Raises:
-        type-mismatch: `t` is no tile.
+        type-mismatch: `t` is not a tile.
         not-constant: a length is known at run time only.
         out-of-range: the number of elements would change.
-        shape-mismatch: the same, of a value that has no name.
+        shape-mismatch: the number of elements of a value without a name would change.
         tile-too-large: `shape` has more than 2**26 elements.
     Gradient:
         the adjoint under the shape of `t`.
@@ -202,7 +203,7 @@ def _reshaped_view(b: OpBuilder, t: Value, whole: tuple[int, ...], shape: tuple[
 
 def _in_line(b: OpBuilder, t: Value) -> tuple[Value, Value, list[int]]:
     """The packed object that contains a view, flattened to one dimension, the index of the view's first element in it,
-    and the stride of each dimension of the view, in elements."""
+    and the strides of the view's dimensions, in elements."""
     shape = tile_shape(t)
     if is_packed(t):
         line = b.one(BufReshape, [t], {"shape": (prod(shape),)})
@@ -251,7 +252,7 @@ def tile_permute(b: OpBuilder, a: Operand, axes: Operand) -> Value:
     Returns:
         a view.
     Raises:
-        type-mismatch: `a` is no tile.
+        type-mismatch: `a` is not a tile.
         out-of-range: `axes` does not name each dimension once.
     Gradient:
         the adjoint, permuted back.
@@ -259,7 +260,7 @@ def tile_permute(b: OpBuilder, a: Operand, axes: Operand) -> Value:
     shape = tile_shape(a)
     require_range(
         is_permutation(axes, len(shape)),
-        f"{axes} is no permutation of {len(shape)} dimensions",
+        f"{axes} is not a permutation of {len(shape)} dimensions",
         f"give each of 0 to {len(shape) - 1} once, as in tile_permute(t, {tuple(reversed(range(len(shape))))})",
     )
     order: tuple[int, ...] = tuple(axes)
@@ -278,7 +279,7 @@ def tile_transpose(b: OpBuilder, a: Operand) -> Value:
     Returns:
         a view (N, M).
     Raises:
-        type-mismatch: `a` is no tile of 2 dimensions.
+        type-mismatch: `a` is not a tile of 2 dimensions.
     Gradient:
         the transpose of the adjoint.
     """
@@ -302,7 +303,7 @@ def tile_astype(b: OpBuilder, t: ATile, dtype: ComponentType) -> Value:
 
 @public("tile_assign", fields=moved("dst", "src"))
 def tile_assign(b: KernelBuilder, dst: Operand, src: Operand, offset: Operand = None) -> None:
-    """Copies a tile into another one, correctly also if the two overlap.
+    """Copies a tile into another tile; the tiles may overlap.
 
     Parameters:
         dst: a tile bound to a name, or a view of one.
@@ -310,12 +311,12 @@ def tile_assign(b: KernelBuilder, dst: Operand, src: Operand, offset: Operand = 
             `dst`.
         offset: the index in `dst` of the first element, integers, in elements; 0 by default.
     Raises:
-        type-mismatch: `dst` is no tile bound to a name, `src` is no tile, or an offset is no integer.
+        type-mismatch: `dst` is not a tile bound to a name, `src` is not a tile, or an offset is not an integer.
         out-of-range: `src` leaves `dst`.
         popped-tile-changed: `dst` was popped from a pipe.
         out-of-bounds: an offset leaves `dst`, in debug mode.
     Gradient:
-        that of the part of `dst` that was written, which is 0 for what was there before.
+        the adjoint of the written part of `dst`, for `src`; 0 there for the previous elements of `dst`.
     """
     target, source = b.buffer(dst), b.tile(src)
     assert isinstance(target.type, BufType) and isinstance(source.type, TileType)
@@ -338,10 +339,10 @@ def tile_concat(b: OpBuilder, tiles: Operand, axis: FirstAxis = 0) -> Value:
     Returns:
         a new tile.
     Raises:
-        type-mismatch: `tiles` is no tuple of tiles, or the dtypes differ.
+        type-mismatch: `tiles` is not a tuple of tiles, or the dtypes differ.
         shape-mismatch: the shapes differ in another dimension.
     Gradient:
-        the part of the adjoint that each tile has become.
+        each tile's part of the adjoint.
     """
     if not is_tuple(tiles) or not tiles:
         raise TypeRule("tile_concat takes a tuple of tiles")
@@ -355,12 +356,12 @@ def tile_extract(b: KernelBuilder, a: ATile, *index: Operand) -> Operand:
     Outside of the tile the element is undefined without debug mode.
 
     Parameters:
-        *index: an integer for each dimension, and for each of vectors and matrices to get a component; negative
-            ones count from the end. Fewer give a view.
+        *index: an integer for each dimension, then for each dimension of a vector or matrix element to read a
+            component; negative indices count from the end. With fewer indices the result is a view.
     Returns:
         a scalar, vector or matrix; a view where indices are missing.
     Raises:
-        type-mismatch: an index is no integer.
+        type-mismatch: an index is not an integer.
         out-of-range: a constant index leaves the tile.
         out-of-bounds: an index leaves the tile, in debug mode.
     Gradient:
@@ -372,14 +373,14 @@ def tile_extract(b: KernelBuilder, a: ATile, *index: Operand) -> Operand:
 
 @public("copy", fields=moved("t"))
 def copy(b: OpBuilder, t: Operand) -> Value:
-    """A copy of a tile in storage of its own.
+    """A copy of a tile in separate storage.
 
     Parameters:
         t: a tile or a view of one.
     Returns:
         a new tile of the same shape and dtype, which can be changed.
     Raises:
-        type-mismatch: `t` is no tile; arrays are copied on the host.
+        type-mismatch: `t` is not a tile; arrays are copied on the host.
     Gradient:
         the adjoint.
     """

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Operand: TypeAlias = Any
-"""An operand from the frontend: a Value, a Python number (an untyped literal), a tuple, a dtype or a function."""
+"""An operand that the frontend passes: a Value, a Python number (an untyped literal), a tuple, a dtype or a
+function."""
 
 LITERALS = (bool, int, float)
 WRITES = (BufWrite, BufSet, BufUpdate)
@@ -78,7 +79,7 @@ class Function(Protocol):
 
 
 class ThreadArray(Enum):
-    """The kinds of vectors and matrices that are arrays of one thread in the language."""
+    """The kinds of vectors and matrices that users see as per-thread arrays."""
 
     OF_NUMBERS = "an array of numbers"
     OF_VECTORS = "an array of vectors, the rows of the matrix"
@@ -89,8 +90,8 @@ class OpBuilder(Builder):
     """The builder of one kernel trace. `block_lanes`: the number of lanes of the block; `lanes`: of the group, a role
     or the block; `partial`: whether the last block may lack lanes; `library`: calls a standard library function by
     name. `storage`: the declared storage of new tiles; `read_only`: tiles that cannot be written, with the name of the
-    function that made them. `thread_arrays`: the values that are arrays of one thread. `elected`: whether one thread of
-    the group runs the ops."""
+    function that made each tile. `thread_arrays`: the values that are per-thread arrays. `elected`: whether one thread
+    of the group runs the ops."""
 
     __slots__ = (
         "block_lanes",
@@ -388,7 +389,7 @@ class OpBuilder(Builder):
         return self.one(REGISTRY["not"], [self.truth(a)])
 
     def only_element(self, x: Value) -> Value:
-        """The element of a tile that has one; any other value as it is."""
+        """The element of a tile with a single element; any other value unchanged."""
         t = x.type
         if not isinstance(t, TileType | BufType) or math.prod(t.shape) != 1:
             return x
@@ -539,7 +540,8 @@ class OpBuilder(Builder):
         return algebra_of(elements[0]).multiply if multiplies else ""
 
     def _by_component(self, op: str, a: Value, b: Value) -> Value:
-        """An operator of two vectors or matrices of one type; the remainder of floats is the library's."""
+        """An operator on two vectors or matrices of one type; the remainder of floats is a call of the standard
+        library."""
         t = element(a.type)
         if op in ("shl", "shr") and scalar_of(t).is_float:
             raise TypeRule(f"'{SYMBOLS[op]}' is not defined for {t}", BITWISE_HELP)
@@ -688,7 +690,7 @@ def _shape(x: Operand) -> object:
 
 
 def checked_literal(value: Any, scalar: DType) -> Any:
-    """A number as a constant of a type; TypeRule for a number outside the type's range."""
+    """A number as a constant of a scalar type; TypeRule for a number outside the type's range."""
     if scalar.is_bool:
         return bool(value)
     if scalar.is_float:
@@ -750,7 +752,7 @@ def is_constant_array(x: Operand) -> TypeGuard[NDArray[Any]]:
 
 
 def _index_help(t: Type) -> str:
-    """The help text for an index that is no integer; "" where a cast is suggested instead."""
+    """The help text for an index that is not an integer; "" if the message suggests a cast instead."""
     if isinstance(t, TileType | BufType):
         if scalar_of(t.dtype).is_bool:
             return "choose by a mask with tg.where(mask, x, t)"
@@ -759,7 +761,7 @@ def _index_help(t: Type) -> str:
 
 
 def operand_text(x: Operand) -> str:
-    """An operand in an error message: a constant as it is written, anything else by its type."""
+    """The text of an operand in error messages: the literal of a constant, the type of any other operand."""
     return repr(x) if isinstance(x, (str, *LITERALS)) or x is None else describe(x)
 
 
@@ -771,7 +773,7 @@ DESCRIBED: dict[type, Callable[[Any], str]] = {
     VecType: lambda x: f"the type {x}",
     MatType: lambda x: f"the type {x}",
 }
-"""The text of operands that are no values in error messages, by class."""
+"""The text of operands that are not values in error messages, by class."""
 
 
 def describe(x: Operand) -> str:

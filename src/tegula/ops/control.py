@@ -93,7 +93,7 @@ class For(LoopLike):
 
     @property
     def positions(self) -> range | None:
-        """The index of each iteration, if the bounds are constants."""
+        """The values of the index in all iterations, if the bounds are constants; else None."""
         known = [v.owner.value for v in self.bounds if isinstance(v.owner, Const)]
         return range(*known) if len(known) == 3 and known[2] else None
 

@@ -1,4 +1,4 @@
-"""Calls of cooperative functions, which all lanes of a group run together on tiles."""
+"""Calls of cooperative functions, which all lanes of a group execute together on tiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CooperativeCall(Call):
     """A call that all lanes of the group run together, as `call` is for one lane. Operands and results are tiles and
     uniform scalars. Regions: the body and, in kernels to be differentiated, the adjoint if the function declares one.
     The adjoint takes the operands, the results and the results' adjoints, all in the types of adjoints, and yields the
-    increment of each float operand's adjoint. Without it the body is differentiated."""
+    increment of each float operand's adjoint. Without an adjoint the body is differentiated."""
 
     __slots__ = ()
     NAME = "call.cooperative"

@@ -17,9 +17,9 @@ MOST_SHOWN = 12
 
 
 class Print(Op):
-    """Prints a line of text once per lane. Attributes: `parts`: a tuple of strings, which are printed unchanged, and
-    of Nones and formats of C in tuples, each of which stands for the next operand; `end`: the text after it, a new line
-    by default."""
+    """Prints a line of text once per lane. Attributes: `parts`: a tuple of strings, which are printed unchanged, and of
+    Nones and formats of C in tuples, each of which stands for the next operand; `end`: the text after the line, a new
+    line by default."""
 
     __slots__ = ()
     NAME = "print"
@@ -106,7 +106,8 @@ class Assert(Op):
 
 
 class Breakpoint(Op):
-    """Stops each lane that runs it in the debugger. Machine code without a debugger ends by the signal of a trap."""
+    """Stops each lane that executes the op in the debugger. Without a debugger, machine code ends with a trap
+    signal."""
 
     __slots__ = ()
     NAME = "breakpoint"

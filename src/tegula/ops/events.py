@@ -157,14 +157,15 @@ class CopiesOutDone:
 
 @dataclass(frozen=True, slots=True)
 class NamedArrival:
-    """Each warp arrives at a named barrier, which then waits for one warp less. PTX ISA, "bar, barrier" (`.arrive`)."""
+    """Each warp arrives at a named barrier, which then waits for one warp fewer. PTX ISA, "bar, barrier"
+    (`.arrive`)."""
 
     barrier: Value
 
 
 @dataclass(frozen=True, slots=True)
 class NamedWait:
-    """Each warp waits until all warps have arrived at the named barrier, at which it arrived last. PTX ISA, "bar,
+    """Each warp waits until all warps have arrived at the named barrier at which the warp arrived last. PTX ISA, "bar,
     barrier" (`.sync`)."""
 
     barrier: Value

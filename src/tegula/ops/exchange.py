@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
 
 WIDEST = 1024
-"""The maximal number of lanes of a segment."""
+"""The largest number of lanes of a segment."""
 VOTERS = 32
-"""The maximal number of lanes of a segment whose votes are the bits of one number."""
+"""The largest number of lanes of a segment whose votes are the bits of one integer."""
 COMBINE: dict[str, type[Binary]] = {"add": Add, "min": Min, "max": Max}
 Shown = Callable[..., Value]
 """A function that builds, inside the code of a lane, a read of the value of another lane, given its number in the
@@ -103,7 +103,7 @@ class Exchange(SegmentOp):
         """The result, computed through shared memory."""
 
     def member(self, b: GroupMemory, lane: Value, number: Value) -> Value:
-        """The lane of a lane's segment that has a number, any integer, modulo the width; both int32."""
+        """The lane with index `number`, any integer, modulo the width, in the segment of `lane`; both int32."""
         first = b.one(And, [lane, b.const(-self.width, int32)])
         return b.one(Or, [first, b.one(And, [number, b.const(self.width - 1, int32)])])
 
@@ -172,7 +172,7 @@ class LaneCollect(Exchange):
 
 
 class LaneXor(Exchange):
-    """The value of the lane whose number in the segment differs from this one's in the bits of `mask`, which is the
+    """The value of the lane whose index in the segment differs from this lane's in the bits of `mask`, which is the
     same in all lanes; bits of `mask` from the width on are ignored."""
 
     __slots__ = ()
@@ -221,7 +221,8 @@ class LaneReduce(Exchange):
         return (b.one(Select, [same, b.one(Div, [total, hits]), zero]),)
 
     def through_memory(self, b: GroupMemory) -> Value:
-        """The reduction within each warp, then over the warps' results, which the first lane of each warp stores."""
+        """The reduction within each warp, then over the results of the warps, which the first lane of each warp
+        stores."""
         narrow = b.one(LaneReduce, [self.value], {"width": VOTERS, "op": self.op})
         read, none = b.shown(narrow), b.const(self.neutral, element(narrow.type))
 
@@ -237,7 +238,8 @@ class LaneReduce(Exchange):
 
     @property
     def neutral(self) -> float:
-        """The neutral element of the combination. For extremes of floats it is NaN, against which every number wins."""
+        """The neutral element of the combination. For extremes of floats the neutral element is NaN, to which every
+        number is preferred."""
         dtype = scalar_of(element(self.value.type))
         if self.op == "add":
             return -0.0 if dtype.is_float else 0
@@ -266,7 +268,7 @@ class LaneBallot(SegmentOp):
 
 
 class LaneMatch(SegmentOp):
-    """The lanes of the segment that have the same integer or bool as this one: bit k is lane k."""
+    """The lanes of the segment whose integer or bool equals this lane's: bit k is lane k."""
 
     __slots__ = ()
     NAME = "lane.match"

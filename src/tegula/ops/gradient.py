@@ -1,4 +1,4 @@
-"""The builder that an op's `adjoint` takes, and ops that only gradients need."""
+"""The builder that an op's `adjoint` uses, and ops that occur only in gradients."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class GradientBuilder(KernelBuilder):
     __slots__ = ()
 
     def viewed(self, view: ArrayView, target: Value, bounds: Sequence[Value]) -> Value:
-        """The same view of another array of the same shape. `bounds`: those of the view, available here. A dimension
-        that the view keeps whole is kept whole by the lengths of the target, which a tensor map needs."""
+        """The same view of another array of the same shape. `bounds`: the view's bounds, available here. A dimension
+        that the view keeps whole has the length of the target, as a tensor map requires."""
         bounds = list(bounds)
         for at, dim in view.lengths():
             bounds[at] = self.one(ArrayShape, [target], {"dim": dim})
@@ -101,7 +101,7 @@ class GradientBuilder(KernelBuilder):
         raise NotImplementedError
 
     def together(self, op: Op) -> bool:
-        """Whether all lanes reach a lane op with equal operands, so that it counts once."""
+        """Whether all lanes reach a lane op with equal operands, so that its gradient is added once."""
         raise NotImplementedError
 
     def accumulator(self, tile: Value) -> Value:
@@ -126,7 +126,7 @@ class GradientBuilder(KernelBuilder):
         raise NotImplementedError
 
     def check_writers(self, op: Op, value: Value, indices: Sequence[Value]) -> None:
-        """Refuse a write of one element by several lanes, each with a value of its own."""
+        """Refuse a write of different values to one element by several lanes."""
         raise NotImplementedError
 
     def may_give_nan(self, factor: Value, op: Op) -> bool:
@@ -176,7 +176,7 @@ class GradientBuilder(KernelBuilder):
         return self.one(S.Add, [a, b])
 
     def summed(self, tile: Value, axis: int | None = None, keepdims: bool = False) -> Value:
-        """The sum of a tile, along an axis or of all elements, as `tile_sum` gives it."""
+        """The sum of a tile, along an axis or of all elements, equal to `tile_sum`."""
         return PUBLIC["tile_sum"](self, tile, axis, keepdims)
 
     def total(self, tile: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Ops that cooperative ops are lowered to for the threads of a group: barriers, exchanges through shared memory,
+"""The ops to which cooperative ops are lowered for the threads of a group: barriers, exchanges through shared memory,
 partial reductions, asynchronous copies, and matmuls that read shared memory."""
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Publish(Op):
 
 class Agree(Op):
     """Operands: per-lane value, lane 0's value. Reports lanes whose value differs, for `lane.uniform` in debug mode.
-    Attribute `implicit`: the name of the operand, if it implicitly means lane 0's value; the report is a note then."""
+    Attribute `implicit`: the name of an operand for which lane 0's value is used implicitly; the report is then a
+    note."""
 
     __slots__ = ()
     NAME = "group.agree"
@@ -92,10 +93,11 @@ class Agree(Op):
 
 
 class PartialReduce(Op):
-    """The part of reductions that threads and warps compute without exchange, for several tiles at a time. Operands:
-    tiles; each has a region and, in the attributes `axes` and `parts`, the `axis` as in `tile.reduce` and the number of
-    warps that hold parts of one result. In a result, the reduced dimension runs over the parts; for a reduction of all
-    elements the first dimension does, and the others are 1. `tile.reduce` of a result equals that of its operand."""
+    """The part of reductions that threads and warps compute without exchanging values, for several tiles at a time.
+    Operands: tiles; each has a region and, in the attributes `axes` and `parts`, the `axis` as in `tile.reduce` and the
+    number of warps that hold parts of one result. In a result, the reduced dimension runs over the parts; for a
+    reduction of all elements the first dimension does, and the others are 1. `tile.reduce` of a result equals that of
+    its operand."""
 
     __slots__ = ()
     NAME = "group.reduce"
@@ -240,9 +242,9 @@ class MmaWait(Synchronising):
 
 class AsyncCopy(TileAccess):
     """Starts copying the tile at an offset of an array to a buffer; elements outside the array become 0. Operands:
-    buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`, and `ahead`: the buffer is another
-    stage of its ring than those read since the last wait; `lean`: addresses must not be kept in registers across
-    iterations of a loop. The buffer may be read after `group.async_wait` and a barrier."""
+    buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`, and `ahead`: the buffer is a stage of
+    its ring that was not read since the last wait; `lean`: addresses must not be kept in registers across iterations of
+    a loop. The buffer may be read after `group.async_wait` and a barrier."""
 
     __slots__ = ()
     NAME = "group.async_copy"

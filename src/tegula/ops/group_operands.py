@@ -14,7 +14,7 @@ def of_the_group(op: Op) -> list[tuple[int, Value]]:
 
 
 def said(op: Op, k: int, value: Value) -> str:
-    """The name of operand `k` in messages; "" for operands of prints, which name the thread themselves."""
+    """The name of operand `k` in messages; "" for operands of prints, whose messages name the thread."""
     if isinstance(op, LaneUniform):
         known = op.implicit
         return known if isinstance(known, str) else ""

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 
 def _check_size(t: Type) -> None:
-    """TypeRule for a tile or stack of too many elements, or a vector or matrix of too many components."""
+    """Raise TypeRule for a tile or stack of too many elements, or a vector or matrix of too many components."""
     if isinstance(t, TileType | BufType):
         check_size("a tile", t.shape)
     elif isinstance(t, StackType):
@@ -76,7 +76,8 @@ def _check_size(t: Type) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ViewSpec:
-    """A view by basic indexing: one start per dimension of the source; per kept dimension its extent and step."""
+    """A view by basic indexing: one start per dimension of the source, and for each dimension of the view its extent,
+    dimension and step."""
 
     starts: list[Value]
     shape: tuple[int, ...]
@@ -324,7 +325,7 @@ class KernelBuilder(OpBuilder):
         return part, found, sum(is_slice(i) for i in index[: found.spots[0]])
 
     def view_spec(self, shape: Sequence[int], index: Sequence[Operand]) -> ViewSpec:
-        """The view that basic indexing of a tile of `shape` gives; slice bounds are constants."""
+        """The view of a tile of `shape` that a basic index selects; slice bounds are constants."""
         require(
             len(index) <= len(shape),
             f"a tile with {len(shape)} dimensions takes at most {len(shape)} indices",
@@ -377,7 +378,8 @@ class KernelBuilder(OpBuilder):
         raise TypeRule(f"{describe(x)} cannot be assigned to by index")
 
     def stored(self, value: Operand, t: ElementType) -> Value:
-        """The value to be stored as a `t`: literals take that type, and a tile of one element is that element."""
+        """The value to be stored as a `t`: literals are converted to the type, and a tile of one element is replaced by
+        the element."""
         made = self.only_element(self.value(value, t))
         if made.type != t and isinstance(value, LITERALS):
             made = self.full_element(made, t)
@@ -390,7 +392,7 @@ class KernelBuilder(OpBuilder):
     def _assign_tile(self, x: Value, t: BufType, index: Sequence[Operand], value: Operand) -> None:
         if any(i is None for i in index):
             raise TypeRule(
-                "None cannot stand in a subscript that is assigned to", "assign to the part without it"
+                "None cannot be used in a subscript that is assigned to", "assign to the part without it"
             )
         if has_mask(self, index):
             assign_where(self, x, index[0], value)
@@ -591,7 +593,7 @@ def is_atomic(op: str, t: ElementType) -> bool:
 
 
 def neutral(op: str, t: ElementType) -> int | float:
-    """The number that changes nothing where `op` combines it with a component."""
+    """The neutral element of `op` on components."""
     scalar = scalar_of(t)
     if op == "and":
         return -1 if scalar.is_signed else (1 << scalar.bits) - 1

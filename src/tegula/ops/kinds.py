@@ -14,13 +14,13 @@ _ALIKE = {
     "shape-mismatch": "the shapes of tiles do not broadcast",
     **_LITERAL,
 }
-_ADAPTS = "which broadcast; a literal takes the dtype of the other operand."
+_ADAPTS = "which broadcast; a literal is converted to the dtype of the other operand."
 
 AnyElements: TypeAlias = Annotated[
     Any,
     Kind(
         f"scalars, vectors or matrices of one type, or tiles of such elements, {_ADAPTS}",
-        {**_ALIKE, "type-mismatch": "an operand is no scalar, vector, matrix or tile"},
+        {**_ALIKE, "type-mismatch": "an operand is not a scalar, vector, matrix or tile"},
     ),
 ]
 Numbers: TypeAlias = Annotated[
@@ -31,21 +31,21 @@ BitsOfElements: TypeAlias = Annotated[
     Any,
     Kind(
         f"scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, {_ADAPTS}",
-        {**_ALIKE, "type-mismatch": "an operand is a float, or no scalar, vector, matrix or tile"},
+        {**_ALIKE, "type-mismatch": "an operand is a float, or not a scalar, vector, matrix or tile"},
     ),
 ]
 Floats: TypeAlias = Annotated[
     Any,
     Kind(
         f"scalars, vectors or matrices of one type of floats, or tiles of such elements, {_ADAPTS}",
-        {**_ALIKE, "type-mismatch": "the operands are no floats"},
+        {**_ALIKE, "type-mismatch": "the operands are not floats"},
     ),
 ]
 ScaledNumbers: TypeAlias = Annotated[
     Any,
     Kind(
-        "scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal takes the "
-        "dtype of the other operand.",
+        "scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal is "
+        "converted to the dtype of the other operand.",
         _ALIKE,
     ),
 ]
@@ -53,7 +53,7 @@ Number: TypeAlias = Annotated[
     Any,
     Kind(
         "a scalar, vector, matrix or tile of any dtype but bool.",
-        {"type-mismatch": "{name} is a bool, or no scalar, vector, matrix or tile", **_LITERAL},
+        {"type-mismatch": "{name} is a bool, or not a scalar, vector, matrix or tile", **_LITERAL},
     ),
 ]
 Float: TypeAlias = Annotated[
@@ -75,7 +75,7 @@ Condition: TypeAlias = Annotated[
     Kind(
         "a bool or an integer, true unless 0: a scalar for whole values, a tile for each element; or an array, true "
         "unless None.",
-        {"type-mismatch": "the condition is a float, or no scalar or tile"},
+        {"type-mismatch": "the condition is a float, or not a scalar or tile"},
     ),
 ]
 Chosen: TypeAlias = Annotated[
@@ -90,19 +90,23 @@ Chosen: TypeAlias = Annotated[
         },
     ),
 ]
-AVector: TypeAlias = Annotated[Any, Kind("a vector.", {"type-mismatch": "{name} is no vector", **_LITERAL})]
-AMatrix: TypeAlias = Annotated[Any, Kind("a matrix.", {"type-mismatch": "{name} is no matrix", **_LITERAL})]
+AVector: TypeAlias = Annotated[
+    Any, Kind("a vector.", {"type-mismatch": "{name} is not a vector", **_LITERAL})
+]
+AMatrix: TypeAlias = Annotated[
+    Any, Kind("a matrix.", {"type-mismatch": "{name} is not a matrix", **_LITERAL})
+]
 ComponentType: TypeAlias = Annotated[
     Any,
     Kind(
         "the scalar type; of a vector or matrix type, that of its components.",
-        {"type-mismatch": "{name} is no element type"},
+        {"type-mismatch": "{name} is not an element type"},
     ),
 ]
 
 # Of tiles -------------------------------------------------------------------------------------------------------------
 
-ATile: TypeAlias = Annotated[Any, Kind("a tile.", {"type-mismatch": "{name} is no tile"})]
+ATile: TypeAlias = Annotated[Any, Kind("a tile.", {"type-mismatch": "{name} is not a tile"})]
 Shape: TypeAlias = Annotated[
     Any,
     Kind(
@@ -118,14 +122,14 @@ ElementDtype: TypeAlias = Annotated[
     Any,
     Kind(
         "the element type, a scalar, vector or matrix type; float32 by default.",
-        {"type-mismatch": "{name} is no element type"},
+        {"type-mismatch": "{name} is not an element type"},
     ),
 ]
 LikeDtype: TypeAlias = Annotated[
     Any,
     Kind(
         "the element type, a scalar, vector or matrix type; that of `a` by default.",
-        {"type-mismatch": "{name} is no element type"},
+        {"type-mismatch": "{name} is not an element type"},
     ),
 ]
 Storage: TypeAlias = Annotated[
@@ -170,7 +174,7 @@ Mask: TypeAlias = Annotated[
     Kind(
         "a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.",
         {
-            "type-mismatch": "{name} is no tile of bool",
+            "type-mismatch": "{name} is not a tile of bool",
             "shape-mismatch": "{name} does not broadcast to the shape of the tile",
         },
     ),
@@ -179,15 +183,15 @@ MaskTile: TypeAlias = Annotated[
     Any,
     Kind(
         "a tile of bools or integers, true unless 0.",
-        {"type-mismatch": "{name} is no tile, or a tile of floats"},
+        {"type-mismatch": "{name} is not a tile, or a tile of floats"},
     ),
 ]
 TileOfIndices: TypeAlias = Annotated[
     Any,
     Kind(
-        "a tile (N,) of integers, counted from the offset; those below 0 lie outside of the array, and do not count "
-        "from the end.",
-        {"type-mismatch": "{name} is no tile of integers of one dimension"},
+        "a tile (N,) of integers, counted from the offset; indices below 0 are outside of the array, and do "
+        "not count from the end.",
+        {"type-mismatch": "{name} is not a tile of integers of one dimension"},
     ),
 ]
 
@@ -197,10 +201,10 @@ Offset: TypeAlias = Annotated[
     Any,
     Kind(
         "the index of the first element of the tile in the array, an int or one for each dimension, in elements; 0 by "
-        "default. That of thread 0 counts.",
+        "default. The offset of thread 0 is used.",
         {
-            "type-mismatch": "an offset is no integer",
-            "out-of-range": "a literal is no offset that an array can have",
+            "type-mismatch": "an offset is not an integer",
+            "out-of-range": "a literal is not an offset that an array can have",
         },
     ),
 ]
@@ -238,7 +242,7 @@ def _width(most: int) -> Kind:
         _LANES.format(most=most),
         {
             "not-constant": "{name} is known at run time only",
-            "out-of-range": f"{{name}} is no power of 2 up to {most}",
+            "out-of-range": f"{{name}} is not a power of 2 up to {most}",
             "divergent-cooperative-op": "only some threads reach the call",
         },
     )
@@ -250,21 +254,23 @@ OfEachThread: TypeAlias = Annotated[
     Any,
     Kind(
         "a scalar, vector or matrix, of each thread.",
-        {"type-mismatch": "{name} is no scalar, vector or matrix", **_LITERAL},
+        {"type-mismatch": "{name} is not a scalar, vector or matrix", **_LITERAL},
     ),
 ]
 NumbersOfEachThread: TypeAlias = Annotated[
     Any,
     Kind(
         "a scalar, vector or matrix of numbers, of each thread.",
-        {"type-mismatch": "{name} is a bool, or no scalar, vector or matrix", **_LITERAL},
+        {"type-mismatch": "{name} is a bool, or not a scalar, vector or matrix", **_LITERAL},
     ),
 ]
-Stack: TypeAlias = Annotated[Any, Kind("a stack of tg.tile_stack.", {"type-mismatch": "{name} is no stack"})]
+Stack: TypeAlias = Annotated[
+    Any, Kind("a stack of tg.tile_stack.", {"type-mismatch": "{name} is not a stack"})
+]
 
 # Of roles -------------------------------------------------------------------------------------------------------------
 
-Pipe: TypeAlias = Annotated[Any, Kind("a pipe of tg.tile_pipe.", {"type-mismatch": "{name} is no pipe"})]
+Pipe: TypeAlias = Annotated[Any, Kind("a pipe of tg.tile_pipe.", {"type-mismatch": "{name} is not a pipe"})]
 Barriers: TypeAlias = Annotated[
     Any, Kind("barriers of tg.mbarrier.", {"type-mismatch": "{name} was not created by tg.mbarrier"})
 ]
@@ -273,7 +279,7 @@ NamedBarrier: TypeAlias = Annotated[
     Kind("a barrier of tg.named_barrier.", {"type-mismatch": "{name} was not created by tg.named_barrier"}),
 ]
 _NO_STAGE = {
-    "type-mismatch": "{name} is no integer",
+    "type-mismatch": "{name} is not an integer",
     "out-of-range": "a constant {name} is not one of the barriers",
 }
 Stage: TypeAlias = Annotated[Any, Kind("the index of the barrier, an integer from 0.", _NO_STAGE)]
@@ -285,7 +291,7 @@ SharedTile: TypeAlias = Annotated[
     Kind(
         'a tile with `storage="shared"`, or a part of one, of at most 256 in each length and rows of a multiple of 16 '
         "bytes.",
-        {"type-mismatch": "{name} is no shared tile bound to a name"},
+        {"type-mismatch": "{name} is not a shared tile bound to a name"},
     ),
 ]
 

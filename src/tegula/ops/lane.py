@@ -207,7 +207,7 @@ def local_type(dtype: DType, shape: Sequence[int], grid: Sequence[int], lanes: i
     )
     require(
         all(g & (g - 1) == 0 for g in grid[1:]),
-        f"the grid {size} has a later dimension that is no power of 2",
+        f"the grid {size} has a later dimension that is not a power of 2",
     )
     first, *_ = *outer, last = slots(shape, grid)
     require(
@@ -251,8 +251,9 @@ class TileFromThread(Op):
 
 
 class Lanes(Op):
-    """Code that each lane runs by itself between two cooperative ops, made by `passes/split_lanes.py`. The region has
-    no arguments and may use any outer value; for a varying value each lane uses its own. Results: per-lane values."""
+    """Code between two cooperative ops that each lane runs independently, made by `passes/split_lanes.py`. The region
+    has no arguments and may use any outer value; for a varying value each lane uses its own. Results: per-lane
+    values."""
 
     __slots__ = ()
     NAME = "lanes"
@@ -266,7 +267,7 @@ class Lanes(Op):
 
 
 class LaneIndex(Op):
-    """The lane's number in its group, int32: in the role inside of roles, else in the block."""
+    """The lane's index in its group, int32: inside a role, in the role; otherwise in the block."""
 
     __slots__ = ()
     NAME = "lane.index"

@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 
 
 class TileMatmul(MatmulLike):
-    """alpha * a @ b + beta * c. Operands: a (M, K), b (K, N), c (M, N), alpha, beta (c's scalar type). Products and
-    sums are in c's type, operands are converted to it first (16- and 8-bit float results: in float32, rounded once).
-    If a factor is 0, the term that it scales is 0, even if an element is infinite or NaN.
-    The order over K is unspecified. Attribute `precision`, if "tf32": GPUs may round float32 operands to tf32.
-    Attribute `wait`, if False: the matmul is left in flight; other ops may use the result or change an operand only
-    after a `tile.matmul_wait`."""
+    """alpha * a @ b + beta * c. Operands: a (M, K), b (K, N), c (M, N), alpha, beta (c's scalar type). Operands are
+    converted to c's type, in which products and sums are computed (16- and 8-bit float results: in float32, rounded
+    once). If a factor is 0, the term that it scales is 0, even if an element is infinite or NaN. The order over K is
+    unspecified. Attribute `precision`, if "tf32": GPUs may round float32 operands to tf32. Attribute `wait`, if False:
+    the matmul is left in flight; other ops may use the result or change an operand only after a `tile.matmul_wait`."""
 
     __slots__ = ()
     NAME = "tile.matmul"
@@ -146,7 +145,7 @@ def _bits(tile: Value) -> int:
 
 def _factor(b: GradientBuilder, tile: Value) -> Value:
     """An operand of a matmul for the matmuls of its adjoint: 16-bit operands are not widened, because tensor cores
-    multiply them as they are."""
+    multiply 16-bit operands."""
     return b.plain(tile) if _bits(tile) == 16 else b.primal(tile)
 
 

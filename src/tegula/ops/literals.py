@@ -1,4 +1,4 @@
-"""Constant folding of literals: the results of the ops at run time, before the result has a type."""
+"""Constant folding of literals, whose results equal those of the ops at run time but have no type yet."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MOST_BITS = 4096
 
 
 def fold_literals(op: str, a: Any, b: Any) -> Any:
-    """The result of a binary operator, "min" or "max", of two literals: as of the op at run time, but for integers of
-    any width and float64. The result takes the type of the value that it is combined with."""
+    """The result of a binary operator, "min" or "max", of two literals: the result of the op at run time, but for
+    integers of any width and float64. The result takes the type of the value that it is combined with."""
     bools = [isinstance(x, bool) for x in (a, b)]
     if op == "matmul" or (any(bools) and not (all(bools) and op in ("and", "or", "xor", "min", "max"))):
         raise TypeRule(f"'{SYMBOLS.get(op, op)}' is not defined for {a!r} and {b!r}")

@@ -1,8 +1,6 @@
-"""Maps over tiles of structs whose results are structs, and reductions of structs.
-
-A map has one result for each element: a map whose result is a struct becomes one map for each leaf, which computes only
-that leaf. Reductions of structs are trees of such maps, neighbouring elements first, because reduction ops have a
-single element type."""
+"""Maps over tiles of structs whose results are structs, and reductions of structs. The IR's map has one result: a map
+whose result is a struct becomes one map for each leaf, which computes only this leaf. Reductions of structs are trees
+of such maps, neighbouring elements first, because reduction ops have a single element type."""
 
 from __future__ import annotations
 
@@ -30,7 +28,8 @@ def map_structs(
         if not isinstance(found, Fields):
             return found
         require(
-            found.leaves, f"a mapped function gives a value of the struct {found.struct}, which has no fields"
+            found.leaves,
+            f"a mapped function returns a value of the struct {found.struct}, which has no fields",
         )
         return found.leaves[k]
 
@@ -43,10 +42,12 @@ def map_structs(
         made.append(b.map(lambda elements, k=k: leaf(elements, k), given))
     for one in made if count > 1 else ():
         owner: Any = one.owner
-        what = f"a mapped function that gives a struct of {count} fields is run for each of them"
+        what = f"a mapped function that returns a struct of {count} fields runs once for each field"
         pure = all(op.PURE for region in owner.regions for op in region.walk())
         require(
-            pure, f"{what}: it can neither print nor change memory", "print or write memory in a separate map"
+            pure,
+            f"{what}: the function can neither print nor change memory",
+            "print or write memory in a separate map",
         )
     return of_leaves(first.struct, made)
 

@@ -17,7 +17,7 @@ Attrs = Mapping[str, Any]
 WARP = 32
 WARP_GROUP = 4 * WARP
 FILE, MOST_AT_START, STEP = 65536, 255, 8
-"""The registers of a multiprocessor, the most that a thread may start with, and the granularity of budgets."""
+"""The registers of a multiprocessor, the most registers of a thread at its start, and the granularity of budgets."""
 
 
 def start_registers(threads: int) -> int:
@@ -56,7 +56,10 @@ class Roles(Op):
             require(first >= end and warps > 0, "two roles share a warp")
             end = first + warps
         for region in self.roles:
-            require(not region.args and not region.yielded, "a role takes and yields nothing")
+            require(
+                not region.args and not region.yielded,
+                "the region of a role has no arguments and yields no values",
+            )
         return []
 
 
@@ -80,10 +83,10 @@ class PipeNew(Op):
 
 
 class PipeLoad(TileAccess):
-    """Waits for a free stage and starts copying the tile at an offset of an array to it; elements outside the array
-    become 0. Operands: pipe, array, one offset per dimension; attributes `bounds_check`, `aligned`; `shape`: of the
-    tile, if it differs from the pipe's, which then holds the tile in row-major order with rows of the same length. The
-    stage is full when the copy has arrived."""
+    """Waits for a free stage and starts copying the tile at an offset of an array to the stage; elements outside the
+    array become 0. Operands: pipe, array, one offset per dimension; attributes `bounds_check`, `aligned`; `shape`: of
+    the tile, if it differs from the pipe's, which then holds the tile in row-major order with rows of the same length.
+    The stage is full when the copy has arrived."""
 
     __slots__ = ()
     NAME = "pipe.load"
@@ -110,7 +113,7 @@ class PipeLoad(TileAccess):
 
 
 class PipePush(Op):
-    """Waits for a free stage of a pipe and writes a tile to it; the stage is full then. Operands: pipe, tile."""
+    """Waits for a free stage of a pipe and writes a tile to the stage, which is then full. Operands: pipe, tile."""
 
     __slots__ = ()
     NAME = "pipe.push"
@@ -159,11 +162,11 @@ class PipeRelease(Op):
 
 
 WAITS = (PipeLoad, PipePush, PipePop)
-"""Ops on pipes that wait for other roles."""
+"""The ops on pipes that wait for other roles."""
 
 
 def roles_by_warp(op: Op) -> list[Region]:
-    """The regions of roles in the order of their warps; none of other ops."""
+    """The regions of roles in the order of their warps; empty for other ops."""
     if not isinstance(op, Roles):
         return []
     return [region for _, region in sorted(zip(op.warps, op.roles, strict=True), key=lambda role: role[0])]

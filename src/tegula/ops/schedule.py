@@ -72,7 +72,7 @@ class MbarrierNew(ScheduleOp):
     cluster = attr(False)
 
     def infer(self) -> Sequence[Type]:
-        require(self.stages > 0 and self.arrivals > 0, "a barrier has stages and arrivals")
+        require(self.stages > 0 and self.arrivals > 0, "a barrier has at least one stage and one arrival")
         return [MbarrierType(self.stages)]
 
     def separated(self) -> list[MbarrierNew]:
@@ -186,7 +186,7 @@ class BulkLoad(AtStage, TileAccess):
         _stage([self.stage.type, *offset])
         require(
             self.both is None or self.both.type == bool_,
-            "a copy for a cluster says whether it is for both CTAs",
+            "the last operand of a cluster's bulk.load must be a bool: whether the tile is multicast to both CTAs",
         )
         require(
             buffer.dtype == array.dtype and len(offset) == len(tile.shape) == array.ndim,
@@ -233,8 +233,8 @@ class BulkStore(ScheduleOp, TileAccess):
 
     @property
     def older(self) -> str:
-        """A regular expression for the number of earlier copies that may still read their pieces: it is less than the
-        number of pieces of the buffer."""
+        """A regular expression for the number of earlier copies that may still read their pieces, which is less than
+        the number of pieces of the buffer."""
         return f"({'|'.join(map(str, range(buffer_type(self.buffer.type).shape[0])))})"
 
     def infer(self) -> Sequence[Type]:
@@ -245,7 +245,10 @@ class BulkStore(ScheduleOp, TileAccess):
         )
         _stage([v.type for v in self.offset])
         require(buffer.dtype == array.dtype == tile.dtype, f"a {tile} does not go to {array}")
-        require(len(self.offset) == array.ndim == len(tile.shape), "an offset has one entry per dimension")
+        require(
+            len(self.offset) == array.ndim == len(tile.shape),
+            "the offset must have one entry per dimension of the array",
+        )
         return []
 
     def effects(self) -> Sequence[Effect]:
@@ -268,9 +271,13 @@ class BulkPrefetch(ScheduleOp):
         array, shape, box = array_type(self.array.type), self.shape, self.box
         _stage([v.type for v in self.offset])
         require(
-            len(self.offset) == array.ndim == len(shape) == len(box), "an offset has one entry per dimension"
+            len(self.offset) == array.ndim == len(shape) == len(box),
+            "the offset must have one entry per dimension of the array",
         )
-        require(all(n % m == 0 for n, m in zip(shape, box, strict=True)), "a tile is whole boxes")
+        require(
+            all(n % m == 0 for n, m in zip(shape, box, strict=True)),
+            "each dimension of the tile must be a multiple of the box",
+        )
         return []
 
 
@@ -322,7 +329,7 @@ class BulkCommit(ScheduleOp):
 
 
 class BulkWait(ScheduleOp):
-    """The threads that started bulk stores wait until at most `pending` (attribute, 0 by default) groups of them are
+    """The threads that started bulk stores wait until at most `pending` (attribute, 0 by default) groups of stores are
     incomplete or, with attribute `read`, have not read their source."""
 
     __slots__ = ()
@@ -332,7 +339,7 @@ class BulkWait(ScheduleOp):
     pending = attr(0)
 
     def infer(self) -> Sequence[Type]:
-        require(isinstance(self.read, bool), "a wait is for reads or for all")
+        require(isinstance(self.read, bool), "`read` must be True or False")
         require(self.pending >= 0, "the number of pending groups must be 0 or more")
         return []
 
@@ -404,7 +411,7 @@ class _ClusterOp(Op):
     number = operand()
 
     def infer(self) -> Sequence[Type]:
-        require(self.number.type in (int32, int64), "a number of a tile is an int32 or int64")
+        require(self.number.type in (int32, int64), "the index of a tile must be an int32 or int64")
         return [self.number.type]
 
 

@@ -55,7 +55,7 @@ class Fields(tuple[Any, ...]):
         return type(self)(self.struct, parts)
 
     def has(self, name: str) -> bool:
-        """Whether the struct has a field of a name."""
+        """Whether the struct has a field with the given name."""
         return name in self.struct.fields
 
     def field(self, name: str) -> Any:
@@ -94,13 +94,13 @@ class StructValue(Fields):
 
 
 def as_general(x: Any, wanted: Any) -> Any:
-    """A value of a struct as one of the general struct that stands for it, if that is wanted; otherwise the value."""
+    """A struct value converted to its general struct type if `wanted` is that type; otherwise the value."""
     is_specific = isinstance(x, StructValue) and isinstance(wanted, StructType) and x.struct.general is wanted
     return StructValue(wanted, x) if is_specific else x
 
 
 def alike_by_general(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two values of different structs as values of the general struct of both, if they have one; otherwise the
+    """Two values of different structs converted to the general struct of both, if there is one; otherwise the
     values."""
     if isinstance(a, StructValue) and isinstance(b, StructValue) and a.struct is not b.struct:
         general = a.struct.general or a.struct
@@ -125,7 +125,7 @@ class Columns(Fields):
 
 
 class NamedItems(tuple[Any, ...]):
-    """The items of a named tuple that a kernel captures. `names`: the name of each."""
+    """The items of a named tuple that a kernel captures. `names`: the names of the items."""
 
     names: tuple[str, ...]
 
@@ -139,7 +139,7 @@ class NamedItems(tuple[Any, ...]):
         return type(self)(self.names, parts)
 
     def named(self, name: str) -> Any:
-        """The item of a name; TypeRule if there is none."""
+        """The item with the given name; TypeRule if there is none."""
         if name not in self.names:
             raise TypeRule(
                 "", likeness(name, self.names), "UnknownAttribute", owner="a named tuple", name=name
@@ -170,7 +170,8 @@ def rebuilt(like: tuple[Any, ...], parts: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def alike(x: Any, y: Any) -> bool:
-    """Whether two tuples have as many parts, and are of one struct, or have the same names, if one of them has."""
+    """Whether two tuples have equally many parts and, if one of them is a struct or a named tuple, are of the same
+    struct or have the same names."""
     if not is_tuple(x) or not is_tuple(y) or type(x) is not type(y) or len(x) != len(y):
         return False
     if isinstance(x, NamedItems) and isinstance(y, NamedItems):
@@ -212,9 +213,9 @@ all leaves."""
 
 @dataclass(frozen=True, slots=True)
 class FieldWise:
-    """The declaration of how a function handles structs. `names`: the parameters of the struct's type, all of them if
-    one is; `carried`: computes the result for a leaf that is not added from the function's arguments; None if the
-    function only moves elements of any type."""
+    """A declaration of a function's handling of structs. `names`: the parameters that are all structs of one type if
+    one of them is a struct; `carried`: computes the result for a leaf that is not added from the function's arguments;
+    None if the function only moves elements of any type."""
 
     names: tuple[str, ...]
     gives: Gives = STRUCT

@@ -1,8 +1,6 @@
-"""Reads of the memory of spatial structures: the table of those that exist on a device, and elements at an address; and
-additions to the gradients of what structures are made of.
-
-The host owns this memory, and no kernel changes it while another one reads it, so that reads have no order among the
-effects of a kernel."""
+"""Reads of the memory of spatial structures (a device's table of structures, and elements at an address), and additions
+to the gradients of the arrays that structures are built from. The host owns this memory, and no kernel changes the
+memory while another kernel reads it, so that reads have no order among the effects of a kernel."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ Attrs = Mapping[str, Any]
 
 
 def tile_type(t: Type, partial: bool = False) -> TileType:
-    """The type as a tile type; TypeRule if the type is no tile, or if it has absent lanes and `partial` is not
+    """The type as a tile type; TypeRule if the type is not a tile, or if it has absent lanes and `partial` is not
     allowed."""
     require(isinstance(t, TileType), f"expected a tile, got {t}")
     assert isinstance(t, TileType)
@@ -111,8 +111,8 @@ class TileFull(Op):
 
 
 class TileEmpty(Op):
-    """A tile of attribute `type` with unspecified elements (zeros in the interpreter). A ring of tiles has one
-    dimension more than its tiles, for the stages."""
+    """A tile of attribute `type` with unspecified elements (zeros in the interpreter). A ring of tiles has an
+    additional first dimension, for the stages."""
 
     __slots__ = ()
     NAME = "tile.empty"
@@ -470,7 +470,7 @@ class TilePermute(Relabelling, Divisible):
         perm: tuple[int, ...] = self.perm
         require_range(
             sorted(perm) == list(range(len(tile.shape))),
-            f"{perm} is no permutation of {tile}'s dimensions",
+            f"{perm} is not a permutation of {tile}'s dimensions",
             f"give each of 0 to {len(tile.shape) - 1} once",
         )
         return [TileType(tile.dtype, tuple(tile.shape[d] for d in perm))]

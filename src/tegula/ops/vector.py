@@ -120,7 +120,7 @@ class VecBits(Op):
 
     def infer(self) -> Sequence[Type]:
         t = element(self.x.type)
-        require(scalar_of(t) == bool_ and components(t) <= 32, f"{t} is no vector of at most 32 bools")
+        require(scalar_of(t) == bool_ and components(t) <= 32, f"{t} is not a vector of at most 32 bools")
         return [uint32]
 
     @staticmethod

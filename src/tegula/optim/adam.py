@@ -44,7 +44,7 @@ class Adam:
             (0.9, 0.999) by default.
         eps: the number added to the square root of the second average; 1e-8 by default.
     Raises:
-        launch: a parameter is no array of floats.
+        launch: a parameter is not an array of floats.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Adam:
         Parameters:
             params: as for the class.
         Raises:
-            launch: a parameter is no array of floats.
+            launch: a parameter is not an array of floats.
         """
         self.params = listed(params)
         if self.params is not None:

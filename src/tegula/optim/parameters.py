@@ -48,7 +48,7 @@ def listed(params: Any) -> list[array] | None:
 
 
 def _check_list(x: Any, name: str) -> None:
-    """Raise LaunchError for a value that is no list of arrays."""
+    """Raise LaunchError for a value that is not a list of arrays."""
     if isinstance(x, array) or not hasattr(x, "__iter__"):
         given = "one array" if isinstance(x, array) else f"a value of type {type(x).__name__}"
         raise LaunchError(f"the {name} of an optimiser are a list of arrays, got {given}", "write [a, b]")

@@ -47,7 +47,7 @@ class SGD:
         weight_decay: a float; `weight_decay` times the parameter is added to its gradient. 0 by default.
         nesterov: whether to use Nesterov momentum; False by default.
     Raises:
-        launch: a parameter is no array of floats.
+        launch: a parameter is not an array of floats.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class SGD:
         Parameters:
             params: as for the class.
         Raises:
-            launch: a parameter is no array of floats.
+            launch: a parameter is not an array of floats.
         """
         self.params = listed(params)
         if self.params is not None:

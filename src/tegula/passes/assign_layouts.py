@@ -240,8 +240,8 @@ def held_layout(op: RegisterMma, group: Group) -> Layout:
 
 
 def operand_layouts(op: Op, group: Group) -> list[Layout | None]:
-    """The layout that an op requires for each of its operands; None if the op accepts any layout, or the operand is no
-    tile."""
+    """The layout that an op requires for each of its operands; None if the op accepts any layout, or the operand is not
+    a tile."""
     wanted = natural_layout(op, group)
     shapes = (v.type.shape if isinstance(v.type, TileType) else None for v in op.operands)
     taken = [wanted if wanted is not None and shape == wanted.shape else None for shape in shapes]

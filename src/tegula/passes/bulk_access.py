@@ -90,7 +90,7 @@ def bulk_storable(kernel: Kernel, target: CudaTarget, op: TileAtomic | TileStore
 
 def box_of_rows(tile: Sequence[int], piece: Sequence[int]) -> tuple[int, ...] | None:
     """The shape of the box that holds `piece` (rows, columns) of a tile with rows along its last dimension; None if
-    that number of rows is no box."""
+    that number of rows is not a box."""
     left, columns = piece
     shape = [columns]
     for n in reversed(tile[:-1]):

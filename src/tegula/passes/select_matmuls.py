@@ -275,9 +275,11 @@ def _misfit(op: MatmulLike, threads: int, transposed: bool | None = None) -> str
     rows, columns = out.shape[::-1] if transposed else out.shape
     down, across, high, wide = wgmma_group_tile((rows, columns), groups)
     if (64 * high * down, 8 * wide * across) != (rows, columns):
-        return f"{rows} rows and {columns} columns are no multiple of 64 by 8 for each of {counted(groups)}"
+        return (
+            f"{rows} rows and {columns} columns are not a multiple of 64 by 8 for each of {counted(groups)}"
+        )
     if a.shape[1] % terms.depth:
-        return f"K is {a.shape[1]}, which is no multiple of {terms.depth}"
+        return f"K is {a.shape[1]}, which is not a multiple of {terms.depth}"
     return ""
 
 

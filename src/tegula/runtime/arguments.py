@@ -79,7 +79,7 @@ def _wrong_number(kernel: Kernel | KernelChoice, count: int, absent: Sequence[st
 
 
 def listed(name: str, arguments: Any) -> tuple[Any, ...]:
-    """The arguments in a sequence that is no list or tuple. LaunchError for an array, whose enclosing brackets are
+    """The arguments in a sequence that is not a list or tuple. LaunchError for an array, whose enclosing brackets are
     probably missing."""
     if isinstance(arguments, array | np.ndarray | str | bytes) or not hasattr(arguments, "__iter__"):
         raise LaunchError(

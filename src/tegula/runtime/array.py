@@ -85,10 +85,10 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             otherwise; False by default. Needs `requires_grad`.
     Raises:
         number: a number does not fit the dtype, or a length is negative or no integer.
-        TypeError: the dtype is no element type.
+        TypeError: the dtype is not an element type.
         ValueError: the shape, `ndim`, the strides, the capacity or the elements do not fit, or the array would
             have more than 4 dimensions.
-        launch: there is no such device, or the elements are no whole number of vectors or matrices.
+        launch: there is no such device, or the elements do not form whole vectors or matrices.
     Gradient:
         flows through a copy of another array where a tape records, and through a view of it.
     """
@@ -521,7 +521,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             a view.
         Raises:
             ValueError: the number of elements differs, or the strides need a copy.
-            number: a length is no integer.
+            number: a length is not an integer.
         Gradient:
             the same view of the gradient.
         """
@@ -556,7 +556,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             a view.
         Raises:
             ValueError: `axes` does not name each dimension once.
-            TypeError: `axes` is no sequence of integers.
+            TypeError: `axes` is not a sequence of integers.
         Gradient:
             the same view of the gradient.
         """
@@ -578,7 +578,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         Returns:
             a view of the same shape.
         Raises:
-            TypeError: `dtype` is no element type.
+            TypeError: `dtype` is not an element type.
             ValueError: the sizes of the element types differ.
         Gradient:
             the same view of the gradient if the scalar type is the same; otherwise the view has no gradient.

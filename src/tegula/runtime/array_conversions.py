@@ -137,7 +137,7 @@ class Conversions:
         Returns:
             an array of the same shape on the same device.
         Raises:
-            TypeError: `dtype` is no element type.
+            TypeError: `dtype` is not an element type.
             ValueError: `dtype` has elements of another shape.
         Gradient:
             flows between floats where a tape records; none through integers.

@@ -109,7 +109,7 @@ def pairs(data: np.ndarray) -> np.ndarray:
 
 def split(data: np.ndarray, dtype: ElementType) -> np.ndarray:
     """Data with trailing dimensions for the elements of a type: unchanged, or with the last dimension split.
-    LaunchError if the length is no multiple of the number of components."""
+    LaunchError if the length is not a multiple of the number of components."""
     inner, whole = element_shape(dtype), components(dtype)
     if isinstance(dtype, DType) or data.shape[-len(inner) :] == inner:
         return data

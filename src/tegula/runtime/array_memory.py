@@ -188,7 +188,7 @@ def dtype_of_value(value: Any) -> ElementType:
         else from_numpy(source.dtype)
     )
     if source.ndim > 2:
-        raise ValueError(f"a value of {source.ndim} dimensions is no element: name the dtype")
+        raise ValueError(f"a value of {source.ndim} dimensions is not an element: name the dtype")
     if source.ndim == 1:
         return vector(len(source), scalar)
     return matrix((source.shape[0], source.shape[1]), scalar) if source.ndim else scalar

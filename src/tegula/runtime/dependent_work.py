@@ -27,7 +27,7 @@ def capture_if(
         condition: an array (1,) of int32.
         on_true: a function, or a graph, for an element that is not 0; None for nothing.
         on_false: a function, or a graph, for an element that is 0; None for nothing.
-        stream: a stream of a CUDA device that the work goes to; that of this thread by default.
+        stream: the stream of a CUDA device to which the work is submitted; this thread's stream by default.
         **kwargs: the arguments of the functions.
     Raises:
         TypeError: `condition` is no such array.
@@ -50,7 +50,7 @@ def capture_while(
     Parameters:
         condition: an array (1,) of int32, which the work eventually sets to 0.
         while_body: a function, or a graph.
-        stream: a stream of a CUDA device that the work goes to; that of this thread by default.
+        stream: the stream of a CUDA device to which the work is submitted; this thread's stream by default.
         **kwargs: the arguments of the function.
     Raises:
         TypeError: `condition` is no such array.

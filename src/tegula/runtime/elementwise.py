@@ -107,7 +107,7 @@ def _result_type(expression: Expression, found: Any) -> ElementType:
     if is_element(found):
         return found
     raise LaunchError(
-        f"{expression.name} returns {_described(found)}, which is no element of an array",
+        f"{expression.name} returns {_described(found)}, which is not an element of an array",
         "return numbers, vectors or matrices",
     )
 

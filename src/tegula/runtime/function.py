@@ -218,7 +218,7 @@ def gradient_dtype(value: array) -> DType:
 
 
 def function_of(kernel: Any, dim: Any, outputs: Any, block_dim: int | None, tiled: bool) -> KernelFunction:
-    """The function of a kernel; LaunchError for an object that is no kernel."""
+    """The function of a kernel; LaunchError for an object that is not a kernel."""
     check_kernel(kernel)
     if kernel.takes_constants:
         help = "bind the constants first: kernel.bind(N=...)"

@@ -31,7 +31,7 @@ class indexedarray(Arithmetic, Printing):
         dtype: the element type, for a check.
         ndim: the number of dimensions, for a check.
     Raises:
-        ValueError: `data` is no array, there are more indices than dimensions, index arrays are not of one
+        ValueError: `data` is not an array, there are more indices than dimensions, index arrays are not of one
             dimension, or the dtype or `ndim` differs.
         IndexError: an index on the host is out of bounds.
         launch: an index array is on another device.

@@ -344,7 +344,7 @@ class Kernel(KernelDef):
         Raises:
             RuntimeError: the kernel cannot be compiled for the GPU (tg.CompileError).
             ValueError: there is no such target.
-            TypeError: a type is no type of the language.
+            TypeError: a type is not a type of the language.
         """
         from tegula.runtime.check import check_kernel
 
@@ -419,7 +419,7 @@ def kernel(
         a kernel, for tg.launch.
     Raises:
         wrong-arguments: there is no such option.
-        TypeError: the decorated object is no function made by `def`.
+        TypeError: the decorated object is not a function made by `def`.
     Gradient:
         derived from the kernel; tg.func_grad sets the adjoint of a function.
     """

@@ -502,7 +502,7 @@ def _check_device(kernel: Kernel, asked: Device | str, found: Device) -> None:
 
 
 def check_kernel(kernel: object) -> None:
-    """Raise LaunchError for an object that is no kernel."""
+    """Raise LaunchError for an object that is not a kernel."""
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
 

@@ -59,7 +59,7 @@ OF_VECTORS = Family(
 
 
 STATE = Kind(
-    "the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; what is no variable is "
+    "the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other argument is "
     "not changed.",
     {"unsupported-python": "a variable would advance in an expression that may not be evaluated"},
 )

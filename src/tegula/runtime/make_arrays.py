@@ -47,10 +47,10 @@ def from_numpy_array(
     Returns:
         an array.
     Raises:
-        TypeError: `dtype` is no element type.
+        TypeError: `dtype` is not an element type.
         ValueError: `arr` does not hold such elements, or has more than 4 dimensions.
         number: a number does not fit the dtype.
-        launch: there is no such device, or the elements are no whole number of vectors or matrices.
+        launch: there is no such device, or the elements do not form whole vectors or matrices.
     """
     return array(arr, dtype, shape, device=device, copy=False, requires_grad=requires_grad)
 
@@ -64,7 +64,7 @@ def from_dlpack(data: Any, dtype: object = None) -> array:
     Returns:
         an array on the device of `data`.
     Raises:
-        TypeError: `dtype` is no element type.
+        TypeError: `dtype` is not an element type.
         ValueError: `data` does not hold such elements, has more than 4 dimensions, or is a capsule that was used
             before.
         number: a number does not fit the dtype.
@@ -112,7 +112,7 @@ def from_ptr(
         an array.
     Raises:
         ValueError: the address is 0 or not aligned.
-        TypeError: there is neither a length nor a shape, or `dtype` is no element type.
+        TypeError: there is neither a length nor a shape, or `dtype` is not an element type.
         launch: there is no such device.
     """
     lengths = length if shape is None else shape
@@ -140,12 +140,12 @@ def empty(
         pinned: whether host memory is page-locked, if there is a GPU; False by default.
         retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
             default.
-        n: the length of an array of one dimension, in the place of `shape`.
+        n: the length of an array of one dimension, instead of `shape`.
     Returns:
         a packed array, aligned to 64 bytes, on a GPU to 256.
     Raises:
         number: a length is negative or no integer.
-        TypeError: `dtype` is no element type, or there is neither a shape nor `n`, or both.
+        TypeError: `dtype` is not an element type, or there is neither a shape nor `n`, or both.
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """
@@ -190,7 +190,7 @@ def full(
         a packed array.
     Raises:
         number: a number does not fit the dtype, or a length is negative or no integer.
-        TypeError: `dtype` is no element type.
+        TypeError: `dtype` is not an element type.
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """
@@ -217,12 +217,12 @@ def zeros(
         pinned: whether host memory is page-locked, if there is a GPU; False by default.
         retain_grad: whether tg.Tape.backward leaves the gradient in an array that kernels wrote; False by
             default.
-        n: the length of an array of one dimension, in the place of `shape`.
+        n: the length of an array of one dimension, instead of `shape`.
     Returns:
         a packed array.
     Raises:
         number: a length is negative or no integer.
-        TypeError: `dtype` is no element type, or there is neither a shape nor `n`, or both.
+        TypeError: `dtype` is not an element type, or there is neither a shape nor `n`, or both.
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """
@@ -251,7 +251,7 @@ def ones(
         a packed array.
     Raises:
         number: a length is negative or no integer.
-        TypeError: `dtype` is no element type.
+        TypeError: `dtype` is not an element type.
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """

@@ -55,13 +55,13 @@ def map(
         out: the array or arrays to write, of the broadcast shape; by default new arrays of the results' dtypes, with a
             gradient if an input has one.
         return_kernel: whether to return the kernel instead of launching it; False by default.
-        block_dim: the number of threads in a block; that of tg.launch by default.
+        block_dim: the number of threads in a block; as for tg.launch by default.
         device: the required device of the arrays; by default the arrays determine the device.
     Returns:
         the array, a list of arrays if the function has several results, or the kernel, whose parameters are the inputs
         and then the outputs.
     Raises:
-        launch: no input is an array, the shapes or devices do not fit, or a result is no element of an array.
+        launch: no input is an array, the shapes or devices do not fit, or a result is not an element of an array.
         RuntimeError: the function does not compile (tg.CompileError, with the codes of docs/errors.md), or the kernel
             fails on the CPU (tg.RunError).
     Gradient:

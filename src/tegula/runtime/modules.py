@@ -117,7 +117,7 @@ class ScopedLogLevel:
     Parameters:
         log_level: an int: tg.LOG_DEBUG, tg.LOG_INFO, tg.LOG_WARNING or tg.LOG_ERROR.
     Raises:
-        ValueError: `log_level` is no level.
+        ValueError: `log_level` is not a level.
     """
 
     def __init__(self, log_level: int) -> None:
@@ -146,7 +146,7 @@ def get_suggested_block_size(kernel: Kernel, device: Device | str | None = None)
         a tuple of the kernel's block size, or the default, and the number of multiprocessors of a GPU or of processors
         of a CPU.
     Raises:
-        launch: `kernel` is no kernel, or there is no such device.
+        launch: `kernel` is not a kernel, or there is no such device.
     """
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"expected a kernel, got {kernel!r}", "decorate the function with @tg.kernel")
@@ -269,7 +269,7 @@ def dtype_to_numpy(dtype: Any) -> Any:
     Returns:
         a class such as numpy.float32.
     Raises:
-        TypeError: `dtype` is no scalar type, or NumPy has no such type.
+        TypeError: `dtype` is not a scalar type, or NumPy has no such type.
     """
     found = element_type(dtype)
     if not isinstance(found, DType):

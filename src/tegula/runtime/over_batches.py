@@ -91,12 +91,12 @@ def over_batches(
         a named tuple: `kernel`, whose parameters are the arrays and then the results; `dim` and `block_dim` for
         `tg.launch_tiled`; and `results`, a shape and a dtype for each result.
     Raises:
-        TypeError: `function` is no cooperative function, or has in-place parameters.
+        TypeError: `function` is not a cooperative function, or has in-place parameters.
         launch: the arrays do not fit the signature, or the function has no program for their shapes.
     """
     f = library().get(function) if isinstance(function, str) else function
     if not isinstance(f, CooperativeDef) or f.changed:
-        raise TypeError(f"{function!r} is no cooperative function that changes none of its parameters")
+        raise TypeError(f"{function!r} is not a cooperative function that changes none of its parameters")
     defaults = {
         p.name: p.default for p in f.definition.parameters if p.default is not inspect.Parameter.empty
     }

@@ -140,7 +140,7 @@ class Tape:
             backward: a function without parameters, whose launches no tape records.
             arrays: a list of the arrays whose gradients the function accesses, for `zero` and `gradients`.
         Raises:
-            launch: one of them is no array with a gradient.
+            launch: one of them is not an array with a gradient.
         """
         for a in arrays:
             if not isinstance(a, array) or a.grad is None:

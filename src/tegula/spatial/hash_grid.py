@@ -130,7 +130,7 @@ class HashGrid(Structure):
         device: the device of the grid; the current device by default.
         dtype: the dtype of coordinates: float32 (the default), float16 or float64.
     Raises:
-        TypeError: a number of cells is no integer, or the dtype is another one.
+        TypeError: a number of cells is not an integer, or the dtype is another one.
         RuntimeError: a number of cells is not positive, or there are 2**31 cells or more.
         launch: there is no such device.
     """
@@ -168,7 +168,7 @@ class HashGrid(Structure):
         Raises:
             TypeError: the points have another dtype.
             ValueError: `radius` is not positive and finite.
-            RuntimeError: an array is on another device, or the groups are no int32 or not as many as the points.
+            RuntimeError: an array is on another device, or the groups are not int32 or not as many as the points.
         """
         self._check(points, radius, groups)
         flat = points if points.ndim == 1 else points.flatten()

@@ -9,7 +9,7 @@ OF_NUMBERS = Family(
     {},
     {
         **NO_VALUES,
-        "type-mismatch": "an argument is no number, or a vector or matrix where a scalar is wanted",
+        "type-mismatch": "an argument is not a number, or a vector or matrix where a scalar is wanted",
         "mixed-scalar-types": "the arguments differ in dtype, or are integers where floats are wanted",
         "shape-mismatch": "the shapes of tiles do not broadcast",
         "out-of-range": "a literal does not fit its dtype",

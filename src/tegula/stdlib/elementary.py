@@ -111,7 +111,7 @@ def length(a):
     Returns:
         a scalar of the dtype of `a`; a tile of scalars of a tile.
     Raises:
-        type-mismatch: `a` is no vector of floats, or tile of such vectors.
+        type-mismatch: `a` is not a vector of floats, or tile of such vectors.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint * a / length(a); 0 at length 0.

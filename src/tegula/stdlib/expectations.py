@@ -9,7 +9,7 @@ EXPECTED = Family(
     {"Gradient": "none: nothing is returned."},
     {
         **NO_VALUES,
-        "type-mismatch": "the operands are no scalars, vectors or matrices",
+        "type-mismatch": "the operands are not scalars, vectors or matrices",
         "mixed-scalar-types": "the operands differ in type",
         "shape-mismatch": "the shapes of tiles do not broadcast",
         "out-of-range": "a literal does not fit its dtype",

@@ -16,7 +16,7 @@ NOISE = Family(
         "(3), 2020."
     },
     {
-        "type-mismatch": "an argument is no number, or the result would be a tile of vectors of another dtype",
+        "type-mismatch": "an argument is not a number, or the result would be a tile of vectors of another dtype",
         "shape-mismatch": "the shapes of tiles do not broadcast",
         "out-of-range": "a literal does not fit its dtype",
     },

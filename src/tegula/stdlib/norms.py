@@ -9,7 +9,7 @@ OF_VECTORS = Family(
     {},
     {
         **NO_VALUES,
-        "type-mismatch": "`v` is no vector, or tile of vectors, of floats",
+        "type-mismatch": "`v` is not a vector, or tile of vectors, of floats",
         "mixed-scalar-types": "`v` holds integers, or `delta` is of another dtype",
         "out-of-range": "a literal does not fit its dtype",
         "shape-mismatch": "the shapes of tiles do not broadcast",

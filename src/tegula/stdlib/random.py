@@ -11,7 +11,7 @@ from tegula.types import float32, int32, uint32
 
 PCG = "Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020."
 _MISFITS = {
-    "type-mismatch": "an argument is no number, or tiles are given to a function whose result is no element",
+    "type-mismatch": "an argument is not a number, or tiles are given to a function whose result is not an element",
     "mixed-scalar-types": "the arguments differ in type, such as a matrix and a vector",
     "shape-mismatch": "the shapes of tiles do not broadcast",
     "out-of-range": "a literal does not fit its dtype",
@@ -146,10 +146,10 @@ def sample_cdf(state: InOut[uint32], cdf):
     Returns:
         an int32 from 0 to N.
     Raises:
-        type-mismatch: `cdf` is no array of one dimension.
+        type-mismatch: `cdf` is not an array of one dimension.
         mixed-scalar-types: `cdf` holds another dtype.
-        unknown-attribute: `cdf` is no array.
-        unsupported-python: `cdf` is an object that is no value.
+        unknown-attribute: `cdf` is not an array.
+        unsupported-python: `cdf` is an object that is not a value.
         not-constant: `cdf` is a tuple.
     """
     return tg.lower_bound(cdf, tg.randf(state))

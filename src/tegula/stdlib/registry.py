@@ -28,7 +28,7 @@ name."""
 
 
 NO_VALUES = {
-    "unsupported-python": "an argument is a function, a module or another object that is no value",
+    "unsupported-python": "an argument is a function, a module or another object that is not a value",
     "unknown-attribute": "an argument is of another kind",
     "not-constant": "an argument is a tuple",
 }

@@ -10,7 +10,7 @@ SEARCH = Family(
     {"Gradient": "none: an index has no gradient."},
     {
         **NO_VALUES,
-        "type-mismatch": "`arr` is no array of one dimension of scalars, or an index is no integer",
+        "type-mismatch": "`arr` is not an array of one dimension of scalars, or an index is not an integer",
         "mixed-scalar-types": "`value` is of another dtype than `arr`",
         "out-of-range": "a literal does not fit its dtype",
         "out-of-bounds": "the range leaves the array, in debug mode",

@@ -12,7 +12,7 @@ _LITERAL = {
 }
 PLACES = Family(
     {"Gradient": "none: an index, a uint32, has none."},
-    {"type-mismatch": "`v` is no vector of numbers", **_LITERAL},
+    {"type-mismatch": "`v` is not a vector of numbers", **_LITERAL},
 )
 VECTORS = Family({}, {"type-mismatch": "the argument is no such vector of numbers", **_LITERAL})
 MATRICES = Family({}, {"type-mismatch": "the argument is no such square matrix of floats", **_LITERAL})
@@ -203,6 +203,6 @@ def inverse_approx(a):
     Returns:
         a matrix of the type of `a`.
     Gradient:
-        that of tg.inverse.
+        as for tg.inverse.
     """
     return tg.inverse(a)

@@ -17,7 +17,7 @@ def softsign(x):
         a value of the type of `x`.
     Raises:
         mixed-scalar-types: `x` holds integers.
-        type-mismatch: `x` is no scalar, vector, matrix or tile.
+        type-mismatch: `x` is not a scalar, vector, matrix or tile.
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint / (1 + |x|)**2.

@@ -37,7 +37,7 @@ def transform_set_translation(xform: InOut[Transform], p: Vec3):
     """Sets the translation of a transform, as `xform.p = p`.
 
     Parameters:
-        xform: a variable that holds a transform; what is no variable is not changed.
+        xform: a variable that holds a transform; any other argument is not changed.
         p: a vector (3,) of floats.
     Gradient:
         the first three components of the adjoint for `p`, which `xform` before the call does not get.
@@ -50,7 +50,7 @@ def transform_set_rotation(xform: InOut[Transform], q: Quat):
     """Sets the rotation of a transform, as `xform.q = q`.
 
     Parameters:
-        xform: a variable that holds a transform; what is no variable is not changed.
+        xform: a variable that holds a transform; any other argument is not changed.
         q: a quaternion of floats.
     Gradient:
         the last four components of the adjoint for `q`, which `xform` before the call does not get.

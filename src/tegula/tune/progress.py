@@ -9,7 +9,7 @@ from typing import Any
 
 class Progress:
     """A progress bar for each step on standard error. Nothing is shown without the package rich, or if standard error
-    is no terminal."""
+    is not a terminal."""
 
     def __init__(self, title: str) -> None:
         self.title = title

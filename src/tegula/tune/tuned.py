@@ -54,7 +54,7 @@ class Tuned(KernelChoice):
         self.__doc__ = first.__doc__
         for name in key or ():
             if name not in self._names:
-                what = f"key names '{name}', which is no parameter of kernel {first.name}"
+                what = f"key names '{name}', which is not a parameter of kernel {first.name}"
                 raise TuningError(what, f"its parameters are {', '.join(self._names)}")
 
     def _begin(self, candidates: list[Candidate], text: str) -> None:

@@ -395,7 +395,7 @@ EXPRESSIONS = (
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_ops_that_wrap(dtype: str) -> None:
-    """The term of a number, evaluated for numbers in the place of parameters, is the result of the ops."""
+    """The term of a number, evaluated for numbers instead of parameters, is the result of the ops."""
     numbers = np.array([0, 1, 2, 3, 5, 7, 8, 100, 126, 127, 128, 129, 200, 254, 255], np.uint8).view(dtype)
     for expression in EXPRESSIONS:
         kernel, parts = lowered(bytes_kernel(expression.format(t=dtype), dtype))

@@ -98,7 +98,8 @@ def test_of_the_lowered_kernel() -> None:
 
 
 def test_a_quotient_that_its_type_does_not_hold() -> None:
-    """Certificates may name any function of numbers; a quotient that is no number of its type contradicts nothing."""
+    """Certificates may name any function of numbers; a quotient that is not a number of its type contradicts
+    nothing."""
     kernel, parts, certificate = certified(copies)
     blocks = ["app", ["block.count", "", 0, "int32"], []]
     quotient = ["app", ["floordiv", "", 0, "int8"], [["*", blocks, 1000], blocks]]

@@ -273,7 +273,7 @@ def test_guards_only_where_needed() -> None:
 
 
 def test_guards_are_about_the_launch() -> None:
-    """Conditions that the host cannot compute, or that the kernel does not assert, are no guards."""
+    """Conditions that the host cannot compute, or that the kernel does not assert, are not guards."""
     kernel, parts = lowered(roles("assert n <= m", PLAIN, "for k in range(tg.min(n, m)):\n    BODY"))
     certificate = prove(kernel, parts)
     verify(kernel, parts, certificate)

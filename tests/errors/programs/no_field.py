@@ -1,4 +1,4 @@
-"""A name that is no field of a struct."""
+"""A name that is not a field of a struct."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A role over warp groups that are no neighbours."""
+"""A role over warp groups that are not adjacent."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""An annotation that is no type."""
+"""An annotation that is not a type."""
 
 import tegula as tg
 

@@ -321,8 +321,8 @@ class Known:
         return False
 
     def quotient(self, a: Atom) -> tuple[Sum, Sum] | None:
-        """The dividend and the divisor of an atom that is a quotient rounded down, by a number that is no constant and
-        known to be positive; None for other atoms."""
+        """The dividend and the divisor of an atom that is a quotient rounded down, by a number that is not a constant
+        and known to be positive; None for other atoms."""
         found = quotient(a)
         if found is None or not self.nonnegative(found[1] - 1, 1):
             return None

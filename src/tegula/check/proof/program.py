@@ -103,7 +103,7 @@ class Program(Scheduled):
     # Rings -----------------------------------------------------------------------------------------------------------
 
     def _overlapping(self) -> dict[Value, list[int]]:
-        """By buffer, the numbers of the tracked buffers, which are no rings, that share bytes with it."""
+        """By buffer, the numbers of the tracked buffers, which are not rings, that share bytes with it."""
         found: dict[Value, list[int]] = {}
         for v in self.tracked - self.rings.keys():
             p = self.places[v]

@@ -350,7 +350,8 @@ def _atom(a: Atom, by: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Sum:
 
 
 def quotient(a: Atom) -> tuple[Sum, Sum] | None:
-    """The dividend and the divisor of a quotient of integers by a number that is no constant; None for other atoms."""
+    """The dividend and the divisor of a quotient of integers by a number that is not a constant; None for other
+    atoms."""
     if a.kind != "app" or a.given[0][0] not in ("floordiv", "div") or len(a.given[1]) != 2:
         return None
     t = DTYPES.get(a.given[0][3])

@@ -367,7 +367,7 @@ class Facts:
             self.sides.append(row)
 
     def _several(self, c: Cond) -> tuple[Cond, ...] | None:
-        """Conditions of which one holds if this one does; None if it is no disjunction."""
+        """Conditions of which one holds if this one does; None if it is not a disjunction."""
         if isinstance(c, bool) or c[0] == "or":
             return None if isinstance(c, bool) else c[1:]
         inner = c[1] if c[0] == "not" else c
@@ -562,7 +562,7 @@ class Facts:
         return False
 
     def quotient(self, a: int) -> tuple[Poly, Poly] | None:
-        """The dividend x and the divisor y of an atom that is x div y, where y is no constant, and known to be
+        """The dividend x and the divisor y of an atom that is x div y, where y is not a constant, and known to be
         positive; None for other atoms."""
         kind, *args = self.atoms.keys[a]
         if kind != "app" or args[0][0] not in QUOTIENTS or len(args[1]) != 2:

@@ -110,7 +110,7 @@ class Clusters:
 
 
 def _equations(same: Value) -> Iterator[tuple[Value, Value]]:
-    """The pairs of values that a condition makes equal. A conjunct that is no equation is paired with itself."""
+    """The pairs of values that a condition makes equal. A conjunct that is not an equation is paired with itself."""
     op = same.owner
     if isinstance(op, S.And):
         for v in op.operands:

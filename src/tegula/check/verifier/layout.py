@@ -26,8 +26,8 @@ CONTROL = (If, For, While)
 
 
 class Rejected(Exception):
-    """The certificate is no proof. `op` and `role`: the location of the failure; `obligation` and `help` (the code to
-    write instead) are set where they are known."""
+    """The certificate is not a proof. `op` and `role`: the location of the failure; `obligation` and `help` (the code
+    to write instead) are set where they are known."""
 
     def __init__(
         self, message: str, op: Op | None = None, role: int = -1, obligation: str = "", help: str = ""

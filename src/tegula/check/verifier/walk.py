@@ -186,7 +186,7 @@ class Walk(ABC):
         return ("is", made) if v.type is DTYPES["bool"] else made
 
     def _computed(self, op: Op, v: Value) -> Any:
-        """The result of a pure op; an atom of its operands where the result is no polynomial."""
+        """The result of a pure op; an atom of its operands where the result is not a polynomial."""
         t, facts = v.type, self.state.facts
         if isinstance(op, S.Const) and isinstance(t, DType) and not t.is_float:
             return bool(op.value) if t.kind == "b" else number(int(op.value))
@@ -227,7 +227,7 @@ class Walk(ABC):
         return self.atoms.choose(c, x, y)
 
     def _integer(self, op: Op, args: tuple[Any, ...]) -> Any:
-        """The result of an op on integers before it wraps; None where it is no polynomial."""
+        """The result of an op on integers before it wraps; None where it is not a polynomial."""
         x, y = args[0], args[1] if len(args) > 1 else ()
         n, whole = constant(y), self.state.facts.at_least
         if isinstance(op, S.Add | S.Sub):
@@ -299,7 +299,7 @@ class Walk(ABC):
             f.at += 1
 
     def _quiet(self, role: Role, f: Frame, op: Op) -> None:
-        """Execute an op that is no step: computation and accesses of memory; any access in its control flow may
+        """Execute an op that is not a step: computation and accesses of memory; any access in its control flow may
         happen."""
         for o in op.walk():
             if isinstance(o, BufRead) and o.result not in self.layout.used:

@@ -240,7 +240,7 @@ def _for(s: GpuState, op: For, body: Body) -> None:
 
 
 def _known_trips(op: For) -> int:
-    """The number of iterations of a loop, more than UNROLLED where it is no constant."""
+    """The number of iterations of a loop, more than UNROLLED where it is not a constant."""
     known = [v.owner.value for v in op.bounds if isinstance(v.owner, S.Const)]
     return len(range(*known)) if len(known) == 3 else UNROLLED + 1
 

@@ -236,7 +236,7 @@ def _check_alignment(s: GpuState, buffer: Value) -> None:
     place = s.places[whole]
     step = place.strides[0] * scalar_of(s.buffers[whole].dtype).bits // 8 if buffer is not whole else 0
     if place.offset % ALIGNMENT or step % ALIGNMENT:
-        raise InternalError(f"stages of {step} bytes at {place.offset} are no place for bulk copies")
+        raise InternalError(f"stages of {step} bytes at {place.offset} cannot hold bulk copies")
 
 
 def bulk_put(s: GpuState, op: Op) -> None:

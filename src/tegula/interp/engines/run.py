@@ -34,7 +34,7 @@ class TermNumbers:
     """The numbering of terms: the same op on the same terms has the same number. The entries of a name after the first:
     "copy" of a tile: key of the step; "made" by an op: key, index of the result, terms; "write" to a buffer: index of
     the op's write, key, terms; "matmul": key, operands in memory, terms; "stored" to an array: key, terms; "mixed"
-    parts of several: offset and term of each; "in flight" and "nothing" are no values."""
+    parts of several: offset and term of each; "in flight" and "nothing" are not values."""
 
     def __init__(self) -> None:
         self.numbers: dict[Name, Term] = {("nothing",): 0}

@@ -25,7 +25,7 @@ WRITTEN = ("write", "atomic", "issue")
 
 
 class Mixed(Exception):
-    """Raised for a term that is no tile: parts of several tiles, a matmul in flight, or uninitialised memory."""
+    """Raised for a term that is not a tile: parts of several tiles, a matmul in flight, or uninitialised memory."""
 
 
 class Values:

@@ -163,7 +163,7 @@ def _one_ahead(region: Region, pipe: RolePipe, load: TileLoad) -> None:
     start = loop.initial[k].owner
     if start not in pipe.items or len(uses(region)[loop.initial[k]]) > 1:
         raise Declined(
-            "the initial value of a loop-carried tile is no load of the same array and type", load.loc
+            "the initial value of a loop-carried tile is not a load of the same array and type", load.loc
         )
     assert isinstance(start, Op) and start.parent is not None and loop.parent is not None
     body, argument, result = loop.body, loop.arguments[k], loop.results[k]

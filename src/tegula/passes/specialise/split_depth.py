@@ -122,7 +122,7 @@ def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
 
 
 def _is_stored(op: Op | Region | None) -> bool:
-    """Whether a tile has a stage of its own, and is no permutation of another stage."""
+    """Whether a tile has a stage of its own, and is not a permutation of another stage."""
     return not isinstance(op, Relabelling)
 
 

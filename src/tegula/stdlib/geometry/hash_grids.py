@@ -72,7 +72,7 @@ HASH_GRIDS = Family(
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
         "out-of-range": "a literal does not fit its dtype",
-        "assertion": "the id is not that of a hash grid that exists, or its coordinates have another dtype",
+        "assertion": "the id does not name an existing hash grid, or its coordinates have another dtype",
     },
 )
 

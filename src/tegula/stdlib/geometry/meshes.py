@@ -27,7 +27,7 @@ ERRORS = {
     "type-mismatch": "an argument is of another type",
     "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
     "out-of-range": "a literal does not fit its dtype",
-    "assertion": "the id is not that of a mesh that exists",
+    "assertion": "the id does not name an existing mesh",
 }
 READ = Family({"Gradient": "none: results of queries have no gradient."}, ERRORS)
 POINTS = Family({"Gradient": "the gradient for the points of the mesh."}, ERRORS)
@@ -121,7 +121,7 @@ def mesh_eval_position(id, face: int32, bary_u: float32, bary_v: float32):
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         the gradient for the weights and for the points of the mesh.
     """
@@ -148,7 +148,7 @@ def mesh_eval_velocity(id, face: int32, bary_u: float32, bary_v: float32):
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         the gradient for the weights and for the velocities of the mesh.
     """

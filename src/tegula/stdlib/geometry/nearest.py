@@ -29,7 +29,7 @@ NEAR = Family(
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
         "out-of-range": "a literal does not fit its dtype",
-        "assertion": "the id is not that of a structure that exists",
+        "assertion": "the id does not name an existing structure",
     },
 )
 
@@ -159,7 +159,7 @@ def bvh_query_nearest(id, point: VEC3, max_dist: float32 = INFINITY):
 
 @whole(NEAR)
 def tile_nearest(id, point: VEC3, k: int32, max_dist: float32 = INFINITY):
-    """The nearest items of a BVH, by their boxes, or faces of a mesh; the arguments are those of thread 0.
+    """The nearest items of a BVH, by their boxes, or faces of a mesh; the arguments of thread 0 are used.
 
     Parameters:
         id: the BVH or mesh, or its id.

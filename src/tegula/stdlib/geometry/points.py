@@ -37,7 +37,7 @@ POINT = Family(
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
         "out-of-range": "a literal does not fit its dtype",
-        "assertion": "the id is not that of a mesh that exists",
+        "assertion": "the id does not name an existing mesh",
     },
 )
 NEAREST = StructType("Nearest", {"face": int32, "square": float32, "at": int32}, __name__, "NEAREST")

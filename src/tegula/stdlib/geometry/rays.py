@@ -43,7 +43,7 @@ QUERY = Family(
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
         "out-of-range": "a literal does not fit its dtype",
-        "assertion": "the id is not that of a mesh that exists",
+        "assertion": "the id does not name an existing mesh",
     },
 )
 CLOSEST, ANY, COUNT = 0, 1, 2
@@ -189,7 +189,7 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
-        assertion: the id is not that of a mesh that exists.
+        assertion: the id does not name an existing mesh.
     Gradient:
         the gradient of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh; the face is constant.
     """

@@ -17,7 +17,7 @@ SHARED = Family(
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
         "out-of-range": "a literal does not fit its dtype",
-        "assertion": "the id is not that of a structure of this kind that exists",
+        "assertion": "the id does not name an existing structure of this kind",
     },
 )
 HIT = Family(
@@ -43,7 +43,7 @@ def _tiled(query):
 
 @whole(SHARED)
 def tile_bvh_query_aabb(id, low: VEC3, high: VEC3):
-    """A query of a block for the items of a BVH whose box overlaps a box; the arguments are those of thread 0.
+    """A query of a block for the items of a BVH whose box overlaps a box; the arguments of thread 0 are used.
 
     Parameters:
         id: the BVH, or its id.
@@ -57,7 +57,7 @@ def tile_bvh_query_aabb(id, low: VEC3, high: VEC3):
 
 @whole(SHARED)
 def tile_bvh_query_ray(id, start: VEC3, dir: VEC3):
-    """A query of a block for the items of a BVH whose box a ray intersects; the arguments are those of thread 0.
+    """A query of a block for the items of a BVH whose box a ray intersects; the arguments of thread 0 are used.
 
     Parameters:
         id: the BVH, or its id.
@@ -72,7 +72,7 @@ def tile_bvh_query_ray(id, start: VEC3, dir: VEC3):
 
 @whole(SHARED)
 def tile_bvh_query_sphere(id, center: VEC3, radius: float32):
-    """A query of a block for the items of a BVH whose box intersects a ball; the arguments are those of thread 0.
+    """A query of a block for the items of a BVH whose box intersects a ball; the arguments of thread 0 are used.
 
     Parameters:
         id: the BVH, or its id.
@@ -87,7 +87,7 @@ def tile_bvh_query_sphere(id, center: VEC3, radius: float32):
 
 @whole(SHARED)
 def tile_mesh_query_sphere(id, center: VEC3, radius: float32):
-    """A query of a block for the faces of a mesh that intersect a ball; the arguments are those of thread 0.
+    """A query of a block for the faces of a mesh that intersect a ball; the arguments of thread 0 are used.
 
     Parameters:
         id: the mesh, or its id.
@@ -102,7 +102,7 @@ def tile_mesh_query_sphere(id, center: VEC3, radius: float32):
 
 @whole(HIT)
 def tile_mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32):
-    """The first face of a mesh that a ray of the block hits, as `mesh_query_ray`; the arguments are those of thread 0.
+    """The first face of a mesh that a ray of the block hits, as `mesh_query_ray`; the arguments of thread 0 are used.
 
     Parameters:
         id: the mesh, or its id.
@@ -117,8 +117,8 @@ def tile_mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32):
 
 @whole(POINT)
 def tile_mesh_query_point(id, point: VEC3, max_dist: float32):
-    """The point of a mesh that is closest to a point of the block, as `mesh_query_point`; the arguments are those of
-    thread 0.
+    """The point of a mesh that is closest to a point of the block, as `mesh_query_point`; the arguments of
+    thread 0 are used.
 
     Parameters:
         id: the mesh, or its id.
@@ -132,7 +132,7 @@ def tile_mesh_query_point(id, point: VEC3, max_dist: float32):
 
 @whole(SHARED)
 def tile_mesh_query_aabb(id, low: VEC3, high: VEC3):
-    """A query of a block for the faces of a mesh whose bounds overlap a box; the arguments are those of thread 0.
+    """A query of a block for the faces of a mesh whose bounds overlap a box; the arguments of thread 0 are used.
 
     Parameters:
         id: the mesh, or its id.

@@ -35,7 +35,7 @@ QUERY = Family(
         "type-mismatch": "an argument is of another type",
         "shape-mismatch": "arguments are tiles whose shapes do not broadcast",
         "out-of-range": "a literal does not fit its dtype",
-        "assertion": "the id is not that of a BVH that exists",
+        "assertion": "the id does not name an existing BVH",
     },
 )
 INFINITY = float("inf")
@@ -47,7 +47,7 @@ def _entry(id: uint64, kind: int32):
     table = tg._structures()
     entry = table + (id & SLOT_MASK) * ENTRY_BYTES
     known = (tg._element_at(entry, uint64) == id) & (tg.int32((id >> 16) & 15) == kind)
-    assert known or id == 0, "the id is not that of a structure of this kind that exists on this device"
+    assert known or id == 0, "the id does not name an existing structure of this kind on this device"
     return tg.where(known, entry, table) + 8
 
 

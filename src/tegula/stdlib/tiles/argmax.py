@@ -32,7 +32,7 @@ def tile_argmax(
     Returns:
         a tile of int32 without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
-        type-mismatch: `a` is no tile of scalars.
+        type-mismatch: `a` is not a tile of scalars.
         out-of-range: there is no such axis.
     Gradient:
         refused (no-gradient) for floats: an index has no gradient.

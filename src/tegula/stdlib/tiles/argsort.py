@@ -65,5 +65,5 @@ def samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(few)
     yield Sample(few, 1, descending=True)
     yield Sample(few.astype(np.uint32), None)
-    yield Refused(few, 3, code="out-of-range", says=("3 is no axis of a tile of shape (3, 5, 2)",))
+    yield Refused(few, 3, code="out-of-range", says=("3 is not an axis of a tile of shape (3, 5, 2)",))
     yield Refused(np.ones(3, np.int8), code="type-mismatch", says=("float32, float64, int32", "int8"))

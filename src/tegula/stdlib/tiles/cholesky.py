@@ -34,7 +34,7 @@ def tile_cholesky(
         all elements that depend on the pivot. With `info`, also a tile (..., 1) of int32: 0, or the 1-based index of
         the first such pivot.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode.
+        type-mismatch: `a` is not a tile of square matrices of floats, or there is no such fill_mode.
     Gradient:
         with L the result, G the adjoint and P the lower triangle of L.T @ G with half of its diagonal: the lower
         triangle of inv(L).T @ (P + P.T) @ inv(L) with half of its diagonal, 0 in the triangle that is not read;

@@ -31,7 +31,7 @@ def tile_cholesky_solve(
         a tile of the shape and dtype of `y`.
     Raises:
         shape-mismatch: the extents of `l` and `y`, or their batches, differ.
-        type-mismatch: `l` is no tile of square matrices, the dtypes differ or are no floats, or there is no such
+        type-mismatch: `l` is not a tile of square matrices, the dtypes differ or are not floats, or there is no such
             fill_mode.
     Gradient:
         with a = l @ l.T, x the result and b = inv(a) @ the adjoint: b for `y`; for `l` the lower triangle of

@@ -22,7 +22,7 @@ def tile_cumsum(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Number, *S]
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype.
+        type-mismatch: `a` is not a tile of such a dtype.
         out-of-range: there is no such axis.
     Gradient:
         the running sum of the adjoint from the last element to the first.
@@ -39,4 +39,4 @@ def reference(a, axis=None):
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.integers(-4, 5, (3, 5)).astype(np.float32), tolerance=0)
     yield Sample(rng.standard_normal((2, 3)), 0, differentiable=True)
-    yield Refused(np.ones((2, 3)), 2, code="out-of-range", says=("2 is no axis",))
+    yield Refused(np.ones((2, 3)), 2, code="out-of-range", says=("2 is not an axis",))

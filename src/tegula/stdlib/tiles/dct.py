@@ -78,7 +78,7 @@ def tile_idct(x: Tile[Number, *S]) -> Tile[Number, *S]:
     Gradient:
         `tile_dct` of the adjoint, of which the first element is halved.
     Source:
-        that of `tile_dct`.
+        as for `tile_dct`.
     """
     shape, lane = x.shape, tg.group_lane()
     n, rows = tg.static(shape[-1]), tg.static(prod(shape[:-1]))

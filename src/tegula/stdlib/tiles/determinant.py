@@ -24,7 +24,7 @@ def tile_determinant(a: Tile[Real, ..., N, N]) -> Tile[Real, ..., ONE]:
         a tile (..., 1) of the dtype of `a`; 0 for a singular matrix. `tile_slogdet` covers determinants that overflow
         or underflow.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats.
+        type-mismatch: `a` is not a tile of square matrices of floats.
     Gradient:
         the adjoint times the result times inv(a).T, which a singular matrix does not have.
     Source:

@@ -33,7 +33,7 @@ def tile_eigh(
         (float64: 16), which includes matrices with a NaN. With `info`, also a tile (..., 1) of int32: 0, or 1 without
         convergence.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats, or there is no such fill_mode.
+        type-mismatch: `a` is not a tile of square matrices of floats, or there is no such fill_mode.
     Gradient:
         with G, H the adjoints of w and v: K = v @ (diag(G) + F * (v.T @ H)) @ v.T, F[i, j] = 1 / (w[j] - w[i]), and 0
         where the difference is within 8 * N units of rounding of the largest eigenvalue; the triangle of K + K.T that

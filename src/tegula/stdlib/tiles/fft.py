@@ -42,7 +42,7 @@ def tile_fft(inout: InOut[Tile[Complex, *S]]):
     Parameters:
         inout: a tile (..., N) of vec2f or vec2d.
     Raises:
-        type-mismatch: `inout` has another dtype, or is no tile bound to a name.
+        type-mismatch: `inout` has another dtype, or is not a tile bound to a name.
     Gradient:
         the inverse transform of the adjoint, not divided by N.
     Source:
@@ -59,11 +59,11 @@ def tile_ifft(inout: InOut[Tile[Complex, *S]]):
     Parameters:
         inout: a tile (..., N) of vec2f or vec2d.
     Raises:
-        type-mismatch: `inout` has another dtype, or is no tile bound to a name.
+        type-mismatch: `inout` has another dtype, or is not a tile bound to a name.
     Gradient:
         `tile_fft` of the adjoint.
     Source:
-        that of `tile_fft`.
+        as for `tile_fft`.
     """
     tg.tile_assign(inout, tg._tile_dft(inout, True))
 

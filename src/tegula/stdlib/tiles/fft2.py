@@ -21,7 +21,7 @@ def tile_fft2(inout: InOut[Tile[Complex, ..., M, N]]):
     Parameters:
         inout: a tile (..., M, N) of vec2f or vec2d, complex numbers with the real part first.
     Raises:
-        type-mismatch: `inout` has another dtype or fewer dimensions, or is no tile bound to a name.
+        type-mismatch: `inout` has another dtype or fewer dimensions, or is not a tile bound to a name.
         out-of-range: there are no tables for M or N.
     Gradient:
         the inverse transform of the adjoint, not divided by M * N.
@@ -38,12 +38,12 @@ def tile_ifft2(inout: InOut[Tile[Complex, ..., M, N]]):
     Parameters:
         inout: a tile (..., M, N) of vec2f or vec2d.
     Raises:
-        type-mismatch: `inout` has another dtype or fewer dimensions, or is no tile bound to a name.
+        type-mismatch: `inout` has another dtype or fewer dimensions, or is not a tile bound to a name.
         out-of-range: there are no tables for M or N.
     Gradient:
         `tile_fft2` of the adjoint.
     Source:
-        that of `tile_fft2`.
+        as for `tile_fft2`.
     """
     tg.tile_assign(inout, tg._tile_dft2(inout, True))
 

@@ -25,7 +25,7 @@ def tile_histogram(t: Tile[Integer, *S], bins: constexpr[int]) -> Tile[int32, BI
     Returns:
         a tile of int32 of shape (bins,).
     Raises:
-        type-mismatch: `t` is no tile of integers, or `bins` is no integer.
+        type-mismatch: `t` is not a tile of integers, or `bins` is not an integer.
         out-of-range: `bins` is below 1.
         tile-too-large: `bins` is above 2**26.
     Gradient:

@@ -23,7 +23,7 @@ def tile_inverse(a: Tile[Real, ..., N, N]) -> Tile[Real, ..., N, N]:
     Returns:
         a tile of the shape and dtype of `a`; for a singular matrix infinities and NaN, as IEEE 754 says.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats.
+        type-mismatch: `a` is not a tile of square matrices of floats.
     Gradient:
         with x the result: -x.T @ the adjoint @ x.T.
     Source:

@@ -25,7 +25,7 @@ def tile_lower_solve(l: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile
         a tile of the shape and dtype of `y`. A 0 on the diagonal divides as IEEE 754 says.
     Raises:
         shape-mismatch: the extents of `l` and `y`, or their batches, differ.
-        type-mismatch: `l` is no tile of square matrices, or the dtypes differ or are no floats.
+        type-mismatch: `l` is not a tile of square matrices, or the dtypes differ or are not floats.
     Gradient:
         with z the result and b = inv(l).T @ the adjoint: b for `y`, the lower triangle of -b @ z.T for `l`.
     Source:

@@ -25,7 +25,7 @@ def tile_lstsq(a: Tile[Real, ..., M, N], y: Tile[Real, ..., M, R]) -> Tile[Real,
         as IEEE 754 says.
     Raises:
         shape-mismatch: the extents of `a` and `y`, or their batches, differ.
-        type-mismatch: `a` is no tile of matrices, or is wider than high, or the dtypes differ or are no floats.
+        type-mismatch: `a` is not a tile of matrices, or is wider than high, or the dtypes differ or are not floats.
     Gradient:
         with x the result and g = inv(a.T @ a) @ the adjoint: a @ g for `y`, (y - a @ x) @ g.T - a @ g @ x.T for `a`.
     Source:

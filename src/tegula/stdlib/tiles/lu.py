@@ -27,7 +27,7 @@ def tile_lu(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., N, N], Tile[int32
         pivot is the first element of the largest magnitude; NaNs are preferred to numbers. If all candidates are 0, the
         diagonal is 0.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats.
+        type-mismatch: `a` is not a tile of square matrices of floats.
     Gradient:
         with G the adjoint of lu: P.T @ inv(L).T @ (the strictly lower triangle of L.T @ tril(G) + the upper triangle of
         triu(G) @ U.T) @ inv(U).T; piv has no gradient.

@@ -31,7 +31,8 @@ def tile_lu_solve(
         a tile of the shape and dtype of `y`. A 0 on the diagonal divides as IEEE 754 says.
     Raises:
         shape-mismatch: the extents of `lu`, `piv` and `y`, or their batches, differ.
-        type-mismatch: `lu` is no tile of square matrices, the dtypes differ or are no floats, or `piv` is not of int32.
+        type-mismatch: `lu` is not a tile of square matrices, the dtypes differ or are not floats, or `piv` is not of
+            int32.
     Gradient:
         with x the result and b = inv(a).T @ the adjoint: b for `y`; for `lu` the strictly lower triangle of
         -c @ z.T and the upper triangle of -d @ x.T, with z = U @ x, d = inv(U).T @ the adjoint and c = inv(L).T @ d.

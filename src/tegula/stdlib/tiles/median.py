@@ -22,7 +22,7 @@ def tile_median(t: Tile[Real, ..., N]) -> Tile[Real, ..., M]:
     Returns:
         a tile (..., 1) of the same dtype; NaN if an element is NaN.
     Raises:
-        type-mismatch: `t` is no tile of floats.
+        type-mismatch: `t` is not a tile of floats.
     Gradient:
         the adjoint for the middle element, or half of the adjoint for each of two middle elements.
     """

@@ -23,7 +23,7 @@ def tile_qr(a: Tile[Real, ..., M, N]) -> tuple[Tile[Real, ..., M, N], Tile[Real,
         q, a tile (..., M, N) with orthonormal columns, and r, a tile (..., N, N), 0 below the diagonal, which is not
         negative.
     Raises:
-        type-mismatch: `a` is no tile of floats, has no two dimensions, or is wider than high.
+        type-mismatch: `a` is not a tile of floats, has no two dimensions, or is wider than high.
     Gradient:
         with G, H the adjoints of q and r, and T = r @ H.T - G.T @ q: (G + q @ (the lower triangle of T, mirrored))
         @ inv(r).T, which a matrix without full rank does not have.

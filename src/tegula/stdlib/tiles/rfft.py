@@ -38,7 +38,7 @@ def tile_rfft(x: Tile[Number, *S]) -> Tile[Pair, *HALF]:
     Gradient:
         the real part of the inverse transform of the adjoint, padded by 0 and not divided by N.
     Source:
-        that of `tile_fft`, of half the length if N is even.
+        as for `tile_fft`, of half the length if N is even.
     """
     shape, zero = x.shape, type(tg.tile_reshape(x, (-1,))[0])(0.0)
     n, rows = tg.static(shape[-1]), tg.static(prod(shape[:-1]))
@@ -88,7 +88,7 @@ def tile_irfft(x: Tile[Complex, *S], n: constexpr[int]) -> Tile[Scalar, *WHOLE]:
         `tile_rfft` of the adjoint, doubled except for the first element and, if n is even, the last; the imaginary
         parts of these two are 0.
     Source:
-        that of `tile_rfft`.
+        as for `tile_rfft`.
     """
     shape = x.shape
     rows, half = tg.static(prod(shape[:-1])), tg.static(halved(shape, n))

@@ -53,7 +53,7 @@ def tile_scan_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Num
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype.
+        type-mismatch: `a` is not a tile of such a dtype.
         out-of-range: there is no such axis.
     Gradient:
         the running sum of the adjoint from the last element to the first.
@@ -77,7 +77,7 @@ def tile_scan_exclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Num
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype.
+        type-mismatch: `a` is not a tile of such a dtype.
         out-of-range: there is no such axis.
     Gradient:
         the exclusive running sum of the adjoint from the last element to the first.
@@ -101,7 +101,7 @@ def tile_scan_max_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype.
+        type-mismatch: `a` is not a tile of such a dtype.
         out-of-range: there is no such axis.
     Gradient:
         flows to the element that set the extreme; along a dimension it is divided among equal elements.
@@ -125,7 +125,7 @@ def tile_scan_min_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:
-        type-mismatch: `a` is no tile of such a dtype.
+        type-mismatch: `a` is not a tile of such a dtype.
         out-of-range: there is no such axis.
     Gradient:
         flows to the element that set the extreme; along a dimension it is divided among equal elements.
@@ -601,7 +601,7 @@ def lines(rng: np.random.Generator) -> Iterator[Sample]:
         numbers = rng.permutation(int(np.prod(shape))).reshape(shape).astype(np.float32)
         yield Sample(numbers, axis, differentiable=shape == (2, 9))
     yield Sample(rng.integers(-9, 9, (4, 8)).astype(np.float16), 0)
-    yield Refused(np.ones((2, 3)), 2, code="out-of-range", says=("2 is no axis",))
+    yield Refused(np.ones((2, 3)), 2, code="out-of-range", says=("2 is not an axis",))
     yield Refused(np.ones(3, np.bool_), code="type-mismatch", says=("'a' must be of", "bool"))
     yield Refused(1.0, code="type-mismatch", says=("'a' must be a tile[Number, *S]",))
 

@@ -24,7 +24,7 @@ def tile_slogdet(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., ONE], Tile[R
         two tiles (..., 1) of the dtype of `a`: the sign, 1 or -1, and log(abs(det(a))). For a singular matrix the sign
         is 0 and the logarithm -inf.
     Raises:
-        type-mismatch: `a` is no tile of square matrices of floats.
+        type-mismatch: `a` is not a tile of square matrices of floats.
     Gradient:
         the adjoint of the logarithm times inv(a).T, which a singular matrix does not have.
     Source:

@@ -26,7 +26,7 @@ def tile_solve(a: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile[Real,
         a tile of the shape and dtype of `y`; for a singular matrix infinities and NaN, as IEEE 754 says.
     Raises:
         shape-mismatch: the extents of `a` and `y`, or their batches, differ.
-        type-mismatch: `a` is no tile of square matrices, or the dtypes differ or are no floats.
+        type-mismatch: `a` is not a tile of square matrices, or the dtypes differ or are not floats.
     Gradient:
         with x the result and b = inv(a).T @ the adjoint: b for `y`, -b @ x.T for `a`.
     Source:

@@ -36,7 +36,7 @@ def tile_sort(
         descending: whether the largest key comes first, a constant.
     Raises:
         shape-mismatch: `keys` and `values` have different shapes.
-        type-mismatch: `keys` has another dtype, or an operand is no tile bound to a name.
+        type-mismatch: `keys` has another dtype, or an operand is not a tile bound to a name.
         out-of-range: there is no such axis.
     Gradient:
         the adjoints, permuted back.
@@ -65,7 +65,7 @@ def around(shape: tuple[int, ...], axis: int | None) -> tuple[int, int, int]:
     if axis is None:
         return 1, math.prod(shape), 1
     if isinstance(axis, bool) or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
-        raise OutOfRange(None, what=f"{axis!r} is no axis of a tile of shape {shape}")
+        raise OutOfRange(None, what=f"{axis!r} is not an axis of a tile of shape {shape}")
     at = axis % len(shape)
     return math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :])
 
@@ -196,7 +196,7 @@ def samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(cube, values, -2, descending=True, tolerance=0, differentiable=False)
     wide = rng.integers(0, 4, (2, 9)).astype(np.uint64)
     yield Sample(wide, rng.standard_normal((2, 9)), 1, tolerance=0, differentiable=True)
-    yield Refused(cube, cube, 3, code="out-of-range", says=("3 is no axis of a tile of shape (3, 7, 2)",))
+    yield Refused(cube, cube, 3, code="out-of-range", says=("3 is not an axis of a tile of shape (3, 7, 2)",))
     three, four = np.ones(3, np.float32), np.ones(4, np.float32)
     yield Refused(three, four, code="shape-mismatch", says=("(3,)", "(4,)", "'keys' and 'values'"))
     yield Refused(three, np.ones((3, 1), np.float32), code="shape-mismatch", says=("(3,)", "(3, 1)"))

@@ -33,7 +33,7 @@ def tile_svd(
         u) is positive. All are NaN if the iteration does not converge in 12 sweeps (float64: 16), which includes
         matrices with a NaN. With `info`, also a tile (..., 1) of int32: 0, or 1 without convergence.
     Raises:
-        type-mismatch: `a` is no tile of matrices of floats.
+        type-mismatch: `a` is not a tile of matrices of floats.
     Gradient:
         with S = diag(s), G, H, J the adjoints of u, s and v = vt.T, sk(x) = x - x.T: u @ (F * sk(u.T @ G) @ S + S @ F *
         sk(v.T @ J) + diag(H)) @ v.T + (I - u @ u.T) @ G @ inv(S) @ v.T + u @ inv(S) @ J.T @ (I - v @ v.T), F[i, j] =

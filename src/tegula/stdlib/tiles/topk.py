@@ -29,7 +29,7 @@ def tile_topk(keys: Tile[Key, ..., N], k: constexpr[int]) -> tuple[Tile[Key, ...
     Returns:
         a tile (..., k) of the dtype of `keys`, and a tile (..., k) of int32.
     Raises:
-        type-mismatch: `keys` has another dtype, or `k` is no integer.
+        type-mismatch: `keys` has another dtype, or `k` is not an integer.
         out-of-range: `k` is below 1 or above N.
     Gradient:
         the adjoint of each result, for the key of its index; 0 for other keys.

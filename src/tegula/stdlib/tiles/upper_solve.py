@@ -26,7 +26,7 @@ def tile_upper_solve(u: Tile[Real, ..., N, N], z: Tile[Real, ..., N, R]) -> Tile
         a tile of the shape and dtype of `z`. A 0 on the diagonal divides as IEEE 754 says.
     Raises:
         shape-mismatch: the extents of `u` and `z`, or their batches, differ.
-        type-mismatch: `u` is no tile of square matrices, or the dtypes differ or are no floats.
+        type-mismatch: `u` is not a tile of square matrices, or the dtypes differ or are not floats.
     Gradient:
         with x the result and b = inv(u).T @ the adjoint: b for `z`, the upper triangle of -b @ x.T for `u`.
     Source:
