@@ -12,7 +12,7 @@ from tegula.ir.fields import attr, variadic
 from tegula.ops.base import element, require
 from tegula.ops.convert import convert
 from tegula.ops.scalar import Cmp, Const, Mul, Select
-from tegula.ops.tile import TileFull, TilePermute, adjoint_of, tile_type
+from tegula.ops.tile import TileFull, TilePermute, adjoint_of, is_zeros, tile_type
 from tegula.types import TileType, Type, from_numpy, scalar_of
 
 if TYPE_CHECKING:
@@ -107,6 +107,15 @@ class TileMatmulWait(Op):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         return grads
+
+
+def sum_of_products(tile: Value | None) -> TileMatmul | None:
+    """The matmul without a third term that computes a tile in accumulators of the tile's type; None for others."""
+    op = tile.owner if tile is not None else None
+    if not isinstance(op, TileMatmul) or not op.wait or not _is_one(op.beta):
+        return None
+    t = scalar_of(tile_type(op.c.type).dtype)
+    return op if is_zeros(op.c) and (t.bits >= 32 or not t.is_float) else None
 
 
 def in_flight(op: Op) -> TypeGuard[TileMatmul]:

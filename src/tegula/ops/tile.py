@@ -11,6 +11,7 @@ import numpy as np
 from tegula.fitting import shown
 from tegula.ir import (
     AtomicUpdate,
+    ConstantLike,
     Divisible,
     ElementAccess,
     Op,
@@ -335,6 +336,19 @@ def added_tiles(op: object) -> tuple[Value, Value] | None:
         return None
     a, b = op.inputs
     return (a, b) if isinstance(a.type, TileType) and isinstance(b.type, TileType) else None
+
+
+def is_zeros(tile: Value) -> bool:
+    """Whether all elements of a tile are the constant 0."""
+    op = tile.owner
+    value = op.value.owner if isinstance(op, TileFull) else None
+    return isinstance(value, ConstantLike) and value.value == 0
+
+
+def whole_inputs(op: Op) -> list[Value]:
+    """The tiles that a map reads, without those whose elements repeat along a dimension; none for any other op."""
+    tiles = [v for v in op.inputs if isinstance(v.type, TileType)] if isinstance(op, TileMap) else []
+    return [v for v in tiles if not isinstance(v.owner, TileBroadcast | TileFull)]
 
 
 class TileFillAbsent(Op):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tegula.ir import Kernel
+from tegula.passes.accumulate_matmuls import accumulate_matmuls
 from tegula.passes.complete_matmuls import complete_matmuls
 from tegula.passes.contract_fma import contract_fma, keep_rounded
 from tegula.passes.delay_releases import delay_releases
@@ -26,17 +27,20 @@ PREPARE = (
     Pass(release_stages),
     Pass(simplify),
     Pass(prove_bounds),
+    Pass(accumulate_matmuls),
     Pass(contract_fma),
     Pass(inline_calls),
 )
 """The passes for all targets: loops that start at the lane index get uniform trip counts, cooperative ops are checked
 for divergence, objects are promoted to values, popped tiles are released, arithmetic is simplified, specialised to the
-known ranges of operands, and contracted, and calls are inlined."""
+known ranges of operands, and contracted, matmuls add to the tiles that their results are added to, and calls are
+inlined."""
 
 SETTLE = (
     Pass(promote_buffers),
     Pass(simplify),
     Pass(prove_bounds),
+    Pass(accumulate_matmuls),
     Pass(contract_fma),
     Pass(keep_rounded),
 )
