@@ -64,6 +64,16 @@ def test_the_main_loop_does_not_depend_on_labels_that_no_branch_leads_to() -> No
     assert [i.name for i in loop] == [i.name for i in machine_code.main_loop(machine_code.read(bare))]
 
 
+def test_the_main_loop_may_contain_a_loop_without_tensor_cores() -> None:
+    rare = """.L_rare:
+        /*0058*/                   FFMA R2, R2, R2, R2 ;
+        /*005c*/               @P3 BRA `(.L_rare) ;
+"""
+    at = "        /*0060*/"
+    loop = machine_code.main_loop(machine_code.read(LOOPS.replace(at, rare + at)))
+    assert machine_code.counts(loop)["tensor"] == 1 and machine_code.counts(loop)["instructions"] == 6
+
+
 def test_code_without_loops_has_no_main_loop() -> None:
     code = machine_code.read(LOOPS.split(".L_outer")[0])
     assert len(code.instructions) == 1 and not machine_code.main_loop(code)

@@ -146,8 +146,10 @@ def _dominators(flow: Graph, before: list[list[int]]) -> dict[int, set[int]]:
 
 
 def main_loop(code: Code) -> Sequence[Instruction]:
-    """The innermost loop with the most tensor-core instructions, the longest if there are several; empty for code
-    without loops. Loops and blocks that only wait are ignored."""
+    """The innermost loop with tensor-core instructions that has the most of them, the longest if there are several; the
+    longest innermost loop of code without such loops; empty for code without loops. Loops and blocks that only wait are
+    ignored, and so are loops without tensor-core instructions within a loop that has some, as those of rare
+    quotients."""
     flow = graph(code)
 
     def body(blocks: frozenset[int]) -> list[Instruction]:
@@ -155,7 +157,8 @@ def main_loop(code: Code) -> Sequence[Instruction]:
         return [i for span in spans if not _only_waits(span) for i in span]
 
     working = [loop for loop in loops(flow) if body(loop)]
-    innermost = [loop for loop in working if not any(other < loop for other in working)]
+    able = [loop for loop in working if counts(body(loop))["tensor"]] or working
+    innermost = [loop for loop in able if not any(other < loop for other in able)]
     return max(map(body, innermost), key=lambda b: (counts(b)["tensor"], len(b)), default=())
 
 

@@ -163,6 +163,9 @@ def test_no_quotient_is_a_call(kernel: Any) -> None:
     given = [tg.zeros(256, dtype=tg.float32) for _ in range(3)]
     text, made = assembled(lowered(kernel, given, (4,), THREADS))
     assert "rcp.approx.ftz.f32" in text and "div.rn" not in text and "rcp.rn" not in text
+    assert text.count("rcp.approx.ftz.f64") == 1, (
+        "one loop computes all quotients of a group that may be wrong"
+    )
     assert made.is_ptx or not made.spill_bytes
 
 

@@ -139,7 +139,7 @@ _MATHEMATICS = re.compile(
     r"|(?:exp2|sin|cos|tanh)\.f64)\("
 )
 # Intrinsics with approximate PTX only, which the call must allow.
-_APPROXIMATE = re.compile(r"^.*\bcall(.*)@llvm\.(sin|cos|tanh)\.[bf]\w+\(.*$", re.MULTILINE)
+_APPROXIMATE = re.compile(r"\bcall([^\n@]*)@llvm\.(sin|cos|tanh)\.[bf]\w+\([^\n]*")
 
 
 @cache

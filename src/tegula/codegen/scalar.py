@@ -248,6 +248,9 @@ def _shift(name: str) -> Rule:
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
         t = register_type(dtype, width)
+        if xs[1].isdecimal() and int(xs[1]) < dtype.bits:
+            shift = "ashr" if name == "lshr" and dtype.kind == "i" else name
+            return code.emit(f"{shift} {t} {xs[0]}, {xs[1]}")
         inside = code.emit(f"icmp ult {t} {xs[1]}, {constant(dtype, dtype.bits, width)}")
         if name == "lshr" and dtype.kind == "i":
             amount = _pick(code, inside, dtype, xs[1], constant(dtype, dtype.bits - 1, width), width)

@@ -382,8 +382,10 @@ def tanh(x: float32):
     a = tg.abs(x)
     z = x * x
     near = tg.fma(x * z, tg._poly5(z, *TANH_32), x)
-    p, k = tg._exp_parts(tg.min(a + a, 40.0))
-    half = tg.bitcast(tg.bitcast(p, tg.int32) + ((k - 1) << 23), tg.float32)
+    double = tg.min(a + a, 40.0)
+    t = tg.fma(double, INVERSE_LN2, ROUND_32 - 1.0)
+    p = tg._exp_tail(double, t - (ROUND_32 - 1.0))
+    half = tg.bitcast(tg.bitcast(p, tg.int32) + (tg.bitcast(t, tg.int32) << 23), tg.float32)
     far = 1.0 - 1.0 / (half + 0.5)
     return tg.copysign(tg.where(a >= 0.625, far, near), x)
 

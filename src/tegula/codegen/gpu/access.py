@@ -23,6 +23,8 @@ from tegula.types import DType, ElementType, TileType, components, element_bytes
 
 WIDEST = 16
 """Bytes of one access."""
+ROWS = 4
+"""The number of rows of an array whose addresses a thread keeps in registers."""
 FAR = 1 << 30
 """A number larger than the length of any dimension of a tile."""
 
@@ -215,22 +217,29 @@ def _pieces(layout: Layout, width: int) -> Iterator[int]:
 
 
 def _pointers(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt, width: int) -> dict[int, str]:
-    """The address of each access, by the access's first register. Each address is the previous address plus whole
-    strides, which needs fewer registers than multiplications."""
+    """The address of each access, by the access's first register.
+
+    Addresses in one of the last `ROWS` rows are the row's first address plus a constant, which is part of the
+    instruction. The first address of a row is that of the row before plus whole strides, which needs fewer registers
+    than multiplications."""
     last, size = len(layout.shape) - 1, element_bytes(array.dtype)
     made: dict[int, str] = {}
-    before: tuple[int, ...] | None = None
+    rows: dict[tuple[int, ...], tuple[tuple[int, ...], str]] = {}
     for r in _pieces(layout, width):
         offsets = layout.register_offsets(r)
-        if before is None:
+        row = offsets[:-1] if array.contiguous else offsets
+        if not rows:
             made[r] = array_pointer(s, array, _where(s, op, layout, r))
         else:
-            pointer = next(reversed(made.values()))
+            before, pointer = rows.get(row) or next(reversed(rows.values()))
             for d, (a, b) in enumerate(zip(before, offsets, strict=True)):
                 unit = str(size) if array.contiguous and d == last else array.strides[d]
                 pointer = s.memory.bytes_offset(pointer, s.memory.mul(unit, str(b - a)))
             made[r] = pointer
-        before = offsets
+        if row not in rows:
+            rows[row] = offsets, made[r]
+            if len(rows) > ROWS:
+                del rows[next(iter(rows))]
     return made
 
 

@@ -23,7 +23,7 @@ from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.mapped import mapped
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
 from tegula.codegen.gpu.matmul import matmul, to_tf32
-from tegula.codegen.gpu.quotients import quotients, roots
+from tegula.codegen.gpu.quotients import together
 from tegula.codegen.gpu.roles import multiplies, roles
 from tegula.codegen.gpu.side_by_side import side_by_side
 from tegula.codegen.gpu.state import GpuState, zeros
@@ -205,7 +205,7 @@ class _Walk:
         s.code.block = "start"
         s.code.rounds_bfloat16 = s.code.approximates = True
         s.code.table_space = f"{GLOBAL} "
-        s.code.together = {S.Div: quotients, S.Sqrt: roots}
+        s.code.together = together(s.rolled)
         s.run_branching = self._branching
 
     # Frame -----------------------------------------------------------------------------------------------------------

@@ -3,16 +3,17 @@
 A division refines an approximate reciprocal in a few steps, which are exact as long as all numbers are normal;
 otherwise a subroutine divides. ptxas emits a test and a branch for every quotient, so that quotients do not overlap.
 Here the numbers are scaled so that the fast path covers nearly all divisions, zeros and infinite divisors included, and
-a single branch handles all other divisions. Square roots are likewise refined from an approximate reciprocal root,
-except for very small and infinite numbers."""
+a single branch leads to a loop that handles all other divisions. Square roots are likewise refined from an approximate
+reciprocal root, except for very small and infinite numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from math import inf
 
 from tegula.codegen.text import Code, constant, register_type
+from tegula.ops import scalar as S
 from tegula.types import DType, float32, float64
 
 UP, DOWN = 2.0**48, 2.0**-4
@@ -26,19 +27,25 @@ LEAST_BITS, INFINITE_BITS = (127 - 100) << 23, 255 << 23
 """The float32 bits of 2 ** -100, above which the remainder of a root is exact, and of infinity."""
 
 
-def quotients(code: Code, pairs: Sequence[Sequence[str]]) -> list[str]:
+Rolled = Callable[[], str]
+"""A function that makes the metadata of a loop that is not unrolled."""
+
+
+def together(rolled: Rolled) -> dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]]:
+    """The functions that emit divisions and square roots of several elements, by the class of the op."""
+    return {S.Div: partial(quotients, rolled=rolled), S.Sqrt: partial(roots, rolled=rolled)}
+
+
+def quotients(code: Code, pairs: Sequence[Sequence[str]], rolled: Rolled) -> list[str]:
     """The correctly rounded a / b of each pair."""
     fast = [_fast(code, a, b) for a, b in pairs]
     lost = [code.emit(f"bitcast float {x} to i32") for _, x in fast]
     any_lost = reduce(lambda a, b: code.emit(f"or i32 {a}, {b}"), lost)
     unsure = code.emit(f"icmp ne i32 {any_lost}, 0")
-    found = [q for q, _ in fast]
-    return _unless(
-        code, unsure, found, lambda: [_sure(code, a, b, q) for (a, b), q in zip(pairs, found, strict=True)]
-    )
+    return _unless(code, unsure, pairs, [q for q, _ in fast], _sure, rolled)
 
 
-def roots(code: Code, numbers: Sequence[Sequence[str]]) -> list[str]:
+def roots(code: Code, numbers: Sequence[Sequence[str]], rolled: Rolled) -> list[str]:
     """The correctly rounded square root of each number."""
     fast, unsure = list[str](), list[str]()
     for (x,) in numbers:
@@ -50,20 +57,49 @@ def roots(code: Code, numbers: Sequence[Sequence[str]]) -> list[str]:
         above = code.emit(f"sub i32 {bits}, {LEAST_BITS}")
         unsure.append(code.emit(f"icmp uge i32 {above}, {INFINITE_BITS - LEAST_BITS}"))
     any_unsure = reduce(lambda a, b: code.emit(f"or i1 {a}, {b}"), unsure)
-    return _unless(
-        code, any_unsure, fast, lambda: [code.call("sqrt", "f32", "float", f"float {x}") for (x,) in numbers]
-    )
+    return _unless(code, any_unsure, numbers, fast, _root, rolled)
 
 
-def _unless(code: Code, unsure: str, fast: list[str], sure: Callable[[], list[str]]) -> list[str]:
-    """The `fast` numbers, or, where `unsure` holds, the numbers that `sure` computes on a rarely taken branch."""
+def _unless(
+    code: Code,
+    unsure: str,
+    operands: Sequence[Sequence[str]],
+    fast: list[str],
+    sure: Callable[[Code, Sequence[str], str], str],
+    rolled: Rolled,
+) -> list[str]:
+    """The `fast` numbers, or, where `unsure` holds, the numbers that `sure` computes from the operands and the fast
+    number, on a rarely taken branch."""
     rare, done, before = code.label("rare"), code.label("divided"), code.block
     code.branch(unsure, rare, done)
     code.place(rare)
-    made, last = sure(), code.block
+    made = _one_by_one(code, operands, fast, sure, rolled)
+    last = code.block
     code.jump(done)
     code.place(done)
     return [code.phi("float", (a, before), (b, last)) for a, b in zip(fast, made, strict=True)]
+
+
+def _one_by_one(
+    code: Code,
+    operands: Sequence[Sequence[str]],
+    fast: list[str],
+    sure: Callable[[Code, Sequence[str], str], str],
+    rolled: Rolled,
+) -> list[str]:
+    """The results of `sure` for each element, computed in a loop, so that the code of `sure` is emitted once: the body
+    handles the first of the carried numbers and moves the others forward. Operands that are equal for all elements are
+    not carried."""
+    count, columns = len(fast), list(zip(*operands, strict=True))
+    carried = [x for column in columns if len(set(column)) > 1 for x in column]
+    with code.loop("0", str(count), "1", [("float", x) for x in (*carried, *fast)], rolled()) as loop:
+        queues = [loop.values[k : k + count] for k in range(0, len(loop.values), count)]
+        *moved, results = queues
+        left = iter(moved)
+        given = [next(left)[0] if len(set(column)) > 1 else column[0] for column in columns]
+        made = sure(code, given, results[0])
+        loop.next = [x for queue in moved for x in (*queue[1:], queue[-1])] + [*results[1:], made]
+    return loop.results[-count:]
 
 
 def finished(code: Code, x: str, type: str) -> str:
@@ -76,16 +112,20 @@ def finished(code: Code, x: str, type: str) -> str:
     return code.emit(f"bitcast i32 {bits} to float")
 
 
-def _sure(code: Code, a: str, b: str, fast: str) -> str:
-    """The quotient, recomputed if the fast result is not a normal number and may be wrong. Quotients are handled one by
-    one, which takes few registers."""
+def _root(code: Code, operands: Sequence[str], fast: str) -> str:
+    """The square root by the instruction that is correct for all numbers."""
+    return code.call("sqrt", "f32", "float", f"float {operands[0]}")
+
+
+def _sure(code: Code, operands: Sequence[str], fast: str) -> str:
+    """The quotient, recomputed if the fast result is not a normal number and may be wrong."""
     slow, done, before = code.label("slow"), code.label("sure"), code.block
     size = code.call("fabs", "f32", "float", f"float {fast}")
     small = code.emit(f"fcmp ult float {size}, {_number(SMALLEST)}")
     unsure = code.emit(f"or i1 {small}, {code.emit(f'fcmp oeq float {size}, {_number(inf)}')}")
     code.branch(unsure, slow, done)
     code.place(slow)
-    made, last = _slow(code, a, b), code.block
+    made, last = _slow(code, *operands), code.block
     code.jump(done)
     code.place(done)
     return code.phi("float", (fast, before), (made, last))
