@@ -109,7 +109,7 @@ class TileMatmulWait(Op):
         return grads
 
 
-def sum_of_products(tile: Value | None) -> TileMatmul | None:
+def matmul_from_zeros(tile: Value | None) -> TileMatmul | None:
     """The matmul without a third term that computes a tile in accumulators of the tile's type; None for others."""
     op = tile.owner if tile is not None else None
     if not isinstance(op, TileMatmul) or not op.wait or not _is_one(op.beta):

@@ -81,13 +81,8 @@ def check_size(what: str, shape: Sequence[int]) -> None:
     if size > MOST_ELEMENTS:
         extents = ", ".join(map(shown, shape)) + "," * (len(shape) == 1)
         written = f"{size:,}" if size.bit_length() < 256 else shown(size)
-        fields: dict[str, Any] = {
-            "what": what,
-            "shape": f"({extents})",
-            "size": written,
-            "limit": MOST_ELEMENTS,
-        }
-        raise TypeRule("", "", "TileTooLarge", **fields)
+        too_large: dict[str, Any] = {"what": what, "shape": f"({extents})", "size": written}
+        raise TypeRule("", "", "TileTooLarge", **too_large, limit=MOST_ELEMENTS)
 
 
 class TileFull(Op):
@@ -340,8 +335,7 @@ def added_tiles(op: object) -> tuple[Value, Value] | None:
 
 def is_zeros(tile: Value) -> bool:
     """Whether all elements of a tile are the constant 0."""
-    op = tile.owner
-    value = op.value.owner if isinstance(op, TileFull) else None
+    value = tile.owner.value.owner if isinstance(tile.owner, TileFull) else None
     return isinstance(value, ConstantLike) and value.value == 0
 
 
@@ -758,11 +752,7 @@ def combination(body: Region) -> type | None:
 
 def _spread(b: GradientBuilder, reduced: Value, whole: TileType, axis: int | None) -> Value:
     """A reduction's result, broadcast to the elements that were reduced."""
-    kept = (
-        (1,) * len(whole.shape)
-        if axis is None
-        else tuple(1 if d == axis else n for d, n in enumerate(whole.shape))
-    )
+    kept = tuple(1 if axis in (None, d) else n for d, n in enumerate(whole.shape))
     t = tile_type(reduced.type, partial=True)
     full = b.fitted(reduced, TileType(t.dtype, t.shape))
     made = b.one(TileBroadcast, [b.reshaped(full, kept)], {"shape": whole.shape})

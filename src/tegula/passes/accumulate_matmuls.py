@@ -1,7 +1,7 @@
 """Makes a matmul add to the tile that its result is added to: `acc * s + a @ b` then needs one tile of accumulators and
 no addition.
 
-The order in which products are summed is unspecified, so that the other term may be the first of the sum. The matmul
+The order in which a matmul sums is unspecified, so that the other term may be the first of the sum. The matmul
 moves to the addition. The other term must be in registers before the matmul anyway: a tile that a loop carries, the
 result of a loop or of another matmul, or a map of these. A tile that is loaded is added after the matmul, so that its
 load may overlap with the matmul."""
@@ -12,7 +12,7 @@ from collections import Counter
 
 from tegula.ir import Kernel, LoopLike, MatmulLike, Op, Region, Value
 from tegula.ir.rewrite import erase_dead, replace
-from tegula.ops.linear import sum_of_products
+from tegula.ops.linear import matmul_from_zeros
 from tegula.ops.tile import added_tiles, whole_inputs
 from tegula.passes.runner import Compilation
 
@@ -53,14 +53,14 @@ def _matmul_and_addend(op: Op, uses: Counter[Value], before: list[Op]) -> tuple[
     """The matmul that can begin with the other term of an addition, the later one of two, and that term; None if there
     is none. `before`: the ops of the region before the addition."""
     a, b = added_tiles(op) or (None, None)
-    for product, addend in ((b, a), (a, b)):
-        matmul = sum_of_products(product)
+    for term, addend in ((b, a), (a, b)):
+        matmul = matmul_from_zeros(term)
         if (
             matmul is not None
-            and product is not None
+            and term is not None
             and addend is not None
-            and addend.type == product.type
-            and uses[product] == 1
+            and addend.type == term.type
+            and uses[term] == 1
             and matmul in before
             and all(passed.PURE for passed in before[before.index(matmul) + 1 :])
             and _in_registers(addend, matmul)
