@@ -20,7 +20,7 @@ from tegula.codegen.fuse import VIEWS, Fusion, reads_elements
 from tegula.codegen.lane_access import load_lanes, lower_lanes_access, store_lanes
 from tegula.codegen.lane_address import own_index
 from tegula.codegen.lane_width import lane_width
-from tegula.codegen.loops import CarriedRegisters
+from tegula.codegen.loops import CarriedRegisters, joined_registers
 from tegula.codegen.poll import METADATA, Iterations, ask, beginning
 from tegula.codegen.scalar import Components, lower
 from tegula.codegen.sites import Site, printed_tiles
@@ -561,9 +561,7 @@ class _Walk:
         code.place(done)
         s.lanes.update(homes)
         s.tiles.update({op.results[k]: place for k, place in zip(joined, places, strict=True)})
-        for r, a, b in zip([op.results[k] for k in kept], *yielded, strict=True):
-            t = register_type(scalar_of(r.type), s.width_of(r))
-            s.scalars[r] = tuple(code.phi(t, (x, ends[0]), (y, ends[1])) for x, y in zip(a, b, strict=True))
+        s.scalars.update(joined_registers(s, [op.results[k] for k in kept], yielded, ends))
 
     def _for(self, op: For) -> None:
         """Lower a `for`, whose trip count is known on entry."""

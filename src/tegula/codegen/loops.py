@@ -2,11 +2,49 @@
 
 from __future__ import annotations
 
-from tegula.codegen.scalar import Components
+from tegula.codegen.scalar import WIDE, Components, packed
 from tegula.codegen.state import State
-from tegula.codegen.text import register_type, vector_of
+from tegula.codegen.text import Code, register_type, scalar_type, vector_of
 from tegula.ir import Value
-from tegula.types import scalar_of
+from tegula.types import DType, VecType, components, scalar_of
+
+
+def vector_register(s: State, value: Value) -> str:
+    """The LLVM type of the vector register that a value fills; "" for any other value."""
+    t = value.type
+    if not (s.code.packs and isinstance(t, VecType) and components(t) in WIDE and s.width_of(value) == 1):
+        return ""
+    scalar = scalar_of(t)
+    return "" if scalar.is_bool else f"<{components(t)} x {scalar_type(scalar)}>"
+
+
+def joined_registers(
+    s: State, results: list[Value], yielded: list[list[Components]], ends: list[str]
+) -> dict[Value, Components]:
+    """The components of the results of a branch, whose sides yield theirs at the ends of two blocks. Phis come first in
+    a block, and the components of vector registers after these."""
+    code = s.code
+    made: dict[Value, Components] = {}
+    vectors: dict[Value, str] = {}
+    for r, a, b in zip(results, *yielded, strict=True):
+        wide, scalar = vector_register(s, r), scalar_of(r.type)  # type: ignore[arg-type]
+        sides = [_whole(code, parts, scalar) for parts in (a, b)] if wide else []
+        if wide and all(sides):
+            vectors[r] = code.phi(wide, *zip(sides, ends, strict=True))
+        else:
+            t = register_type(scalar, s.width_of(r))
+            made[r] = tuple(code.phi(t, *zip(pair, ends, strict=True)) for pair in zip(a, b, strict=True))
+    for r, vector in vectors.items():
+        scalar = scalar_of(r.type)  # type: ignore[arg-type]
+        made[r] = code.unpacked(scalar_type(scalar), components(r.type), vector)  # type: ignore[arg-type]
+    return made
+
+
+def _whole(code: Code, parts: Components, dtype: DType) -> str:
+    """Components that are in one vector register, or one constant, as a vector; "" for others."""
+    if parts not in code.packed and (len(set(parts)) > 1 or parts[0].startswith("%")):
+        return ""
+    return packed(code, parts, dtype, len(parts))
 
 
 class CarriedRegisters:
@@ -18,12 +56,25 @@ class CarriedRegisters:
     ) -> None:
         self.s, self.arguments, self.results = s, arguments, results
         self.initial = [s.spread(v, s.width_of(r)) for v, r in zip(initial, results, strict=True)]
+        self.types = [vector_register(s, r) for r in results]
+        self.whole = [self._packed(r, parts) for r, parts in zip(results, self.initial, strict=True)]
         self.registers: list[Components] = []
         self.next: list[Components] = []
+        self.next_whole: list[str] = []
+
+    def _packed(self, result: Value, parts: Components) -> str:
+        """The components of a value that fills a vector register as one register; "" for any other value."""
+        if not vector_register(self.s, result):
+            return ""
+        return packed(self.s.code, parts, scalar_of(result.type), len(parts))  # type: ignore[arg-type]
 
     def open(self) -> None:
         """Name the carried values in the loop header."""
-        self.registers = [tuple(self.s.code.fresh("k") for _ in parts) for parts in self.initial]
+        code = self.s.code
+        self.registers = [tuple(code.fresh("k") for _ in parts) for parts in self.initial]
+        for names, t in zip(self.registers, self.types, strict=True):
+            if t:
+                code.packed[names] = code.fresh("v")
         for group in self.arguments:
             self.s.scalars.update(zip(group, self.registers, strict=True))
 
@@ -40,6 +91,7 @@ class CarriedRegisters:
             if active
             else made
         )
+        self.next_whole = [s.code.packed.get(parts, "") for parts in self.next]
 
     def _kept(self, result: Value, active: str, made: Components, before: Components) -> Components:
         t = register_type(scalar_of(result.type), self.s.width)  # type: ignore[arg-type]
@@ -50,14 +102,35 @@ class CarriedRegisters:
         )
 
     def phis(self, before: str, last: str) -> list[str]:
-        """The phi instructions of the carried scalars in the loop header."""
+        """The phi instructions of the carried values in the loop header. A value that iterations compute in a vector
+        register stays in one; its components and the register are defined by each other."""
         out: list[str] = []
-        for r, names, first, following in zip(
-            self.results, self.registers, self.initial, self.next, strict=True
-        ):
-            t = register_type(scalar_of(r.type), self.s.width_of(r))  # type: ignore[arg-type]
-            for name, a, b in zip(names, first, following, strict=True):
+        after: list[str] = []
+        for k, (r, names) in enumerate(zip(self.results, self.registers, strict=True)):
+            t, wide = register_type(scalar_of(r.type), self.s.width_of(r)), self.types[k]  # type: ignore[arg-type]
+            if wide and self.next_whole[k]:
+                vector = self.s.code.packed[names]
+                out.append(
+                    f"  {vector} = phi {wide} [ {self.whole[k]}, %{before} ], [ {self.next_whole[k]}, %{last} ]"
+                )
+                after += [
+                    f"  {name} = extractelement {wide} {vector}, i32 {i}" for i, name in enumerate(names)
+                ]
+                continue
+            for name, a, b in zip(names, self.initial[k], self.next[k], strict=True):
                 out.append(f"  {name} = phi {t} [ {a}, %{before} ], [ {b}, %{last} ]")
+            if wide:
+                after += self._joined(wide, t, names)
+        return [*out, *after]
+
+    def _joined(self, wide: str, t: str, names: Components) -> list[str]:
+        """The instructions that define a vector register by its components."""
+        made = "poison"
+        out: list[str] = []
+        for i, name in enumerate(names):
+            to = self.s.code.fresh("v") if i < len(names) - 1 else self.s.code.packed[names]
+            out.append(f"  {to} = insertelement {wide} {made}, {t} {name}, i32 {i}")
+            made = to
         return out
 
     def finish(self) -> None:

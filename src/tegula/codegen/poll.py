@@ -147,7 +147,8 @@ class Iterations:
 
     def close(self, phis: Callable[[str, str], list[str]]) -> str:
         """End an iteration: poll if a poll is due, and begin the next iteration. Returns the text of the header's phis.
-        `phis`: the lines of the phis, given the block before the loop and the last block of an iteration."""
+        `phis`: the lines of the phis, and of other instructions of the header, given the block before the loop and the
+        last block of an iteration."""
         code = self.s.code
         if self.counts:
             self.following = code.emit(f"add i64 {self.count}, 1")
@@ -155,7 +156,8 @@ class Iterations:
             self._look_here()
         last = code.block
         code.jump(self.head)
-        lines = phis(self.before, last)
+        made = phis(self.before, last)
+        lines, after = ([x for x in made if (" = phi " in x) == kind] for kind in (True, False))
         if self.nested:
             lines = self._split(lines, last)
             code.place(self.pause)
@@ -168,7 +170,7 @@ class Iterations:
         if self.counts:
             start = self.run if self.nested else self.before
             lines.append(f"  {self.count} = phi i64 [ 0, %{start} ], [ {self.following}, %{last} ]")
-        return "\n".join(lines)
+        return "\n".join([*lines, *after])
 
     def _look_here(self) -> None:
         code = self.s.code

@@ -65,8 +65,7 @@ def begin_node(r: Ranges, node: int, begin: int, level: int):
 
 @tg.func
 def add_box(r: Ranges, node: int, box: VEC8, mid: VEC8):
-    """Add a box and its centre to the bounds of a node. These are kept in memory, because loops carry vectors as
-    scalars."""
+    """Add a box and its centre to the bounds of a node, which are in the first-level cache."""
     r.box[node], r.mid[node] = bounds_with(box, r.box[node]), bounds_with(mid, r.mid[node])
 
 

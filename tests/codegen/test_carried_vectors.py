@@ -1,0 +1,80 @@
+"""Vectors of 8 and 16 components that loops carry and branches yield: vector registers where ops compute the whole
+vector, components where they change one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+pytestmark = pytest.mark.machine_code
+FLOATS, INTEGERS = tg.vector(8, float), tg.vector(16, int)
+
+
+@tg.kernel
+def whole(a: tg.array[FLOATS], out: tg.array[FLOATS], n: int):
+    t = tg.tid()
+    total, largest = FLOATS(), a[t]
+    for i in range(t, n):
+        total += a[i]
+        if a[i][0] > 0.5:
+            largest = total
+        else:
+            largest = FLOATS(1.0)
+    i = t
+    while i < n and total[1] < 1000.0:
+        total = total + largest
+        i += 1
+    out[2 * t], out[2 * t + 1] = total, largest
+
+
+@tg.kernel
+def parts(a: tg.array[INTEGERS], out: tg.array[INTEGERS], n: int):
+    t = tg.tid()
+    last, mixed = INTEGERS(), INTEGERS(3)
+    for i in range(n):
+        # The next value of `last` is read in a register, that of `mixed` has a component of its own.
+        mixed = mixed + last
+        mixed[(i + t) % 16] = i
+        last = a[i]
+        for k in range(2):
+            last[k] = last[k] + mixed[5]
+    out[2 * t], out[2 * t + 1] = last, mixed
+
+
+def by_numpy(a: np.ndarray, t: int) -> list[np.ndarray]:
+    total, largest = np.zeros(8, np.float32), a[t]
+    for row in a[t:]:
+        total = total + row
+        largest = total if row[0] > 0.5 else np.ones(8, np.float32)
+    for _ in a[t:]:
+        total = total + largest if total[1] < 1000.0 else total
+    return [total, largest]
+
+
+def test_whole_vectors_stay_in_vector_registers() -> None:
+    a = np.random.default_rng(0).random((9, 8)).astype(np.float32)
+    out = tg.zeros(6, dtype=FLOATS)
+    tg.launch(whole, 3, [tg.array(a, dtype=FLOATS), out, len(a)])
+    np.testing.assert_array_equal(out.numpy(), np.concatenate([by_numpy(a, t) for t in range(3)]))
+    text = whole.llvm()
+    assert text.count("phi <8 x float>") >= 3 and "phi float" not in text
+
+
+def test_vectors_of_which_components_change() -> None:
+    a = np.random.default_rng(1).integers(0, 99, (5, 16)).astype(np.int32)
+    out = tg.zeros(4, dtype=INTEGERS)
+    tg.launch(parts, 2, [tg.array(a, dtype=INTEGERS), out, len(a)])
+    wanted: list[Any] = []
+    for t in range(2):
+        last, mixed = np.zeros(16, np.int32), np.full(16, 3, np.int32)
+        for i, row in enumerate(a):
+            mixed = mixed + last
+            mixed[(i + t) % 16] = i
+            last = row.copy()
+            last[:2] += mixed[5]
+        wanted += [last, mixed]
+    np.testing.assert_array_equal(out.numpy(), wanted)
