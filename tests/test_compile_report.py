@@ -116,7 +116,7 @@ def others() -> list[str]:
     return [name for name in forms() if name not in FEW and name not in swept[::2]]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=13)
 @pytest.mark.machine_code(some=True)  # forms with meshes, which are built here
 @pytest.mark.parametrize("name", others())
 def test_all_kernels_compile_as_the_report_says(name: str) -> None:

@@ -88,9 +88,12 @@ def interpreted(made: testing.SampleProgram, block_dim: int) -> list[np.ndarray]
     return plain
 
 
-def check_lowered(name: str, sample: Sample, block_dim: int) -> None:
+def check_lowered(name: str, sample: Sample, block_dim: int, on_cpu: bool = False) -> None:
     made = testing.program(name, sample)
     want = interpreted(made, block_dim)
+    if on_cpu:
+        for a, b in zip(made.run(block_dim), want[len(made.tiles) :], strict=True):
+            check_alike(name, sample, a, b)
     launch = tiled(made.kernel, [tg.array(x) for x in (*made.tiles, *made.outs)], (1,), block_dim)
     kernel, parts = distributed(launch)
     got, _ = run_lowered(kernel, parts, launch)
@@ -103,25 +106,15 @@ def test_lowered_programs_do_the_same(name: str, sample: Sample) -> None:
     check_lowered(name, sample, 33)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("block_dim", [1, 64])
-@pytest.mark.parametrize(("name", "sample"), ALL)
-def test_all_lowered_programs_do_the_same(name: str, sample: Sample, block_dim: int) -> None:
-    check_lowered(name, sample, block_dim)
-
-
-@pytest.mark.slow
+@pytest.mark.slow(every=17)
 @pytest.mark.machine_code
-@pytest.mark.parametrize("block_dim", [1, 33])
+@pytest.mark.parametrize("block_dim", [1, 33, 64])
 @pytest.mark.parametrize(("name", "sample"), ALL)
-def test_cpus_do_the_same(name: str, sample: Sample, block_dim: int) -> None:
-    made = testing.program(name, sample)
-    want = interpreted(made, block_dim)
-    for a, b in zip(made.run(block_dim), want[len(made.tiles) :], strict=True):
-        check_alike(name, sample, a, b)
+def test_cpus_and_all_lowered_programs_do_the_same(name: str, sample: Sample, block_dim: int) -> None:
+    check_lowered(name, sample, block_dim, on_cpu=True)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=13)
 @pytest.mark.parametrize(
     ("name", "sample", "arch"),
     [

@@ -56,7 +56,7 @@ def test_results(name: str, sample: Sample) -> None:
     testing.check_sample(name, sample, 33)
 
 
-@pytest.mark.slow(every=12)
+@pytest.mark.slow(every=18)
 @pytest.mark.machine_code
 @pytest.mark.parametrize("block_dim", (1, 33, 256, 64, 100))
 @pytest.mark.parametrize(("name", "sample"), TAKEN)
@@ -64,7 +64,7 @@ def test_results_in_blocks_of_any_size(name: str, sample: Sample, block_dim: int
     testing.check_sample(name, sample, block_dim)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=12)
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("name", "sample"), TAKEN)
 def test_results_in_a_role(name: str, sample: Sample) -> None:
