@@ -285,7 +285,7 @@ class Checkout:
             return f"no end within {limit:.0f} s: {' '.join(arguments)}"
         if done.returncode in (0, 5):  # all pass, or none is selected
             return ""
-        said = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+        said = re.search(r"^(?:FAILED|ERROR) (.+?)(?= - |$)", done.stdout, re.MULTILINE)
         return said[1] if said else f"{' '.join(arguments)} ended with {done.returncode}"
 
 
