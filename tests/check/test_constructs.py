@@ -7,7 +7,7 @@ import pytest
 from support.attacks.constructs import judged
 from support.campaigns import chunks
 
-WRONG, CHUNK = range(600), 50
+WRONG, CHUNK = range(600), 8
 
 
 def wrongly_proved(seeds: range, count: int) -> list[str]:

@@ -174,7 +174,7 @@ OTHERS = {
     "names",
     [
         NAMES[::5],
-        pytest.param(NAMES[2::5], marks=pytest.mark.slow),
+        pytest.param(NAMES[2::10], marks=pytest.mark.slow),
         pytest.param(NAMES, marks=pytest.mark.campaign),
     ],
     ids=["few", "others", "all"],

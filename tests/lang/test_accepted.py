@@ -11,7 +11,8 @@ from harness import launched, traced, zeros
 import tegula as tg
 from tegula import errors as E
 from tegula.ir import Kernel
-from tegula.lang import array1d, kernel
+from tegula.lang import array1d
+from tegula.lang.decorators import kernel
 from tegula.passes.pipeline import for_cpu, prepare
 
 THREE = np.array(3)

@@ -11,7 +11,8 @@ from harness import traced, zeros
 
 import tegula as tg
 from tegula import errors as E
-from tegula.lang import KernelDef, array1d, array2d, func, kernel, tile
+from tegula.lang import KernelDef, array1d, array2d, func, tile
+from tegula.lang.decorators import kernel
 
 A = zeros(8)
 I8 = zeros(8, dtype=np.int32)

@@ -10,7 +10,8 @@ from harness import launched, ops_named, traced, zeros
 
 import tegula as tg
 from tegula import errors as E
-from tegula.lang import array1d, constant, func, kernel, static
+from tegula.lang import array1d, constant, func, static
+from tegula.lang.decorators import kernel
 from tegula.types import float32, float64, int64
 
 WIDTH = constant(4)

@@ -10,7 +10,8 @@ from harness import launched, zeros
 
 import tegula as tg
 from tegula import errors as E
-from tegula.lang import func, kernel
+from tegula.lang import func
+from tegula.lang.decorators import kernel
 
 TYPES = {"int32": np.int32, "uint8": np.uint8, "int8": np.int8, "int64": np.int64, "uint64": np.uint64}
 

@@ -10,7 +10,8 @@ import pytest
 from harness import launched, zeros
 
 import tegula as tg
-from tegula.lang import array1d, func, kernel
+from tegula.lang import array1d, func
+from tegula.lang.decorators import kernel
 
 NAMES = ("a", "b", "c", "d")
 LANES = 16

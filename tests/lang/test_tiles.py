@@ -8,7 +8,8 @@ from harness import launched, ops_named, traced, zeros
 
 import tegula as tg
 from tegula import errors as E
-from tegula.lang import array1d, array2d, func, kernel, tile
+from tegula.lang import array1d, array2d, func, tile
+from tegula.lang.decorators import kernel
 
 M, N = 4, 8
 

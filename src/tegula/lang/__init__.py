@@ -9,7 +9,7 @@ from tegula.lang.annotations import (
     tile,
     tile_annotation,
 )
-from tegula.lang.decorators import FuncDef, KernelDef, constant, func, kernel, static
+from tegula.lang.decorators import FuncDef, KernelDef, constant, func, static
 from tegula.lang.definition import PublicFunction
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "array_annotation",
     "constant",
     "func",
-    "kernel",
     "static",
     "tile",
     "tile_annotation",
