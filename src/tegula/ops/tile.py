@@ -327,7 +327,7 @@ class TileMap(Divisible):
 
 def added_tiles(op: object) -> tuple[Value, Value] | None:
     """The two tiles that a map adds; None for any other op."""
-    if not isinstance(op, TileMap) or combination(op.function) is not Add:
+    if not isinstance(op, TileMap) or len(op.inputs) != 2 or combination(op.function) is not Add:
         return None
     a, b = op.inputs
     return (a, b) if isinstance(a.type, TileType) and isinstance(b.type, TileType) else None
