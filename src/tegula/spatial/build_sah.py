@@ -64,20 +64,14 @@ def begin_node(r: Ranges, node: int, begin: int, level: int):
 
 
 @tg.func
-def add_box(r: Ranges, node: int, box: VEC8, mid: VEC8):
-    """Add a box and its centre to the bounds of a node, which are in the first-level cache."""
-    r.box[node], r.mid[node] = bounds_with(box, r.box[node]), bounds_with(mid, r.mid[node])
-
-
-@tg.func
 def add_range(r: Ranges, node: int, b: int, e: int):
     """Add a range of boxes to the bounds and the weight of a node."""
-    weight = r.weight[node]
+    weight, box, mid = r.weight[node], r.box[node], r.mid[node]
     for i in range(b, e):
         v = r.boxes[i]
-        add_box(r, node, v, centre(v))
+        box, mid = bounds_with(v, box), bounds_with(centre(v), mid)
         weight += tg.bitcast(v[7], tg.int32)
-    r.weight[node] = weight
+    r.weight[node], r.box[node], r.mid[node] = weight, box, mid
 
 
 @tg.func
@@ -88,33 +82,31 @@ def split_range(
     the node; halves of the range if one part would be empty."""
     # The children are a pair of nodes at the place of the cut, which is not known yet: here they are the last two.
     lower, upper, level = 2 * e - 2, 2 * e - 1, r.level[node] + 1
-    begin_node(r, lower, b, level)
-    begin_node(r, upper, b, level)
     weight = 0
+    box, mid, other_box, other_mid = VEC8(tg.inf), VEC8(tg.inf), VEC8(tg.inf), VEC8(tg.inf)
     i, j = b, e - 1
     while i <= j:
         v = r.boxes[i]
         c = centre(v)
         x = tg.where(axis == 0, c[0], tg.where(axis == 1, c[1], c[2]))
         if bin_of((x - start) * along, bins) <= last:
-            add_box(r, lower, v, c)
+            box, mid = bounds_with(v, box), bounds_with(c, mid)
             weight += tg.bitcast(v[7], tg.int32)
             i += 1
         else:
-            add_box(r, upper, v, c)
+            other_box, other_mid = bounds_with(v, other_box), bounds_with(c, other_mid)
             r.boxes[i] = r.boxes[j]
             r.boxes[j] = v
             j -= 1
-    r.weight[lower] = weight
     if i in (b, e):
         i = b + (e - b) // 2
         begin_node(r, lower, b, level)
         begin_node(r, upper, i, level)
         add_range(r, lower, b, i)
         add_range(r, upper, i, e)
+        box, mid, other_box, other_mid = r.box[lower], r.mid[lower], r.box[upper], r.mid[upper]
+        weight = r.weight[lower]
     child = 2 * i
-    box, mid, other_box, other_mid = r.box[lower], r.mid[lower], r.box[upper], r.mid[upper]
-    weight = r.weight[lower]
     begin_node(r, child, b, level)
     begin_node(r, child + 1, i, level)
     r.end[child], r.end[child + 1] = i, e

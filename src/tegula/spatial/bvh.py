@@ -165,13 +165,14 @@ class Bvh(Structure):
         return made.order.to(self.device)
 
     def _allocate(self, nodes: int, items: int) -> None:
-        """Make memory for nodes and items unless there is enough."""
+        """Make memory for nodes and items unless there is enough. Builds write all that queries read: pages that no
+        node is in stay untouched."""
         if self.nodes is not None and self.node_limit >= nodes:
             return
         self.node_limit = nodes
-        self.node_words = tg.zeros(nodes * NODE_BYTES // 4, dtype=tg.int32, device=self.device)
+        self.node_words = tg.empty(nodes * NODE_BYTES // 4, dtype=tg.int32, device=self.device)
         self.nodes = self.node_words.view(tg.float32)
-        self._items = tg.zeros(items, dtype=VEC8, device=self.device)
+        self._items = tg.empty(items, dtype=VEC8, device=self.device)
 
     def _place(self, order: array | None) -> None:
         """Write the boxes of the items; with `order` also their numbers."""
