@@ -14,8 +14,8 @@ from _pytest.mark import ParameterSet
 
 T = TypeVar("T")
 PARTS = 5
-EVERY = 8
-"""Of the slow parameter sets of a test each eighth is among the slow tests, unless `slow(every=...)` says otherwise."""
+EVERY = 12
+"""Of the slow parameter sets of a test each twelfth is among the slow tests, or as `slow(every=...)` says."""
 
 
 def leave_to_campaigns(items: Iterable[pytest.Item]) -> None:
