@@ -51,7 +51,7 @@ def test_one_case_does_not_spoil_the_others(tmp_path: Path) -> None:
     assert [row["value"] for row in kept["rows"]] == [2.0, None, None, None, 2.0]
 
 
-def test_what_no_time_is_left_for_is_named(tmp_path: Path) -> None:
+def test_benchmarks_without_time_left_are_named(tmp_path: Path) -> None:
     found = run(tmp_path, seconds=4.0, wanted="good")
     assert [(row.name, row.failure) for row in found] == [("good", "not measured: no time was left")]
 

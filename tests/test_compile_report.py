@@ -106,7 +106,7 @@ def compiled_as_kept(name: str) -> None:
 
 
 @sampled(2, "name", FEW)
-def test_a_few_kernels_compile_as_the_report_says(name: str) -> None:
+def test_a_few_kernels_compile_to_the_report(name: str) -> None:
     compiled_as_kept(name)
 
 
@@ -119,5 +119,5 @@ def others() -> list[str]:
 @pytest.mark.slow(every=13)
 @pytest.mark.machine_code(some=True)  # forms with meshes, which are built here
 @pytest.mark.parametrize("name", others())
-def test_all_kernels_compile_as_the_report_says(name: str) -> None:
+def test_all_kernels_compile_to_the_report(name: str) -> None:
     compiled_as_kept(name)

@@ -103,7 +103,7 @@ def test_matching():
             assert (x, y) == (1, 2)
 
 
-def test_the_standard_library_knows_them():
+def test_the_standard_library_accepts_the_dataclasses():
     assert dataclasses.is_dataclass(Point)
     assert [f.name for f in dataclasses.fields(Point)] == ["x", "y", "note"]
     assert dataclasses.replace(Point(1, note="n"), y=9) == Point(1, 9)

@@ -32,7 +32,7 @@ def test_definitions_without_a_sentence_are_found(tmp_path: Path, monkeypatch: p
     assert tool().without_noun() == {"sums.py": ["Sum.of"]}
 
 
-def test_what_users_call_is_found() -> None:
+def test_functions_that_users_call_are_found() -> None:
     """Functions of kernels, of the library and of the host, methods, and names that are loaded lazily."""
     names = {of.name for of in (*tool().kernel_functions(), *tool().host_functions())}
     assert names >= {
@@ -127,7 +127,7 @@ def test_stated_gradients_agree_with_samples() -> None:
         assert any(found.startswith("gradient: ") for found in tool().faults(wrong))
 
 
-def test_what_samples_are_refused_with_is_stated() -> None:
+def test_errors_of_refused_samples_are_stated() -> None:
     (of,) = (of for of in tool().kernel_functions() if of.name == "tile_histogram")
     lines = [line for line in of.text.splitlines() if not line.startswith("    out-of-range:")]
     assert tool().faults(of._replace(text="\n".join(lines))) == [
@@ -149,7 +149,7 @@ def test_first_sentences_have_nouns(text: str, has: bool) -> None:
     assert tool()._has_noun(text) is has
 
 
-def test_methods_that_override_documented_ones_need_no_docstring() -> None:
+def test_methods_that_override_documented_methods_need_no_docstring() -> None:
     """The docstring of `Op.infer` covers all overrides."""
     missing = tool().without_docstring()
     assert not any(name.endswith(".infer") for names in missing.values() for name in names)

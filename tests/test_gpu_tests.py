@@ -95,7 +95,7 @@ def outcomes(summary: dict[str, Any], file: str) -> dict[str, str]:
     return made
 
 
-def test_tests_of_a_process_that_is_lost_go_on_in_another(summary: dict[str, Any]) -> None:
+def test_tests_of_a_lost_process_continue_in_another(summary: dict[str, Any]) -> None:
     assert outcomes(summary, "test_fault.py") == {
         "test_before": "passed",
         "test_fault": "failed",
@@ -128,7 +128,7 @@ def test_short_files_share_processes(summary: dict[str, Any]) -> None:
     assert ["test_also.py", "test_crash.py"] in [f["files"] for f in summary["files"]]
 
 
-def test_what_takes_long_begins_in_processes_of_its_own(summary: dict[str, Any]) -> None:
+def test_long_tests_start_in_separate_processes(summary: dict[str, Any]) -> None:
     assert summary["files"][0]["files"] == ["test_long.py"]
     assert sum("test_long.py" in f["files"] for f in summary["files"]) == 2
 
@@ -161,7 +161,7 @@ sys.exit(done.returncode)
 """
 
 
-def test_what_a_sanitizer_finds_fails_the_file(tmp_path: Path) -> None:
+def test_a_sanitizer_finding_fails_the_file(tmp_path: Path) -> None:
     markers = ["gpu: on a pretended one", "faults: on purpose", "seconds(n): that it takes"]
     (tmp_path / "pytest.ini").write_text("\n  ".join(["[pytest]\nmarkers =", *markers]))
     for name, mark in (("test_good.py", "seconds(9)"), ("test_wrong.py", "gpu")):

@@ -91,7 +91,7 @@ def test_a_number_is_one_fault(tool: Any) -> None:
     assert made[0] == made[1] and made[0].before != made[0].after
 
 
-def test_what_tests_say(tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_test_catches_a_fault(tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that fails with a fault catches it; afterwards the file is restored."""
     source = tmp_path / "src" / "tegula"
     source.mkdir(parents=True)

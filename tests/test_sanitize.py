@@ -58,7 +58,7 @@ def test_nothing_found(tool: ModuleType) -> None:
     assert not tool.judged("32 passed", 0)["clean"]
 
 
-def test_what_is_explained_is_shown(tool: ModuleType, explained: tuple[str, str, str, str]) -> None:
+def test_explained_findings_are_shown(tool: ModuleType, explained: tuple[str, str, str, str]) -> None:
     told = tool.judged(report(explained), 0)
     assert told["clean"] and told["findings"] == 1
     assert [(e["kernel"], e["hazards"]) for e in told["explained"]] == [("chain", 2232)]

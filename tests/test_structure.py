@@ -239,7 +239,7 @@ def test_no_file_is_long() -> None:
     assert sorted(lengths.values())[len(lengths) // 2] < MEDIAN
 
 
-def test_names_say_what_is_inside() -> None:
+def test_file_names_describe_the_contents() -> None:
     parts = {name_of(p): part for p in files() for part in p.relative_to(SOURCE).with_suffix("").parts}
     assert [name for name, part in parts.items() if set(part.split("_")) & set(VAGUE)] == []
 
@@ -256,7 +256,7 @@ def test_public_classes_have_names_of_their_own() -> None:
     assert several == {"Kernel": ["ir/kernel.py", "runtime/kernel.py"]}
 
 
-def test_every_file_says_what_it_is_for() -> None:
+def test_every_file_has_a_docstring_of_its_purpose() -> None:
     assert [name_of(path) for path in files() if not ast.get_docstring(tree_of(path))] == []
 
 
@@ -395,7 +395,7 @@ def test_every_folder_of_tests_has_its_rules() -> None:
     assert [folder for folder in RULES if follows(folder, FOR_V3) and folder not in marked] == []
 
 
-def test_what_tiers_name_is_there() -> None:
+def test_files_that_tiers_name_exist() -> None:
     space = runpy.run_path(str(ROOT / "run.py"))
     for place in (*space["QUICK"], *space["MACHINE_CODE"]):
         path, _, name = place.partition("::")

@@ -50,7 +50,7 @@ def test_strided_arrays_and_results_given() -> None:
     )
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_mismatched_arguments_are_refused() -> None:
     a = tg.zeros((3, 4))
     with pytest.raises(IndexError, match="axis 2 is out of bounds"):
         tg.utils.array_sum(a, axis=2)

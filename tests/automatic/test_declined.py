@@ -195,7 +195,7 @@ def test_a_step_of_0_fails_the_launch_with_roles_too(persistent: bool) -> None:
         (0, 0, 1, "step of range.*outer"),
     ],
 )
-def test_checks_in_loops_fail_the_launch_where_the_kernel_reaches_them(
+def test_a_failing_check_in_a_loop_fails_the_launch(
     outer: int, inner: int, guard: int, fails: str, persistent: bool
 ) -> None:
     launch = Launch(stepped_inside, with_numbers(gemm(128, 256, 320, out=float), outer, inner, guard), (1, 1))
@@ -230,7 +230,7 @@ def test_a_step_that_changes_keeps_one_role_and_all_its_checks() -> None:
     assert [op.NAME for op in kernel.walk()] == before
 
 
-def test_nested_loops_with_steps_of_the_launch_say_what_the_checker_lacks() -> None:
+def test_nested_loops_with_steps_of_the_launch_name_the_missing_fact() -> None:
     launch = Launch(stepped_inside, with_numbers(gemm(128, 256, 320, out=float), -2, 2, 1), (1, 1))
     built = build(prepared(launch), HOPPER)
     assert built.verdict.passed

@@ -102,7 +102,7 @@ def test_kernels_whose_entries_were_exchanged_are_compiled_anew(tmp_path, monkey
         assert second.read_bytes() == contents
 
 
-def test_other_things_in_the_directory(store):
+def test_foreign_files_in_the_directory(store):
     store.path.mkdir(parents=True)
     (store.path / "folder").mkdir()
     (store.path / "text").write_text("x" * (HEADER.size + 10))
@@ -196,7 +196,7 @@ def test_keys_tell_parts_apart(store):
     assert key(["a", "b"]) == key(["a", "b"])
 
 
-def test_where_the_cache_lies(monkeypatch, tmp_path):
+def test_the_folder_of_the_cache(monkeypatch, tmp_path):
     assert directory("/somewhere") == type(tmp_path)("/somewhere")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert directory() == tmp_path / "tegula"
@@ -294,7 +294,7 @@ def test_memos_are_no_entries(store, tmp_path, monkeypatch):
     assert list(store.path.iterdir()) == []
 
 
-def test_the_pools_code_goes_where_the_configuration_says(tmp_path):
+def test_the_pools_code_is_cached_in_the_configured_folder(tmp_path):
     text = """
 import sys, tegula as tg
 from tegula.backend import pool

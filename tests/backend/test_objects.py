@@ -316,7 +316,7 @@ out: ret void
     np.testing.assert_array_equal(got, np.where(np.arange(2000) < 1500, np.arange(2000), 1))
 
 
-def test_objects_for_every_target_hold_all_they_need():
+def test_objects_of_every_target_are_self_contained():
     for target in NAMED.values():
         assert undefined_symbols(compile_object(MEMORY, target)) == []
 

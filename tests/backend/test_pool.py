@@ -61,7 +61,7 @@ def test_many_small_launches():
     assert (out == 5000).all()
 
 
-def test_launches_with_pauses_between_them():
+def test_launches_after_pauses():
     """Workers sleep in the pauses, and must be woken."""
     out = np.zeros(64, np.int64)
     for k in range(100):

@@ -42,7 +42,7 @@ def test_an_unknown_architecture_is_refused() -> None:
         compile_ptx(VECTOR_ADD, "sm_1")
 
 
-def test_what_llvm_refuses_is_an_error_with_the_line() -> None:
+def test_an_llvm_error_names_the_source_line() -> None:
     with pytest.raises(InternalError, match="LLVM refused the generated code"):
         compile_ptx("define void @k() { ret i32 0 }", "sm_90a")
 
@@ -147,7 +147,7 @@ def test_spills_and_shared_memory_are_counted() -> None:
 
 
 @needs_ptxas
-def test_what_ptxas_refuses_is_an_error_with_its_text() -> None:
+def test_a_ptxas_error_is_raised_with_its_text() -> None:
     with pytest.raises(InternalError, match="refused the generated code:\n.*fatal"):
         compile_cubin(".version 8.0\n.target sm_90a\nnonsense", "sm_90a")
 
@@ -192,7 +192,7 @@ def test_a_configured_ptxas_that_is_absent(tmp_path: Path) -> None:
         compile_cubin("text", "sm_90a", configured=str(tmp_path / "ptxas"))
 
 
-def test_a_ptxas_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ptxas_that_is_too_old_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = "echo \"ptxas fatal : Value 'sm_90a' is not defined for option 'gpu-name'\" >&2; exit 1"
     program(tmp_path / "old" / "bin", old)
     new = program(

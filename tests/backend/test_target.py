@@ -50,7 +50,7 @@ def test_native_is_the_best_that_the_processor_has(monkeypatch):
     assert native(monkeypatch, "x86_64", v4 | {"avx512_vnni"}).features == "+avx512vnni"
 
 
-def test_what_changes_rounding_is_never_used(monkeypatch):
+def test_features_that_change_rounding_are_never_used(monkeypatch):
     flags = target._V3_FLAGS | target._V4_FLAGS | {"avx512_fp16", "avx512_bf16", "amx_bf16"}
     assert native(monkeypatch, "x86_64", flags).features == ""
 

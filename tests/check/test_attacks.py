@@ -69,7 +69,7 @@ def launch(n: int, m: int = 1) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 7, 20])
-def test_a_right_ring_goes_right(n: int) -> None:
+def test_a_correct_ring_has_no_fault(n: int) -> None:
     assert simulate(RING, launch(n), 12) == ""
 
 
@@ -105,7 +105,7 @@ def test_a_number_makes_the_same_attack_each_time(seed: int) -> None:
     assert right(seed).text == right(seed).text
 
 
-def test_each_attack_breaks_the_row_that_it_is_for() -> None:
+def test_each_attack_breaks_its_row() -> None:
     for seed in range(0, len(ROWS), 4):
         made = wrong(seed)
         assert made.row == ROWS[seed] and made.row in made.rows and made.fault
@@ -125,7 +125,7 @@ def test_wrong_schedules(first: int) -> None:
 
 
 @sampled(2, "seed", [57, 98])
-def test_wrong_ones_that_were_proved_once(seed: int) -> None:
+def test_wrong_schedules_that_an_earlier_prover_accepted(seed: int) -> None:
     """Copies for a 2-CTA cluster whose barriers are not cluster barriers; the second of one stage."""
     made = wrong(seed)
     assert made.fault and made.verdict()[0] not in ("proved", "crash")
@@ -142,14 +142,14 @@ def compiled(made: Attack) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("seed", [1, 15, 17, 21, 36, 66])
-def test_attacks_go_wrong_in_replays(seed: int) -> None:
+def test_attacks_fail_in_replays(seed: int) -> None:
     """Faults in the simulation of the text are faults in the replay of the lowered form."""
     made = wrong(seed)
     assert made.replay(made.args, 30), f"{made.name}: {made.fault}\n{made.text}"
 
 
 @pytest.mark.parametrize("seed", range(len(CLASSES)))
-def test_right_schedules_go_right(seed: int) -> None:
+def test_correct_schedules_have_no_fault(seed: int) -> None:
     made = right(seed)
     faults = [simulate(made.text, args, 4) for args in made.sizes[:6] if made.spoiled is None]
     assert not any(faults), f"{made.name}: {faults}\n{made.text}"

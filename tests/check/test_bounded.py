@@ -30,12 +30,12 @@ def test_numbers_that_differ_far_away_are_tried() -> None:
     assert found.status == "refuted" and dict(found.launch)["n"] > 1000
 
 
-def test_what_goes_wrong_in_a_launch_is_refused_all_the_same() -> None:
+def test_a_faulty_launch_is_refused_with_bounded_too() -> None:
     found = checked(TEXT.format(iterations="n + 1"), check="bounded")
     assert (found.status, found.accepted) == ("refuted", False)
 
 
-def test_what_passes_stays_so() -> None:
+def test_a_correct_schedule_passes_with_bounded() -> None:
     assert checked(TEXT.format(iterations="n"), check="bounded").passed
 
 
@@ -51,7 +51,7 @@ WRITTEN = """def first(x: tg.array2d[float], out: tg.array2d[float], c: tg.array
 """
 
 
-def test_without_it_the_kernel_is_refused() -> None:
+def test_without_bounded_the_kernel_is_refused() -> None:
     """The behaviour of the roles depends on data in every launch."""
     found = checked(WRITTEN)
     assert (found.status, found.accepted) == ("unproved", False)
@@ -62,7 +62,7 @@ def test_without_it_the_kernel_is_refused() -> None:
     assert 'check="bounded"' in str(caught.value)
 
 
-def test_what_was_explored_is_said() -> None:
+def test_the_verdict_states_the_explored_launches() -> None:
     found = checked(WRITTEN, check="bounded")
     assert (found.status, found.accepted) == ("unproved", True)
     assert "unproved (0 launches explored" in found.report()
@@ -96,7 +96,7 @@ MIXED = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int):
 """
 
 
-def test_what_a_branch_writes_is_written_where_it_is_taken() -> None:
+def test_writes_of_a_branch_happen_where_the_branch_is_taken() -> None:
     assert checked(MIXED.format(fenced="")).status != "refuted"
     found = checked(MIXED.format(fenced=" and k > 0").replace("k > 2 * n - 7", "k < 1"))
     assert (found.status, found.kind) == ("refuted", "fence"), found.message

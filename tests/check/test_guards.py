@@ -64,7 +64,7 @@ def test_facts(parts: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("written", ["x[0, 0] > 1.0", "float(n) < 5.0", "m < 5", "n < 5 or m == 3"])
-def test_what_is_no_fact(written: str) -> None:
+def test_conditions_that_are_not_facts(written: str) -> None:
     """Values read from memory and floats are not facts; facts about other numbers do not help."""
     found = check_schedule(*lowered(copies("n", "1, n + 1", written)))
     assert written not in [g.text for g in found.guards] or "m" in written

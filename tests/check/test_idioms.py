@@ -51,7 +51,7 @@ def test_idioms(name: str, stages: int) -> None:
 
 
 @sampled(2, "name", rest_slow(((name,) for name in SPOILED), lambda name: name not in LONG), slow=3)
-def test_what_looks_like_them_does_not_pass(name: str) -> None:
+def test_faulty_variants_of_idioms_do_not_pass(name: str) -> None:
     idiom, old, new = SPOILED[name]
     assert old in RIGHT[idiom]
     found = kernel(RIGHT[idiom].replace(old, new), None, 3).check()

@@ -13,7 +13,7 @@ from tegula.check.schedule import check_schedule
 
 
 @sampled(2, "name", IN_MEMORY)
-def test_what_it_would_be_lowered_to(name: str) -> None:
+def test_the_lowered_form_of_impossible_schedules(name: str) -> None:
     make, spoil, status, kind = IN_MEMORY[name]
     assert verdict(make()).passed
     found = verdict(make(), spoil)
@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[type[E.CompileError], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_language_refuses(name: str) -> None:
+def test_impossible_schedules_are_refused_by_the_language(name: str) -> None:
     error, text = REFUSED[name]
     with pytest.raises(error) as caught:
         kernel(text).check()

@@ -124,7 +124,7 @@ def test_an_item_is_read_from_another_stage() -> None:
     assert "after its release" in found.message
 
 
-def test_a_counterexample_names_what_happens() -> None:
+def test_a_counterexample_names_its_events() -> None:
     """Both accesses of the race, and the launch."""
     found = verdict(gemm(), last("group.mma_wait"))
     ((place, text),) = found.places

@@ -185,7 +185,7 @@ def test_kernels_of_the_tests_of_roles(module: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", kernels("test_deadlocks"), ids=lambda k: k.name)
-def test_deadlocks_are_found_before_they_happen(kernel: Kernel) -> None:
+def test_deadlocks_are_found_before_the_launch(kernel: Kernel) -> None:
     found = kernel.check()
     assert found.status == "refuted"
     assert found.kind in ("deadlock", "arrivals")
@@ -200,7 +200,7 @@ def test_chains(name: str, stages: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["two_roles", "three_roles"])
-def test_who_does_the_work_of_a_role(name: str) -> None:
+def test_the_warps_that_execute_a_role(name: str) -> None:
     """The checker and the code generation agree."""
     made, _ = lowered(getattr(importlib.import_module("support.pipe_kernels"), name)(2))
     roles = next(op for op in made.body.ops if isinstance(op, Roles))

@@ -64,14 +64,14 @@ def test_numbers_that_are_equal_unless_one_wraps() -> None:
     assert found.guards[0].holds(lambda leaf: 1000) and not found.guards[0].holds(lambda leaf: 2**31 - 1)
 
 
-def test_what_is_not_proved_says_why() -> None:
+def test_an_unproved_schedule_has_a_reason() -> None:
     found = checked("n", "tg.min(n, 1000000)")
     assert found.status == "unproved" and not found.accepted
     assert found.gap is not None and found.gap.loc.line and found.gap.role in ("ws0", "ws1")
     assert str(found.gap) in found.report()
 
 
-def test_what_is_proved_is_not_asked_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_proved_schedule_is_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The certificate is kept on disk."""
     monkeypatch.setattr(tg.config, "cache_kernels", True)
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))

@@ -75,7 +75,7 @@ def matrices(seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kernel", (factor, roots))
-def test_blocks_have_the_bits_that_they_have_alone(kernel: Kernel) -> None:
+def test_vectorised_blocks_have_the_bits_of_single_blocks(kernel: Kernel) -> None:
     a = matrices()
     together = run(kernel, a, BLOCKS)
     assert "blocks side by side" in kernel.explain()

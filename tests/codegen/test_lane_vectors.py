@@ -107,7 +107,7 @@ def test_divergent_loops_keep_values_of_finished_lanes() -> None:
 
 
 @pytest.mark.machine_code
-def test_loops_carry_masks_as_the_processor_keeps_them() -> None:
+def test_loops_carry_masks_in_the_processor_format() -> None:
     x = tg.array(np.arange(256, dtype=np.int32))
     assert "phi <8 x i1>" not in code(halved, 256, [x])
     tg.config.cpu_target = "x86-64-v4"
@@ -167,7 +167,7 @@ def printing(x: tg.array[float]):
 
 
 @pytest.mark.machine_code
-def test_what_reports_or_takes_turns_runs_one_lane_at_a_time() -> None:
+def test_reports_and_atomics_run_one_lane_at_a_time() -> None:
     assert "<8 x " not in code(counted, 256, [zeros(256, tg.int32), zeros(256, tg.int32)])
     assert "<8 x " not in code(printing, 256, [zeros(256)])
 

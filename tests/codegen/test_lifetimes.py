@@ -37,13 +37,13 @@ done:
 """
 
 
-def test_what_crosses_the_border_of_a_loop_lasts_as_long_as_it() -> None:
+def test_values_that_cross_the_border_of_a_loop_live_to_its_end() -> None:
     assert spans(LOOP, "%s1", "%s2", "%s3", "%s4") == {
         "%s1": (0, 11), "%s2": (6, 9), "%s3": (9, 10), "%s4": (12, 13),
     }  # fmt: skip
 
 
-def test_what_was_made_before_a_loop_lasts_as_long_as_it() -> None:
+def test_values_made_before_a_loop_live_to_its_end() -> None:
     found = spans(LOOP, "%s1", "%s2", "%s3", "%s4", made=1)
     assert found == {"%s1": (0, 11), "%s2": (2, 11), "%s3": (2, 11), "%s4": (12, 13)}
     nested = LOOP.replace(
@@ -66,7 +66,7 @@ def test_addresses_are_followed_through_any_instruction() -> None:
     assert spans(text, "%s1", "%s2", "%s4") == {"%s1": (0, 5), "%s2": (2, 6), "%s4": (3, 4)}
 
 
-def test_what_a_phi_passes_on_is_in_use_around_the_loop() -> None:
+def test_operands_of_phis_are_live_around_the_loop() -> None:
     text = LOOP.replace(
         "%i = phi i64 [ 0, %entry ]", "%h = phi ptr [ %s2, %entry ], [ %h2, %body ]\n  %i = 0"
     )

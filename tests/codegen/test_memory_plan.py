@@ -61,7 +61,7 @@ def test_never_more_than_all_side_by_side(pieces: list[Interval]) -> None:
     assert plan_memory(same).total <= sum(i.room for i in same)
 
 
-def test_later_pieces_take_the_place_of_earlier_ones() -> None:
+def test_later_pieces_reuse_the_memory_of_earlier_pieces() -> None:
     plan = plan_memory([Interval("a", 0, 2, 128), Interval("b", 2, 4, 128), Interval("c", 3, 9, 64)])
     assert plan.total == 192
     assert plan.offsets[0] == plan.offsets[1]

@@ -345,7 +345,7 @@ def vector_cases() -> Iterator[tuple[Op, dict[int, Op]]]:
 
 @pytest.mark.slow
 @pytest.mark.machine_code
-def test_components_are_picked_and_replaced_as_the_reference_says() -> None:
+def test_components_are_extracted_and_inserted_like_the_reference() -> None:
     program, plan = Program(), []
     for op, known in vector_cases():
         names = {w: program.add(len(op.operands) + 1, element_body(op, w, known), w) for w in WIDTHS}

@@ -74,7 +74,7 @@ def test_rows_that_are_apart() -> None:
     assert np.array_equal(c.numpy(), a.T @ b.T)
 
 
-def test_what_is_overwritten_is_read_before() -> None:
+def test_overwritten_elements_are_read_first() -> None:
     a, b = integers(T, T), integers(T, T, seed=1)
     changed, c = tg.array(b), tg.zeros((T, T))
     tg.launch_tiled(overwritten, 1, [tg.array(a), changed], [c], block_dim=64)

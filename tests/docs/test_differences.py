@@ -37,7 +37,7 @@ def test_a_difference_is_shown_by_an_assertion(difference: dict[str, Any]) -> No
     assert "assert" in difference["program"]
 
 
-def test_the_page_is_what_the_data_says() -> None:
+def test_the_page_is_generated_from_the_data() -> None:
     assert TOOL.PAGE.read_text() == TOOL.page()
 
 

@@ -42,7 +42,7 @@ def of_code(page: str) -> object:
 
 @pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("page", [of_code(page) for page in PAGES if TOOL.blocks(TEXTS[page])])
-def test_every_block_of_a_page_does_what_it_says(page: str) -> None:
+def test_every_block_of_a_page_has_the_outcome_that_its_heading_states(page: str) -> None:
     assert TOOL.outcome_in_child(page).faults == []
 
 
@@ -94,7 +94,7 @@ def is_written_by_hand(page: str) -> bool:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if is_written_by_hand(page)])
-def test_a_page_is_short_opens_with_a_question_and_says_what_is_next(page: str) -> None:
+def test_a_page_is_short_opens_with_a_question_and_links_the_next_page(page: str) -> None:
     text = TEXTS[page]
     question = re.match(r"# .+\n\n(?:<!-- needs: .* -->\n\n)?((?:.+\n)+)", text)
     assert question is not None and re.search(r"\?(?:$|\s)|\.\.\.", question[1])

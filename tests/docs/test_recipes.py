@@ -33,7 +33,7 @@ def test_a_recipe_is_the_whole_file(path: str, count: str, lines: str) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path, _, _ in ADDED])
-def test_nothing_else_of_the_source_names_what_it_adds(path: str) -> None:
+def test_no_other_source_names_the_additions_of_a_recipe(path: str) -> None:
     """One file is enough: no other source file or test names the function, but for generators of programs."""
     name = {"median": "tile_median", "softsign": "softsign"}[Path(path).stem]
     files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]

@@ -42,7 +42,7 @@ def test_pages_of_kernels_have_the_docstrings_of_kernels() -> None:
             assert first in text.partition(f"\n## {name}\n")[2].partition("\n## ")[0], name
 
 
-def test_examples_and_names_elsewhere_are_those_of_functions() -> None:
+def test_examples_and_names_elsewhere_belong_to_functions() -> None:
     data = OPS.data()
     known = {*OPS.names()}
     for table in (data["examples"], data["elsewhere"], data["shown"], data["warp"]["names"]):
@@ -72,20 +72,20 @@ def test_pages_of_the_host_are_up_to_date() -> None:
         assert (HOST.FOLDER / page).read_text(encoding="utf-8") == text, page
 
 
-def test_constructs_are_supported_and_refused_as_the_page_says() -> None:
+def test_supported_and_refused_constructs_match_the_page() -> None:
     """`python tools/constructs_page.py` writes it."""
     assert CONSTRUCTS.PAGE.read_text(encoding="utf-8") == CONSTRUCTS.page()
 
 
 @pytest.mark.parametrize("page", FIGURES.PAGES)
-def test_figures_are_those_that_were_measured(page: str) -> None:
+def test_figures_equal_the_measurements(page: str) -> None:
     """`python tools/figures.py` writes them."""
     text = (ROOT / page).read_text(encoding="utf-8")
     assert FIGURES.TABLE.search(text) and FIGURES.with_tables(text) == text
 
 
 @pytest.mark.parametrize("page", ["configuration.md", "cli.md"])
-def test_switches_and_commands_are_those_of_the_code(page: str) -> None:
+def test_switches_and_commands_exist_in_the_code(page: str) -> None:
     """`python tools/configuration_page.py` writes them."""
     assert (ROOT / "docs" / page).read_text(encoding="utf-8") == SWITCHES.all_pages()[page]
 

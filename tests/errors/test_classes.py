@@ -58,7 +58,7 @@ def test_each_class_has_the_bases_that_are_promised(cls: type) -> None:
     ]
 
 
-def test_several_errors_are_of_the_classes_of_all_of_them() -> None:
+def test_combined_errors_derive_from_the_classes_of_their_members() -> None:
     kinds = [c for c in classes() if issubclass(c, errors.CompileError) and c is not errors.CompileErrors]
     subsets = [*combinations(kinds, 2), *(Random(1).sample(kinds, n) for n in range(3, 20))]
     for chosen in subsets:

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.machine_code
 SIZE = 100  # no multiple of a tile of queries or keys
 
 
-def test_weighted_values_are_those_of_float64() -> None:
+def test_weighted_values_match_float64() -> None:
     r = attention.run(SIZE)
     known, noisy = r["known"].astype(np.float64), r["noisy"].astype(np.float64)
     scores = attention.SCALE * noisy @ known.transpose(0, 2, 1)

@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.machine_code
 
 
-def test_filtered_signals_are_those_of_float64() -> None:
+def test_filtered_signals_match_float64() -> None:
     found = example.run(3)
     k = np.arange(example.N)
     frequency = np.minimum(k, example.N - k)

@@ -41,7 +41,7 @@ def stirred(dye: np.ndarray, force: np.ndarray) -> np.ndarray:
     return dye
 
 
-def test_the_dye_and_its_gradient_are_those_of_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dye_and_its_gradient_match_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fluid, "STEPS", 4)
     monkeypatch.setattr(fluid, "JACOBI", 3)
     rng = np.random.default_rng(0)

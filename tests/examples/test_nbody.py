@@ -20,7 +20,7 @@ def reference() -> np.ndarray:
     return position
 
 
-def test_orbits_are_those_of_float64() -> None:
+def test_orbits_match_float64() -> None:
     first, _, last = nbody.run(BODIES, STEPS)
     np.testing.assert_allclose(first, nbody.galaxies(BODIES)[0], rtol=1e-6)
     np.testing.assert_allclose(last, reference(), atol=2e-5)

@@ -72,21 +72,21 @@ def test_all_families_are_generated() -> None:
 
 
 @pytest.mark.machine_code
-def test_families_are_what_python_says() -> None:
+def test_families_match_python() -> None:
     check(range(3))
 
 
 @pytest.mark.machine_code
 @pytest.mark.seconds(30)
 @pytest.mark.parametrize("chunk", chunks(range(120)))
-def test_families_are_what_python_says_in_many_programs(chunk: int) -> None:
+def test_families_match_python_in_many_programs(chunk: int) -> None:
     check(range(1000 + 10 * chunk, 1010 + 10 * chunk))
 
 
 @pytest.mark.cpu
 @pytest.mark.slow
 @pytest.mark.machine_code
-def test_code_for_gpus_gives_what_python_says() -> None:
+def test_code_for_gpus_matches_python() -> None:
     """After all passes for GPUs in the interpreter, which detects data races, and thread by thread on the CPU."""
     program = FamilyProgram(5)
     assert outcome(program, ("lowered", "simulated")) == "ran", program

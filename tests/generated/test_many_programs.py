@@ -70,7 +70,9 @@ for line in sys.stdin:
 """
 
 
-def test_a_program_takes_no_other_with_it(tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_program_does_not_stop_other_programs(
+    tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = tmp_path / "worker.py"
     fake.write_text(f"lost = False{WORKER}")
     monkeypatch.setattr(tool, "__file__", str(fake))

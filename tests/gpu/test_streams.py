@@ -36,7 +36,7 @@ def test_a_kernel_written_by_hand(by_driver: bool) -> None:
     assert add.module.attribute(add.function, LOCAL_BYTES) == 0
 
 
-def test_what_the_driver_refuses() -> None:
+def test_calls_that_the_driver_refuses() -> None:
     with pytest.raises(InternalError, match="the driver's compiler refused the generated code"):
         LoadedModule(context(0), b".version 8.0\n.target sm_90a\n.address_size 64\nnonsense\0", True)
 
@@ -81,7 +81,7 @@ def test_recorded_launches(add: VectorAdd) -> None:
     np.testing.assert_array_equal(a.numpy(), 7 * np.arange(N, dtype=np.float32))
 
 
-def test_recording_a_stream_of_ones_own(add: VectorAdd) -> None:
+def test_recording_a_separate_stream(add: VectorAdd) -> None:
     stream = tg.Stream("cuda:0")
     a, b, c = arrays()
     tg.capture_begin(stream=stream)
@@ -92,7 +92,7 @@ def test_recording_a_stream_of_ones_own(add: VectorAdd) -> None:
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(N, dtype=np.float32))
 
 
-def test_what_cannot_be_recorded() -> None:
+def test_calls_that_cannot_be_recorded() -> None:
     a = tg.zeros(3, device="cuda:0")
     with (
         pytest.raises(tg.RunError, match="not possible while launches are recorded"),
@@ -102,7 +102,7 @@ def test_what_cannot_be_recorded() -> None:
     assert a.list() == [0.0, 0.0, 0.0]
 
 
-def test_memory_freed_while_another_stream_uses_it(add: VectorAdd) -> None:
+def test_memory_freed_while_another_stream_reads(add: VectorAdd) -> None:
     stream = tg.Stream("cuda:0")
     keep = []
     for _ in range(50):

@@ -128,7 +128,9 @@ SIZES = [(256, 520, 136), (1000, 264, 72), (640, 1288, 200), (8, 8, 8), (1300, 2
 
 @pytest.mark.parametrize("blocks", [2, 4, 6, 132])
 @pytest.mark.parametrize("size", SIZES)
-def test_clusters_go_alike_and_share_the_same_tiles(size: tuple[int, int, int], blocks: int) -> None:
+def test_ctas_of_a_cluster_iterate_in_lockstep_and_multicast_tiles(
+    size: tuple[int, int, int], blocks: int
+) -> None:
     """In all blocks of several launches: both CTAs of a cluster run equally many iterations, agree on the tiles that
     they share, share exactly the equal tiles, and every tile is stored once."""
     m, n, k = size
@@ -165,7 +167,7 @@ def test_automatic_schedules_are_proved() -> None:
 # Tiles that are not shared -------------------------------------------------------------------------------------------
 
 
-def test_what_must_not_be_done_twice_is_not_shared() -> None:
+def test_side_effects_are_not_duplicated_in_a_cluster() -> None:
     @tg.kernel
     def added(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], rows: int, columns: int):
         left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=3)

@@ -74,7 +74,7 @@ def made() -> dict[str, tuple[str, Any]]:
     return {"matmul": text_of(matmul, of_matmul, 384), "staged": text_of(staged, of_staged, 256)}
 
 
-def test_a_matmul_reads_stages_where_they_lie(made: dict[str, tuple[str, Any]]) -> None:
+def test_a_matmul_reads_stages_in_place(made: dict[str, tuple[str, Any]]) -> None:
     text, _ = made["matmul"]
     assert "wgmma.mma_async" in text and "wgmma.wait_group.sync.aligned 1;" in text
     assert len(re.findall(r"mbarrier\.init\S* \[\S+\], 8;", text)) == S

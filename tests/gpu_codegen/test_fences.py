@@ -48,7 +48,7 @@ def arguments() -> list[Any]:
 
 
 @pytest.mark.machine_code
-def test_the_last_block_sees_what_the_others_stored() -> None:
+def test_the_last_block_sees_the_stores_of_other_blocks() -> None:
     args = arguments()
     tg.launch_tiled(total, dim=[BLOCKS], inputs=args, block_dim=N)
     assert args[3].numpy()[0] == sum(range(BLOCKS * N))

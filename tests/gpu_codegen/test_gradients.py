@@ -114,7 +114,7 @@ def test_owners_of_matmuls_are_matmuls(transposed: bool) -> None:
     assert not any(re.search(r"\b(red|atom)\.global", text) for text in found.values())
 
 
-def test_what_clears_a_gradient_may_start_before_the_owners_end() -> None:
+def test_the_clearing_of_a_gradient_may_start_before_its_readers_end() -> None:
     """Once the block that owns tiles has multiplied all of them, and all earlier launches are complete."""
     found = {part.step.kernel.name: part for part in parts_of(matmul(False), [(512, 512)] * 3, (4, 2), 256)}
     text = text_of(found["gemm_adjoint_of_adj_b_wide"], LaunchOverlap(late=True, lets=READ))

@@ -120,7 +120,7 @@ def test_an_arrival_before_the_read_is_a_race() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", ["gather", "gemm", "joined", "softmax", "transposed", "tree"])
-def test_what_threads_of_a_block_share_has_an_order(name: str) -> None:
+def test_memory_that_threads_of_a_block_share_has_an_order(name: str) -> None:
     """The order follows from the synchronisations of the block."""
     launch = kernels.launches()[name]
     code = lowered(launch.kernel, launch.args, launch.dims[:-1], launch.block_dim)

@@ -131,7 +131,7 @@ def test_blocks_that_all_run_at_once_let_the_next_launch_start_after_their_loop(
     assert text.rindex("ld.global") < text.index(LET) < text.index("st.global")
 
 
-def test_without_a_loop_they_let_it_start_at_once() -> None:
+def test_kernels_without_a_loop_let_the_next_kernel_start_at_once() -> None:
     text = text_in_series(nothing, LaunchOverlap(lets=LOOPED))
     assert text.count(LET) == 1 and text.index(LET) < text.index(WAIT)
 

@@ -48,7 +48,7 @@ def code(place: str, promise: str = "") -> str:
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_who_copies(name: str) -> None:
+def test_the_threads_that_copy(name: str) -> None:
     place, bulk = PLACES[name]
     assert ("cp.async.bulk.tensor" in code(place)) == bulk
 

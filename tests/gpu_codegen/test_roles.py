@@ -63,7 +63,7 @@ def test_pipes_of_two_producers_have_barriers_of_their_own(texts: Texts) -> None
     assert len(inits(texts["two_producers"][1])) == 2 * 2 * STAGES
 
 
-def test_pipes_that_go_together_share_a_pair_of_barriers(texts: Texts) -> None:
+def test_pipes_in_lockstep_share_a_pair_of_barriers(texts: Texts) -> None:
     assert len(inits(texts["matmul"][1])) == 2 * STAGES
 
 
@@ -80,7 +80,7 @@ def test_bytes_that_will_arrive_are_announced_once_a_stage(texts: Texts) -> None
     assert sorted(announced) == sorted([str(2 * M * K), str(2 * K * N)])
 
 
-def test_barriers_are_made_by_one_thread_and_fenced_before_all_go_on(texts: Texts) -> None:
+def test_one_thread_makes_barriers_and_fences_them_before_the_block_barrier(texts: Texts) -> None:
     text = texts["matmul"][1]
     last, fence = text.rindex("mbarrier.init"), text.index("fence.mbarrier_init.release.cluster")
     barrier = re.search(r"bar\.sync\s+0;", text)
@@ -109,13 +109,13 @@ def test_a_matmul_is_fenced_committed_and_waited_for(texts: Texts) -> None:
     assert "wgmma.wait_group.sync.aligned 1;" in text and "wgmma.wait_group.sync.aligned 0;" in text
 
 
-def test_what_threads_write_for_tensor_cores_is_fenced_before_it_is_announced(texts: Texts) -> None:
+def test_writes_for_tensor_cores_are_fenced_before_the_arrival(texts: Texts) -> None:
     text = texts["pushed"][1]
     fence = text.index("fence.proxy.async.shared::cta")
     assert text.rindex("st.shared", 0, fence) < fence < text.index("mbarrier.arrive.shared::cta", fence)
 
 
-def test_threads_fence_what_they_have_read_before_copies_fill_it_again(texts: Texts) -> None:
+def test_reads_are_fenced_before_copies_refill_the_stage(texts: Texts) -> None:
     """A fence between the last load of a stage, by ordinary loads or ldmatrix, and the arrival that releases it."""
     text = texts["two_readers"][1]
     reads = [m.start() for m in re.finditer(r"\bld\.shared|ldmatrix", text)]

@@ -72,7 +72,7 @@ def test_after_hopper(arch: str, name: str) -> None:
         assert cubin.spill_bytes == 0
 
 
-def test_threads_that_load_much_copy_past_their_registers() -> None:
+def test_large_loads_by_few_threads_are_asynchronous() -> None:
     """Asynchronous copies, on Hopper too: 64 x 128 elements of an array that no tensor map describes, by one warp."""
 
     @tg.kernel

@@ -112,7 +112,7 @@ def test_tiles_over_grids_of_threads(shape: tuple[int, ...], grid: tuple[int, ..
     np.testing.assert_array_equal(got[1].numpy(), x * x)
 
 
-def test_what_a_thread_has_of_a_grid() -> None:
+def test_the_elements_of_a_thread_of_a_grid() -> None:
     @tg.kernel
     def ends(a: tg.array2d[float], o: tg.array2d[float]):
         b, t = tg.tid()

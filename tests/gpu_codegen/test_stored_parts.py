@@ -111,7 +111,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("down", "across", "groups", "rows", "columns"), STEPS)
-def test_groups_wait_for_each_other_where_they_store_the_same(
+def test_groups_that_store_the_same_part_synchronise(
     down: int, across: int, groups: int, rows: int, columns: int
 ) -> None:
     kernel, parts = made(storing(down, across, groups, rows, columns), ITERATIONS, 3)

@@ -90,7 +90,7 @@ def test_results_that_no_copy_takes() -> None:
 
 
 @pytest.mark.machine_code
-def test_what_follows_a_matmul_is_spread_as_it_is() -> None:
+def test_ops_after_a_matmul_have_its_layout() -> None:
     """Rows and columns are added, loaded tiles too; rows are summed up."""
     m, n, k = 64, 128, 32
 

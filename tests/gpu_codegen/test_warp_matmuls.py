@@ -152,7 +152,7 @@ def test_float32_is_not_rounded_unless_asked_for() -> None:
 @pytest.mark.parametrize(
     ("narrow", "name"), [(tg.bfloat16, "bf16.bf16"), (tg.float8_e4m3, "f16.f16")], ids=str
 )
-def test_widened_operands_are_multiplied_as_they_were(narrow: Any, name: str) -> None:
+def test_widened_operands_are_multiplied_in_their_narrow_type(narrow: Any, name: str) -> None:
     @tg.kernel
     def multiply(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[float]):
         p = tg.tile_astype(tg.tile_load(x, shape=(16, 32)), tg.float32)

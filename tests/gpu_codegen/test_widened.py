@@ -46,7 +46,7 @@ def test_every_number(source: Any, to: Any, n: int) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_no_number_is_converted_by_itself(arch: str) -> None:
+def test_numbers_are_converted_in_vectors(arch: str) -> None:
     args = [tg.zeros(256, dtype=tg.int8), tg.zeros(256, dtype=tg.bfloat16)]
     text = compile_ptx(lowered(cast(tg.bfloat16, 256), args, (1,), THREADS, arch=arch).text, arch)
     assert not re.findall(r"\bcvt\.r\S+", text)

@@ -60,7 +60,7 @@ def test_kernel(name: str, memory: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, n in COUNTS.items() if n])
-def test_no_barrier_can_go(name: str, memory: str) -> None:
+def test_no_barrier_can_be_removed(name: str, memory: str) -> None:
     kernel, parts = lowered(LAUNCHES[name])
     for barrier in barriers(kernel):
         region = barrier.parent

@@ -105,7 +105,7 @@ def in_matmuls(a: tg.array2d[tg.float16], b: tg.array2d[tg.float16], c: tg.array
 
 
 @sampled(2, "arch", ["sm_80", "sm_90a"])
-def test_promises_of_copies_past_the_registers_are_checked(arch: str) -> None:
+def test_alignment_promises_of_asynchronous_copies_are_checked(arch: str) -> None:
     """Asynchronous copies by threads, bulk copies that the user wrote, and bulk copies of automatic schedules."""
     x = tg.zeros((8, 16))
     a, c = tg.zeros((256, 256), dtype=tg.float16), tg.zeros((256, 256))

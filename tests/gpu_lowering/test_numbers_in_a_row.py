@@ -58,7 +58,7 @@ def before_and_in_a_loop(b: tg.array2d[int], n: int):
         tg.tile_store(b[i], tg.tile_arange(COLUMNS, dtype=int) + i)
 
 
-def test_a_loop_computes_them_again() -> None:
+def test_a_loop_recomputes_the_numbers() -> None:
     """The numbers are recomputed in the loop and not kept in registers."""
     kernel, _ = agrees(tiled(before_and_in_a_loop, [np.zeros((3, COLUMNS), np.int32), 3], (1,), 64))
     loops = [op for op in kernel.walk() if isinstance(op, For)]

@@ -74,7 +74,7 @@ def writes(a: tg.array2d[float], n: int):
         tg.tile_store(a, x + float(i), offset=(0, 64 + i * 64))
 
 
-def test_a_power_of_two_is_hit_as_a_whole_where_it_wraps() -> None:
+def test_offsets_wrap_at_a_power_of_two() -> None:
     """Each thread then accesses its own elements in order."""
     made, _ = agrees(tiled(writes, [tg.zeros((4, 512)), 4], (1,), 64))
     found = [b.attrs["reason"] for b in barriers(made)]

@@ -130,7 +130,7 @@ def test_functions_with_a_gradient_of_their_own() -> None:
     check(kernel, (8,), [random(8), random(8)], 8)
 
 
-def test_what_has_no_tangent_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_op_without_a_tangent_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(OPS, "sqrt")
     with pytest.raises(InternalError, match="sqrt has no tangent"):
         test_negative_tied_and_zero_points("sqrt")

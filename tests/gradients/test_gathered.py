@@ -347,7 +347,7 @@ def picked_elements(x, at: tg.array[int], y):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float16])
-def test_what_atomics_add_is_rounded_once_too(dtype: Any) -> None:
+def test_atomic_additions_are_rounded_once(dtype: Any) -> None:
     rng = np.random.default_rng(0)
     n = 2000
     at = rng.integers(0, 3, n)
@@ -471,7 +471,7 @@ def twice(a, b, c):
 
 
 @pytest.mark.machine_code
-def test_a_gradient_that_was_cleared_before_it_is_taken() -> None:
+def test_a_gradient_that_was_cleared_before_its_use() -> None:
     a, b, g = integers(16, 24), integers(24, 8), integers(16, 8)
     x, y, c = leaf(a), leaf(b), tg.zeros((16, 8), requires_grad=True)
     backwards(twice, (2, 1), [x, y], c, g)

@@ -44,7 +44,7 @@ def test_gradients_of_a_few_programs(seed: int, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.seconds(20)
 @pytest.mark.parametrize("shard", chunks(range(SHARDS)))
-def test_gradients_are_right_or_refused(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_are_correct_or_refused(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     found = outcomes(range(FEW + shard, PROGRAMS, SHARDS))
     total = found.total()
@@ -61,7 +61,7 @@ def test_gradients_are_right_or_refused(shard: int, monkeypatch: pytest.MonkeyPa
         pytest.param(SmoothProgram(926546), id="smooth", marks=pytest.mark.slow),
     ],
 )
-def test_programs_that_went_wrong(program: SmoothProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_of_fixed_bugs(program: SmoothProgram, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     assert set(check(program).values()) == {"right"}
 

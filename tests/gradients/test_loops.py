@@ -124,7 +124,7 @@ def test_tiles_loaded_an_iteration_ahead_are_loaded_again() -> None:
     assert text.count("tile.matmul") == 4
 
 
-def test_what_is_carried_is_kept_within_bounds() -> None:
+def test_carried_values_are_checkpointed_within_the_limit() -> None:
     check(recurrent, (1, 32), random(8, 8), random(8, 4), 5, zeros(8, 4))
     kept = re.findall(r"buf<float64,\[([\d,]*)\],register> = buf.new", adjoint_ir(recurrent))
     assert kept == ["62,32", "62", "62,32", "62"]

@@ -89,12 +89,12 @@ def test_gradients_do_not_depend_on_threads() -> None:
 
 
 @pytest.mark.machine_code
-def test_what_all_blocks_add_to_is_the_same_in_every_run() -> None:
+def test_sums_of_all_blocks_are_the_same_in_every_run() -> None:
     assert len({weighted_bytes() for _ in range(3)}) == 1
 
 
 @pytest.mark.machine_code
-def test_what_has_no_order_is_refused_where_threads_add(on_device: str) -> None:
+def test_additions_of_threads_without_an_order_are_refused(on_device: str) -> None:
     """On CPUs one thread adds up, block after block."""
     x, at, y = tg.ones(16, requires_grad=True), tg.zeros(8, dtype=int), tg.zeros((8, 4), requires_grad=True)
     with tg.Tape() as tape:
@@ -128,7 +128,7 @@ def test_owners_and_chunks_keep_their_order_on_gpus() -> None:
     check_order(steps_of(weighted, args, (8, 32), 32))
 
 
-def test_large_sums_are_shared_out_too() -> None:
+def test_large_sums_are_split_into_chunks() -> None:
     @tg.kernel
     def large(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
         i = tg.tid()

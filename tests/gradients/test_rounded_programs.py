@@ -102,7 +102,7 @@ def test_all_twins_have_the_derivatives_of_their_values(step: int) -> None:
 
 
 @pytest.mark.cpu
-def test_an_adjoint_that_is_rounded_blurs_all_paths_through_it() -> None:
+def test_a_rounded_adjoint_makes_all_its_paths_inexact() -> None:
     """Also if the contributions of the paths cancel."""
     x = Duals.inputs(np.array([3.0, 5.0]))
     made = (x * 2.0).narrowed(0.5)

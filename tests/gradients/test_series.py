@@ -85,7 +85,7 @@ def scaled(x: tg.array2d[float], w: tg.array1d[float], y: tg.array2d[float]):
     tg.tile_store(y[i], tg.tile_load(x[i], shape=T) * tg.tile_load(w, shape=T))
 
 
-def test_blocks_that_take_chunks_let_the_next_launch_start_when_they_have_looped() -> None:
+def test_blocks_of_chunks_let_the_next_launch_start_after_their_loop() -> None:
     """Otherwise blocks of the next launch would crowd the multiprocessors where the first blocks end."""
     arrays = [tg.zeros((64, T)), tg.zeros(T), tg.zeros((64, T))]
     adjoint = adjoint_of(scaled, (0, 1, 2))
@@ -121,14 +121,14 @@ def wide_steps() -> list[AdjointStep]:
     return [step if step.wide is None else step.wide.step for step in steps]
 
 
-def test_what_clears_a_gradient_starts_when_its_last_owner_has_read_it() -> None:
+def test_the_clearing_of_a_gradient_starts_after_its_last_read() -> None:
     a, b, clear = wide_steps()
     assert in_series([a, b, clear]) == [FIRST, LaunchOverlap(late=True, lets=READ), LATER]
     assert in_series([b, clear]) == [LaunchOverlap(lets=READ), LATER]
     assert in_series([a, b, clear, clear]) == [FIRST, LaunchOverlap(late=True, lets=READ), LATER, ALONE]
 
 
-def test_after_it_all_is_waited_for() -> None:
+def test_the_launch_after_the_series_waits_for_all() -> None:
     """The launch lets the next one start at once, while owners may still be running."""
     a, b, clear = wide_steps()
     assert in_series([a, clear, b]) == [LaunchOverlap(lets=READ), LATER, ALONE]

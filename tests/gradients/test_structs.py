@@ -181,7 +181,7 @@ def test_adjoint_launches_take_gradients_of_structs() -> None:
     assert into.numpy()["x"].tolist() == [6, 8]
 
 
-def test_what_a_seed_needs_is_found_when_a_field_was_overwritten() -> None:
+def test_an_overwritten_field_that_a_seed_needs_is_found() -> None:
     @tg.kernel
     def squared(a: tg.array[Point], out: tg.array[tg.float64]):
         i = tg.tid()

@@ -95,7 +95,7 @@ def test_gradients_add_up_until_they_are_cleared() -> None:
 
 
 @pytest.mark.machine_code
-def test_given_gradients_stay_as_they_are() -> None:
+def test_given_gradients_are_unchanged() -> None:
     x, y, _ = arrays()
     seed = tg.array(np.arange(8.0), dtype=D)
     with tg.Tape() as tape:
@@ -219,7 +219,7 @@ def test_each_thread_has_a_tape() -> None:
 
 
 @pytest.mark.machine_code
-def test_what_another_thread_overwrites_is_found() -> None:
+def test_an_array_that_another_thread_overwrites_is_found() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y])

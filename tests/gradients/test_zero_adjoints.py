@@ -111,7 +111,7 @@ def check(expression: str, mask: str, dtype: Any) -> None:
     ("expression", "mask"),
     [("tg.sqrt({})", "an expression"), ("{} * {}", "a choice")],
 )
-def test_what_is_not_taken_spoils_nothing(expression: str, mask: str) -> None:
+def test_operands_that_are_not_selected_do_not_poison_gradients(expression: str, mask: str) -> None:
     check(expression, mask, tg.float32)
 
 

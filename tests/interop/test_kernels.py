@@ -70,7 +70,7 @@ def test_matmuls_of_tensors_that_lie_differently() -> None:
 
 
 @pytest.mark.machine_code
-def test_later_calls_refuse_what_the_first_would() -> None:
+def test_later_calls_refuse_the_same_arguments() -> None:
     a, b, memory = integers(8, 16), integers(16, 8, seed=1), torch.zeros(16, 16, dtype=torch.bfloat16)
     out = torch.zeros(8, 8, dtype=torch.bfloat16)
     for _ in range(2):

@@ -12,6 +12,6 @@ PAGES = [page for page in TOOL.pages() if TOOL.NEEDS.search((TOOL.ROOT / page).r
 
 @pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("page", PAGES)
-def test_every_block_of_a_page_does_what_it_says(page: str) -> None:
+def test_every_block_of_a_page_has_the_outcome_that_its_heading_states(page: str) -> None:
     assert TOOL.lacking((TOOL.ROOT / page).read_text(encoding="utf-8")) == []
     assert TOOL.outcome_in_child(page).faults == []

@@ -56,7 +56,7 @@ def test_tensors_that_are_not_contiguous() -> None:
 
 
 @pytest.mark.machine_code
-def test_expanded_and_shared_gradients_stay_as_they_are() -> None:
+def test_expanded_and_shared_gradients_are_unchanged() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     y = sines(x, w, 1.0)
     seed = torch.ones(1, dtype=torch.float64).expand(3, 4)
@@ -378,7 +378,7 @@ def test_dtypes_that_numpy_lacks(dtype: torch.dtype) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("change", ["by PyTorch", "by a launch", "not"])
-def test_tapes_see_what_happens_to_tensors(change: str) -> None:
+def test_tapes_see_changes_of_tensors(change: str) -> None:
     w = torch.ones(4, dtype=torch.float64)
     x = tg.ones((3, 4), dtype=D, requires_grad=True)
     y = tg.zeros((3, 4), dtype=D, requires_grad=True)

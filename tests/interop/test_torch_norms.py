@@ -9,7 +9,7 @@ import torch_norms
 pytestmark = pytest.mark.machine_code
 
 
-def test_norms_and_their_gradients_are_those_of_float64() -> None:
+def test_norms_and_their_gradients_match_float64() -> None:
     torch.manual_seed(0)
     given = [torch.randn(shape, requires_grad=True) for shape in ((7, 33), (33,), (33,))]
     exact = [x.detach().double().requires_grad_() for x in given]

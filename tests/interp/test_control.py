@@ -225,7 +225,7 @@ def test_lanes_cannot_choose_different_buffers():
         m.run(np.zeros(4, np.int32))
 
 
-def test_lane_regions_run_under_the_mask_they_are_in():
+def test_lane_regions_run_under_the_enclosing_mask():
     m = KernelMaker(INTS)
     i = m.tid()
 

@@ -210,7 +210,7 @@ def test_results_of_more_types_agree_with_a_kernel(seed: int) -> None:
         lambda: of_a_block(1.0),
     ],
 )
-def test_what_needs_a_block_is_refused(call: Any) -> None:
+def test_functions_that_need_a_block_are_refused(call: Any) -> None:
     with pytest.raises(RuntimeError, match="works inside kernels only.*needs? a block|tiles are") as caught:
         call()
     assert type(caught.value).__name__ == "OutsideKernel"
@@ -229,7 +229,7 @@ def test_constants_make_matrices() -> None:
     assert np.asarray(tg.cast(tg.vec3(1.7, -2.7, 9), tg.int32)).tolist() == [1, -2, 9]
 
 
-def test_numbers_take_the_types_that_they_have_in_kernels() -> None:
+def test_numbers_have_the_types_of_kernels() -> None:
     assert type(tg.sin(1.0)) is np.float32
     assert type(tg.sin(np.float64(1.0))) is np.float64
     assert type(tg.sin(1)) is np.float32

@@ -198,7 +198,7 @@ def test_a_view_outside_is_reported(first, count, bad):
 # Buffers ----------------------------------------------------------------------------------------------------
 
 
-def test_a_buffer_is_a_copy_and_reading_gives_a_value():
+def test_a_buffer_is_a_copy_and_a_read_returns_a_value():
     m = KernelMaker(INTS)
     t = buffer(m, (2,), 1)
     before = m("buf.read", t)

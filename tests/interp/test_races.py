@@ -154,7 +154,7 @@ def test_lanes_are_not_ordered_in_arrays_but_tiles_are() -> None:
         run(made(True), np.zeros(THREADS, np.int32))
 
 
-def test_what_all_threads_must_see_is_ordered() -> None:
+def test_writes_that_all_threads_read_are_ordered() -> None:
     m = maker(ArrayType(int32, 1))
     lane = m.tid()
     m("lanes", regions=[m.region((), lambda: m("array.store", m.params[0], lane, lane) and None)])

@@ -283,7 +283,7 @@ def test_elements_of_absent_lanes_are_zero():
     assert m.run(lanes=2) == ["[5, 6, 0, 0]", "0", "0"]
 
 
-def test_filled_elements_are_zero_and_marked_ones_are_dropped():
+def test_filled_elements_are_zero_and_marked_elements_are_dropped():
     m = KernelMaker()
     t = m.map(lambda a: m("add", a, m.const(5)), from_lanes(m, m.tid()))
     full = m("tile.fill_absent", t)

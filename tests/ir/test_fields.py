@@ -68,7 +68,7 @@ def test_too_few_and_too_many_operands() -> None:
     assert not MaybeOne.signature.fault(MaybeOne()) and not MaybeOne.signature.fault(MaybeOne(values(1)))
 
 
-def test_an_optional_operand_is_none_where_it_is_missing() -> None:
+def test_a_missing_optional_operand_is_none() -> None:
     op = MaybeOne()
     assert op.given is None and list(op.effects()) == []
     (v,) = values(1)

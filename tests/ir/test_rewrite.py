@@ -58,7 +58,7 @@ def test_a_clone_is_equal_and_separate():
     assert print_kernel(k, locations=True) == before
 
 
-def test_dead_ops_go_and_effects_stay():
+def test_dead_ops_are_erased_and_effects_are_kept():
     m = KernelMaker(ArrayType(float32, 1), float32)
     out, x = m.params
     i = m.tid()
@@ -72,7 +72,7 @@ def test_dead_ops_go_and_effects_stay():
     assert names(k) == ["tid", "cmp", "if", "array.store", "yield", "yield", "yield"]
 
 
-def test_dead_carried_values_go():
+def test_dead_carried_values_are_erased():
     m = KernelMaker(ArrayType(float32, 1), int32, float32)
     out, n, x = m.params
     kept, dead, _ = m.for_(n, [x, x, x], lambda i, a, b, c: (m("add", a, x), m("mul", b, b), a))
@@ -88,7 +88,7 @@ def test_dead_carried_values_go():
     assert "neg" not in names(k)
 
 
-def test_a_slot_goes_even_if_its_first_and_last_value_live():
+def test_a_dead_variable_is_erased_even_if_its_first_and_last_value_are_live():
     m = KernelMaker(ArrayType(float32, 1), int32, float32)
     out, n, x = m.params
     y = m("neg", x)

@@ -153,7 +153,7 @@ def test_golden():
     )
 
 
-def test_text_without_locations_does_not_depend_on_them():
+def test_text_without_locations_is_independent_of_locations():
     here, there = ({"at": Location("a.py", 3), "k": 1}, {"k": 1, "at": Location("b.py", 9)})
     first = print_kernel(kernel_with(here, loc=Location("a.py", 1)))
     assert first == print_kernel(kernel_with(there, loc=Location("b.py", 2)))

@@ -208,7 +208,7 @@ def test_a_type_is_named_in_any_way(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", complex, np.complex64, [1], None])
-def test_what_is_no_type_is_refused(dtype: Any) -> None:
+def test_values_that_are_not_types_are_refused(dtype: Any) -> None:
     with pytest.raises(TypeError, match="is not an element type such as tg.float32"):
         tg.zeros(2, dtype=dtype)
 

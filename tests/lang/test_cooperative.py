@@ -203,7 +203,7 @@ def test_lanes_are_numbered_in_the_group_alone() -> None:
     assert "tg.tid in lost, which has no position in the launch," in text and "tg.group_lane()" in text
 
 
-def test_all_threads_reach_it_and_what_is_in_it() -> None:
+def test_all_threads_reach_a_cooperative_call_and_its_body() -> None:
     @tg.cooperative
     def parted(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
         if tg.group_lane() < 2:
@@ -291,7 +291,7 @@ def test_launches_see_programs_that_are_added() -> None:
 
 
 @pytest.mark.machine_code
-def test_adjoints_are_derived_unless_they_are_declared() -> None:
+def test_adjoints_are_derived_unless_declared() -> None:
     @tg.cooperative
     def squared(a: tg.tile[tg.Real, ..., N]) -> tg.tile[tg.Real, ..., N]:
         return a * a
@@ -340,7 +340,7 @@ def test_an_adjoint_takes_its_kept_values() -> None:
     assert "choose from: result, grad" in str(found.value)
 
 
-def test_in_python_it_is_its_reference() -> None:
+def test_a_call_from_python_runs_the_reference() -> None:
     @tg.cooperative
     def halved(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
         return 0.5 * a
@@ -487,7 +487,7 @@ def test_programs_see_absent_lanes_as_kernels_do() -> None:
         ([tg.Sample()], np.asarray, "missing a required argument: 'a'"),
     ],
 )
-def test_what_a_check_needs(samples: list[tg.Sample], reference: Any, says: str) -> None:
+def test_the_requirements_of_a_check(samples: list[tg.Sample], reference: Any, says: str) -> None:
     @tg.cooperative
     def same(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
         return a

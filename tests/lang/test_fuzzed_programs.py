@@ -40,7 +40,7 @@ def test_many_programs(chunk: int, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_seeds_are_taken_as_they_are() -> None:
+def test_seeds_are_used_unchanged() -> None:
     """If a seed were refused, its mutants would not test the compiler beyond the first errors."""
     fuzz = tool()
     for text in fuzz.SEEDS:
@@ -67,7 +67,7 @@ HUGE += [
 
 
 @pytest.mark.parametrize("expression", HUGE)
-def test_what_is_too_large_is_refused(expression: str) -> None:
+def test_too_large_programs_are_refused(expression: str) -> None:
     """Refused immediately and without allocating memory; shifts by negative counts have a value."""
     for n in random.Random(expression).sample([10**9 * 3, 2**31, 2**63, 2**64 + 1, 10**30, 10**400], 2):
         text = (

@@ -105,7 +105,7 @@ def sized(y: tg.array1d[int]):
     y[0] = tg.static(len(t) * 100 + t.size)
 
 
-def test_what_is_known_of_tiles() -> None:
+def test_sizes_of_tiles_are_constants() -> None:
     y = tg.zeros(1, dtype=int)
     tg.launch_tiled(sized, 1, [y], block_dim=32)
     assert y.list() == [312]

@@ -156,7 +156,7 @@ UNROLLED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", UNROLLED.values(), ids=UNROLLED)
-def test_unrolled_loops_cost_as_much_as_they_are_long(line: str) -> None:
+def test_unrolled_loops_cost_time_in_proportion_to_their_length(line: str) -> None:
     """Without LLVM, whose time is not tested; quadratic time would be 16 times as long."""
 
     def cost(n: int) -> float:
@@ -189,7 +189,7 @@ def test_long_chains_of_tiles_are_lowered_in_pieces() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.slow
-def test_long_chains_of_tiles_are_right() -> None:
+def test_long_chains_of_tiles_have_correct_results() -> None:
     out = tg.zeros(8)
     tg.launch_tiled(chain(1000), dim=1, inputs=[tg.ones(64), out], block_dim=8)
     assert out.numpy().tolist() == [2.0] * 8

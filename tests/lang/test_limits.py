@@ -147,7 +147,7 @@ def test_a_long_chain_of_calls_is_shown_at_its_ends() -> None:
     assert "through 43 more calls" in str(raised.value)
 
 
-def test_what_is_too_deep_names_the_line() -> None:
+def test_errors_of_deep_nesting_name_the_line() -> None:
     k = made(f"def k(a: tg.array1d[float]):\n    a[0] = {'abs(' * 90}a[0]{')' * 90}\n")
     launched(k, zeros(1), dims=(1,), block_dim=1)
     chain = plain

@@ -57,7 +57,7 @@ def lines(rng: random.Random, depth: int, in_loop: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_runs_read_is_live(seed: int) -> None:
+def test_variables_that_runs_read_are_live(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(25):
         body = "\n    ".join(lines(rng, 3, False))
@@ -141,7 +141,7 @@ def leaves_from_within(n: int, out: tg.array[int]):
     out[i] = a * 1000 + b
 
 
-def test_paths_that_leave_a_loop_keep_what_the_rest_binds_anew() -> None:
+def test_paths_that_leave_a_loop_keep_variables_that_later_code_rebinds() -> None:
     out = zeros(8, dtype="int32")
     launched(leaves_from_within, 7, out, dims=(8,), block_dim=8)
     for i in range(8):

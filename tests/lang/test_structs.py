@@ -108,7 +108,7 @@ def traced(body: str) -> Kernel:
         ("t = tg.tile_full(4, value=h, dtype=Holder)", TypeError, "is an array, which kernels cannot store"),
     ],
 )  # fmt: skip
-def test_what_structs_cannot_do_is_refused(body: str, error: type[Exception], says: str) -> None:
+def test_invalid_uses_of_structs_are_refused(body: str, error: type[Exception], says: str) -> None:
     with pytest.raises(error) as raised:
         traced(body)
     pattern = ".*".join(re.escape(part) for part in says.split(" ... "))
@@ -127,6 +127,6 @@ def test_parts_that_stay_are_not_carried_by_loops() -> None:
     assert [str(v.type) for v in loop.results] == ["float32", "vec3", "int8"]
 
 
-def test_a_map_that_gives_a_struct_is_one_for_each_leaf() -> None:
+def test_a_map_to_structs_becomes_one_map_for_each_leaf() -> None:
     kernel = traced("def f(b: Body): return Other(b.mass * 2.0)\nt = tg.tile_map(f, tg.tile_load(a, 4))")
     assert [op.NAME for op in kernel.walk()].count("tile.map") == 1

@@ -24,7 +24,7 @@ def two(a: float, b: float):
     tg.print(x + y)
 
 
-def test_later_calls_are_where_they_stand() -> None:
+def test_later_calls_have_their_own_location() -> None:
     first, second = (op for op in traced(two).walk() if isinstance(op, Call))
     assert first.loc.line + 1 == second.loc.line
     own, copied = ([op.loc for op in call.function.walk()] for call in (first, second))

@@ -22,7 +22,7 @@ def some_form(random: Random) -> Form:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_small_numbers_solve_is_never_impossible(seed: int) -> None:
+def test_inequalities_with_small_solutions_are_never_infeasible(seed: int) -> None:
     random, proved = Random(seed), 0
     points = [dict(zip("ijm", numbers, strict=True)) for numbers in product(NUMBERS, repeat=3)]
     ends: list[Form] = [

@@ -26,7 +26,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("path", pass_files.files(), ids=lambda p: f"{p.parent.name}/{p.stem}")
-def test_what_a_pass_makes(path: Path, update: bool) -> None:
+def test_the_ir_after_a_pass(path: Path, update: bool) -> None:
     if update:
         pass_files.update(path)
     wanted, found = pass_files.result(path)

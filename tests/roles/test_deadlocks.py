@@ -135,7 +135,7 @@ def test_errors_have_the_wait_of_each_role(kernel: Any, run: Callable[..., None]
 
 
 @pytest.mark.machine_code
-def test_launches_go_on_after_a_deadlock() -> None:
+def test_launches_work_after_a_deadlock() -> None:
     x = tg.clone(small_integers(10, N), device="cpu")
     for _ in range(3):
         with pytest.raises(tg.Deadlock):

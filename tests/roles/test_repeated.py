@@ -27,7 +27,7 @@ LONG = {"matmuls": 55, "a chain with tensor cores": 24, "tiles of concurrent rol
         for c in repeated.CASES
     ],
 )
-def test_all_launches_are_right(case: str, on_device: str) -> None:
+def test_all_launches_have_correct_results(case: str, on_device: str) -> None:
     command = [sys.executable, repeated.__file__, case, on_device, str(LAUNCHES[on_device])]
     paths = os.pathsep.join([str(Path(tg.__file__).parents[1]), *sys.path])
     environment = {**os.environ, "PYTHONPATH": paths}

@@ -131,7 +131,7 @@ def test_sums_are_new_in_each_launch(driver: Spied) -> None:
     assert seen == [2] * 5 and in_machine_code(scaled_rows)
 
 
-def test_arrays_that_share_bytes_go_the_slow_path(driver: Spied) -> None:
+def test_arrays_that_share_bytes_take_the_slow_path(driver: Spied) -> None:
     """Which blocks may own gradient tiles depends on the overlap."""
     arrays = squares(4 * T)
     for _ in range(4):
@@ -242,7 +242,7 @@ def test_vectors_may_be_anything_that_has_their_components(v: Any) -> None:
     np.testing.assert_array_equal(x.grad.numpy(), 2.0)
 
 
-def test_scalar_arguments_without_effect_on_the_plan_reuse_it(
+def test_scalar_arguments_without_effect_on_the_plan_reuse_the_plan(
     driver: Spied, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrays = [tg.empty(s, dtype=float, device="cuda") for s in ((64, T), T, (64, T)) * 2]

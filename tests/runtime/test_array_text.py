@@ -32,7 +32,7 @@ class Holder:
     data: tg.array[float]
 
 
-def test_repr_has_the_elements_and_what_kernels_see_of_an_array() -> None:
+def test_repr_has_the_elements_and_the_layout_of_an_array() -> None:
     assert repr(tg.array([1, 2])) == "tg.array([1, 2], shape=(2,), dtype=int32, device=cpu)"
     lines = "tg.array([[1., 2.],\n          [3., 4.]], shape=(2, 2), dtype=float32, device=cpu)"
     assert repr(tg.array([[1.0, 2.0], [3.0, 4.0]])) == lines
@@ -44,7 +44,7 @@ def test_repr_has_the_elements_and_what_kernels_see_of_an_array() -> None:
 
 
 @pytest.mark.parametrize("shape", [(5000,), (50, 100), (3, 7, 100), (2, 600, 1), (4, 5, 6, 70)])
-def test_long_arrays_are_printed_as_numpy_prints_them(shape: tuple[int, ...]) -> None:
+def test_long_arrays_are_printed_like_numpy_arrays(shape: tuple[int, ...]) -> None:
     data = np.random.default_rng(1).integers(-9, 100, shape).astype(np.int32)
     assert str(tg.array(data)) == str(data)
     assert str(tg.array(data)[::-1]) == str(data[::-1])
@@ -114,6 +114,6 @@ def test_parts_of_indexed_arrays() -> None:
         (1.0, "whole numbers"),
     ],
 )
-def test_what_does_not_index_an_array_is_told_what_does(index: object, says: str) -> None:
+def test_errors_of_invalid_indices_name_valid_indices(index: object, says: str) -> None:
     with pytest.raises(IndexError, match=says):
         tg.zeros(2)[index]

@@ -25,7 +25,7 @@ def matmul(m: int, n: int, k: int, out: Any = tg.float32) -> list[Any]:
     return [tg.empty(shape, dtype, device="cuda:0") for shape, dtype in shapes]
 
 
-def test_the_hardware_runs_as_many_blocks_as_it_has_room_for(driver: PretendDriver) -> None:
+def test_the_number_of_resident_blocks_is_the_occupancy(driver: PretendDriver) -> None:
     for m, n, grid in ((256, 512, 4), (4096, 4096, MULTIPROCESSORS)):
         arrays = matmul(m, n, 64)
         tg.launch_tiled(kernels.tile_gemm, (m / 128, n / 256), arrays, block_dim=64)
@@ -61,7 +61,7 @@ def test_explain_shows_the_automatic_roles(driver: PretendDriver) -> None:
     assert "roles [names = (" in kernels.tile_gemm.ir("specialise")
 
 
-def test_explain_gives_the_reason_for_one_role(driver: PretendDriver) -> None:
+def test_explain_states_the_reason_for_one_role(driver: PretendDriver) -> None:
     arrays = matmul(128, 256, 70)
     tg.launch_tiled(kernels.PLAIN, (1, 1), matmul(128, 250, 64, tg.bfloat16), block_dim=256)
     text = kernels.PLAIN.explain()

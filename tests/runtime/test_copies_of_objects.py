@@ -59,7 +59,7 @@ def test_kernels_and_functions_are_themselves(object: Any) -> None:
         assert way({"k": [object]})["k"][0] is object
 
 
-def test_what_has_no_name_in_its_module() -> None:
+def test_local_objects_are_not_pickled() -> None:
     @tg.kernel
     def local(x: tg.array1d[float]):
         x[0] = 1.0
@@ -99,7 +99,7 @@ def test_gradients(used: bool) -> None:
 
 
 @pytest.mark.slow
-def test_another_process_takes_them(tmp_path: Any) -> None:
+def test_another_process_unpickles_kernels_and_arrays(tmp_path: Any) -> None:
     (tmp_path / "kernels.py").write_text(
         "import tegula as tg\n\n@tg.kernel\ndef fill(x: tg.array1d[float]):\n    x[tg.tid()] = 3.0\n"
     )

@@ -160,7 +160,7 @@ def test_the_context_of_another_library_is_given_back(driver: PretendDriver) -> 
 # Streams -------------------------------------------------------------------------------------------------------------
 
 
-def test_launches_go_to_the_chosen_stream(driver: PretendDriver) -> None:
+def test_launches_use_the_chosen_stream(driver: PretendDriver) -> None:
     first, second = tg.Stream("cuda:0"), tg.Stream("cuda:0", priority=-1)
     a, b, c = arrays()
     tg.launch(add, 1000, [a, b, c], stream=first)
@@ -171,7 +171,7 @@ def test_launches_go_to_the_chosen_stream(driver: PretendDriver) -> None:
     assert [x[3] for x in driver.launches] == [first.handle, second.handle, 1]
 
 
-def test_kernels_start_while_those_before_them_end(driver: PretendDriver) -> None:
+def test_kernels_start_while_earlier_kernels_end(driver: PretendDriver) -> None:
     """Only kernels that wait by themselves, in streams that are known not to be recorded."""
     own, foreign = tg.Stream("cuda:0"), tg.Stream("cuda:0")
     others = tg.Stream("cuda:0", cuda_stream=foreign.handle)
@@ -329,7 +329,7 @@ def test_a_recording_keeps_spatial_structures_alive(driver: PretendDriver) -> No
     assert ended == ["gone"]
 
 
-def test_recording_a_stream_of_ones_own(driver: PretendDriver) -> None:
+def test_recording_a_separate_stream(driver: PretendDriver) -> None:
     stream, other = tg.Stream("cuda:0"), tg.Stream("cuda:0")
     args = arrays()
     tg.capture_begin(stream=stream)
@@ -572,7 +572,7 @@ def test_tensors_while_their_library_records(driver: PretendDriver, torch: Simpl
 
 
 @pytest.mark.machine_code
-def test_what_a_form_for_a_gpu_looks_like(driver: PretendDriver) -> None:
+def test_the_form_of_a_kernel_for_a_gpu(driver: PretendDriver) -> None:
     tg.launch(add, 1000, arrays())
     text = add.explain()
     assert "target: nvptx64-nvidia-cuda/sm_90a/ptx80" in text and "threads per block: 256" in text

@@ -60,7 +60,7 @@ def test_the_level_of_a_log_is_restored() -> None:
         tg.ScopedLogLevel(5)
 
 
-def test_suggested_sizes_are_those_of_launches() -> None:
+def test_suggested_sizes_equal_the_sizes_of_launches() -> None:
     assert tg.get_suggested_block_size(halved, "cpu") == (256, os.cpu_count())
     with pytest.raises(tg.LaunchError, match="expected a kernel"):
         tg.get_suggested_block_size(len)

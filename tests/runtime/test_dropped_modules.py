@@ -100,7 +100,7 @@ def a_stream(driver: PretendDriver) -> None:
 
 
 @pytest.mark.parametrize("used", [a_tensor, a_stream])
-def test_what_another_library_may_have_recorded_stays(
+def test_modules_that_another_library_may_have_recorded_stay_loaded(
     driver: PretendDriver, monkeypatch: pytest.MonkeyPatch, used: Callable[[PretendDriver], None]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", torch_with(NewTensor))

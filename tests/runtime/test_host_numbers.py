@@ -189,7 +189,7 @@ TYPES = [tg.int32, tg.float32, tg.bool, None]
 @pytest.mark.parametrize(
     ("data", "t"), [*product(NO_NUMBERS, TYPES), *product([1j, [1j]], TYPES[:-1])], ids=str
 )
-def test_what_is_no_number(data: Any, t: DType | None) -> None:
+def test_values_that_are_not_numbers(data: Any, t: DType | None) -> None:
     for entrance in (lambda: tg.array([data], dtype=t), lambda: tg.zeros(1, t or float).fill_(data)):
         with pytest.raises((TypeError, ValueError), match="number"):
             entrance()

@@ -74,7 +74,7 @@ def test_operators_agree_with_kernels() -> None:
         (lambda: tg.vec3(1, 2), ValueError, "3 numbers of float32"),
     ],
 )
-def test_what_kernels_refuse_is_refused(wrong: Any, error: type, words: str) -> None:
+def test_operands_that_kernels_refuse_are_refused(wrong: Any, error: type, words: str) -> None:
     with pytest.raises(error, match=words):
         wrong()
 

@@ -277,7 +277,7 @@ def test_a_launch_within_a_handler_is_ended_too(alarm: Callable[..., None]) -> N
     assert np.array_equal(launched(counted, 100), python_counted(np.arange(64), 100))
 
 
-def test_a_launch_of_another_thread_goes_on(alarm: Callable[..., None]) -> None:
+def test_a_launch_of_another_thread_continues(alarm: Callable[..., None]) -> None:
     """Handlers run on the main thread meanwhile."""
     n, made, fired = 20_000_000, list[np.ndarray](), list[int]()
     wanted = launched(counted, n)

@@ -26,7 +26,7 @@ def test_arrays_that_lie_alike_have_one_key() -> None:
     assert key(a[:, 2:4]) == key(b[:, 2:4])
 
 
-def test_what_tells_arrays_apart() -> None:
+def test_the_properties_in_the_launch_key_of_arrays() -> None:
     a = tg.zeros((4, 6))
     frozen = np.zeros((4, 6), np.float32)
     frozen.flags.writeable = False

@@ -69,7 +69,7 @@ def test_arrays_that_overlap_later_or_change_type_get_forms_of_their_own():
 
 
 @pytest.mark.machine_code
-def test_read_only_memory_is_refused_where_it_is_written_only():
+def test_read_only_memory_is_refused_only_for_written_parameters():
     fixed = np.ones(2, np.float32)
     fixed.flags.writeable = False
     a, out = tg.from_numpy(fixed), tg.zeros(2)
@@ -165,7 +165,7 @@ BAD_ARRAYS = {
 
 
 @pytest.mark.parametrize("bad", BAD_ARRAYS.values(), ids=BAD_ARRAYS)
-def test_what_is_no_array_is_refused(bad):
+def test_values_that_are_not_arrays_are_refused(bad):
     with pytest.raises(tg.LaunchError, match="kernel shifted: argument 'a'"):
         tg.launch(shifted, 2, inputs=[bad, tg.zeros(2), 0, 1.0, True])
 
@@ -181,7 +181,7 @@ BAD_VALUES = {**UNTYPED, "a complex number": 1j, "a string": "x", "a NumPy compl
 
 
 @pytest.mark.parametrize("bad", BAD_VALUES.values(), ids=BAD_VALUES)
-def test_what_has_no_type_is_refused_without_an_annotation(bad):
+def test_values_without_a_type_are_refused_without_an_annotation(bad):
     with pytest.raises(tg.LaunchError, match="kernel generic: argument 'a'"):
         tg.launch(generic, 1, inputs=[bad, tg.zeros(2)])
 
@@ -194,7 +194,7 @@ def vectors(v: tg.vec3, out: tg.array[float]):
 @pytest.mark.parametrize(
     "bad", ["x", None, 1.0, [1.0, 2.0], [1.0, "x", 2.0], [1j, 0, 0], object(), [[1], [1, 2]]]
 )
-def test_what_is_no_vector_is_refused(bad):
+def test_values_that_are_not_vectors_are_refused(bad):
     with pytest.raises(tg.LaunchError, match="kernel vectors: argument 'v'"):
         tg.launch(vectors, 1, inputs=[bad, tg.zeros(2)])
 

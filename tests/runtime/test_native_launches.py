@@ -180,7 +180,7 @@ def test_it_is_cached_after_some_launches(driver: Spied) -> None:
     assert len(driver.seen) == 7
 
 
-def test_what_it_leaves_to_python(driver: Spied) -> None:
+def test_launches_that_native_code_leaves_to_python(driver: Spied) -> None:
     a, b, c = arrays()
     repeated(lambda: tg.launch(add, 1000, [a, b, c]))
     driver.seen.clear()
@@ -217,7 +217,7 @@ def anything(a, b: tg.float16):
     a[i] = float(b)
 
 
-def test_parameters_that_it_does_not_take(driver: Spied) -> None:
+def test_parameters_that_native_code_does_not_accept(driver: Spied) -> None:
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     anything.unload()
     a = tg.zeros(10, device="cuda:0")
@@ -471,7 +471,7 @@ def _sent(at: int, function: int, parameters: int, extra: None) -> int:
 
 
 @given(given=values)
-def test_numbers_are_packed_as_python_packs_them(given: tuple[Any, ...]) -> None:
+def test_numbers_are_packed_like_struct_pack(given: tuple[Any, ...]) -> None:
     out, function = packing()
     SENT.clear()
     done = function(1, 32, [out, *given], (), 0, None)

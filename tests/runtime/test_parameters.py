@@ -106,7 +106,7 @@ def test_equal_constants_of_different_types_are_different() -> None:
     assert np.array_equal(a, [5, 5, 5, 5])
 
 
-def test_what_is_no_constant_is_refused() -> None:
+def test_values_that_are_not_constants_are_refused() -> None:
     a = np.ones(4, np.float16)
     cases = [
         ([1], "a constant must be hashable, but a list is not", "pass a tuple"),
@@ -183,7 +183,7 @@ def test_gradients_see_the_constants() -> None:
     assert np.array_equal(g.numpy(), 10.0 * X)
 
 
-def test_the_interpreter_and_gpus_take_them() -> None:
+def test_the_interpreter_and_gpus_accept_struct_parameters() -> None:
     bound = counted.bind(n=7)
     types = (ArrayType(float32, 1),)
     launch = LaunchClass(1, 32, (False,), True, False)
@@ -258,7 +258,7 @@ def test_arguments_by_name_and_by_default(inputs: Any, outputs: Any, expected: n
     assert arrays["y"][0] == expected[0]
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_arguments_of_wrong_types_are_refused() -> None:
     y = np.zeros(8, F)
     for inputs, outputs, what in [
         ({"x": X, "z": y}, (), "kernel affine has no parameter 'z'"),
@@ -437,7 +437,7 @@ def test_a_kept_launch_of_an_adjoint_and_of_blocks() -> None:
     np.testing.assert_allclose(b, -np.cos(X), rtol=1e-6)
 
 
-def test_tuned_kernels_take_them() -> None:
+def test_tuned_kernels_accept_struct_parameters() -> None:
     @tg.autotune(BM=[4, 8])
     @tg.kernel
     def k(

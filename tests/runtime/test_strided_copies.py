@@ -46,7 +46,7 @@ def pairs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(pairs())
-def test_elements_go_where_numpy_puts_them(pair: tuple[np.ndarray, np.ndarray]) -> None:
+def test_elements_are_copied_like_numpy(pair: tuple[np.ndarray, np.ndarray]) -> None:
     target, source = pair
     assert target.shape == source.shape
     run = Run(CODE.address(f"run{target.itemsize}"))

@@ -96,12 +96,12 @@ def test_a_value_of_some_fields_is_refused(args: Any, kwargs: Any, says: str) ->
         ("data", tg.zeros(2), r"2 dimension\(s\), got 1"),
     ],
 )
-def test_what_does_not_fit_a_field_is_refused(name: str, value: Any, error: str) -> None:
+def test_values_that_do_not_fit_a_field_are_refused(name: str, value: Any, error: str) -> None:
     with pytest.raises((RuntimeError, TypeError, ValueError), match=error):
         setattr(Outer(), name, value)
 
 
-def test_assigning_a_struct_copies_it() -> None:
+def test_assignment_copies_a_struct() -> None:
     inner, s = Inner(), Outer()
     inner.x = 1.0
     s.inner = inner
@@ -376,7 +376,7 @@ def test_numbers_of_numpy_in_fields_take_the_fast_path() -> None:
     assert weighted.of_leaves().fast_path(plan((2,), 256), leaves) is not None
 
 
-def test_errors_about_absent_arrays_of_structs_name_them() -> None:
+def test_errors_about_absent_arrays_of_structs_name_the_arrays() -> None:
     @tg.kernel
     def read(s: Nested, all: tg.array[Inner], rows: tg.indexedarray[float], out: tg.array[float]):
         i = tg.tid()
@@ -389,7 +389,7 @@ def test_errors_about_absent_arrays_of_structs_name_them() -> None:
     assert all(f"'{name}' is None" in text for name in ("s.rows.weights", "all", "rows"))
 
 
-def test_a_field_takes_the_kind_of_array_that_it_is_declared_with() -> None:
+def test_a_field_accepts_arrays_of_its_declared_kind() -> None:
     with pytest.raises(TypeError, match="expects an indexed array, got array"):
         Rows().picked = tg.zeros(2)
     with pytest.raises(TypeError, match="expects an array, got indexedarray"):

@@ -74,7 +74,7 @@ def test_candidates_are_timed_by_events_around_recorded_launches(driver: Pretend
     assert len(driver.launches) == launches + 1
 
 
-def test_what_a_kernel_changes_in_place_is_renewed_in_the_recording(driver: PretendDriver) -> None:
+def test_arrays_changed_in_place_are_restored_in_the_recording(driver: PretendDriver) -> None:
     driver.kernels["kernel"] = run_grow
     kernel = tg.autotune(block_dim=[128, 256])(grow)
     a = arrays()[0]

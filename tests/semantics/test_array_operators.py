@@ -116,7 +116,7 @@ def test_vectors_and_matrices() -> None:
 
 
 @pytest.mark.machine_code
-def test_what_cannot_be_combined() -> None:
+def test_operands_that_cannot_be_combined() -> None:
     a, i = tg.zeros(3), tg.array([1, 2, 3])
     for wrong in (lambda: a + i, lambda: i + np.zeros(3), lambda: a * tg.zeros(2), lambda: i * 2.5):
         with pytest.raises((tg.LaunchError, ValueError), match=r"astype|broadcast"):

@@ -47,7 +47,7 @@ def test_much_wrapping_arithmetic(chunk: int) -> None:
 @pytest.mark.cpu
 @pytest.mark.parametrize("dtype", [tg.int8, tg.uint8])
 @pytest.mark.parametrize("op", list(RULES), ids=lambda op: op.NAME)
-def test_bounds_of_every_op_against_all_numbers_between_them(op: Any, dtype: Any) -> None:
+def test_bounds_of_every_op_against_all_numbers_within_the_bounds(op: Any, dtype: Any) -> None:
     whole, rule = of_type(dtype), RULES[op]
     assert whole is not None
     random = Random(op.NAME)

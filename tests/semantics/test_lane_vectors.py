@@ -66,7 +66,7 @@ def heavy_branches(x: tg.array[float], y: tg.array[float], k: int):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_long_branches_are_left_out_where_no_lane_takes_them(size: tuple[int, int]) -> None:
+def test_long_branches_that_no_lane_takes_are_skipped(size: tuple[int, int]) -> None:
     n = size[0]
     agree(heavy_branches, [floats(n), floats(n + 1), n], *size)
     agree(heavy_branches, [tg.full(n, -1.0, dtype=tg.float32), floats(n), 1 << 30], *size)

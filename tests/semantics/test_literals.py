@@ -144,7 +144,7 @@ def test_powers_of_literals() -> None:
         "1 + 2.0",
     ],
 )
-def test_what_literals_cannot(text: str) -> None:
+def test_invalid_operations_on_literals(text: str) -> None:
     source = f"def compute(y: tg.array1d[tg.int32]):\n    y[0] = {text}\n"
     space: dict[str, Any] = {"tg": tg}
     exec(source, space)

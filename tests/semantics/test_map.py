@@ -125,6 +125,6 @@ def test_empty_arrays() -> None:
         ((tg.vec3, tg.zeros(3)), "cannot apply"),
     ],
 )
-def test_what_is_refused(arguments: tuple[Any, ...], words: str) -> None:
+def test_invalid_maps_are_refused(arguments: tuple[Any, ...], words: str) -> None:
     with pytest.raises((tg.LaunchError, tg.CompileError), match=words):
         tg.map(*arguments)

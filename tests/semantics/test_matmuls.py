@@ -139,7 +139,7 @@ def test_a_sign_that_a_conversion_takes_away_stays_away() -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_tf32_is_as_precise_as_it_says() -> None:
+def test_tf32_has_its_stated_precision() -> None:
     """Each operand has a relative error of at most 2**-11, or none on the device of the tests."""
 
     @tg.kernel

@@ -77,7 +77,7 @@ def kernel(o: tg.array2d[int], n: int):
 @pytest.mark.parametrize("loop", ["for k0 in range(n)", "if n > 1"])
 @pytest.mark.parametrize("again", ["v = bind(v)", "v = bind((v if n < 3 else v))", "v, w = bind((v, v))"])
 @pytest.mark.parametrize("change", ["a += 5", "v += 5", "n += 1"])
-def test_second_names_of_possibly_shared_tiles_are_right_or_refused(
+def test_second_names_of_possibly_shared_tiles_are_correct_or_refused(
     view: str, loop: str, again: str, change: str
 ) -> None:
     """A second name of the register tile is a copy, of the shared tile an alias. If neither is changed, a copy is right

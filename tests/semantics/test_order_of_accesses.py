@@ -94,7 +94,7 @@ INDEPENDENT = {
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
-def test_what_may_conflict_where_lanes_do_not_wait_is_refused(body: str) -> None:
+def test_possible_conflicts_without_synchronisation_are_refused(body: str) -> None:
     with pytest.raises(tg.CompileError) as raised:
         split(body)
     assert {e.CODE for e in getattr(raised.value, "errors", [raised.value])} == {"unordered-access"}
@@ -102,7 +102,7 @@ def test_what_may_conflict_where_lanes_do_not_wait_is_refused(body: str) -> None
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("body", INDEPENDENT.values(), ids=INDEPENDENT.keys())
-def test_what_cannot_conflict_is_accepted(body: str) -> None:
+def test_disjoint_accesses_are_accepted(body: str) -> None:
     split(body)
 
 

@@ -153,7 +153,7 @@ def test_values_in_python() -> None:
         ("tg.mat33(v, v, tg.vec2())", "the rows of mat33 are vectors (3,)"),
     ],
 )
-def test_what_is_refused(expression: str, told: str) -> None:
+def test_invalid_rotations_are_refused(expression: str, told: str) -> None:
     source = "def kernel(q: tg.quat, v: tg.vec3, t: tg.transform, m: tg.mat44, d: tg.quatd):\n"
     space: dict[str, Any] = {"tg": tg}
     exec(f"{source}    r = {expression}\n", space)

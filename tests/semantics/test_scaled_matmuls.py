@@ -85,7 +85,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES[:: len(CASES) // 6 + 1], ids=str)
-def test_what_a_zero_scales_does_not_count(case: Any) -> None:
+def test_terms_scaled_by_zero_have_no_effect(case: Any) -> None:
     check(*case)
 
 

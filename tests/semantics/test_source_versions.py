@@ -122,7 +122,7 @@ def make():
 
 
 @pytest.mark.machine_code
-def test_a_factory_whose_file_was_edited_before_it_is_called_is_refused(tmp_path):
+def test_a_factory_whose_file_was_edited_before_the_call_is_refused(tmp_path):
     path = tmp_path / "factory.py"
     path.write_text(TWO.format("n + 1.0"))
     module = _loaded(path)

@@ -264,7 +264,7 @@ def test_a_shared_tile_that_a_loop_replaces_by_a_register_tile_is_copied_from_th
     assert "merged-shared-tiles" in codes(error)
 
 
-def test_what_may_be_a_read_only_tile_is_one() -> None:
+def test_a_possibly_read_only_tile_is_read_only() -> None:
     text = f"{A.format('register')}\nc = tg.tile_broadcast(a[0:1], 4)\nif n > 1:\n    c = a\nc[0] = 1"
     assert "is read-only" in str(refused(text))
     text = f"{A.format('register')}\nfor k in range(n):\n    a[0] = 1\n    a = tg.tile_broadcast(a[0:1], 4)"
@@ -353,7 +353,7 @@ def test_broadcast_is_read_only(storage: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
-def test_a_view_means_the_object_it_was_made_from(storage: str) -> None:
+def test_a_view_refers_to_its_source_object(storage: str) -> None:
     text = f"{A.format(storage)}\nv = a[0:2]\n{A.format(storage).replace('shape=4', 'shape=4, offset=4')}\n"
     text += "b = tg.tile_concat((v, v), axis=0)\n" + STORE
     assert rows(text)[:2] == [SECOND, [1, 2, 1, 2]]
@@ -450,7 +450,7 @@ def test_a_copy_is_another_object(storage: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
-def test_large_register_tiles_are_right(storage: str) -> None:
+def test_large_register_tiles_have_correct_results(storage: str) -> None:
     text = f'a = tg.tile_full((64, 64), n, storage="{storage}")\nb = a + a\nb[63, 63] = 1\n'
     assert (
         rows(text + "tg.tile_store(o[0], tg.tile_sum(b) + tg.tile_sum(a))")[0][0] == 4095 * 4 + 1 + 4096 * 2

@@ -88,7 +88,7 @@ def array_element(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[floa
 
 @pytest.mark.parametrize(("dtype", "number"), LARGE, ids=str)
 @pytest.mark.parametrize("kernel", [tile_element, array_element], ids=lambda k: k.name)
-def test_debug_mode_reports_them(
+def test_debug_mode_reports_unsigned_indices_out_of_bounds(
     dtype: Any, number: int, kernel: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tg.config, "mode", "debug")

@@ -60,7 +60,7 @@ def drawn(**options: Any) -> list[Any]:
 
 
 @pytest.mark.machine_code
-def test_parts_of_vectors_are_what_numpy_says() -> None:
+def test_parts_of_vectors_match_numpy() -> None:
     v, m, native = [*drawn(), tg.zeros((6, 10))]
     reference = tg.zeros((6, 10), device="cpu")
     tg.launch(coordinates, 6, inputs=[v, m, native], block_dim=4)
@@ -147,7 +147,7 @@ def test_bits_are_counted_in_int32() -> None:
         ("tg.atan2(tg.vec3(1.0), tg.vec2(1.0))", "mixed-scalar-types"),
     ],
 )
-def test_what_has_no_such_part_is_refused(text: str, code: str) -> None:
+def test_missing_parts_are_refused(text: str, code: str) -> None:
     names = tg.exec(f"import tegula as tg\n\n@tg.kernel\ndef wrong():\n    x = {text}\n", {})
     with pytest.raises(tg.CompileError) as caught:
         tg.launch(names["wrong"], 1)

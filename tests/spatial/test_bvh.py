@@ -90,7 +90,7 @@ def test_boxes_that_overlap_are_found_once(constructor: str) -> None:
             np.testing.assert_array_equal(found_by_box(bvh, first, last), overlapping(low, high, first, last))
 
 
-def test_trees_of_keys_that_lie_close_are_not_too_deep() -> None:
+def test_trees_of_close_keys_are_not_too_deep() -> None:
     """Boxes whose distances from a corner grow by powers of two, and thousands at one place."""
     low = np.zeros((5000, 3), np.float32)
     low[:70] = 2.0 ** -np.arange(70)[:, None]
@@ -125,7 +125,7 @@ def test_blocks_do_not_matter(block_dim: int) -> None:
     np.testing.assert_array_equal(found, overlapping(low, high, first, last))
 
 
-def test_balls_find_boxes_with_a_point_in_them() -> None:
+def test_balls_find_boxes_with_a_point_inside() -> None:
     low, high = boxes(200)
     centre = np.random.default_rng(1).random((30, 3)).astype(np.float32) * 5
     out = tg.zeros((30, 200), dtype=int)

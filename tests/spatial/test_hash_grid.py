@@ -89,7 +89,7 @@ def points(seed: int, n: int, dtype: Any = np.float32) -> np.ndarray:
 
 @pytest.mark.parametrize("block_dim", [1, 3, 32, 100, 256])
 @sampled(3, "dtype", [np.float32, np.float64])
-def test_neighbours_are_those_within_the_distance(dtype: type, block_dim: int) -> None:
+def test_neighbours_are_the_points_within_the_distance(dtype: type, block_dim: int) -> None:
     x = points(1, 700, dtype)
     radius = 0.625
     grid = made(x, 0.7)

@@ -87,7 +87,7 @@ def signs(mesh: tg.uint64, points: tg.array1d[tg.vec3], out: tg.array2d[float]):
 
 
 @pytest.mark.slow
-def test_signs_say_whether_points_are_inside() -> None:
+def test_signs_are_negative_inside() -> None:
     points, faces = sphere(3, 0.3)
     at = np.concatenate([places(300) / 4, points[:40] * 1.05, points[:40] * 0.95]).astype(np.float32)
     out = tg.zeros((len(at), 4))

@@ -195,7 +195,7 @@ def test_extremes_of_vectors_and_operators_as_functions() -> None:
     assert out.numpy().tolist() == [1, 2, 0, 7, -36, -3, 48, -5, -8, 1, -3, -1, 1, 1, 2, 2, 1]
 
 
-def test_expectations_print_and_go_on(capfd: pytest.CaptureFixture[str]) -> None:
+def test_expectations_print_and_continue(capfd: pytest.CaptureFixture[str]) -> None:
     @tg.kernel
     def kernel(out: tg.array[int]):
         tg.expect_eq(tg.vec2(1.0, 2.0), tg.vec2(1.0, 2.0))

@@ -261,7 +261,7 @@ def times_tuned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.machine_code
-def test_what_a_choice_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_properties_that_a_choice_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = times_tuned(monkeypatch)
     run(again(busy, REPEATS=[1, 4]))
     run(again(busy, REPEATS=[1, 4]))
@@ -491,7 +491,7 @@ def test_progress_is_for_terminals_only(
         (scaled, {"FACTOR": [1.0]}, "takes a kernel, or a function that makes one"),
     ],
 )
-def test_what_is_refused(made_of: Any, options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(made_of: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(tg.TuningError, match=message) as found:
         tg.autotune(**options)(made_of)
     assert found.value.help

@@ -62,7 +62,7 @@ def test_every_field() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", [two_producers(), chain()])
-def test_every_field_of_larger_ones(kernel: Any) -> None:
+def test_every_field_of_larger_certificates(kernel: Any) -> None:
     made, parts, certificate = certified(kernel)
     accepted = [path for path, spoilt in spoiled(certificate) if not rejected(made, parts, spoilt)]
     assert [path for path in accepted if not says_no_more(path)] == []

@@ -85,7 +85,7 @@ def test_clusters(seed: int) -> None:
 
 
 @pytest.mark.parametrize("spoil", [freed_in_one, always_shared, odd_end, shared_by_place, computed_apart])
-def test_what_looks_like_them(spoil: Callable[[Kernel], None]) -> None:
+def test_faulty_variants_of_clusters_are_not_proved(spoil: Callable[[Kernel], None]) -> None:
     kernel, parts = made(0)
     spoil(kernel)
     assert outcome((kernel, parts)) != "proved"

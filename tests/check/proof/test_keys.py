@@ -83,7 +83,7 @@ def test_given_back_when_a_key_changes(first: str, second: str) -> None:
         ("keys[k] != keys[k - 1]", "keys[k] > keys[k - 1]"),  # changes of other objects
     ],
 )
-def test_wrong_ones(first: str, second: str, what: str, instead: str) -> None:
+def test_wrong_keys_are_rejected(first: str, second: str, what: str, instead: str) -> None:
     assert outcome(keyed(first, second, READ.replace(what, instead, 1))) != "proved"
 
 
@@ -171,7 +171,7 @@ LATE = """def late(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int)
 """
 
 
-def test_how_far_a_role_is_ahead_of_what_it_accesses() -> None:
+def test_the_lead_of_a_role_over_its_accesses() -> None:
     """For its first items the role has released nothing; later it has released three items less than it has read."""
     assert outcome(lowered(kernel(LATE.format(item="k")))) == "proved"
     assert outcome(lowered(kernel(LATE.format(item="(k - 3)")))) != "proved"

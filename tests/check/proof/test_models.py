@@ -43,7 +43,7 @@ def holding(known: list[Any]) -> list[Model]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_is_known_holds_in_models(seed: int) -> None:
+def test_known_conditions_hold_in_models(seed: int) -> None:
     rng = Random(f"models {seed}")
     given = conditions(rng)
     known = Known()

@@ -288,7 +288,7 @@ LONG = {"one element is another number", "some numbers are others"}
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in SPOILED]
 )
-def test_what_looks_like_them(name: str) -> None:
+def test_faulty_variants_of_rings_are_not_proved(name: str) -> None:
     of, old, new = SPOILED[name]
     text, stages = RIGHT[of]
     assert old in text
@@ -317,6 +317,6 @@ def by_threads(after: int) -> str:
     return outcome((made, parts))
 
 
-def test_what_threads_copy_is_there_before_they_arrive() -> None:
+def test_copies_by_threads_inside_roles_are_proved() -> None:
     assert by_threads(0) == "proved"
     assert "outside of roles" in by_threads(1)

@@ -102,7 +102,7 @@ def test_idioms(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SPOILED)
-def test_what_looks_like_them(name: str) -> None:
+def test_faulty_variants_of_idioms_are_not_proved(name: str) -> None:
     idiom, old, new = SPOILED[name]
     assert outcome(lowered(kernel(RIGHT[idiom].replace(old, new), None, 3))) != "proved"
 
