@@ -1,1 +1,1 @@
-"""Benchmarks: ratios against a peer, measured in one process on the same inputs."""
+"""Benchmarks: speed ratios to a peer implementation, measured in one process on the same inputs."""

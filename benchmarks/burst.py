@@ -1,4 +1,4 @@
-"""Timing on a GPU: implementations in turn, in short bursts of work with pauses.
+"""Timing on a GPU: implementations alternate, in short bursts of work with pauses.
 
 A GPU under steady load reaches its power limit and lowers its clock within tenths of a second. Bursts of a few
 milliseconds with pauses between them run at full clock, and their times repeat within tenths of a percent."""
@@ -42,8 +42,8 @@ class Timed:
 
 
 def bursts(calls: Mapping[str, Call], sets: int, iterations: int = ITERATIONS) -> dict[str, Timed]:
-    """Time implementations in turn, each on `sets` sets of inputs in rotation; on PyTorch's current stream, the
-    default one."""
+    """Time implementations alternately, each on `sets` sets of inputs in rotation; on PyTorch's current stream, the
+    default stream."""
     timed = {name: _prepared(call, sets) for name, call in calls.items()}
     for k in range(iterations):
         # The order alternates, so that no implementation is always first.

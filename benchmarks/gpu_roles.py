@@ -18,7 +18,7 @@ SHAPES = ((4096, 4096, 4096), (8192, 8192, 1024))
 
 
 def consumers(m: int, n: int, k: int) -> Iterator[Row]:
-    """Both kernels with the same tiles, stages and registers; the one with one role must not be slower."""
+    """Both kernels with the same tiles, stages and registers; the kernel with one role must not be slower."""
     a, b = (
         [random(s, "bfloat16", seed + 9 * x) for seed in range(SETS)] for x, s in enumerate(((m, k), (k, n)))
     )

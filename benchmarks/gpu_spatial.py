@@ -24,7 +24,7 @@ from tegula.stdlib.geometry.layout import ITEM_BYTES, NODE_BYTES
 
 BOXES, POINTS = 10_000_000, 4_000_000
 SIDE = 2048
-"""The rays are those of a square picture, and as many random ones."""
+"""The rays: a square picture of parallel rays, and as many random rays."""
 LEAF = 2
 DEVICE = "cuda:0"
 
@@ -234,7 +234,7 @@ def rays_of(kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def meshes() -> dict[str, tg.Mesh]:
-    """The mesh with the hierarchy of the peer, and with the one that the GPU builds."""
+    """The mesh with the hierarchy of the peer, and with the hierarchy that the GPU builds."""
     return {constructor: mesh_on(DEVICE, constructor) for constructor in ("sah", "lbvh")}
 
 

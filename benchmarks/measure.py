@@ -94,7 +94,7 @@ class Report:
 
 
 def kept(name: str, folder: Path = RESULTS, commit: str | None = None) -> list[Row]:
-    """The rows of a file, or those that were measured at a commit."""
+    """The rows of a file, or its rows that were measured at a commit."""
     found = _kept(folder / f"{name}.json")
     return [row_of(row) for row in found if commit in (None, row["measured"].get("commit"))]
 

@@ -1,5 +1,5 @@
-"""Batches of small matrices and of keys on CPUs against NumPy's calls for the batch, in CPU time: those have one
-thread."""
+"""Batches of small matrices and of keys on CPUs against NumPy's calls for the batch, in CPU time: NumPy's calls have
+one thread."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def attention(
 
 
 def patterns(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """What is remembered, pictures of 8 by 8 that are stripes, and the same pictures with noise."""
+    """The stored patterns, pictures of 8 by 8 pixels with stripes, and the same pictures with noise."""
     rng = np.random.default_rng(0)
     y, x = np.mgrid[0:8, 0:8]
     way, phase = rng.uniform(0.0, np.pi, (2, HEADS, size, 1, 1))

@@ -1,4 +1,4 @@
-"""Stream compaction: of many points, those inside a shape, packed together and in their order.
+"""Stream compaction: the points inside a shape, selected from many points, are packed in their order.
 
 python examples/compaction.py [--device cuda:0] [--size POINTS] [--picture PATH]"""
 
@@ -27,7 +27,7 @@ def flag(p: tg.vec2):
 
 @tg.kernel
 def count(points: tg.array[tg.vec2], far: tg.vec2, counts: tg.array[int]):
-    """How many points of each block are kept. What fills the last tile is far away."""
+    """The number of points of each block that are kept. The padding of the last tile is far away."""
     b = tg.tid()
     t = tg.tile_load(points, TILE, offset=b * TILE, fill=far)
     tg.tile_store(counts, tg.tile_sum(tg.tile_map(flag, t)), offset=b)
@@ -35,7 +35,7 @@ def count(points: tg.array[tg.vec2], far: tg.vec2, counts: tg.array[int]):
 
 @tg.kernel
 def pack(points: tg.array[tg.vec2], far: tg.vec2, begins: tg.array[int], kept: tg.array[tg.vec2]):
-    """Each block writes its points where those of the blocks before it end."""
+    """Each block writes its points after the points of the preceding blocks."""
     b, lane = tg.tid()
     t = tg.tile_load(points, TILE, offset=b * TILE, fill=far)
     flags = tg.tile_map(flag, t)

@@ -36,7 +36,7 @@ def sample(field, at: tg.vec2):
 
 @tg.kernel
 def advect(velocity: tg.array2d[tg.vec2], field: tg.array, out: tg.array):
-    """What was, one step ago, where the flow is from."""
+    """Semi-Lagrangian advection: the value one step ago at the point that the flow carries here."""
     i, j = tg.tid()
     out[i, j] = sample(field, tg.vec2(float(i), float(j)) - velocity[i, j])
 
@@ -64,7 +64,7 @@ def project(velocity: tg.array2d[tg.vec2], p: tg.array2d[float], out: tg.array2d
 
 
 def apply(kernel: Any, *inputs: Any, like: Any = None) -> Any:
-    """What a kernel writes: a new array like the last input, which a tape needs."""
+    """The output of a kernel: a new array like the last input, because a tape does not record overwritten inputs."""
     out = tg.zeros_like(inputs[-1] if like is None else like, requires_grad=True)
     tg.launch(kernel, out.shape, inputs=inputs, outputs=[out])
     return out

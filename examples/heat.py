@@ -50,7 +50,7 @@ def later(plate: Any, block_dim: int = 64) -> Any:
 
 
 def gradient(guess: Any, measured: Any) -> tuple[float, Any]:
-    """The sum of the squares of what the guess misses later, and its gradient."""
+    """The sum of the squared residuals of the guess at the end, and its gradient."""
     loss = tg.zeros(1, requires_grad=True)
     guess.grad.zero_()
     with tg.Tape() as tape:

@@ -61,7 +61,7 @@ def galaxies(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def run(size: int, steps: int = STEPS, block_dim: int = 64) -> list[np.ndarray]:
-    """The positions at FRAMES times, the first and the last ones included."""
+    """The positions at FRAMES times, the first and the last time included."""
     points, speeds, masses = galaxies(size)
     position, velocity = tg.array(points, dtype=tg.vec3), tg.array(speeds, dtype=tg.vec3)
     mass = tg.array(masses, dtype=float)

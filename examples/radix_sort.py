@@ -1,5 +1,5 @@
-"""A radix sort: blocks count the keys of each digit, a scan over the counts says where those of each block go, and the
-blocks move them there.
+"""A radix sort: blocks count the keys of each digit, a scan over the counts gives the destination of each block's keys,
+and the blocks move the keys there.
 
 python examples/radix_sort.py [--device cuda:0] [--size KEYS] [--picture PATH]"""
 
@@ -24,7 +24,7 @@ def digits_of(keys, shift: tg.uint32):
 
 @tg.kernel
 def count(keys: tg.array[tg.uint32], shift: tg.uint32, counts: tg.array2d[int]):
-    """counts[d, b]: how many keys of block b have the digit d. What fills the last tile sorts last."""
+    """counts[d, b]: how many keys of block b have the digit d. The padding of the last tile sorts last."""
     b = tg.tid()
     digits = digits_of(tg.tile_load(keys, TILE, offset=b * TILE, fill=LAST), shift)
     tg.tile_store(counts[:, b], tg.tile_histogram(digits, DIGITS))
@@ -32,7 +32,8 @@ def count(keys: tg.array[tg.uint32], shift: tg.uint32, counts: tg.array2d[int]):
 
 @tg.kernel
 def move(keys: tg.array[tg.uint32], shift: tg.uint32, places: tg.array2d[int], out: tg.array[tg.uint32]):
-    """Sorts a tile by one digit, then hands its keys to their places. places[d, b]: where those of count begin."""
+    """Sorts a tile by one digit, then scatters its keys. places[d, b]: the start of the keys of block b with digit
+    d."""
     b, lane = tg.tid()
     moved = tg.tile_load(keys, TILE, offset=b * TILE, fill=LAST)
     digits = digits_of(moved, shift)
@@ -72,7 +73,7 @@ def unsorted(size: int) -> np.ndarray:
 def run(size: int, block_dim: int = 128) -> dict[str, np.ndarray]:
     keys = tg.array(unsorted(size))
     counts = histogram(keys, 32 - BITS, block_dim).numpy().sum(axis=1)
-    counts[-1] -= -size % TILE  # what fills the last tile
+    counts[-1] -= -size % TILE  # the padding of the last tile
     return {"keys": keys.numpy(), "sorted": radix_sort(keys, block_dim).numpy(), "counts": counts}
 
 

@@ -1,4 +1,4 @@
-"""What the examples share: options, times and pictures.
+"""The options, timing and pictures of the examples.
 
 python examples/NAME.py [--device cuda:0] [--size N] [--picture PATH.svg]
 

@@ -69,8 +69,8 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Markers by folder; tests that need a GPU are left out where there is none, as the report's header says. Of the
-    tests that markers select `--each` leaves some parameter sets out."""
+    """Markers by folder; tests that need a GPU are deselected where there is none, which the report's header states. Of
+    the tests that markers select `--each` leaves some parameter sets out."""
     for item in items:
         path = item.path.relative_to(TESTS)
         if follows(path.parts[0], ON_GPUS):

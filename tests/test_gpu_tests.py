@@ -124,7 +124,7 @@ def test_every_test_has_a_result(summary: dict[str, Any]) -> None:
 
 
 def test_short_files_share_processes(summary: dict[str, Any]) -> None:
-    """As long as they are short together, and not more than --most."""
+    """Files share a process as long as their total time is short, and at most --most files."""
     assert ["test_also.py", "test_crash.py"] in [f["files"] for f in summary["files"]]
 
 

@@ -1,4 +1,4 @@
-"""Disables each rule of the schedule checker in turn, and shows a wrong schedule whose verdict changes.
+"""Disables one rule of the schedule checker after another, and shows a wrong schedule whose verdict changes.
 
 Usage: python tools/check_rules.py [WORD ...]
 

@@ -49,7 +49,7 @@ SIZES: dict[str, tuple[int, ...]] = {
 BLOCKS = {"matmul": 132, "matmul32": 132, "attention": 1, "chain": 1, "producers": 1, "persistent": 16}
 LAUNCHES, ORDERS = 50, 12
 GROUPS = {("refuted", "other"): "wrong", ("refuted", "deadlock"): "stuck", ("proved", "same"): "right"}
-"""The groups of mutants, by the checker's verdict and by what the replays do."""
+"""The groups of mutants, by the checker's verdict and by the outcome of the replays."""
 
 
 def main() -> int:
@@ -85,8 +85,8 @@ def main() -> int:
 
 
 def run(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
-    """Add the rows of the mutants that are not yet among them. One process for each kernel chooses its mutants; they
-    run as they are chosen."""
+    """Add the rows of the mutants that have none yet. One process for each kernel chooses the kernel's mutants, which
+    run as soon as they are chosen."""
     end = time.monotonic() + options.seconds
     known = {(row["kernel"], row["number"]) for row in rows}
     lock = Lock()
@@ -155,8 +155,8 @@ def chosen(name: str, count: int) -> Iterator[dict[str, Any]]:
 
 
 def played(judge: Any) -> str:
-    """What a mutant's largest launch does: "other" if all orders end, even with races, and one has other results than
-    the kernel; "same" if none has; "deadlock" if one waits for ever; "" for others."""
+    """The outcome of a mutant's largest launch: "other" if all orders end, even with races, and one has other results
+    than the kernel; "same" if none has; "deadlock" if one waits for ever; "" for others."""
     from tegula.interp.engines.launch import EngineLaunch
     from tegula.interp.engines.orders import orders
     from tegula.interp.engines.state import ReplayFailed

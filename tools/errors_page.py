@@ -33,7 +33,7 @@ exception of the classes of all of them but `NameError`.
 
 
 def tree(cls: type = errors.TegulaError, depth: int = 0) -> list[str]:
-    """The tree of error classes, each with the built-in exceptions that it adds to those of its parent."""
+    """The tree of error classes, each with the built-in exceptions that its parent does not have."""
     parents = {base for parent in cls.__bases__ for base in parent.__mro__}
     added = [b.__name__ for b in cls.__mro__ if b.__module__ == "builtins" and b not in parents | {*HIDDEN}]
     added += [b.__name__ for b in cls.__bases__ if b.__module__ == "builtins" and b not in HIDDEN]

@@ -81,7 +81,7 @@ def _number(x: float) -> str:
 
 
 def with_tables(text: str) -> str:
-    """A page with its tables as they are measured."""
+    """A page with tables of the measured numbers."""
     return TABLE.sub(lambda found: f"{found[1]}{table(found[2])}{found[3]}", text)
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/reference/: the reference of what programs call outside of kernels, from signatures and docstrings.
+"""Writes docs/reference/: the reference of the functions and classes of the host, from signatures and docstrings.
 
 Usage: python tools/host_pages.py"""
 

@@ -20,11 +20,11 @@ PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
 class Failed(Exception):
-    """Raised if a step fails; the message is what it printed."""
+    """Raised if a step fails; the message is the step's output."""
 
 
 def step(command: Sequence[str | Path], folder: Path, **variables: str) -> str:
-    """Run a command without variables that lead to the source tree. Returns what it prints."""
+    """Run a command without environment variables that lead to the source tree. Returns the command's output."""
     hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     env = {**{k: v for k, v in os.environ.items() if k not in hidden}, **variables}
     done = subprocess.run(
@@ -36,7 +36,7 @@ def step(command: Sequence[str | Path], folder: Path, **variables: str) -> str:
 
 
 def wheel(to: Path) -> Path:
-    """The wheel, built in a folder that has only what git has."""
+    """The wheel, built in a folder with only the files that git tracks."""
     files = step(
         ["git", "ls-files", "-z", "src", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"], ROOT
     )

@@ -1,6 +1,6 @@
-"""Writes docs/ops/: the reference of what kernels call, by family, and an index with the names of other libraries.
+"""Writes docs/ops/: the reference of kernel functions, by family, and an index with the names of other libraries.
 
-Usage: python tools/ops_pages.py        writes the pages, runs their examples and writes what these print
+Usage: python tools/ops_pages.py        writes the pages, runs their examples and writes the output
 
 Signatures and texts are those of the declarations; examples and names are in docs/ops/examples.toml. Functions of
 numbers and cooperative functions need no entry there: their examples are made of what they accept, and of samples."""
@@ -271,7 +271,7 @@ def told(text: str) -> list[str]:
 
 
 def _documentation(name: str) -> str:
-    """The docstring of what kernels call, where a function of the host has the same name."""
+    """The docstring of a kernel function whose name a host function has too."""
     return documentation(name) if name in PUBLIC else inspect.getdoc(_object(name)) or ""
 
 
@@ -296,7 +296,7 @@ def _parameters(name: str) -> list[str]:
 
 
 def cost(name: str, page: str) -> str:
-    """The cost note of a function: what was measured, or what holds for its page."""
+    """The cost note of a function: the measured cost, or the note of the function's page."""
     row = measured().get(name)
     if row is None:
         return COST.get(page, "See [what tile functions cost](../reference/tile_costs.md).")
@@ -307,7 +307,7 @@ def cost(name: str, page: str) -> str:
 
 @cache
 def measured() -> dict[str, Any]:
-    """What benchmarks/tile_ops.py measured, by name."""
+    """The costs that benchmarks/tile_ops.py measured, by name."""
     return json.loads(COSTS.read_text(encoding="utf-8"))
 
 
@@ -431,7 +431,7 @@ def _index() -> str:
 
 
 def without_output(text: str) -> str:
-    """A page without what its examples print, which running them checks."""
+    """A page without the output of its examples, which a run of the examples checks."""
     return re.sub(r"```text\n.*?```", "```text\n```", text, flags=re.DOTALL)
 
 

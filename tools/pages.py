@@ -65,8 +65,8 @@ class Block:
 
 @dataclass
 class Outcome:
-    """What a page's blocks did. `printed`: the actual output by the line of the block that shows it; `faults`: what is
-    wrong, each with its place."""
+    """The outcome of a page's blocks. `printed`: the actual output by the line of the block that shows it; `faults`:
+    what is wrong, each with its place."""
 
     printed: dict[int, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Running:
         self.names: dict[str, Any] = {"__name__": Path(page).stem}
         self.outcome = Outcome()
         self.before: tuple[Block, str] | None = None
-        """The block before and what it printed or raised, if a `text` may show it."""
+        """The preceding block and its output or error, if a `text` block may show it."""
         self.pretended = False
 
     def run(self, found: Sequence[Block]) -> Outcome:
@@ -328,7 +328,7 @@ def _decoded(text: str) -> Outcome:
 
 
 def update(page: str, found: Outcome) -> bool:
-    """Write what blocks print or raise into a page. Returns whether that changes the page."""
+    """Write the outputs and errors of blocks into a page. Returns whether the page changed."""
     path = ROOT / page
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines(keepends=True)

@@ -99,7 +99,7 @@ pymdownx.superfences = {{}}
 
 
 REMOTE = re.compile(r'<script src="https://unpkg.com/iframe-worker/shim"[^>]*></script>')
-"""What the generator loads from a server so that search works in pages that are opened as files."""
+"""The files that the generator loads from a server, so that search works in pages that are opened as files."""
 WORKER = """// Browsers refuse workers in pages that are opened as files: the script of one runs in a frame of the page.
 if (location.protocol === "file:") {
   window.Worker = class extends EventTarget {
@@ -226,7 +226,7 @@ def _toml(value: object) -> str:
 
 
 def without_servers(site: Path) -> None:
-    """Replace what pages would load from a server."""
+    """Replace resources that pages would load from a server."""
     (site / "assets" / "javascripts" / "worker.js").write_text(WORKER, encoding="utf-8")
     for page in site.rglob("*.html"):
         up = "../" * (len(page.relative_to(site).parts) - 1)

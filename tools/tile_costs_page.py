@@ -1,4 +1,4 @@
-"""Writes docs/reference/tile_costs.md from what benchmarks/tile_ops.py measured and the reasons in it."""
+"""Writes docs/reference/tile_costs.md from the results and the reasons of benchmarks/tile_ops.py."""
 
 from __future__ import annotations
 

@@ -138,8 +138,8 @@ def case(seed: int) -> Case:
 
 
 def outcome(seed: int, device: str) -> tuple[str, str]:
-    """What became of a seed ("right", "wrong", "refused", "failed" or "compiled"), and the schedule or the reason.
-    `device`: where the kernel runs; it is only compiled if that is empty."""
+    """The outcome of a seed ("right", "wrong", "refused", "failed" or "compiled"), and the schedule or the reason.
+    `device`: the device that runs the kernel; if empty, the kernel is only compiled."""
     import tegula as tg
 
     c = case(seed)

@@ -20,11 +20,11 @@ from benchmarks.sweep.points import GRADIENTS, PREFIX, points
 
 DEVICE = "cuda"
 SETS, LARGE = 3, 1 << 28
-"""The sets of inputs that calls rotate over; one where it has so many bytes that no cache keeps it."""
+"""The sets of inputs that calls rotate over; a single set if it is larger than the caches."""
 SLOW, FEW = 0.05, 3
 """The seconds of a call that make it slow; slow calls are timed in so few iterations."""
 LAXER = 3.0
-"""The tolerance of gradients, in those of results: an adjoint adds up sums of numbers that were rounded."""
+"""The tolerance of gradients, relative to the tolerance of results: an adjoint sums rounded numbers."""
 PEER_LAXER = 8.0
 """The tolerance of peers, which may round more often; beyond, they compute something else."""
 GRADIENT_WORK = {"GEMM": 2.0, "attention": 2.5}
@@ -164,7 +164,7 @@ def once(call: Call) -> float:
 def tried(
     point: Point, given: Sequence[Any], attempt: Callable[[Function], Attempt], notes: list[str]
 ) -> dict[str, Attempt]:
-    """The peers that work, by name; a note says why another does not."""
+    """The peers that work, by name; for each other peer a note with the reason."""
     torch._dynamo.reset()
     torch.cuda.empty_cache()
     found: dict[str, Attempt] = {}
@@ -242,7 +242,7 @@ def gradients(point: Point) -> Iterator[Row]:
     ]
     for each, gradients_of in zip(values, seeds, strict=True):
         for made, gradient in zip(results(launch, each), gradients_of, strict=True):
-            # What the launch does not write has no gradient, for the peers neither.
+            # Arrays that the launch does not write have no gradient, in the peers either.
             gradient.masked_fill_(made.isnan(), 0.0)
     taken = [[torch.clone(g) for g in each] for each in seeds]
     grads = [adjoints(launch, each, results_of) for each, results_of in zip(values, taken, strict=True)]
@@ -309,7 +309,7 @@ def adjoints(launch: Launch, values: Sequence[Any], taken: Sequence[torch.Tensor
 
 
 def graph(function: Function, given: Sequence[Any]) -> tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]:
-    """The results of a function with the graph of their gradients, and what these are gradients of."""
+    """The results of a function with the graph of their gradients, and the inputs of the gradients."""
     leaves = [
         v.detach().requires_grad_() if isinstance(v, torch.Tensor) and v.is_floating_point() else v
         for v in given

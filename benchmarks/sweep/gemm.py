@@ -61,7 +61,7 @@ def gemm(
 
 
 def followed(after: str) -> Point:
-    """A matmul with what follows it, of 4096x4096x4096."""
+    """A matmul of 4096x4096x4096 with an epilogue."""
 
     def launch(m: int, n: int, k: int) -> Launch:
         extra = {
@@ -199,7 +199,7 @@ def swiglu(tn: int) -> Point:
 
 
 def three_rights() -> Point:
-    """One left operand, three right ones."""
+    """Three matmuls with a common left operand."""
 
     def launch(m: int, n: int, k: int) -> Launch:
         right, made = (Array((k, n)),) * 3, (result(m, n),) * 3

@@ -67,7 +67,7 @@ def gemm(
 
 
 def followed(after: str) -> Any:
-    """A @ B with what follows it: "bias and gelu", "silu", "residual" or "row scale". E: the bias of the columns, the
+    """A @ B with an epilogue: "bias and gelu", "silu", "residual" or "row scale". E: the bias of the columns, the
     matrix that is added, or the factors of the rows; silu has none."""
     tm, tn, tk = BASE
 

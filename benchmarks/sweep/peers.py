@@ -40,7 +40,7 @@ def compiled(function: Function) -> Peer:
 
 
 def both(function: Function) -> list[Peer]:
-    """A function as it is, and compiled."""
+    """A function in eager mode, and compiled."""
     return [eager("eager", function), compiled(function)]
 
 
@@ -122,7 +122,7 @@ MATMULS: dict[str, list[Peer]] = {
     "MLP": both(lambda x, v, w: torch.relu(x @ v) @ w),
     "3x3 convolution": [Peer("cuDNN", convolution)],
 }
-"""The peers of matmuls by what follows the comma in the name of a point; the others have MM."""
+"""The peers of matmuls by the text after the comma in the name of a point; other points have MM."""
 
 # Attention -----------------------------------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ ATTENTIONS: dict[str, list[Peer]] = {
         Peer("FlashAttention without pages", gathered, instead=True),
     ],
 }
-"""The peers of attention by what follows the comma in the name of a point; the others have SDPA."""
+"""The peers of attention by the text after the comma in the name of a point; other points have SDPA."""
 
 
 def peers(point: Point) -> Sequence[Peer]:

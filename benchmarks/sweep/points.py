@@ -8,7 +8,7 @@ from benchmarks.sweep import attention, gemm, rows
 from benchmarks.sweep.point import Point
 
 PREFIX, GRADIENTS = "sweep: ", ", gradients"
-"""The beginning of the names of rows, and the end of those of adjoints."""
+"""The prefix of the names of rows, and the suffix of the names of adjoints."""
 
 
 @cache

@@ -14,7 +14,7 @@ from benchmarks.sweep.point import Array, Launch, Part, Point, result, table, ti
 GROUP = "rows"
 ROWS, WIDTH, EPS = 16384, 4096, 1e-5
 CLASSES, CHUNK = 50304, 4096
-"""The classes of the cross entropy, and those of an iteration."""
+"""The number of classes of the cross entropy, and the number of classes of an iteration."""
 STRIP, SQUARE = (64, 32), 64
 """The tile of the column sums, and the size of that of the transpose."""
 

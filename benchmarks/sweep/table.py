@@ -1,4 +1,4 @@
-"""What the rows of the sweep say together: a table and a picture."""
+"""The summary of the rows of the sweep: a table and a picture."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Generated schedules: wrong ones, each with a faulty launch, and right ones. No wrong schedule may be proved.
-`tools/attack_schedules.py` judges any number of them."""
+"""Generated schedules: wrong schedules, each with a faulty launch, and correct schedules. No wrong schedule may be
+proved. `tools/attack_schedules.py` judges any number of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from support.campaigns import chunks, sampled
 COMPLETE = False
 """The least fraction of right schedules of all classes that are proved; no wrong one may be."""
 SEEDS, MANY, CHUNKS, FEWER = range(200), range(2250), 321, 10
-"""Fifty wrong schedules for each of 45 rows, in so many chunks, of eight rows each; chunks of fewer right ones."""
+"""The number of chunks of 50 wrong schedules for each of 45 rows, eight rows in a chunk; and the number of chunks of
+correct schedules."""
 MOST_UNPROVED, MOST_UNPROVED_OF_A_ROW = 0.05, 0.15
 
 RING = """\
@@ -83,7 +84,7 @@ def test_a_fault_of_some_iteration_is_found_there(kind: str) -> None:
 
 
 def swapped(old: str, new: str) -> str:
-    """The last place of a text."""
+    """The last occurrence of a text."""
     at = RING.rindex(old)
     return RING[:at] + new + RING[at + len(old) :]
 

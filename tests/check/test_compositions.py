@@ -27,7 +27,7 @@ def wrongly_proved(seed: int, count: int) -> str:
 
 
 def test_right_compositions() -> None:
-    """Each family has a program without wrong places that is proved, and goes right."""
+    """Each family has a program without faults that is proved, and whose replay has no fault."""
     left = set(FAMILIES) - OPEN
     for seed in range(40):
         text, name = composition(seed, wrong=False)

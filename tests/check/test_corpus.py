@@ -1,4 +1,4 @@
-"""Wrong schedules and their right twins: each is told apart, also in disguise."""
+"""Wrong schedules and their correct twins: the verdicts differ, also for rewritten programs."""
 
 from __future__ import annotations
 

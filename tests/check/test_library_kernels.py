@@ -1,4 +1,4 @@
-"""The kernels of the library: every form of theirs passes."""
+"""Every form of the library's kernels passes the checker."""
 
 from __future__ import annotations
 

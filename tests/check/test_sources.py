@@ -1,4 +1,4 @@
-"""Kernels in users' idioms: wrong ones with the reason of the verdict, and right ones similar to them."""
+"""Kernels in users' idioms: wrong schedules with the reason of the verdict, and similar correct schedules."""
 
 from __future__ import annotations
 

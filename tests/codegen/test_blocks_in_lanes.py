@@ -1,4 +1,4 @@
-"""Blocks side by side in SIMD lanes: the bits that each block has alone, whatever it does; and why some run alone."""
+"""Vectorised blocks have the bits of single blocks; and the reasons why some blocks are not vectorised."""
 
 from __future__ import annotations
 

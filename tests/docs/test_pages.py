@@ -61,7 +61,7 @@ WRONG = {
     "yaml\na: 1\n": "yaml: the kinds are python, ",
     "\na\n": "a block without a kind",
 }
-"""Blocks, and what the runner says of them."""
+"""Blocks of pages, and the faults that the runner finds."""
 
 
 @pytest.mark.parametrize("text", WRONG)
@@ -109,7 +109,8 @@ def without_code(text: str) -> str:
 
 @cache
 def anchors(path: Path) -> frozenset[str]:
-    """The anchors of a page's headings, as code hosts and the site make them, and those that the page names."""
+    """The anchors of a page's headings, as code hosts and the site make them, and the anchors that the page links
+    to."""
     return frozenset(_anchors(path.read_text(encoding="utf-8")))
 
 

@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md: their files are those in the repository."""
+"""The recipes of CONTRIBUTING.md: their files equal the files in the repository."""
 
 from __future__ import annotations
 

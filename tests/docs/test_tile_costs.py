@@ -1,4 +1,4 @@
-"""Every tile function is measured against a copy, and what is slow says why."""
+"""Every tile function is measured against a copy, and slow functions have a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wrong programs of `programs/` and their messages. Run this file to write the expected texts anew."""
+"""The wrong programs of `programs/` and their messages. Run this file to rewrite the expected texts."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def test_keys_are_sorted_and_counted(size: int, block_dim: int) -> None:
 
 
 def test_the_largest_key_is_sorted_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is what fills the last tile, too."""
+    """The padding of the last tile has the same key."""
     keys = np.array([2**32 - 1, 5, 2**32 - 1, 0, 2**32 - 2], np.uint32)
     monkeypatch.setattr(radix_sort, "unsorted", lambda size: keys)
     np.testing.assert_array_equal(radix_sort.run(5)["sorted"], np.sort(keys))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @family
 def masked_accesses(p: FamilyProgram) -> None:
-    """Loads and stores of tiles with masks, offsets over the edge, and values for what is not read."""
+    """Loads and stores of tiles with masks, offsets over the edge, and values for elements that are not read."""
     x, y, row = p.pick("int"), p.pick("int"), p.row()
     at, other, fill, n = p.r.randint(-6, 124), p.r.randint(-9, 9), p.r.choice((0, 5)), p.lanes
     t = p.fresh("t")
@@ -32,7 +32,7 @@ def masked_accesses(p: FamilyProgram) -> None:
 
 @family
 def round_trips(p: FamilyProgram) -> None:
-    """What a block stores is read again by its threads and by loads of tiles, in either order."""
+    """Stored elements are read back by the block's threads and by loads of tiles, in either order."""
     x, y, n = p.pick("int"), p.pick("int"), p.lanes
     row, k = p.row(), p.r.randint(1, 7)
     p.both(

@@ -139,7 +139,7 @@ def shapes(p: FamilyProgram) -> None:
 
 @family
 def views(p: FamilyProgram) -> None:
-    """Views of a tile in memory: what is assigned through one shows in the others."""
+    """Views of a tile in memory: an assignment through one view is visible through the others."""
     x, y, t = p.pick("int"), p.pick("int"), p.fresh("t")
     k = p.r.randint(0, 3)
     storage = p.r.choice(("register", "shared"))
@@ -561,7 +561,7 @@ def solvers(p: FamilyProgram) -> None:
 
 @family
 def decompositions(p: FamilyProgram) -> None:
-    """What is rounded: eigenvalues, singular values, orthogonal factors, least squares."""
+    """Functions with rounded results: eigenvalues, singular values, orthogonal factors, least squares."""
     t, place = p.fresh("t"), "[j % 4, j // 4 % 4]"
     kind = p.r.choice(("eigh", "svd", "qr", "lstsq"))
     p.seen.add(f"decompositions by {kind}")

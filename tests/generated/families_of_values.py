@@ -62,7 +62,7 @@ def force_cross(a: Any, b: Any) -> Any:
 
 
 def segments(x: Any, width: int) -> Any:
-    """The numbers of threads side by side, a row for each segment."""
+    """The values of adjacent threads, a row for each segment."""
     return np.reshape(x, (-1, width))
 
 

@@ -609,7 +609,7 @@ class FamilyProgram:
         ]
 
     def started(self) -> list[np.ndarray]:
-        """What the arrays of results are before the launch."""
+        """The contents of the result arrays before the launch."""
         cells = self.data["cells"][..., : self.lanes]
         of = (BLOCKS, ROWS, self.lanes)
         return [
@@ -620,7 +620,7 @@ class FamilyProgram:
         ]
 
     def expected(self) -> tuple[list[np.ndarray], list[str]]:
-        """What the arrays of results are after the launch, and the lines that it prints."""
+        """The contents of the result arrays after the launch, and the printed lines."""
         space = {
             **globals(),
             **{name: value for m in MODULES for name, value in vars(m).items()},

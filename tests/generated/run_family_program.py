@@ -23,7 +23,7 @@ NEAR = 2e-4
 
 
 def outcome(program: FamilyProgram, devices: tuple[str, ...] = ()) -> str:
-    """Run the program on devices, on the current one by default: "ran", or what differs."""
+    """Run the program on devices, by default on the current device. Returns "ran", or the difference."""
     kernel, dims = program.kernel(), (BLOCKS, program.lanes)
     wanted, lines = program.expected()
     with tg.ScopedDevice("cpu"):
@@ -70,7 +70,7 @@ def lowered(program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
 
 
 def simulated(program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
-    """A run of the code for GPUs, thread by thread on the CPU. What it prints is left out."""
+    """A run of the code for GPUs, thread by thread on the CPU. Its output is dropped."""
     from lowering import Launch
     from lowering import lowered as made
     from simt import run_together
@@ -90,7 +90,7 @@ RUNS: dict[str, Callable[[FamilyProgram, Any, tuple[int, ...]], Run]] = {
 
 
 def different(got: list[np.ndarray], wanted: list[np.ndarray], told: list[str], lines: list[str]) -> str:
-    """What differs from the meaning of a program in Python."""
+    """The difference from the meaning of a program in Python."""
     for name, one, want in zip(RESULTS, got, wanted, strict=True):
         if name == "near":
             wrong = ~(np.abs(one - want) <= NEAR * max(1.0, float(np.abs(want).max())))

@@ -1,4 +1,4 @@
-"""Programs of many families: the device and the interpreter give what Python on NumPy arrays gives."""
+"""Programs of many families: the results of the device and of the interpreter equal Python's on NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated programs: the device's results are exactly those of the interpreter.
+"""Generated programs: the device's results equal the interpreter's exactly.
 
 TEGULA_GENERATED sets the number of programs (250, of which 19 are among the slow tests; a run for x86-64-v3 has 125
 others, with all features)."""

@@ -1,4 +1,4 @@
-"""Generated programs find bugs of the CPU backend: each of five planted ones within 500 programs."""
+"""Generated programs find bugs of the CPU backend: each of five planted bugs within 500 programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that carry state through loops: the device's results are those of Python on NumPy arrays."""
+"""Objects that carry state through loops: the device's results equal Python's on NumPy arrays."""
 
 from __future__ import annotations
 

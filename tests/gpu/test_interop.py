@@ -154,7 +154,7 @@ def test_sums_are_not_recorded_by_others(torch: Any) -> None:
 
 @pytest.mark.parametrize("precision", ["default", "tf32"])
 def test_copies_of_operands_recorded_by_torch(torch: Any, precision: str) -> None:
-    """Each run of the graph copies the operands anew, to memory that the graph keeps alive."""
+    """Each run of the graph copies the operands again, to memory that the graph keeps alive."""
     wide = torch.rand(256, 129, device="cuda")
     a, b = wide[:, :128], torch.rand(128, 64, device="cuda")
     out = torch.zeros(256, 64, device="cuda")

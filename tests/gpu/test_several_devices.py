@@ -50,7 +50,7 @@ def test_a_launch_runs_on_the_device_of_its_arrays() -> None:
 
 
 def test_launches_in_turn() -> None:
-    """Work of both devices is in flight at once, queued by one thread."""
+    """Work of both devices, queued by one thread, is in flight at the same time."""
     pairs = [[tg.array(data(0), device=d), tg.zeros(N, device=d)] for d in DEVICES]
     for _ in range(50):
         for x, y in pairs:

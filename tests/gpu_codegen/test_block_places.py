@@ -32,13 +32,13 @@ kernel "places" {{
 """
 WALKED = "%1: int64, %2: int64, %3: int64 = logical_blocks"
 FIRST = "\n  ".join(f"%{k}: int64 = const [type = int64, value = {n}]" for k, n in ((1, 0), (2, 4), (3, 1)))
-"""The numbers of the blocks that a CTA runs, or the first four."""
+"""The IR of the numbers of the blocks that a CTA runs, or of the first four blocks."""
 BARRIER = "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n"
 TARGET = get_cuda_target("sm_90a")
 
 
 def kernel(ndim: int, raster: int, blocks: str = WALKED) -> Kernel:
-    """Writes the place of block n to row n."""
+    """A kernel that writes the position of block n to row n."""
     lines = ["%10: int32 = cast %4 [to = int32]"]
     for dim in range(ndim - 1):
         lines.append(f"%{20 + dim}: int32 = block.place %4 [dim = {dim}, raster = {raster}]")
@@ -91,6 +91,6 @@ def compiled(made: Kernel, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("rows", "columns", "raster"), [(1, (2**32 + 2) // 3, 3), (2, (2**32 + 3) // 7, 7)])
 def test_a_group_may_have_more_blocks_than_there_are_numbers(rows: int, columns: int, raster: int) -> None:
-    """Columns times raster wraps to 2 and to 3 here."""
+    """The number of columns times `raster` wraps to 2 and to 3."""
     found = compiled(kernel(3, raster, FIRST), (4, 2), (rows, columns, THREADS))
     assert found.tolist() == [[n % rows, n // rows] for n in range(4)]

@@ -53,7 +53,7 @@ BUILT_OF_OTHERS = (
     "tile_svd",
     "tile_topk",
 )
-"""Functions whose programs are mostly those of others, and so are slow tests."""
+"""Functions whose programs mostly call other functions, so that their tests are slow tests."""
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:

@@ -1,4 +1,4 @@
-"""Fences and the memory orders of atomics: results, refusals, and the order of what threads do on a GPU."""
+"""Fences and the memory orders of atomics: results, refusals, and the order of memory accesses of threads on a GPU."""
 
 from __future__ import annotations
 

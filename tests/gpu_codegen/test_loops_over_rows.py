@@ -1,5 +1,4 @@
-"""Iterations that run side by side have the bits of the CPU, also at the edges of arrays and for numbers that are
-rare."""
+"""Overlapped iterations have the bits of the CPU, also at the edges of arrays and for rare numbers."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_copies_write_at_multiples_of_128_bytes(
         needed = prod(ring.type.shape[1:]) * element_bytes(ring.type.dtype)
         assert place.offset % 128 == step % 128 == 0 and needed <= step < needed + 128
         assert place.size == STAGES * step
-    # The announced bytes are those of the copy, not those of the stage.
+    # The announced bytes are the bytes of the copy, not of the stage.
     announced = sum(op.attrs["bytes"] for op in made.walk() if isinstance(op, MbarrierExpect))
     assert announced == (prod(shape) + prod(other)) * element_bytes(dtype)
     assert check_schedule(made, parts).passed

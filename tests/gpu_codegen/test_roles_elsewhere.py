@@ -36,7 +36,7 @@ def arguments(kernel: Any, align: bool = True) -> list[Any]:
     ),
 )
 def test_before_hopper(arch: str, name: str) -> None:
-    """Threads copy past their registers, barriers count arrivals alone, warps multiply."""
+    """Copies are cp.async, barriers count arrivals alone, matmuls are mma.sync of warps."""
     kernel = KERNELS[name]
     args = arguments(kernel)
     threads = block_size(kernel, None, args)
@@ -60,7 +60,8 @@ def test_before_hopper(arch: str, name: str) -> None:
     ),
 )
 def test_after_hopper(arch: str, name: str) -> None:
-    """Bulk copies as on Hopper, matmuls by warps; registers are set where the assembler lets."""
+    """Bulk copies as on Hopper, matmuls by mma.sync of warps; registers are set where the assembler supports
+    setmaxnreg."""
     kernel = KERNELS[name]
     args = arguments(kernel)
     code = lowered(kernel, args, (1,), block_size(kernel, None, args), arch=arch)
@@ -109,7 +110,7 @@ def few_registers(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float]
 
 
 def test_threads_with_few_registers_hold_no_tile() -> None:
-    """A role that gave its registers away, and then has to copy by itself."""
+    """A role with few registers, whose threads copy by themselves."""
     args = arguments(few_registers, align=False)
     text, cubin = assembled(lowered(few_registers, args, (1,), block_size(few_registers, None, args)))
     assert "setmaxnreg.dec.sync.aligned.u32 40" in text and "cp.async.wait_group" in text

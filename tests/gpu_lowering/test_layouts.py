@@ -36,7 +36,7 @@ def layouts(draw: st.DrawFn, rank: int | None = None) -> Layout:
 
 
 def elements(layout: Layout, owners: bool) -> dict[int, set[tuple[int, ...]]]:
-    """For each thread its elements, or the elements that it owns, as the first thread that has them."""
+    """The elements of each thread, or the elements that it owns, as their first holder."""
     found: dict[int, set[tuple[int, ...]]] = {}
     for at, pairs in layout.owners().items():
         threads = {t for t, _ in pairs}

@@ -95,7 +95,7 @@ def test_sums_of_all_blocks_are_the_same_in_every_run() -> None:
 
 @pytest.mark.machine_code
 def test_additions_of_threads_without_an_order_are_refused(on_device: str) -> None:
-    """On CPUs one thread adds up, block after block."""
+    """On CPUs one thread sums, one block after another."""
     x, at, y = tg.ones(16, requires_grad=True), tg.zeros(8, dtype=int), tg.zeros((8, 4), requires_grad=True)
     with tg.Tape() as tape:
         tg.launch_tiled(placed, 8, inputs=[x, at], outputs=[y], block_dim=32)
@@ -139,7 +139,8 @@ def test_large_sums_are_split_into_chunks() -> None:
 
 
 def test_chunks_are_as_many_as_a_device_holds_at_once() -> None:
-    """Few for lanes with many elements, whose sums take registers; on CPUs the same number for all."""
+    """The number of chunks is small for lanes with many elements, whose sums take registers; on CPUs it is the same for
+    all kernels."""
 
     @tg.kernel
     def large(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):

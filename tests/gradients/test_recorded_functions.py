@@ -1,4 +1,4 @@
-"""Functions that a tape calls, the graph of what it recorded, and timing."""
+"""Functions that a tape calls, the graph of the recorded launches, and timing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated programs: gradients are those of float64 twins at the kernel's values and on its paths."""
+"""Generated programs: gradients equal the gradients of float64 twins at the kernel's values and on its paths."""
 
 from __future__ import annotations
 

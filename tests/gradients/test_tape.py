@@ -231,7 +231,7 @@ def test_an_array_that_another_thread_overwrites_is_found() -> None:
 
 @pytest.mark.machine_code
 def test_a_living_tape_is_notified_once_of_writes_to_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Launches that no tape records cost what they cost without tapes, whichever arrays they write."""
+    """Launches that no tape records take as long as without tapes, whichever arrays they write."""
     x, y, loss = arrays()
     others = arrays()[:2]
     with tg.Tape() as tape:

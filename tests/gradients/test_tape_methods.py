@@ -63,7 +63,7 @@ def test_gradients_of_generated_tapes() -> None:
 
 @pytest.mark.machine_code
 def test_derivatives_that_generated_tapes_are_held_against() -> None:
-    """The derivatives are those of central differences of the same program in float64."""
+    """The derivatives equal central differences of the same program in float64."""
     step = 1e-6
     for seed in range(8):
         up, down = (TapeProgram(seed, "float64", nudge=sign * step).forward() for sign in (1, -1))

@@ -1,4 +1,4 @@
-"""Gradients whose owners are told apart by offsets are refused where these wrap, before anything runs."""
+"""Gradients whose owners are distinguished by offsets are refused where offsets wrap, before any launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What optimisers and tapes say to arguments that are not lists of arrays, and the names of public modules."""
+"""Errors of optimisers and tapes for arguments that are not lists of arrays, and the names of public modules."""
 
 from __future__ import annotations
 

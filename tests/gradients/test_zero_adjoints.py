@@ -1,4 +1,4 @@
-"""An adjoint of 0 stays 0 even if a derivative is infinite or NaN, so that it does not spoil other gradients."""
+"""An adjoint of 0 stays 0 even if a derivative is infinite or NaN, so that no NaN reaches other gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The blocks of the pages that need PyTorch or JAX do what the pages say."""
+"""The blocks of the pages that need PyTorch or JAX have the outcomes that the pages show."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ ADJOINTS = (
     "rows, column sums",
 )
 UNSUPPORTED = "does not support backward on CPU"
-"""What PyTorch says of the gradients of flex attention."""
+"""PyTorch's error for gradients of flex attention."""
 
 
 def untimed(calls: Mapping[str, Call], sets: int, iterations: int = 1) -> dict[str, Timed]:

@@ -1,4 +1,5 @@
-"""Attention of the library compared with float64: lengths around those of tiles, causal or not, groups of heads."""
+"""Attention of the library compared with float64: lengths around multiples of the tile, causal or not, groups of
+heads."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def check(
     dtype: str = "bfloat16",
     scale: float | None = None,
 ) -> None:
-    """Results, written to memory filled with NaN, and logarithms equal those of the definition."""
+    """Results, written to memory filled with NaN, and logarithms equal the definition's."""
     q = normal(batch, heads[0], rows, depth, dtype=dtype)
     k, v = (normal(batch, heads[1], keys, depth, dtype=dtype, seed=seed) for seed in (1, 2))
     out = tg.full(q.shape, float("nan"), dtype=getattr(tg, dtype))

@@ -1,4 +1,4 @@
-"""Objects of Python that kernels capture for their attributes, and static expressions of what is known of values."""
+"""Objects of Python that kernels capture for their attributes, and static expressions of facts about values."""
 
 from __future__ import annotations
 

@@ -151,7 +151,8 @@ class Prompt:
 
 @pytest.mark.cpu
 def test_the_prompt(tmp_path: Path) -> None:
-    """Definitions of several lines, of equal lines, anew under a name, in functions; errors show their lines."""
+    """Definitions of several lines, of equal lines, redefinitions, and definitions in functions; errors show their
+    lines."""
     said = Prompt(tmp_path).session(SESSION)
     results = re.findall(r"^(first|again|made) (\S+)$", said, re.M)
     assert results == [("first", "1.0"), ("again", "15.0"), ("made", "7.0"), ("made", "11.0")], said

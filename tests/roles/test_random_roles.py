@@ -75,7 +75,7 @@ def zeros(program: Program) -> Any:
 def check(
     program: Program, kernel: Any, made: Kernel, x: Any, iterations: int, threads: int, on_device: str
 ) -> None:
-    """Compare the outcome of a launch with that of the prepared kernel, and the results with those of the kernel."""
+    """Compare the outcome of a launch with the prepared kernel's, and the results with the kernel's."""
     out = zeros(program)
 
     def launched() -> np.ndarray:

@@ -20,7 +20,7 @@ from tegula.runtime.cuda import context, driver, maps, report, stream, strided
 
 
 def forget() -> None:
-    """Reset all that the runtime knows of the driver and has created with it."""
+    """Reset the runtime's state of the driver and release all objects created with the driver."""
     gc.collect()
     for known in (
         *(

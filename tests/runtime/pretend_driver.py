@@ -100,7 +100,7 @@ class PretendDriver:
         return self.next
 
     def do(self, stream: int, work: Callable[[], int | None]) -> int | None:
-        """Work in a stream: done at once, or recorded."""
+        """Work in a stream: executed immediately, or recorded."""
         if self.current is None:
             return INVALID_CONTEXT
         if stream != LEGACY and stream not in self.handles:

@@ -399,7 +399,7 @@ def test_a_fault_after_several_kernels(driver: PretendDriver) -> None:
 
 
 def test_a_fault_ends_the_use_of_other_devices_too(driver: PretendDriver) -> None:
-    """The driver refuses all devices: errors of devices in use and of later ones name the kernel with the fault."""
+    """The driver refuses all devices: errors of devices in use and of later devices name the kernel with the fault."""
     other = tg.ones(10, device="cuda:1")
     tg.launch(add, 1000, arrays())
     driver.sticky = 700
@@ -530,7 +530,7 @@ def test_the_current_stream_of_the_tensors_is_used(driver: PretendDriver, torch:
     driver.calls.clear()
     tg.launch(add, 1000, [Tensor(a), Tensor(b), Tensor(c)])
     assert "cuEventRecord" not in driver.calls
-    # Ours may still be made in our stream, and is read there later.
+    # An array of Tegula may still be computed in its stream, and is read there later.
     tg.launch(add, 1000, [Tensor(a), Tensor(b), c])
     assert driver.calls.count("cuEventRecord") == driver.calls.count("cuStreamWaitEvent") == 2
     tg.launch(add, 1000, [Tensor(a), Tensor(b), c], stream=chosen)

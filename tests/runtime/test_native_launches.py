@@ -1,4 +1,4 @@
-"""Launches in machine code pass the same bytes to the driver as those in Python, or leave the launch to Python."""
+"""Launches in machine code pass the same bytes to the driver as launches in Python, or leave the launch to Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings of debug mode, in the interpreter and the compiled kernel."""
+"""Errors that debug mode finds, in the interpreter and the compiled kernel."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_the_error_names_the_line_and_the_thread(monkeypatch):
 
 @tg.kernel
 def first_rows(a: tg.array[int], out: tg.array[int]):
-    """Group operands that differ between threads: thread 0's counts."""
+    """Group operands that differ between threads: thread 0's value is used."""
     i = tg.tid()
     tg.tile_store(out[i:], tg.tile_load(a[i:], shape=2, offset=i))
 

@@ -85,7 +85,7 @@ def test_writes(block_dim: int) -> None:
 
 
 def test_old_elements_of_sums() -> None:
-    """What updates of one element find is 0, 1 and 2, in some order."""
+    """The old values that updates of one element return are 0, 1 and 2, in some order."""
     x, at = np.ones((N, M), np.float32), np.array([0, 0, 1, 5, 0, -1], np.int32)
     args = [tg.array(v) for v in (x, at, np.zeros((8, 8), np.float32), np.zeros((8, 8), np.float32))]
     before = tg.full((N, M), 9.0)

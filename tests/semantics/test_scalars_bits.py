@@ -45,7 +45,7 @@ def numpy_type(name: str) -> np.dtype:
 
 @cache
 def corners(name: str) -> np.ndarray:
-    """Special values, and a few ordinary ones."""
+    """Special values, and a few ordinary values."""
     dtype = numpy_type(name)
     if name in FLOATS:
         info = ml_dtypes.finfo(dtype)

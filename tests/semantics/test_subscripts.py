@@ -126,7 +126,7 @@ def test_writes(name: str, seed: int) -> None:
 
 
 def test_indices_outside() -> None:
-    """Those below 0 count from the end of a tile, but lie outside of an array."""
+    """Negative indices count from the end of a tile, but are outside of an array."""
     given = arguments(0)
     given["k"] = np.array([-1, 6, -7, 5], np.int32)
     a = given["a"]

@@ -1,4 +1,4 @@
-"""Exchanges and compare-and-swaps of the elements of tiles with those of arrays, against NumPy."""
+"""Atomic exchanges and compare-and-swaps between tiles and arrays, against NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Meshes made by code, and what queries of them should find, in float64."""
+"""Procedural meshes, and the expected results of queries, in float64."""
 
 from __future__ import annotations
 

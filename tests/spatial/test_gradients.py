@@ -1,4 +1,4 @@
-"""Gradients of what meshes give, for queries and for vertices, against differences of NumPy's formulas in float64."""
+"""Gradients of the results of mesh queries and reads, against finite differences of NumPy's formulas in float64."""
 
 from __future__ import annotations
 

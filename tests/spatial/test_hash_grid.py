@@ -163,7 +163,8 @@ def test_order_of_points() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_strange_coordinates(dtype: type) -> None:
-    """NaN is cell 0; infinities and what is further than a float can tell are cells at the edge; queries end."""
+    """NaN is in cell 0; infinities and coordinates beyond the precision of floats are in cells at the edge; queries
+    end."""
     big = np.finfo(dtype).max
     strange = np.array([np.nan, np.inf, -np.inf, big, -big, 0.5], dtype)
     x = np.stack(np.meshgrid(strange, strange, [dtype(0.5)]), -1).reshape(-1, 3)

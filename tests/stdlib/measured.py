@@ -125,8 +125,8 @@ def next_to_quarters(kind: Any, every: int) -> np.ndarray:
 
 
 LIMITS = {"exp": 71.0, "exp2": 102.0, "exp10": 30.0}
-"""The bounds below which functions use fewer instructions, if the compiler knows that the argument is not above
-them."""
+"""The bounds below which functions use fewer instructions, if the compiler proves that the argument is not above the
+bound."""
 KNOWN = "-tg.abs(a0[i])", "tg.min(a0[i], {limit})"
 """Arguments that are known to be below the bound."""
 

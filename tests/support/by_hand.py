@@ -61,7 +61,7 @@ def matmul(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: 
 
 @tg.kernel
 def staged_out(x: tg.array2d[float], out: tg.array2d[float], n: int):
-    """Results leave by asynchronous copies from two buffers in turn."""
+    """Results are stored by asynchronous copies from two alternating buffers."""
     stage = tg.tile_empty(shape=(2, 4, ROW), dtype=float, storage="shared")
     with tg.ws(0):
         for k in range(n):

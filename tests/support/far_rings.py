@@ -66,7 +66,7 @@ WRONG: dict[str, tuple[str, dict[str, str]]] = {
     "a fence where two numbers are large": ("fence", {"fenced": "n < 50 or m < 50"}),
     "stages of another cycle": ("phase", {"filled": "k % 63 % S", "read": "k % 63 % S"}),
 }
-"""The kind of fault, and what differs from the parts of the right ring."""
+"""The kind of fault, and the parts that differ from the correct ring."""
 
 
 COUNTED = (

@@ -20,7 +20,7 @@ from tegula.target import CpuTarget, get_cuda_target
 
 Made = TypeVar("Made")
 MOST_BYTES = 256 << 20
-"""The largest number of entries; the least recently used ones are deleted."""
+"""The largest number of entries; the least recently used entries are deleted."""
 _LENGTH = struct.Struct("<Q")
 _object, _ptx, _cubin = llvm.compile_object, llvm.compile_ptx, ptx._run
 

@@ -33,7 +33,7 @@ AT = (first, first_of_two, first_of_three, first_of_four)
 
 
 def copying(shape: tuple[int, ...]) -> Any:
-    """Tiles side by side along the first dimension: fetched, pushed on, and stored."""
+    """Adjacent tiles along the first dimension: loaded, pushed to a second pipe, and stored."""
     at, rows = AT[len(shape) - 1], shape[0]
 
     @tg.kernel

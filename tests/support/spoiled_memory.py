@@ -1,4 +1,4 @@
-"""Ways to spoil the shared memory of right schedules."""
+"""Mutations of the shared memory of correct schedules."""
 
 from __future__ import annotations
 

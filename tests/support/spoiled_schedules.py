@@ -1,4 +1,4 @@
-"""Ways to spoil right schedules, and the fault of each."""
+"""Mutations of correct schedules, and the fault of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two roles take tiles in turn; with one tile less, the second role waits for a turn that never starts."""
+"""Two roles process tiles alternately; with one tile fewer, the second role waits for a turn that never starts."""
 
 ITEM = 19
 KIND = "deadlock"

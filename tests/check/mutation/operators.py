@@ -1,4 +1,4 @@
-"""Ways to spoil a lowered schedule: each operator yields its mutants, which change the kernel in place."""
+"""Mutation operators on lowered schedules: each operator yields its mutants, which change the kernel in place."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _kind(op: Op) -> str:
 def drops(subject: Subject) -> Iterator[Mutant]:
     for op in _sites(subject, *EVENTS, "mbarrier.ready"):
         if op.NAME == "bulk.store":
-            continue  # it is what the kernel computes
+            continue  # the kernel's own value
         kind = "init" if op.NAME == "mbarrier.ready" else _kind(op)
 
         def apply(op: Op = op) -> None:

@@ -324,7 +324,7 @@ def test_choices_at_a_stage(arithmetic: Any, n: int) -> None:
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("stages", [1, 2, 3, 4, 7, 12])
 def test_stages_and_parities(arithmetic: Any, stages: int) -> None:
-    """The stages and parities of items are those that are counted, and no others."""
+    """Exactly the counted stages and parities are recognised as the stages and parities of items."""
     a = arithmetic()
     x = a.symbol("x")
     stage = a.mod(x, stages)

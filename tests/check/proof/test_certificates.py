@@ -1,4 +1,4 @@
-"""Certificates that are spoiled, or of another kernel, are rejected."""
+"""Corrupted certificates, and certificates of another kernel, are rejected."""
 
 from __future__ import annotations
 

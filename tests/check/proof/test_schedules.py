@@ -1,4 +1,4 @@
-"""Right schedules in users' idioms are proved, and wrong ones are not."""
+"""Correct schedules in users' idioms are proved, and faulty variants are not."""
 
 from __future__ import annotations
 

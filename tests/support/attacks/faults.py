@@ -1,4 +1,4 @@
-"""Ways to spoil a ring of stages where a condition holds."""
+"""Faults of a ring of stages that occur where a condition holds."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ NOTHING = Spoiled("nothing", (), lambda kernel, parts: True, {})
 def spoiled(
     plain: Any, what: Spoiled, access: AccessClass | None = None
 ) -> tuple[Kernel, GpuCompilation] | None:
-    """A kernel lowered and spoiled."""
+    """A lowered kernel with a fault."""
     kernel, parts = lower(plain, access)
     return (kernel, parts) if what.spoil(kernel, parts) else None
 

@@ -143,7 +143,7 @@ def shifted(lines: Sequence[str], by: int = 4) -> list[str]:
 
 
 def stagings(rng: Random, stages: int) -> Staging:
-    """A right way to compute stages and phases."""
+    """A correct computation of stages and phases."""
     S = stages
     ways = [
         Staging(start=(f"s = k % {S}", f"phase = k // {S} & 1")),
@@ -172,8 +172,8 @@ def stagings(rng: Random, stages: int) -> Staging:
 
 
 def wrong_stagings(rng: Random, stages: int) -> tuple[Staging, int, Args]:
-    """A way that is wrong from some item on, or for a large argument; with the items that show it, and the
-    arguments."""
+    """A computation of stages and phases that is wrong from some item on, or for a large argument; with the items that
+    show the fault, and the arguments."""
     S = stages
     top, big = rng.choice((17, 40, 64, 100, 130, 200)), rng.choice((2**31 // S + 5, 2**30 + 1, 2**31 - 7))
     ways: list[tuple[Staging, int, Args]] = [
@@ -245,7 +245,7 @@ def wrong_stagings(rng: Random, stages: int) -> tuple[Staging, int, Args]:
 
 
 def defaults(items: int) -> Args:
-    """Arguments that kernels may have besides those of their loops."""
+    """Arguments that kernels may have besides the arguments of their loops."""
     count = items + 70
     return {
         "x": None, "y": None, "a": None, "b": None, "out": None, "n": 1, "m": 1, "c": 0, "d": 1, "e": 0, "u": 0, "v": 0,

@@ -398,7 +398,7 @@ def one_tile(rng: Random, walk: Walk) -> Program:
 
 @ring("named barriers")
 def named(rng: Random, walk: Walk) -> Program:
-    """A tile that two roles use in turn."""
+    """A tile that two roles use alternately."""
     made = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
             "ready, free = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.made]  # fmt: skip
     body = [
@@ -419,7 +419,7 @@ def named(rng: Random, walk: Walk) -> Program:
 
 @ring("ping-pong")
 def ping_pong(rng: Random, walk: Walk) -> Program:
-    """Two roles that write one tile in turn and copy it out."""
+    """Two roles that alternately write a tile and copy the tile out."""
     made = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
             "one, two = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.made]  # fmt: skip
 
