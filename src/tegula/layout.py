@@ -68,7 +68,7 @@ class Layout:
         return first.size if first is not None and (first.dim, first.stride) == (last, 1) else 1
 
     def register_offsets(self, register: int) -> tuple[int, ...]:
-        """The offsets of a register's coordinates from those of its thread's register 0."""
+        """The offsets of a register's coordinates from the coordinates of its thread's register 0."""
         return _coordinates(len(self.shape), self.registers, register)
 
     def thread_offsets(self, thread: int) -> tuple[int, ...]:
@@ -105,7 +105,7 @@ class Layout:
 
     @cached_property
     def warp_modes(self) -> tuple[tuple[Mode, ...], tuple[Mode, ...]]:
-        """The thread modes within a warp of 32, and those across warps; a mode that spans both is split."""
+        """The thread modes within a warp of 32, and the modes across warps; a mode that spans both is split."""
         lanes: list[Mode] = []
         warps: list[Mode] = []
         left = 32

@@ -47,7 +47,7 @@ class SampleProgram:
 
 
 def found(op: Any) -> CooperativeDef:
-    """A cooperative function by itself or, for those of the library, by name.
+    """A cooperative function, given by itself or, for a function of the library, by name.
 
     Parameters:
         op: a cooperative function, or the name of one of the library.
@@ -235,7 +235,7 @@ def check_sample(op: Any, sample: Sample, block_dim: int, device: str = "cpu", i
 
 
 def check_close(got: np.ndarray, want: np.ndarray, tolerance: float) -> None:
-    """Compares numbers with those of a reference; integers and bools have to be equal.
+    """Compares numbers with the numbers of a reference; integers and bools have to be equal.
 
     Parameters:
         got: an array of any dtype; complex numbers as pairs of floats.

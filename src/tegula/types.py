@@ -49,7 +49,7 @@ class DType:
 
     @property
     def __name__(self) -> str:
-        """The name, as that of a class."""
+        """The name of the type, like a class's `__name__`."""
         return self.name
 
     @property
@@ -571,7 +571,7 @@ def is_narrow_float(dtype: np.dtype[Any]) -> bool:
 def element_type(annotation: object) -> ElementType:
     """The element type of a Python annotation or dtype argument; TypeError if there is none.
 
-    Python's float, int and bool mean float32, int32 and bool; NumPy's types mean those of the same name."""
+    Python's float, int and bool mean float32, int32 and bool; NumPy's types mean the types of the same name."""
     if isinstance(annotation, DType | VecType | MatType | Compound):
         return cast("ElementType", annotation)
     for builtin, meant in ((float, float32), (int, int32), (bool, bool_)):

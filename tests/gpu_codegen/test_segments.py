@@ -163,4 +163,4 @@ def test_more_rows_than_threads_need_whole_warps() -> None:
     with pytest.raises(tg.CompileError) as caught:
         tg.launch_tiled(rows, 1, [tg.zeros((34, 4))], block_dim=33)
     assert "a grid of 33 threads does not end with a warp" in str(caught.value)
-    assert "let its first dimension be as long as that of the tile, or longer" in str(caught.value)
+    assert "make the grid's first dimension at least as long as the tile's" in str(caught.value)

@@ -85,7 +85,7 @@ def test_arrays_changed_in_place_are_restored_in_the_recording(driver: PretendDr
 def test_tuning_in_a_recording_is_refused(driver: PretendDriver) -> None:
     kernel = tg.autotune(block_dim=[64, 96])(add)
     a, b, c = arrays()
-    wanted = "launched in a recording before its fastest form is known"
+    wanted = "launched in a recording before it is tuned"
     with pytest.raises(tg.TuningError, match=wanted), tg.ScopedCapture("cuda:0"):
         tg.launch(kernel, 1000, [a, b], [c])
     tg.launch(kernel, 1000, [a, b], [c])

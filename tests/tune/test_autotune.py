@@ -109,7 +109,7 @@ def test_values_reach_the_functions_that_a_kernel_calls() -> None:
 def test_a_candidate_with_another_result_is_dropped(values: list[float]) -> None:
     kernel = tg.autotune(FACTOR=values)(scale)
     with pytest.warns(
-        RuntimeWarning, match=r"candidate FACTOR=3\.0 is dropped: its result differs from that of 2"
+        RuntimeWarning, match=r"candidate FACTOR=3\.0 is dropped: its result differs from the result of 2"
     ):
         np.testing.assert_array_equal(run(kernel), np.arange(N) * 2.0)
     (wrong,) = kernel.reports[0].dropped

@@ -109,7 +109,7 @@ class Cache:
             total -= size
 
     def entries(self) -> list[Path]:
-        """The files of the cache, without those that are being written."""
+        """The files of the cache, without files that are being written."""
         return [p for p in self.path.glob("*") if p.is_file() and not p.name.startswith(".")]
 
     def size(self) -> int:

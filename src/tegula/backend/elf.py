@@ -51,16 +51,16 @@ class Elf:
 
     def __init__(self, data: bytes) -> None:
         if data[:6] != b"\x7fELF\x02\x01":
-            raise InternalError("not a little-endian ELF64 object")
+            raise InternalError("the object file is not a little-endian ELF64 file")
         self.data = data
         try:
             self.machine = struct.unpack_from("<H", data, 18)[0]
             self.sections = self._sections()
             self.symbols = self._symbols()
         except (struct.error, IndexError, ValueError) as error:
-            raise InternalError(f"a damaged object: {error}") from error
+            raise InternalError(f"the object file is damaged: {error}") from error
         if any(s.offset + s.size > len(data) for s in self.sections if s.kind != NOBITS):
-            raise InternalError("a damaged object: a section ends after the file")
+            raise InternalError("the object file is damaged: a section extends beyond its end")
 
     def _sections(self) -> list[Section]:
         (start,) = struct.unpack_from("<Q", self.data, 40)
@@ -91,7 +91,9 @@ class Elf:
             if table.kind not in (RELA, REL) or not self.sections[table.info].loads:
                 continue
             if table.kind == REL:
-                raise InternalError(f"relocations without addends in {table.name}")
+                raise InternalError(
+                    f"unsupported relocations without addends (SHT_REL) in section {table.name}"
+                )
             section = self.sections[table.info]
             for offset, info, addend in _RELOCATION.iter_unpack(
                 self.data[table.offset : table.offset + table.size]

@@ -2,9 +2,9 @@
 
 Each instruction that synchronises, or starts an asynchronous operation, is annotated with the number of its op
 (`ir.numbered`). The sequences of numbers along paths through the PTX form the language of a finite automaton, and so do
-those along paths through the IR. The language of the PTX must be a subset of that of the IR, every instruction must be
-one that its op lowers to, and every op must have an instruction, unless the whole enclosing loop has been removed. LLVM
-may therefore unroll, peel and rotate loops and duplicate branches; it must not drop, repeat, merge or reorder any
+the sequences along paths through the IR. The language of the PTX must be a subset of the IR's, every instruction must
+be one that its op lowers to, and every op must have an instruction, unless the whole enclosing loop has been removed.
+LLVM may therefore unroll, peel and rotate loops and duplicate branches; it must not drop, repeat, merge or reorder any
 instruction that the proof covers. Premises: branch conditions and addresses are computed correctly, ptxas keeps the
 order of these instructions, and an op issues as many instructions as its lowering says (copies of several boxes)."""
 
@@ -77,7 +77,7 @@ SYNCHRONISING = re.compile(
 
 
 def _misplaced(step: Step, ops: list[Synchronising]) -> str:
-    """The fault of the instructions of one step, as text; empty if they are those of the op."""
+    """The fault of the instructions of one step, as text; empty if the op lowers to these instructions."""
     if step.number < 0:
         return f"no op has the instruction {step.instructions[0]}"
     if step.number >= len(ops):

@@ -317,7 +317,7 @@ class _Known:
         if not 0 <= stage < stages:
             raise Refuted(
                 "stage",
-                f"{self.op.NAME} uses stage {stage} of {whole.name or 'a pipe'}, which has {stages}",
+                f"{self.op.NAME} uses stage {stage} of {whole.name or 'a pipe'}, which has {stages} stages",
                 self.op.loc,
                 "a stage is the number of the item modulo the number of stages",
             )

@@ -228,7 +228,7 @@ def accessed(s: State, value: Value) -> set[str]:
 
 
 def _replaces(s: State, op: Op, arg: Value) -> bool:
-    """Whether `op` reads only those elements of a tile that it then overwrites."""
+    """Whether `op` reads only elements of a tile that `op` then overwrites."""
     if not isinstance(op, IN_PLACE):
         return False
     pointer = s.tiles[arg].pointer

@@ -201,7 +201,7 @@ def _bits(s: State, flags: str, width: int) -> str:
 
 
 def match(s: State, op: LaneMatch) -> None:
-    """Lower `lane.match`: each lane compares its value with those of the lanes of its segment."""
+    """Lower `lane.match`: each lane compares its value with the values of its segment's lanes."""
     rows = _Segments(s, op)
     values, made = rows.values(op.value), rows.allocate("matches", uint32)
     dtype = scalar_of(values.dtype)

@@ -18,7 +18,7 @@ NAMED = ("ptr %", "ptr> %", "ptr align", "ptr> align")
 """The text before a pointer, or a vector of pointers, in a line that uses one."""
 
 RESULT = re.compile(r"  (%\w+) = (?!load |icmp |call )")
-"""Matches a register that may be an address derived from those that the instruction names."""
+"""Matches a register that may be an address derived from the instruction's operands."""
 
 PHI = re.compile(r"(%\w+) = phi ptr ([^\n]*)")
 INCOMING = re.compile(r"\[ (%\w+), %(\w+) \]")

@@ -152,8 +152,8 @@ def unrolled(cells: int, k: int) -> int:
 
 
 def choose_blocking(m: int, n: int, k: int, lanes: int, registers: int) -> Blocking:
-    """The blocking with the least code among those within a small factor of the least estimated time. Its accumulators,
-    B vectors and one A value fit the registers."""
+    """The blocking with the least code among all blockings within a small factor of the least estimated time. Its
+    accumulators, B vectors and one A value fit the registers."""
     lanes = min(lanes, power_of_two(n))
     vectors = ceil(n / lanes)
     found: list[tuple[int, int, Blocking]] = []

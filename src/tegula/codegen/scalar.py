@@ -445,7 +445,7 @@ _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})
 PACKED = (4, 8, 16)
 """The numbers of components that fit a vector register."""
 WIDE = (8, 16)
-"""Those of vectors that arrays are read and written by as a whole."""
+"""The vector types by which arrays are read and written as a whole."""
 
 
 def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Components:

@@ -144,7 +144,7 @@ class Code:
     def call(self, intrinsic: str, suffix: str, result: str, args: str) -> str:
         """A call of a whitelisted intrinsic. `result`: its type, or "void". `args`: its typed operands."""
         if intrinsic not in INTRINSICS:
-            raise InternalError(f"the intrinsic {intrinsic} is not on the list of those known to lower")
+            raise InternalError(f"the intrinsic {intrinsic} is not in the list of supported intrinsics")
         text = f"call {result} @llvm.{intrinsic}.{suffix}({args})"
         if result == "void":
             self.line(text)

@@ -38,10 +38,9 @@ def run(
     """Launch a kernel over `dims` (1 to 4 dimensions, row-major), blocks in order.
 
     Arrays are NumPy arrays of shape [*dims, *element_shape] and the element's scalar type, changed in place, views
-    allowed; other arguments are numbers, or arrays of the element's shape. `block_dim` must be that of the kernel's
-    launch class, and is by default. `print_line` gets each line that the kernel prints. `debug`: also run the checks of
-    debug mode, and warn of group operands that differ between lanes (DifferingOperand); out-of-bounds accesses are
-    always found.
+    allowed; other arguments are numbers, or arrays of the element's shape. `block_dim` must equal the launch class's,
+    and does by default. `print_line` gets each line that the kernel prints. `debug`: also run the checks of debug mode,
+    and warn of group operands that differ between lanes (DifferingOperand); out-of-bounds accesses are always found.
 
     LaunchError for arguments that do not fit; after all blocks, the first OutOfBounds, KernelAssertion,
     DivisionByZero or BrokenPromise; DivergentCooperativeOp at once."""

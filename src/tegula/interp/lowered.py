@@ -32,7 +32,7 @@ class AllocatedMemory(Protocol):
 
     @property
     def offset(self) -> int:
-        """The offset of the memory in that of the block, in bytes."""
+        """The offset in the block's shared memory, in bytes."""
         ...
 
     @property
@@ -158,7 +158,7 @@ class GroupMachine(Machine):
         return made
 
     def barrier(self, of_warps: bool) -> None:
-        """Synchronise the threads of the group, or those of each warp, for the race check."""
+        """Synchronise the threads of the group, or the threads of each warp, for the race check."""
         self.races.barrier(of_warps)
 
     def arrived(self, copy: Copy) -> None:

@@ -260,7 +260,7 @@ def run_roles(m: Machine, op: Roles, mask: Mask, make: type[RoleMachine] = RoleM
 
 
 def role_machine(m: Machine, op: Op) -> RoleMachine:
-    """The machine as that of a role; InternalError otherwise."""
+    """The machine as a RoleMachine; InternalError for other machines."""
     if not isinstance(m, RoleMachine):
         raise InternalError(f"{op.loc}: {op.NAME} outside of a role")
     return m

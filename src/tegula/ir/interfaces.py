@@ -226,8 +226,8 @@ class Relabelling(Op):
 
     @abstractmethod
     def carried(self, layout: Layout, back: bool = False) -> Layout | None:
-        """The layout of the result, given that of the tile, if each thread keeps its elements; with `back`, that of the
-        tile, given that of the result. None if the result is not a layout."""
+        """The layout of the result, given the tile's layout, if each thread keeps its elements; with `back`, the layout
+        of the tile, given the result's. None if the mapped layout is not a layout."""
 
 
 class Divisible(Op):
@@ -366,7 +366,7 @@ class MatmulLike(Op):
         self.a, self.b = sides
 
     def set_side(self, side: int, value: Value) -> None:
-        """Put a value instead of the left operand (0) or the right one (1)."""
+        """Replace the left operand (0) or the right operand (1) by a value."""
         self.sides = (value, self.b) if side == 0 else (self.a, value)
 
 

@@ -11,7 +11,7 @@ from tegula.types import BufType
 
 
 def walk(at: Kernel | Region | Op) -> Iterator[Op]:
-    """All ops in program order, an op before those nested in it. The caller may erase the op that was yielded last."""
+    """All ops in program order, an op before its nested ops. The caller may erase the op that was yielded last."""
     return at.walk()
 
 

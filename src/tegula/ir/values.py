@@ -163,7 +163,7 @@ class Op:
         raise NotImplementedError(self.NAME)
 
     def effects(self) -> Sequence[Effect]:
-        """The op's own accesses to memory, as declared for its operands and results, without those of nested ops."""
+        """The op's own accesses to memory, as declared for its operands and results, without accesses of nested ops."""
         observed = (Effect(Access.IO),) if self.OBSERVED else ()
         return (*self.signature.effects_of(self), *observed)
 
@@ -173,7 +173,7 @@ class Op:
         return b.refuse(self, "it has no derivative")
 
     def map_operands(self, change: Callable[[Value], Value]) -> None:
-        """Put `change(v)` instead of every operand v."""
+        """Replace every operand v by `change(v)`."""
         self.operands = [change(v) for v in self.operands]
 
     def set_operand(self, at: int, value: Value) -> None:
@@ -182,7 +182,7 @@ class Op:
         self.operands[at] = value
 
     def substitute(self, mapping: Mapping[Value, Value]) -> None:
-        """Put mapping[v] instead of every operand v that has an entry."""
+        """Replace every operand v that has an entry by mapping[v]."""
         self.operands = [mapping.get(v, v) for v in self.operands]
 
     def is_like(self, other: Op) -> bool:

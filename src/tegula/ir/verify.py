@@ -12,8 +12,8 @@ from tegula.ir.values import REGISTRY, Op, Region, TypeRule, Value
 from tegula.types import Type
 
 Fitting = dict[tuple[object, ...], list[object]]
-"""Keys of ops whose types are valid, with the types and attributes that each key identifies, so that these objects stay
-alive."""
+"""The keys of ops whose types are valid, with the types and attributes that each key identifies, which keeps these
+objects alive."""
 
 
 def verify(kernel: Kernel, fitting: Fitting | None = None) -> None:
@@ -117,8 +117,8 @@ class _Verifier:
 
 
 def _type_key(op: Op) -> tuple[object, ...] | None:
-    """A key that is equal for ops whose types are equally valid, as long as these objects stay alive: ops of one class
-    with identical types and attributes. None for ops with regions."""
+    """A key that is equal for ops of one class with identical types and attributes, whose types are then equally valid,
+    as long as these objects stay alive. None for ops with regions."""
     if op.regions:
         return None
     operands, attrs = op.operands, op.attrs

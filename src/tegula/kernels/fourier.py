@@ -118,7 +118,7 @@ def _transformed(function: str, x: Any, dtypes: dict[Any, Any], n: int | None = 
     length = wide if function != "irfft" else 2 * (wide - 1) if n is None else n
     if function == "irfft" and (length < 1 or length // 2 + 1 != wide):
         what = f"irfft: 'x' of shape {found.shape} has no rows of n // 2 + 1 elements for n = {length}"
-        raise tg.LaunchError(what, f"a row of {wide} is that of n = {2 * wide - 2} or {2 * wide - 1}")
+        raise tg.LaunchError(what, f"rows of {wide} elements need n = {2 * wide - 2} or {2 * wide - 1}")
     made = dtypes[found.dtype]
     of_row = {"rfft": wide // 2 + 1, "irfft": length}.get(function, wide)
     out = _new((*outer, of_row), made, x, found)

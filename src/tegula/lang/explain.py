@@ -138,7 +138,7 @@ WAYS_OUT: dict[type[ast.AST], str] = {
     ast.UnaryOp: "operators work on numbers, vectors, matrices and tiles",
     ast.Compare: "numbers and tiles are compared with each other, types and strings with == and !=",
     ast.Assign: "what is assigned to an element has the type of the elements",
-    ast.AugAssign: "what is added to an element has the type of the elements",
+    ast.AugAssign: "a value that is added to an element must have the element type",
 }
 
 

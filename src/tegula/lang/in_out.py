@@ -97,7 +97,7 @@ def _updated_variables(f: FuncDef, call: ast.Call, updates: Updates) -> Iterator
 
 
 def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a function, without those of functions inside it."""
+    """The statements of a function, without statements of nested functions."""
     for statement in block:
         yield statement
         if not isinstance(statement, ast.FunctionDef):

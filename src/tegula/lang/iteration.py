@@ -49,7 +49,8 @@ def _read(name: str) -> ast.Name:
 
 
 def _place(node: ast.AST, at: ast.expr, kept: set[ast.stmt]) -> None:
-    """Give a new node and those in it the location of another one; those that are `kept` have their own."""
+    """Give a new node and its nested nodes the location of another node, except for `kept` nodes, which have their
+    own."""
     if node in kept:
         return
     if not hasattr(node, "lineno"):

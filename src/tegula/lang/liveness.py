@@ -1,4 +1,4 @@
-"""Liveness of names: which may be read after a statement before they are rebound."""
+"""Liveness analysis of names: a name is live after a statement if it may be read before it is rebound."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NONE: Names = frozenset()
 
 @dataclass(slots=True)
 class _Loop:
-    """The names that are live at the target of `break`, and at that of `continue`."""
+    """The names that are live at the targets of `break` and of `continue`."""
 
     left: Names
     again: Names

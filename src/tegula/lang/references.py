@@ -180,7 +180,9 @@ class _Plan:
                 more |= bool(new)
                 if len(slot.layouts) > MOST_LAYOUTS:
                     name = slot.objects[0].name or "the tile"
-                    raise _Refused(slot.op, f"'{name}' may be a view of too many kinds, as the path decides")
+                    raise _Refused(
+                        slot.op, f"'{name}' may be a view of too many kinds, depending on the path"
+                    )
             if not more:
                 return
 

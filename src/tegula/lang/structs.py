@@ -46,7 +46,7 @@ def struct(cls: Any, /) -> Any:
 
 
 def _annotations(cls: type) -> Mapping[str, Any]:
-    """The annotations of a class by name, with those that are text evaluated."""
+    """The annotations of a class by name; annotations that are strings are evaluated."""
     found = inspect.get_annotations(cls)
     if not any(isinstance(t, str) for t in found.values()):
         return found

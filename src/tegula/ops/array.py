@@ -177,7 +177,7 @@ class ArrayView(Op):
     def infer(self) -> Sequence[Type]:
         array = array_type(self.array.type)
         spec = self.spec
-        require(len(spec) == array.ndim, "an array view names every dimension")
+        require(len(spec) == array.ndim, "the spec of an array view must have an entry for every dimension")
         wanted = sum(1 if s == "index" else 2 for s in spec)
         require(len(self.bounds) == wanted, f"an array view takes {wanted} integers here")
         kept = sum(s != "index" for s in spec)

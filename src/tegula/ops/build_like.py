@@ -74,7 +74,7 @@ def tile_full_like(
 
 @public("tile_where", fields=moved("value_if_true", "value_if_false"))
 def tile_where(b: OpBuilder, cond: MaskTile, value_if_true: Chosen, value_if_false: Chosen) -> Operand:
-    """The elements of value_if_true where a mask holds, else those of value_if_false: tg.where of tiles.
+    """The elements of value_if_true where a mask holds, else of value_if_false: tg.where of tiles.
 
     Returns:
         a tile of the broadcast shape.

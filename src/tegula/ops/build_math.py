@@ -440,7 +440,7 @@ def copysign(b: OpBuilder, x: Floats, y: Floats) -> Operand:
 
 @public("where", fields=moved("value_if_true", "value_if_false"))
 def where(b: OpBuilder, cond: Condition, value_if_true: Chosen, value_if_false: Chosen) -> Operand:
-    """The value of value_if_true where a condition holds, else that of value_if_false; both are computed.
+    """The value of value_if_true where a condition holds, else value_if_false; both are computed.
 
     Returns:
         a value of that type; a tile of the broadcast shape where one operand is a tile. With a constant

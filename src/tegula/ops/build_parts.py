@@ -23,8 +23,8 @@ def tile_slice_indexed(b: KernelBuilder, t: ATile, indices: Operand, axis: First
     """The slices of a tile at given indices along a dimension, like t[indices].
 
     Parameters:
-        indices: a tile (K,) of integers; negative ones count from the end, those outside give 0. Without `axis`: the
-            whole subscript as a tuple, (indices, slice(None)) for t[indices, :].
+        indices: a tile (K,) of integers; negative indices count from the end; the elements at indices outside are 0.
+            Without `axis`: the whole subscript as a tuple, (indices, slice(None)) for t[indices, :].
     Returns:
         a new tile of the shape of `t`, with length K along the dimension.
     Raises:

@@ -71,7 +71,7 @@ def picked(b: OpBuilder, index: Sequence[Operand]) -> Picked:
 
 
 def _wide(b: OpBuilder, numbers: Value) -> Value:
-    """Indices as int64; those beyond its range stay outside of every tile and array."""
+    """Indices as int64; indices beyond the range of int64 stay outside of every tile and array."""
     if tile_type(numbers.type).dtype == uint64:
         numbers = b.map(lambda xs: b.within(xs[0], LAST[1]), [numbers])
     return b.tile(b.cast(numbers, int64))

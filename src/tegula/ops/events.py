@@ -125,7 +125,7 @@ class MmaComplete:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """A barrier of the threads of the group, or of those of each warp group. PTX ISA, "bar, barrier"."""
+    """A barrier of the threads of the group, or of the threads of each warp group. PTX ISA, "bar, barrier"."""
 
     warp_group: bool = False
 

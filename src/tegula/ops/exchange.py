@@ -85,7 +85,7 @@ class SegmentOp(Op):
         return [self.made(element(self.value.type))]
 
     def made(self, t: Type) -> Type:
-        """The type of the result, from that of the value."""
+        """The type of the result, given the type of the value."""
         return t
 
     def alike(self, b: GradientBuilder, kind: type[Op], *operands: Value, **attrs: Any) -> Value:
@@ -121,7 +121,10 @@ class LaneShuffle(Exchange):
     source = operand(lane=True, place=True)
 
     def infer(self) -> Sequence[Type]:
-        require(getattr(self.source.type, "is_int", False), f"a lane is an integer, got {self.source.type}")
+        require(
+            getattr(self.source.type, "is_int", False),
+            f"the index of a lane must be an integer, got {self.source.type}",
+        )
         return SegmentOp.infer(self)
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
@@ -142,7 +145,10 @@ class LaneCollect(Exchange):
     target = operand(lane=True, place=True)
 
     def infer(self) -> Sequence[Type]:
-        require(getattr(self.target.type, "is_int", False), f"a lane is an integer, got {self.target.type}")
+        require(
+            getattr(self.target.type, "is_int", False),
+            f"the index of a lane must be an integer, got {self.target.type}",
+        )
         return SegmentOp.infer(self)
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
@@ -180,7 +186,9 @@ class LaneXor(Exchange):
     mask = operand(place=True)
 
     def infer(self) -> Sequence[Type]:
-        require(getattr(self.mask.type, "is_int", False), f"the mask is an integer, got {self.mask.type}")
+        require(
+            getattr(self.mask.type, "is_int", False), f"the mask must be an integer, got {self.mask.type}"
+        )
         return SegmentOp.infer(self)
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
@@ -263,7 +271,7 @@ class LaneBallot(SegmentOp):
     MOST = VOTERS
 
     def made(self, t: Type) -> Type:
-        require(t == bool_, f"a vote is a bool, got {t}")
+        require(t == bool_, f"a vote must be a bool, got {t}")
         return uint32
 
 
@@ -278,5 +286,7 @@ class LaneMatch(SegmentOp):
         what = (
             "compare floats by their bits: tg.bitcast(x, tg.uint32)" if scalar_of(element(t)).is_float else ""
         )
-        require(isinstance(t, DType) and not t.is_float, f"lanes match by an integer or bool, got {t}", what)
+        require(
+            isinstance(t, DType) and not t.is_float, f"match_any compares integers or bools, got {t}", what
+        )
         return uint32

@@ -432,7 +432,8 @@ class KernelBuilder(OpBuilder):
         return self.one(VecInsert, [x, self.value(value, t.dtype), *self._component_indices(t, index)])
 
     def _assign_part(self, x: Value, t: VecType | MatType, index: Sequence[Operand], value: Operand) -> Value:
-        """x with the components that slices select replaced by those of a vector or matrix or by one number."""
+        """x with the components that slices select replaced by the components of a vector or matrix, or by one
+        number."""
         picked, made = self._picked(t, index), self.value(value, t.dtype)
         if made.type == t.dtype:
             new = [made] * picked.size

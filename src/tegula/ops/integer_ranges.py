@@ -299,4 +299,4 @@ RULES: dict[type[Op], Callable[..., Range]] = {
     S.Shr: _shifted_right,
     Cast: _same,
 }
-"""The bounds of an op's exact result, from those of its operands."""
+"""The bounds of an op's exact result, by op, from the bounds of its operands."""

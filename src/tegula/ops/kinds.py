@@ -99,7 +99,7 @@ AMatrix: TypeAlias = Annotated[
 ComponentType: TypeAlias = Annotated[
     Any,
     Kind(
-        "the scalar type; of a vector or matrix type, that of its components.",
+        "the scalar type; for a vector or matrix type, the type of its components.",
         {"type-mismatch": "{name} is not an element type"},
     ),
 ]

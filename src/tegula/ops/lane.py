@@ -213,7 +213,7 @@ def local_type(dtype: DType, shape: Sequence[int], grid: Sequence[int], lanes: i
     require(
         lanes % WARP == 0 or WARP % lanes == 0 or first == 1,
         f"a grid of {lanes} threads does not end with a warp",
-        "let its first dimension be as long as that of the tile, or longer",
+        "make the grid's first dimension at least as long as the tile's",
     )
     require(
         all(n == 1 for n in outer[:-1]),

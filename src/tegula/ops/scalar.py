@@ -649,7 +649,10 @@ class Select(Op):
         condition, a, b = (element(v.type) for v in (self.condition, self.a, self.b))
         require(scalar_of(condition) == bool_, f"the condition must be bool, got {condition}")
         require(a == b, f"'where' mixes {a} and {b}")
-        require(condition in (bool_, with_scalar(a, bool_)), f"a condition of {condition} cannot pick {a}")
+        require(
+            condition in (bool_, with_scalar(a, bool_)),
+            f"a condition of type {condition} cannot select between values of type {a}",
+        )
         return [a]
 
     @staticmethod

@@ -158,7 +158,7 @@ def leaves(x: Any) -> list[Any]:
 
 
 def regrouped(like: Any, parts: Iterator[Any]) -> Any:
-    """The parts as tuples and structs like those of `like`."""
+    """The parts in tuples and structs of the same structure as `like`."""
     if not is_tuple(like):
         return next(parts)
     return rebuilt(like, [regrouped(part, parts) for part in like])

@@ -82,7 +82,7 @@ def update(param: array, grad: array, run: Callable[[array, array], None]) -> No
 
 
 def check_count(params: Sequence[array] | None, grads: Sequence[array]) -> Sequence[array]:
-    """The parameters; LaunchError if there are none, or if their number differs from that of the gradients."""
+    """The parameters; LaunchError if there are none, or if there are not equally many gradients."""
     if params is None:
         raise LaunchError(
             "the optimiser has no parameters", "pass parameters to the constructor, or call set_params"

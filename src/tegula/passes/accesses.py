@@ -31,7 +31,7 @@ class BufferAccess:
 
     @property
     def element(self) -> tuple[Value, ...]:
-        """The indices of the element, without those of a component within it."""
+        """The indices of the element, without indices of a component of the element."""
         return self.index[: len(buffer_type(self.buffer.type).shape)]
 
     @property
@@ -43,7 +43,7 @@ class BufferAccess:
 
 
 def accesses(op: Op) -> Iterator[BufferAccess]:
-    """The element accesses of an op and those nested in it."""
+    """The element accesses of an op and of its nested ops."""
     for inner in op.walk():
         if isinstance(inner, BufGet):
             yield BufferAccess(inner, "read", inner.buffer, tuple(inner.indices))

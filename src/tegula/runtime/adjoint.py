@@ -161,7 +161,7 @@ class Adjoint(Kernel):
 
     def explain(self) -> str:
         """An explanation of the adjoint's launches and of the memory that they keep for the gradient: values of loop
-        iterations in each block, and partial sums that a later launch adds up."""
+        iterations in each block, and partial sums that a later launch sums."""
         return f"{self._joined(Kernel.explain)}\n\n{self.kept()}"
 
     def kept(self) -> str:
@@ -454,7 +454,7 @@ def _check_longest(dims: Sequence[int], longest: Sequence[int]) -> None:
     for k, (n, most) in enumerate(zip(dims, longest, strict=False)):
         if n > most:
             raise LaunchError(
-                f"dimension {k} of the gradient's launch has {n} blocks or threads, and the offsets of those beyond "
+                f"dimension {k} of the gradient's launch has {n} blocks or threads, and the offsets beyond number "
                 f"{most} wrap around int32, to elements of other blocks",
                 "launch several times, with fewer blocks or threads each",
             )

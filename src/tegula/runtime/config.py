@@ -44,7 +44,7 @@ class Config:
     """Whether GPU code has line information, the Python line of each instruction, for profilers, sanitizers and
     debuggers. The lines are part of the key of cached code. From TEGULA_LINE_INFO."""
     deterministic: bool = False
-    """Whether gradients are added up in the same order in every run, even if this is slower."""
+    """Whether gradients are summed in the same order in every run, even if this is slower."""
     block_dim: int = 256
     """The number of threads per block if neither the launch nor the kernel sets it."""
     code: int = field(default=0, init=False)

@@ -97,7 +97,7 @@ class KernelFunction:
             if not hasattr(output, "shape") or not hasattr(output, "dtype"):
                 raise LaunchError(
                     f"kernel {self.name}: an output is described by {output!r}, which has no shape and dtype",
-                    "for example outputs=lambda x: x for one that is like the input x",
+                    "for example outputs=lambda x: x for an output like the input x",
                 )
         return found, alone
 

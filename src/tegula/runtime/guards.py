@@ -1,4 +1,4 @@
-"""The guards of a launch, which are checked before the launch. Arguments that satisfy them are remembered."""
+"""The guards of a launch, which are checked before the launch. Arguments that satisfy the guards are cached."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tegula.runtime.pack import FORMATS
 from tegula.types import ArrayType, DType, element_bytes, is_element
 
 MOST_REMEMBERED = 4096
-"""The number of sets of arguments that are remembered as satisfying the guards of a form."""
+"""The largest number of cached sets of arguments that satisfy the guards of a form."""
 SLOT = 8
 """The size in bytes of a slot of packed arguments; each argument takes whole slots."""
 

@@ -272,7 +272,7 @@ def run_adjoint(
     args = ours(kernel, tuple(args))
     if device is not None:
         _check_device(kernel, device, next((a.device for a in args if type(a) is array), CPU))
-    # The stream is that of the library that owns the gradients, as in launches with the library's arrays.
+    # The stream of the library that owns the gradients, as in launches with the library's arrays.
     own = [g if g is None else adopted(p, g) for p, g in zip(kernel.parameters, grads, strict=False)]
     found = gradients(args, own)
     if not found:

@@ -39,7 +39,7 @@ def from_numpy_array(
     """An array from a NumPy array: a view on the CPU, a copy on a GPU.
 
     Parameters:
-        arr: a NumPy array of 1 to 4 dimensions, not counting those of vector and matrix elements.
+        arr: a NumPy array of 1 to 4 dimensions, not counting the dimensions of vector and matrix elements.
         dtype: the element type; by default the dtype of `arr`. Another scalar type makes a copy.
         shape: a shape for the array; by default the shape of `arr`.
         device: the device of the array; the CPU by default.

@@ -63,7 +63,7 @@ def packer(p: Parameter) -> Packer:
 
 
 def _array_packer(p: Parameter, wanted: ArrayAnnotation) -> Packer:
-    """The packer of an array parameter, which remembers the specialisations that match the annotation."""
+    """The packer of an array parameter, which caches the specialisations that match the annotation."""
     matching: set[int] = set()
 
     def pack(value: Any) -> Packed:

@@ -27,7 +27,7 @@ def described_device(device: Device) -> str:
 
 
 class ResultStore:
-    """The remembered choice for one key. `parts`: the inputs of the choice besides Tegula's sources and llvmlite."""
+    """The cached choice for one key. `parts`: the inputs of the choice besides Tegula's sources and llvmlite."""
 
     def __init__(self, parts: Sequence[str]) -> None:
         self.store = disk_cache()

@@ -34,7 +34,7 @@ class TuningReport:
         return [o for o in self.outcomes if o.dropped]
 
     def __str__(self) -> str:
-        """A line for each candidate, the fastest first, then those that were dropped, with the reason."""
+        """A line for each candidate, the fastest first, then the dropped candidates, with the reason."""
         if self.remembered:
             return f"{self.kernel}, {self.launch}: {self.outcomes[self.chosen].candidate} (remembered)"
         best = self.outcomes[self.chosen].seconds or 1.0

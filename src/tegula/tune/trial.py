@@ -116,8 +116,8 @@ def poison(a: array) -> None:
 
 
 def accessed(kernels: Sequence[Kernel]) -> tuple[set[int], set[int]]:
-    """The positions of the array parameters that any of the kernels may write, and of those that it reads or changes
-    in place."""
+    """The positions of the array parameters that any of the kernels may write, and of the array parameters that it
+    reads or changes in place."""
     written: set[int] = set()
     read: set[int] = set()
     for kernel in kernels:

@@ -152,7 +152,7 @@ class Tuned(KernelChoice):
     # Tuning ----------------------------------------------------------------------------------------------------------
 
     def _report(self, request: Request) -> TuningReport:
-        """The report for a launch, from the remembered choice or from running the candidates."""
+        """The report for a launch, from the cached choice or from running the candidates."""
         spoken = self._spoken_class(request.arguments)
         report = TuningReport(self.name, spoken, [Outcome(c) for c in self.candidates])
         traced, device = self._traced(request, report)
@@ -266,7 +266,7 @@ class Tuned(KernelChoice):
         for group in groups[1:]:
             for k in group:
                 outcome = report.outcomes[at[k]]
-                outcome.dropped = f"its result differs from that of {len(groups[0])} others"
+                outcome.dropped = f"its result differs from the result of {len(groups[0])} others"
                 message = f"kernel {self.name}: candidate {outcome.candidate} is dropped: {outcome.dropped}"
                 warnings.warn(message, RuntimeWarning, stacklevel=6)
         return [at[k] for k in groups[0]]
@@ -286,7 +286,7 @@ class Tuned(KernelChoice):
         from tegula.runtime.cuda.graph import recording
 
         if recording.active:
-            what = f"kernel {self.name} is launched in a recording before its fastest form is known"
+            what = f"kernel {self.name} is launched in a recording before it is tuned"
             raise TuningError(what, "launch it once before with arguments of this kind")
 
 

@@ -460,7 +460,7 @@ class Machine:
         elif isinstance(e, E.Arrive | E.NamedArrival):
             b = self.program.barrier[e.barrier]
             if isinstance(e, E.Arrive) and not self._at(e.stage, role.arrived.get(b), b):
-                raise Stuck("the stage is not that of the item", None, self.role)
+                raise Stuck("the stage is not the stage of the item", None, self.role)
             self._note(role, b, isinstance(e, E.Arrive) and e.elected)
             role.arrived[b] = role.arrived[b] + 1
             role.open[b] = role.open.get(b, 0) + (e.bytes if isinstance(e, E.Arrive) else 0)
@@ -547,7 +547,7 @@ class Machine:
         ):
             if b in role.fresh:
                 return True
-            raise Stuck("the stage and parity are not those of the item", None, self.role)
+            raise Stuck("the stage or the parity does not belong to the item", None, self.role)
         if not self._over(b, w - offset):
             return False
         role.waited[b] = w + 1

@@ -56,9 +56,9 @@ class Obligations(Walk):
             return self.at_item(e.stage, w, stages) and self.state.facts.equal(e.parity, parity)  # type: ignore[arg-type]
 
         if b in role.fresh and not agrees(w):
-            self.need(agrees(plus(w, number(-1))), "the stage and parity are not those of the item")
+            self.need(agrees(plus(w, number(-1))), "the stage or the parity does not belong to the item")
             return
-        self.need(agrees(w), "the stage and parity are not those of the item")
+        self.need(agrees(w), "the stage or the parity does not belong to the item")
         self._over(b, plus(w, number(-offset)))
         role.waited[b] = plus(w, number(1))
         role.fresh.add(b)
@@ -100,7 +100,7 @@ class Obligations(Walk):
     def _arrive(self, b: int, stage: Any, elected: bool, count: int) -> None:
         role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
         c = role.arrived[b]
-        self.need(self.at_item(stage, c, self.layout.stages[b]), "the stage is not that of the item")
+        self.need(self.at_item(stage, c, self.layout.stages[b]), "the stage is not the stage of the item")
         self._follows(b, c, elected)
         for v, ring in self.layout.rings.items():
             for row in ring.rows:
@@ -171,7 +171,7 @@ class Obligations(Walk):
             c = before
         else:
             self._follows(b, c, True)
-        self.need(self.at_item(e.stage, c, self.layout.stages[b]), "the stage is not that of the item")
+        self.need(self.at_item(e.stage, c, self.layout.stages[b]), "the stage is not the stage of the item")
         self.need(
             all(e.to.end <= start or end <= e.to.start for _, start, end in role.filled.get(n, ())),
             "a bulk copy of this item is in flight",
@@ -212,7 +212,7 @@ class Obligations(Walk):
         for row in given:
             self.need(
                 copy is None or row.barrier == copy[0],
-                "a bulk copy completes on a barrier other than that of the hand-over",
+                "a bulk copy completes on a barrier other than the barrier of the hand-over",
             )
         mine = [copy[1] if copy is not None else role.arrived[row.barrier] for row in given]
         near = [plus(mine[0], number(-given[0].item))]
@@ -242,7 +242,7 @@ class Obligations(Walk):
                 last = self.last(row.barrier, self.role) if not row.own else copy[1] if copy else ()
                 self.need(
                     not row.own or (copy and copy[0] == row.barrier),
-                    "a bulk copy completes on a barrier other than that of the hand-over",
+                    "a bulk copy completes on a barrier other than the barrier of the hand-over",
                 )
                 ready = plus(plus(last, c, -1), number(row.later * ring.stages - row.item))
                 self.need(self.known(ready), "the stage may still be in use")

@@ -207,7 +207,7 @@ def _masked(op: Op, found: Differences) -> None:
     if isinstance(op, MEMORY):
         refuse("arrays are accessed where only some blocks are")
     if isinstance(op, BufNew | BufWrite | BufSet | BufView | BufRead | BufGet):
-        refuse("a tile is changed where only some blocks are")
+        refuse("a tile is changed in code that only some blocks execute")
     if isinstance(op, TileSlice | TileExtract):
         where = op.starts if isinstance(op, TileSlice) else op.indices
         if any(map(found.differs, where)):

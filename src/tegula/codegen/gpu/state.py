@@ -140,7 +140,7 @@ class GpuState(State):
         return self.first(f"getelementptr inbounds i8, ptr %shared, i64 {place.offset}")
 
     def length(self) -> int:
-        """The lines of code so far, those of unrolled loops for each iteration."""
+        """The lines of code so far, with the lines of unrolled loops repeated for each iteration."""
         return len(self.code.lines) + self.repeated
 
     def rolled(self, short: bool = False) -> str:
@@ -263,7 +263,7 @@ class GpuState(State):
         return [register_type(scalar_of(dtype), 1)] * (components(dtype) * count)  # type: ignore[arg-type]
 
     def bind(self, value: Value, registers: list[str]) -> None:
-        """Bind a value to its registers; those of a tile are grouped by element, component by component."""
+        """Bind a value to its registers; the registers of a tile are grouped by element, component by component."""
         t = value.type
         if isinstance(t, TileType):
             n = components(t.dtype)

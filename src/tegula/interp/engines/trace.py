@@ -129,13 +129,13 @@ class Recorder(Machine):
     def merge(self, op: Op, value: Value, mask: Mask, new: RunValue, old: RunValue) -> RunValue:
         if new is old or not (isinstance(new, EngineSlot) or isinstance(old, EngineSlot)):
             return super().merge(op, value, mask, new, old)
-        raise Unsupported(f"{op.loc}: threads part where tiles are chosen")
+        raise Unsupported(f"{op.loc}: threads diverge at a select of tiles")
 
     # Steps ------------------------------------------------------------------------------------------------------
 
     def _record(self, op: Op, mask: Mask, acts: bool) -> None:
         if acts and not np.array_equal(mask, self.present):
-            raise Unsupported(f"{op.loc}: threads part around {op.NAME}")
+            raise Unsupported(f"{op.loc}: threads diverge around {op.NAME}")
         if len(self.steps) > MOST_STEPS:
             raise Wrong("endless", f"{op.loc}: the role does more than {MOST_STEPS} ops")
         if isinstance(op.results[0].type, BufType) if op.results else False:

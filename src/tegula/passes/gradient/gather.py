@@ -158,7 +158,7 @@ class _Owner:
     def _find_owner(self) -> None:
         where = window(self.atomic)
         if where is None or not all(isinstance(op, For) for op in _around(self.atomic)):
-            raise _NoOwner("it is added to under a condition, or at an offset that is not known")
+            raise _NoOwner("additions to the gradient are conditional, or at an offset that is not known")
         indices = {loop.index: loop for loop in self.loops}
         for span in where:
             for value, _ in span.terms:
@@ -171,7 +171,9 @@ class _Owner:
                 elif value in indices:
                     self._across(indices[value])
                 elif not known_to_host(value):
-                    raise _NoOwner("its offsets are not multiples of block and loop indices")
+                    raise _NoOwner(
+                        "offsets of the gradient's tiles are not multiples of block and loop indices"
+                    )
         if not 1 <= len(self.grid) <= MOST_DIMS:
             raise _NoOwner("all blocks add to the same tiles")
 
@@ -180,7 +182,7 @@ class _Owner:
             return
         start, stop, step = loop.bounds
         if constant(start) != 0 or constant(step) != 1 or not known_to_host(stop) or stop.type != int32:
-            raise _NoOwner("how often a loop runs is not known before the launch")
+            raise _NoOwner("the trip count of a loop is not known before the launch")
         self.across.append(loop)
         self.owners.append(loop)
         self.grid.append(stop)
@@ -217,7 +219,9 @@ class _Owner:
                 pending += _free(owner)
         for op in ops:
             if _is_long(op) and any(loop not in set(_around(op)) for loop in self.across):
-                raise _NoOwner("a long computation of its value would be repeated for each tile")
+                raise _NoOwner(
+                    "the added value, which takes a long computation, would be recomputed for each tile"
+                )
             for inner in op.walk():
                 self._check_reads(inner)
         return sorted(ops, key=self.order.__getitem__)
@@ -227,15 +231,15 @@ class _Owner:
         kernel."""
         for effect in op.effects():
             if effect.kind != "read" or effect.value is None:
-                raise _NoOwner("an array that its value is computed from is overwritten")
+                raise _NoOwner("the kernel overwrites an array from which the added value is computed")
             array = memory_root(effect.value)
             if array not in self.adjoint.params:
-                raise _NoOwner("an array that its value is computed from is overwritten")
+                raise _NoOwner("the kernel overwrites an array from which the added value is computed")
             known = self.adjoint.access[self.adjoint.params.index(array)]
             shared = [self.adjoint.params[k] for k in (known.aliases if known else ())]
             writers = {a: list(self._writers(a)) for a in (array, *shared)}
             if any(writers[a] for a in shared):
-                raise _NoOwner("an array that its value is computed from is overwritten")
+                raise _NoOwner("the kernel overwrites an array from which the added value is computed")
             if writers[array]:
                 self._check_cleared(op, array, writers[array])
 
@@ -249,18 +253,18 @@ class _Owner:
         block."""
         found_accesses = accesses_of(self.adjoint, array)
         if not disjoint_in_blocks(self.adjoint, found_accesses):
-            raise _NoOwner("an array that its value is computed from is overwritten")
+            raise _NoOwner("the kernel overwrites an array from which the added value is computed")
         taken = window(load)
         for store in writers:
             written = window(store)
             if taken is None or written is None:
-                raise _NoOwner("an array that its value is computed from is overwritten")
+                raise _NoOwner("the kernel overwrites an array from which the added value is computed")
             common = [op for op in _around(load) if op in set(_around(store))]
             after = self.order[store] > self.order[load]
             if after and (not common or never_revisits(load, store, taken, written, self.ranges)):
                 continue
             if not are_disjoint(load, store, taken, written):
-                raise _NoOwner("an array that its value is computed from is overwritten")
+                raise _NoOwner("the kernel overwrites an array from which the added value is computed")
 
     # The kernel ------------------------------------------------------------------------------------------------------
 
@@ -314,7 +318,7 @@ class _Owner:
             if not any(r in taken for r in op.results):
                 self._place(made, op, regions, mapping, least)
         if any(made.levels[mapping[v]] for v in (self.array, *self.at)):
-            raise _NoOwner("its offsets are not multiples of block and loop indices")
+            raise _NoOwner("offsets of the gradient's tiles are not multiples of block and loop indices")
         bounds += [[mapping[v] for v in loop.bounds] for loop in inner]
         total = self._total(made, regions, bounds, mapping[self.tile])
         if chunk:
@@ -329,7 +333,7 @@ class _Owner:
         kernel = finished(self.adjoint, name, [*self.adjoint.param_names, *names], body, len(grid))
         root = mapping[memory_root(self.array)]
         if not chunk and not disjoint_in_blocks(kernel, accesses_of(kernel, root)):
-            raise _NoOwner("its tiles overlap")
+            raise _NoOwner("the tiles of the gradient overlap")
         return kernel, tuple(params), grid, counts
 
     def _place(

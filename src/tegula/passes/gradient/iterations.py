@@ -100,7 +100,7 @@ def _skip_irrelevant_iterations(loop: For) -> None:
 
 
 def _is_unchecked(op: Op) -> bool:
-    """Whether an op may read out of bounds if the carried values differ from those of the full loop."""
+    """Whether an op may read out of bounds if the carried values differ from the full loop's."""
     return isinstance(op, ArrayLoad | TileExtract | BufGet) or (
         isinstance(op, TileLoad) and not op.bounds_check
     )

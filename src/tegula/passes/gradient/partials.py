@@ -1,5 +1,5 @@
-"""Gradients to which all blocks add, such as those of weights. A block loops over a chunk of the forward blocks, sums
-their contributions and writes its partial sum to its own row; a second launch sums the rows, in order."""
+"""Gradients to which all blocks add, such as the gradients of weights. A block loops over a chunk of the forward
+blocks, sums their contributions and writes its partial sum to its own row; a second launch sums the rows, in order."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def summing(
 
 
 def _piece(shape: Sequence[int], most: int) -> tuple[int, ...]:
-    """The shape of consecutive elements of a tile, at most so many, into which the tile divides."""
+    """The shape of a chunk of consecutive elements of a tile, at most `most`, into which the tile divides."""
     made: list[int] = []
     for length in reversed(shape):
         whole = math.prod(made) == math.prod(shape[len(shape) - len(made) :])

@@ -23,7 +23,7 @@ from tegula.types import ArrayType, DType, ElementType, TileType, float32, scala
 
 
 class SumBuilder(GradientBuilder):
-    """Builds kernels that add up tiles. `levels`: the loop depth of each value."""
+    """Builds kernels that sum tiles. `levels`: the loop depth of each value."""
 
     __slots__ = ("levels",)
 

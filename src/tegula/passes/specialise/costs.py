@@ -25,7 +25,7 @@ WARPS_PER_CYCLE = 4
 OVERLAP = 0.15
 """The fraction of an iteration that overlapping a chain of matmuls saves."""
 ONE_ROLE = 2.0
-"""The time of matmuls by the tensor cores of warps (mma.sync), relative to that of wgmma."""
+"""The time of matmuls by mma.sync relative to wgmma."""
 
 
 def iteration_cycles(matmuls: Sequence[LoadedMatmul]) -> int:

@@ -15,7 +15,7 @@ from tegula.runtime.cuda.stream import Stream
 THREADS = 256
 MOST_BLOCKS = 1 << 16
 MAX_RANK = 6
-"""The largest number of dimensions of an array, including those of its elements."""
+"""The largest number of dimensions of an array, including the dimensions of its elements."""
 ARGUMENTS = struct.Struct(f"<4q{3 * MAX_RANK}q")
 SIZES = (1, 2, 4, 8)
 

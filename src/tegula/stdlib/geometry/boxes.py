@@ -29,7 +29,7 @@ def _sides(query):
 
 @whole()
 def _sides(query: RAY_QUERY):
-    """The sign bits of the inverse of the direction, which are those of the direction, also of zeros."""
+    """The sign bits of the inverse of the direction, which equal the direction's, also for zeros."""
     return tg._sides_of_ray(query.inverse)
 
 

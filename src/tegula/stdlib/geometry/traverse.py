@@ -205,7 +205,7 @@ def _advance(query: InOut[Any], limit: float32):
 
 @whole()
 def _go_down(query: InOut[Any], child: int32, limit: float32):
-    """Descend to a child, whose remaining children are those that the region intersects."""
+    """Descend to a child; its remaining children are the children that the region intersects."""
     tg._down_to(query, child, tg._hit_children(query, query.nodes + tg.uint64(child) * NODE_BYTES, limit))
 
 

@@ -211,7 +211,7 @@ def _tile_running(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) 
 
 @_tile_running.program(when=lambda S, group, partial, back: partial and S == (group,) and not back)
 def of_one_each(t, kind, exclusive, back):
-    """With one element per thread, absent elements are those of absent threads, so that no serial path is needed."""
+    """With one element per thread, only absent threads have absent elements, so that no serial path is needed."""
     return tg.tile_map(tg._tile_second, t, tg._tile_in_chunks(t, kind, exclusive, back))
 
 
@@ -518,7 +518,7 @@ def _tile_there(x):
 
 @part
 def _tile_second(x, y):
-    """y; `tile_map` with this function makes the elements of y absent where those of x are."""
+    """y; `tile_map` with this function makes the elements of y absent where the elements of x are absent."""
     return y
 
 
