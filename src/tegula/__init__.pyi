@@ -1184,7 +1184,7 @@ def cast(a: Any, dtype: Any) -> Any:
 
     Parameters:
         a: a scalar, vector, matrix, tile or literal.
-        dtype: the scalar type; of a vector or matrix type, that of its components.
+        dtype: the scalar type; for a vector or matrix type, the type of its components.
     Returns:
         a value of the shape of `a` with components of `dtype`.
     Raises:
@@ -4904,7 +4904,7 @@ def tile_astype(t: Any, dtype: Any) -> Any:
 
     Parameters:
         t: a tile.
-        dtype: the scalar type; of a vector or matrix type, that of its components.
+        dtype: the scalar type; for a vector or matrix type, the type of its components.
     Returns:
         a new tile of the shape of `t`.
     Raises:
@@ -6691,8 +6691,8 @@ def tile_slice_indexed(t: Any, indices: Any, axis: Any = 0) -> Any:
 
     Parameters:
         t: a tile.
-        indices: a tile (K,) of integers; negative ones count from the end, those outside give 0. Without `axis`:
-            the whole subscript as a tuple, (indices, slice(None)) for t[indices, :].
+        indices: a tile (K,) of integers; negative indices count from the end; the elements at indices outside are
+            0. Without `axis`: the whole subscript as a tuple, (indices, slice(None)) for t[indices, :].
         axis: the dimension, a constant from -rank to rank - 1; 0 by default.
     Returns:
         a new tile of the shape of `t`, with length K along the dimension.
@@ -7083,7 +7083,7 @@ def tile_view(t: Any, offset: Any, shape: Any = None) -> Any:
     """
 
 def tile_where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
-    """The elements of value_if_true where a mask holds, else those of value_if_false: tg.where of tiles.
+    """The elements of value_if_true where a mask holds, else of value_if_false: tg.where of tiles.
 
     Parameters:
         cond: a tile of bools or integers, true unless 0.
@@ -7506,7 +7506,7 @@ def velocity_at_point(qd: Any, r: Any) -> Any:
     """
 
 def where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
-    """The value of value_if_true where a condition holds, else that of value_if_false; both are computed.
+    """The value of value_if_true where a condition holds, else value_if_false; both are computed.
 
     Parameters:
         cond: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element; or an array,
