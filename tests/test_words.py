@@ -34,8 +34,11 @@ REPLACED: dict[str, str] = {
 }
 """The patterns of replaced words, which are searched as words and as parts of names, and the words of the field."""
 
-ANY_REPLACED = re.compile(rf"(?<![a-zA-Z])(?:{'|'.join(REPLACED)})(?![a-z])", re.IGNORECASE)
-"""The pattern of any replaced word, which most lines of most files do not match."""
+ANY_REPLACED = re.compile(
+    rf"(?<![a-zA-Z])(?:{'|'.join(REPLACED)})(?![a-z])|\bno \w|place of|th(?:at|ose) of|def test_",
+    re.IGNORECASE,
+)
+"""The pattern of any replaced word or phrase, which most lines of most files do not match."""
 
 MEANT: dict[str, str] = {
     r"rounds?_(?:up|to_odd|bfloat\w*|trip|once)|\w+_round_(?:to_even|values|as|the_float32)\w*|wrap_and_round\b|"
@@ -58,6 +61,16 @@ MEANT: dict[str, str] = {
     r"behind their back|ahead, behind": "plain English; the sides of a kink",
 }
 """Allowed uses: a pattern around the word, and its meaning there."""
+
+PHRASES: dict[str, str] = {
+    r"(?<!there )(?<!There )\b(?:is|are) no (?:tile|integer|array|element|scalar|value|number|floats?|variable|vector|"
+    r"offset|power|type|multiples?|pipe|stack|function|constant|kernel|matrix|pair|whole)\b": "is not a",
+    r"\bin the place of\b": "instead of",
+    r"\b(?:is|are) (?:not )?(?:that|those) of the (?:function|reference|item)\b": "fits, equals, is the item's",
+    r"\bthat of thread 0 counts\b": "the value of thread 0 is used",
+    r"\bdef test_(?:what|it|they|them|those|who|how)_\w+": "a name with a noun",
+}
+"""The patterns of phrases that are no English or lack a noun, and the words to write instead."""
 
 FILES: dict[str, dict[str, str]] = {
     "product": {
@@ -140,6 +153,8 @@ def wrong(path: str, line: str) -> list[str]:
             inside = any(a <= m.start() and m.end() <= b for a, b in meant)
             if not inside and not allowed(m[0].lower(), path):
                 found.append(f"{m[0]!r}: say {instead}")
+    for pattern, instead in PHRASES.items():
+        found += [f"{m[0]!r}: say {instead}" for m in re.finditer(pattern, line)]
     return found
 
 
@@ -173,6 +188,10 @@ def test_the_fields_words_are_used() -> None:
         ("those that come first; came_from", 0),
         ("rounds: int = 9", 1),
         ("def product(a, b):", 1),
+        ("`a` is no tile, there is no integer", 1),
+        ("a view in the place of a copy", 1),
+        ("def test_what_is_refused() -> None:", 1),
+        ("def test_whatever() -> None:", 0),
     ],
 )
 def test_a_word_that_was_replaced_is_seen(line: str, words: int) -> None:

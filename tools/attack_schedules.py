@@ -1,7 +1,7 @@
-"""Runs the checker on generated schedules, wrong or right ones, and prints a table of its verdicts.
+"""Runs the checker on generated schedules, wrong or correct ones, and prints a table of its verdicts.
 
     python tools/attack_schedules.py --wrong --count 2000 --jobs 2       wrong schedules: the verdicts by row
-    python tools/attack_schedules.py --right --count 2000                right schedules
+    python tools/attack_schedules.py --right --count 2000                correct schedules
     python tools/attack_schedules.py --wrong --row O6 --row clusters     schedules of some rows of the table only
     python tools/attack_schedules.py --wrong --from 0 --to 100000 --into FILE --jobs 16 --seconds 95 --no-search
         a part of a long run, which further calls continue; no launches are tried
@@ -35,7 +35,7 @@ SLOW = 10.0
 
 
 class How(NamedTuple):
-    """How schedules are judged: the number of replays; the number of orders in which right schedules are simulated;
+    """How schedules are judged: the number of replays; the number of orders in which correct schedules are simulated;
     whether twins are judged too; whether launches are tried where there is no proof; the limit of the prover's
     work, 0 for the usual one; whether programs are those of support/attacks/constructs.py."""
 
@@ -76,7 +76,7 @@ def main() -> int:
     parser.add_argument("--into", type=Path, help="a file to add results to; its seeds are not run again")
     parser.add_argument("--replays", type=int, default=0, help="the number of orders to replay launches in")
     parser.add_argument(
-        "--orders", type=int, default=6, help="the number of orders to simulate right schedules in"
+        "--orders", type=int, default=6, help="the number of orders to simulate correct schedules in"
     )
     parser.add_argument("--twins", action="store_true", help="also judge the right program of each wrong one")
     parser.add_argument("--show", type=int, help="print one program")

@@ -118,7 +118,7 @@ def page(found: Sequence[Judged], orders: int, launches: int) -> str:
         "do the same as the kernel": sum(j.same for j in found),
         "of these passed ": sum(j.same and j.passed for j in found),
         "store something else, the same in every order": sum(j.other for j in found),
-        "of these passed: other kernels, with right schedules": sum(j.other and j.passed for j in found),
+        "of these passed: other kernels, with correct schedules": sum(j.other and j.passed for j in found),
         "do something else, and do not fail": sum(not (j.failure or j.same or j.other) for j in found),
         "of these passed  ": sum(not (j.failure or j.same or j.other) and j.passed for j in found),
         "false alarms: not passed, and do not fail": f"{sum(j.alarm for j in found)} "

@@ -137,7 +137,7 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
         op: a cooperative function, or the name of one of the library.
         sample: the sample, an object of type `Sample`.
         in_role: whether one role of 128 threads calls the function; False by default.
-        checked: whether the kernel stores the results, whose shapes are those of the reference; True by default.
+        checked: whether the kernel stores the results, whose shapes equal the reference's; True by default.
     Returns:
         the kernel and its arrays.
     Raises:

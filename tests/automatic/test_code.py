@@ -177,7 +177,7 @@ def test_spilled_registers_are_a_cost() -> None:
 
 
 @pytest.mark.slow
-def test_too_few_registers_for_roles_leave_one() -> None:
+def test_too_few_registers_for_roles_leave_one_role() -> None:
     if not ASSEMBLER:
         pytest.skip("ptxas tells what is spilled")
     made, text = built(KERNELS["with_silu"], registers=136)

@@ -1,4 +1,4 @@
-"""Right schedules in the idioms that users write, and wrong variants of them."""
+"""Correct schedules in the idioms that users write, and wrong variants of them."""
 
 from __future__ import annotations
 

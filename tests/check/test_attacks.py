@@ -14,7 +14,7 @@ from support.attacks.rows import CLASSES, ROWS
 from support.campaigns import chunks, sampled
 
 COMPLETE = False
-"""The least fraction of right schedules of all classes that are proved; no wrong one may be."""
+"""The least fraction of correct schedules of all classes that are proved; no wrong one may be."""
 SEEDS, MANY, CHUNKS, FEWER = range(200), range(2250), 321, 10
 """The number of chunks of 50 wrong schedules for each of 45 rows, eight rows in a chunk; and the number of chunks of
 correct schedules."""
@@ -170,7 +170,7 @@ def test_many_wrong_schedules(first: int) -> None:
 
 @pytest.mark.parametrize("first", chunks(range(0, len(MANY), FEWER)))
 def test_many_right_schedules(first: int) -> None:
-    """Right schedules do not fail in many orders of several launches, and nearly all are proved."""
+    """Correct schedules do not fail in many orders of several launches, and nearly all are proved."""
     unproved: dict[str, list[int]] = {row: [] for row in CLASSES}
     for seed in MANY[first : first + FEWER]:
         made = right(seed)

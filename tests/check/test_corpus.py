@@ -24,7 +24,7 @@ UNPROVED = {
     "items_filled_in_two_ways",
     ("input_released_before_its_copy_has_read", "a loop peeled"),
 }
-"""Right twins without a proof: all disguises of one, or one disguise."""
+"""Correct twins without a proof: all disguises of one, or one disguise."""
 
 
 def program(name: str) -> ModuleType:

@@ -1,4 +1,4 @@
-"""Right schedules in the idioms that users write: each passes, also with other numbers of stages."""
+"""Correct schedules in the idioms that users write: each passes, also with other numbers of stages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNPROVED = {
     "a tile that stays for many steps",
     "two roles take turns over one ring",
 }
-"""Right schedules without a proof."""
+"""Correct schedules without a proof."""
 
 
 @sampled(
@@ -44,7 +44,7 @@ UNPROVED = {
 )
 def test_idioms(name: str, stages: int) -> None:
     if stages == 1 and any(word in name for word in ("ahead", "late")):
-        stages = 3  # they hold one stage while they work on another
+        stages = 3  # roles hold one stage while they use another
     found = kernel(RIGHT[name], None, stages).check()
     wanted = "unproved" if name in UNPROVED else "proved"
     assert found.status == wanted, f"{found.kind}: {found.message}{found.where}"

@@ -183,7 +183,7 @@ def test_schedules_by_hand_in_many_orders(name: str, n: int) -> None:
     ],
 )
 def test_wrong_schedules_by_hand(name: str, spoil: Spoil, kinds: set[str]) -> None:
-    """The replay fails, and the checker refutes too."""
+    """The replay fails, and the checker refutes the schedule too."""
     made, parts = lowered(getattr(by_hand, name))
     spoil(made, parts)
     found = failure(ready(made, parts), [*BY_HAND[name], 7], (1, parts.threads), ORDERS)
@@ -215,7 +215,7 @@ WRONG: dict[str, tuple[str, Spoil, set[str]]] = {
 
 @sampled(3, "name", WRONG)
 def test_wrong_schedules(name: str) -> None:
-    """The replay fails in the first order or in one of the next."""
+    """The replay fails in one of the first orders."""
     kernel, spoil, kinds = WRONG[name]
     made, args = KERNELS[kernel]
     kernel, parts = lowered(made())

@@ -32,7 +32,7 @@ def test_the_stub_follows_the_declarations(tool: dict[str, Any]) -> None:
     assert tool["PAGE"].read_text(encoding="utf-8") == tool["stub"]()
 
 
-def test_it_has_every_name_and_no_other(tool: dict[str, Any]) -> None:
+def test_the_stub_has_exactly_the_public_names(tool: dict[str, Any]) -> None:
     """Each public name is declared once, apart from overloads, and each declared name exists."""
     tree = ast.parse(tool["stub"]())
     functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
@@ -62,7 +62,7 @@ def test_overloads_have_the_order_of_their_parameters(tool: dict[str, Any]) -> N
     assert str(inspect.signature(tg.lower_bound)) == "(arr, *, value, arr_begin=None, arr_end=None)"
 
 
-def test_a_misspelt_name_is_told_the_most_similar_one() -> None:
+def test_the_error_of_a_misspelt_name_suggests_a_similar_name() -> None:
     """Python looks for it in the object that the error names."""
     done = subprocess.run(
         [sys.executable, "-c", "import tegula as tg; tg.tile_laod"], capture_output=True, text=True

@@ -1,4 +1,4 @@
-"""Elements at coordinates of arrays as GPU code: one access for each, run thread by thread."""
+"""Gathers and scatters of array elements as GPU code: one access for each element, run thread by thread."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_the_others_wait_at_their_end() -> None:
 
 
 @pytest.mark.parametrize("kernel", [scale, count, matmul], ids=lambda k: k.name)
-def test_those_that_read_by_loads_wait_before(kernel: Any) -> None:
+def test_kernels_that_read_by_loads_wait_first(kernel: Any) -> None:
     assert text_in_series(kernel, LATER) == text_of(kernel, arguments(kernel), 256)
 
 

@@ -71,7 +71,7 @@ def test_the_same_bits_with_absent_threads(threads: int) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
-def test_warps_tell_each_other_one_number(arch: str) -> None:
+def test_warps_exchange_one_number(arch: str) -> None:
     """A sum of 512 elements in four warps needs one barrier and one element per warp in shared memory; one warp needs
     neither."""
     for threads, barriers, accesses in ((128, 1, 4), (32, 0, 0)):

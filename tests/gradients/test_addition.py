@@ -49,7 +49,7 @@ def test_views_are_added_to_in_their_place() -> None:
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("dtype", [tg.float16, tg.vec3f])
-def test_they_compile_for_a_gpu(dtype: Any) -> None:
+def test_additions_compile_for_a_gpu(dtype: Any) -> None:
     target = get_cuda_target("sm_90a")
     for shape in SHAPES:
         x = tg.zeros(shape, dtype=dtype)

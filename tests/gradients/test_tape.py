@@ -106,7 +106,7 @@ def test_given_gradients_are_unchanged() -> None:
 
 
 @pytest.mark.machine_code
-def test_a_later_store_hides_an_earlier_one() -> None:
+def test_a_later_store_hides_an_earlier_store() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y])

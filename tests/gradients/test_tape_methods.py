@@ -380,7 +380,7 @@ def test_backward_without_arguments() -> None:
 
 
 @pytest.mark.machine_code
-def test_a_given_gradient_becomes_that_of_an_array_without_one() -> None:
+def test_a_given_gradient_is_assigned_to_an_array_without_a_gradient() -> None:
     x, y, given = variable(1, 2), tg.zeros(2, dtype=D), tg.array([1.0, 2.0], dtype=D)
     with tg.Tape() as tape:
         tg.launch(double, 2, [x], [y])

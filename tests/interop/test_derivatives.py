@@ -154,7 +154,7 @@ def shaped(a: tg.array2d[D], b: tg.array2d[D], y: tg.array2d[D]):
 
 @tg.kernel
 def normalised(a: tg.array2d[D], b: tg.array2d[D], y: tg.array2d[D]):
-    """A softmax, and a layer norm of it, row by row."""
+    """A softmax, and a layer norm of the softmax, row by row."""
     i = tg.tid()
     t, w = tg.tile_load(a[i], shape=8), tg.tile_load(b[i], shape=8)
     e = tg.exp(t - tg.tile_max(t))

@@ -107,7 +107,7 @@ def test_buffers_that_share_bytes() -> None:
         run(m, offsets={a: 0, b: 64})
 
 
-def test_copies_are_read_by_all_and_written_by_one() -> None:
+def test_copies_are_written_by_one_thread_and_read_by_all() -> None:
     m = maker()
     t = m("tile.full", m.const(1), shape=(4,))
     b = m("buf.new", t, storage="shared")

@@ -46,13 +46,13 @@ def test_thin_matmuls_are_read_by_all_multiprocessors(rows: int) -> None:
 
 
 @pytest.mark.parametrize(("rows", "swapped"), [(1, True), (16, True), (20, True), (32, True), (64, False)])
-def test_rows_that_are_not_there_are_not_multiplied(rows: int, swapped: bool) -> None:
+def test_absent_rows_are_not_multiplied(rows: int, swapped: bool) -> None:
     found = chosen(rows, 8192, 8192)
     assert found.swapped == swapped and found.rows < rows + 16
 
 
 @pytest.mark.parametrize("shape", [(256, 256, 65536), (512, 512, 8192), (16, 2048, 16384), (16, 1024, 32768)])
-def test_few_tiles_with_many_steps_are_shared(shape: tuple[int, int, int]) -> None:
+def test_few_tiles_with_many_steps_are_split(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     found = chosen(*shape)
     assert found.splits > 1 and k // (found.depth * found.splits) >= shapes.LEAST_STEPS

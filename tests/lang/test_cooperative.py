@@ -121,7 +121,7 @@ def test_other_refusals() -> None:
     )
 
 
-def test_tiles_that_change_may_be_one() -> None:
+def test_tiles_that_a_function_changes_may_be_the_same_tile() -> None:
     @tg.kernel
     def run(x: tg.array1d[float], y: tg.array1d[float], z: tg.array1d[float]):
         a, b, c = tg.tile_load(x, shape=3), tg.tile_load(y, shape=3), tg.tile_load(x, shape=3)

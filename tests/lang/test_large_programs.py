@@ -133,7 +133,7 @@ BELOW = {
 
 
 @pytest.mark.parametrize("line", BELOW.values(), ids=BELOW)
-def test_the_code_of_a_large_tile_is_that_of_a_small_one(line: str) -> None:
+def test_the_code_size_does_not_depend_on_the_tile_size(line: str) -> None:
     sizes: list[int] = []
     for n in (2**12, 2**26):
         tracemalloc.start()

@@ -169,7 +169,7 @@ def test_drivers_whose_maps_stay(driver: Spied) -> None:
     kernel.unload()
 
 
-def test_it_is_cached_after_some_launches(driver: Spied) -> None:
+def test_the_launch_is_cached_after_some_launches(driver: Spied) -> None:
     a, b, c = arrays()
     told = []
     for _ in range(6):

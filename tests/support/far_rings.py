@@ -38,7 +38,7 @@ RIGHT = {
     "phase": "k // S & 1",
     "fenced": "n >= 0",
 }
-"""The parts of a ring that is right."""
+"""The parts of a correct ring."""
 
 
 WRONG: dict[str, tuple[str, dict[str, str]]] = {

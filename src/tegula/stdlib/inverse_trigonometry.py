@@ -180,7 +180,7 @@ def atan2(y: float32, x: float32):
 
 @func
 def atan2(y: float64, x: float64):  # noqa: F811
-    """The angle of the point (x, y), in radians, -pi .. pi; the special cases are those of C."""
+    """The angle of the point (x, y), in radians, -pi .. pi; the special cases are as in C."""
     a, b = tg.abs(y), tg.abs(x)
     steep = a > b
     large, small = tg.where(steep, a, b), tg.where(steep, b, a)

@@ -56,7 +56,7 @@ CORPUS = sorted(path.stem for path in FOLDER.glob("*.py"))
 
 
 def program(name: str) -> ModuleType:
-    """A wrong schedule of the corpus and its right twin."""
+    """A wrong schedule of the corpus and its correct twin."""
     spec = importlib.util.spec_from_file_location(f"proof_{name}", FOLDER / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""Forged certificates: edits of the structure of certificates of right kernels, which are also presented for wrong
+"""Forged certificates: edits of the structure of certificates of correct kernels, which are also presented for wrong
 kernels. None of a wrong kernel is accepted."""
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def kernels() -> dict[str, Any]:
 
 @cache
 def made(name: str) -> tuple[Any, Any, str]:
-    """A lowered right kernel with its certificate."""
+    """A lowered correct kernel with its certificate."""
     parts = lowered(kernels()[name])
     return *parts, certified(*parts)[0]
 
@@ -116,7 +116,7 @@ def test_no_forged_certificate_of_a_wrong_kernel_is_accepted_of_many(name: str) 
 
 
 def forged(name: str, count: int) -> tuple[list[Any], int]:
-    """The edited certificates of a right kernel that are accepted for a wrong one, and how many were tried."""
+    """The edited certificates of a correct kernel that are accepted for a wrong one, and how many were tried."""
     of, spoil = TWINS[name]
     text = made(of)[2]
     kernel, parts = lowered(kernels()[of])

@@ -65,7 +65,7 @@ def test_attention_of_the_library(causal: bool) -> None:
 # The corpus ----------------------------------------------------------------------------------------------------------
 
 OPEN = {"items_filled_in_two_ways"}
-"""Right schedules that are not proved yet."""
+"""Correct schedules that are not proved yet."""
 
 
 @sampled(2, "name", but({"ping_pong_with_a_single_tile"}, CORPUS))

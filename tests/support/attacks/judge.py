@@ -34,11 +34,11 @@ from tegula.target import get_cuda_target
 from tegula.types import ArrayType
 
 MOST = 4096
-"""Rows of the arrays of a replay; loads beyond give 0, stores are dropped."""
+"""The number of rows of the arrays of a replay; loads beyond the rows return 0, stores are dropped."""
 
 
 PART = "###\n"
-"""What stands after each definition of a function or struct in front of a kernel."""
+"""The text after each definition of a function or struct in front of a kernel."""
 
 
 def kernel_of(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""Right schedules that are changed after lowering: faults that kernels cannot express, and faults in the lowered form
+"""Correct schedules that are changed after lowering: faults that kernels cannot express, and faults in the lowered form
 of pipes. A fault occurs always, or under a condition that is built from ops."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rows that attacks are sorted by: classes of right schedules, obligations of a proof, and known kinds of faults.
+"""The rows that attacks are sorted by: classes of correct schedules, obligations of a proof, and known kinds of faults.
 Each attack is made for one row and may belong to others."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ CLASSES = (
 """Classes of schedules: the agreement between their roles, and how it is established."""
 
 OBLIGATIONS = {
-    "O1": "stages and phases are those of the item",
+    "O1": "stages and phases belong to the item",
     "O2": "each phase gets its arrivals, and the bytes that were announced",
     "O3": "each arrival that is waited for happens",
     "O4": "nobody is two phases ahead of one who waits",

@@ -33,7 +33,7 @@ def _working(more: str, bound: str, work: str, own: str = "") -> list[str]:
 
 
 def scheduler(rng: Random, at: str = "") -> tuple[str, str]:
-    """The text of a kernel and the change in it; `at`: the place of the change, "" for a right schedule."""
+    """The text of a kernel and the change in it; `at`: the place of the change, "" for a correct schedule."""
     more, bound = rng.choice(("t < n", "not t >= n", "n - t > 0" if not at else "t < n")), rng.choice(BOUNDS)
     conditions, bounds, name, own = [more] * 3, [bound] * 2, "", ""
     if at:

@@ -1,4 +1,4 @@
-"""Right programs of the shapes that generated rings do not have: {S} stands for the number of stages."""
+"""Correct programs of the shapes that generated rings do not have: {S} stands for the number of stages."""
 
 from __future__ import annotations
 

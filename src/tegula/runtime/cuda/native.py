@@ -127,8 +127,8 @@ class _MadeOnce:
 
 
 def machine_code() -> MachineCode | None:
-    """The process's machine code, made by the first call; None if this Python's object layout differs from the one that
-    machine code reads."""
+    """The process's machine code, made by the first call; None if this Python's object layout differs from the layout
+    that machine code reads."""
     if _MadeOnce.made is None and not _MadeOnce.impossible:
         sample = 1.5
         if _pointer.from_address(id(sample) + 8).value == id(float):
@@ -197,7 +197,7 @@ class Table(bytearray):
             + b"".join(struct.pack("<3Q", *fixup) for fixup in fixups)
             + data[first:]
         )
-        # `captured` is kept too: the form's captured objects may be replaced by equal ones.
+        # `captured` is kept too: the form's captured objects may be replaced by equal objects.
         self._put(key, (kept, key, append, name, writes, number, form, captured))
 
     def _put(self, key: bytes, entry: tuple[Any, ...]) -> None:
