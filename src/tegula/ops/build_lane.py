@@ -237,7 +237,7 @@ def tile_stack_push(b: OpBuilder, s: Stack, value: Operand, has_value: Operand =
         pushed = b.value(value, t.dtype)
     except LiteralRule:
         pushed = b.value(value)
-    what = f"the type of the value, {pushed.type}, is not the element type of the stack, {t.dtype}"
+    what = f"the type of the value, {pushed.type}, does not match the element type of the stack, {t.dtype}"
     if pushed.type != t.dtype:
         raise TypeRule(what, culprit=value, expected=t.dtype)
     return b.one(StackPush, [stack, pushed, b.truth(has_value)])
