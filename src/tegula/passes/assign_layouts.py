@@ -37,6 +37,7 @@ from tegula.ops.tile import (
     tile_type,
 )
 from tegula.passes.groups import Group, group_of
+from tegula.passes.lines import Line, line_of, lines_layout
 from tegula.passes.matmul_terms import widened_terms
 from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, components, element_bytes
@@ -76,6 +77,8 @@ class _Class:
         self.makers: list[Op] = []
         self.access: list[int] = []
         self.swizzled: list[int] = []
+        self.lines: list[Op] = []
+        self.reductions: list[TileReduce] = []
 
     @property
     def of_lanes(self) -> bool:
@@ -134,6 +137,11 @@ def _note(op: Op, classes: dict[Value, _Class]) -> None:
     for v in op.results:
         if v in classes:
             classes[v].makers.append(op)
+    line = line_of(op)
+    if line is not None:
+        classes[line.tile].lines.append(op)
+    if isinstance(op, TileReduce):
+        classes[op.tile].reductions.append(op)
     if isinstance(op, TileToLanes | RegisterMma):
         classes[op.tile if isinstance(op, TileToLanes) else op.held_tile].makers.append(op)
     if isinstance(op, TileLoad | BufRead | TileStore | TileAtomic | BufWrite | BufNew):
@@ -158,6 +166,9 @@ def _edges(kernel: Kernel, classes: dict[Value, _Class]) -> Edges:
     for op in kernel.walk():
         if isinstance(op, TileReduce):
             edges.setdefault(classes[op.result], []).append((classes[op.tile], _reduction(op)))
+        elif (line := line_of(op)) is not None:
+            for r in (r for r in op.results if r in classes):
+                edges.setdefault(classes[r], []).append((classes[line.tile], _of_line(line)))
         elif isinstance(op, TileBroadcast):
             small = classes[op.tile]
             edges.setdefault(small, []).append((classes[op.result], _source(small.shape)))
@@ -183,6 +194,10 @@ def _reduction(op: TileReduce) -> Callable[[Layout], Layout]:
     return follow
 
 
+def _of_line(line: Line) -> Callable[[Layout], Layout]:
+    return lambda layout: layout.without(line.at, line.keeps)
+
+
 def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout:
     threads = group.group.threads
     if group.size == 1:
@@ -191,6 +206,9 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout
         natural = _wanted(op, group)
         if natural is not None:
             return natural
+    if group.lines and len(group.shape) == 2:
+        maps = sum(isinstance(op, TileMap) for op in group.makers)
+        return lines_layout(group.shape, threads, group.lines, group.reductions, maps)
     for other, follow in edges.get(group, ()):
         layout = follow(chosen[other]) if other in chosen else None
         if layout is not None:

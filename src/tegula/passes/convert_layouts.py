@@ -3,32 +3,34 @@ a partial reduction within warps and an exchange between warps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tegula.ir import AtomicUpdate, Builder, Kernel, Op, Region, Relabelling, Value
 from tegula.ir.rewrite import clone_region, replace, uses
-from tegula.layout import Layout
+from tegula.layout import Layout, blocked
 from tegula.ops import scalar as S
-from tegula.ops.buffer import BufNew, BufRead, BufView
+from tegula.ops.buffer import BufGet, BufNew, BufRead, BufView
 from tegula.ops.group import PartialReduce
-from tegula.ops.tile import TileBroadcast, TileReduce
-from tegula.passes.assign_layouts import Layouts, natural_layout, operand_layouts
+from tegula.ops.tile import TileBroadcast, TileExtract, TileLoad, TileReduce, TileSlice, TileStore
+from tegula.passes.assign_layouts import ACCESS_BYTES, Layouts, natural_layout, operand_layouts
 from tegula.passes.groups import group_of
+from tegula.passes.lines import can_pick, has_lines, has_rows_in_threads, line_of
 from tegula.passes.lower_tiles import view
 from tegula.passes.runner import GpuCompilation
-from tegula.types import BufType, TileType, int32
+from tegula.types import BufType, TileType, element_bytes, int32
 
 
 def convert_layouts(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place; new values get layouts too."""
-    converter = _Converter(context.layouts, context.threads, set(uses(kernel.body)))
+    converter = _Converter(context.layouts, context.threads, set(uses(kernel.body)), has_lines(kernel))
     converter.region(kernel.body)
     replace(kernel.body, converter.replaced)
 
 
 class _Converter:
-    def __init__(self, layouts: Layouts, threads: int, used: set[Value]) -> None:
+    def __init__(self, layouts: Layouts, threads: int, used: set[Value], lines: bool) -> None:
         self.layouts = layouts
+        self.lines = lines
         self.used = used
         self.block_threads = threads
         self.replaced: dict[Value, Value] = {}
@@ -46,6 +48,10 @@ class _Converter:
                 self.broadcast(build, op)
             elif isinstance(op, Relabelling):
                 self.relabelling(build, op)
+            elif isinstance(op, TileSlice | TileExtract) and line_of(op) is not None:
+                self.line(build, op)
+            elif self.lines and isinstance(op, TileLoad | TileStore) and self.has_rows(op):
+                self.rows(build, op)
             elif isinstance(op, TileReduce):
                 mergeable = _mergeable(before[k:])
                 reduced.update(mergeable)
@@ -120,7 +126,7 @@ class _Converter:
             build.region.append(op)
             return
         buffer = self.buffer(build, source)
-        zero = build.insert(S.Const([], [int32], {"type": int32, "value": 0})).result
+        zero = _zero(build)
         lead = len(whole.shape) - len(t.shape)
         dims = tuple(
             d - lead if d >= lead and t.shape[d - lead] == n else -1 for d, n in enumerate(whole.shape)
@@ -138,6 +144,66 @@ class _Converter:
             return
         shown = view(build, op, self.buffer(build, op.tile))
         self.replaced[op.result] = self.read(build, shown, wanted, op.result.name)
+
+    def line(self, build: Builder, op: TileSlice | TileExtract) -> None:
+        """Take a line from the threads that hold it, dimension by dimension, and through a buffer where different warps
+        do."""
+        line, layout = line_of(op), self.layouts[op.tile]
+        assert line is not None
+        left = {d: at for d, at in line.at.items() if not can_pick(layout, d)}
+        if not left:
+            build.region.append(op)
+            if isinstance(op, TileSlice):
+                self.kept(build, op, layout.without(line.at, line.keeps))
+            return
+        near = {d: at for d, at in line.at.items() if d not in left}
+        tile = self._line(build, op.tile, near) if near else op.tile
+        buffer = self.buffer(build, tile)
+        if isinstance(op, TileExtract):
+            indices = [at if d in left else _zero(build) for d, at in line.at.items()]
+            made = build.insert(BufGet([buffer, *indices], [op.result.type])).result
+            made.name, self.replaced[op.result] = op.result.name, made
+            return
+        starts = [_zero(build) if d in near else at for d, at in enumerate(op.starts)]
+        part = BufType(op.result.type.dtype, op.result.type.shape, "shared")  # type: ignore[union-attr]
+        shown = build.insert(BufView([buffer, *starts], [part], op.attrs)).result
+        self.replaced[op.result] = self.read(build, shown, self.layouts[op.result], op.result.name)
+
+    def _line(self, build: Builder, tile: Value, at: Mapping[int, Value]) -> Value:
+        """A line of a tile that keeps its dimensions."""
+        t = tile.type
+        assert isinstance(t, TileType)
+        rank = len(t.shape)
+        shape = tuple(1 if d in at else n for d, n in enumerate(t.shape))
+        starts = [at[d] if d in at else _zero(build) for d in range(rank)]
+        attrs = {"shape": shape, "dims": tuple(range(rank)), "steps": (1,) * rank}
+        made = build.insert(TileSlice([tile, *starts], [TileType(t.dtype, shape)], attrs)).result
+        self.layouts[made] = self.layouts[tile].without(at, True)
+        return made
+
+    def kept(self, build: Builder, op: Op, made: Layout) -> None:
+        """Set the layout in which an op, which is in the region already, makes its result, and convert the result."""
+        old, final = op.result, self.layouts[op.result]
+        self.layouts[old] = made
+        if final != made:
+            self._later(old, self.converted(build, old, final))
+            self.layouts[old] = final
+
+    def has_rows(self, op: TileLoad | TileStore) -> bool:
+        return has_rows_in_threads(self.layouts[_moved(op)])
+
+    def rows(self, build: Builder, op: TileLoad | TileStore) -> None:
+        """Let neighbouring threads access neighbouring elements of an array: convert a tile with rows in threads."""
+        tile = _moved(op)
+        assert isinstance(tile.type, TileType)
+        layout = self.layouts[tile]
+        near = blocked(layout.shape, layout.thread_count, ACCESS_BYTES // element_bytes(tile.type.dtype))
+        if isinstance(op, TileLoad):
+            build.region.append(op)
+            self.kept(build, op, near)
+        else:
+            op.substitute({tile: self.converted(build, tile, near)})
+            build.region.append(op)
 
     def reduce(self, build: Builder, ops: Sequence[TileReduce]) -> None:
         """Reduce in registers and by shuffles; if several warps hold parts of one result, reduce again over the parts.
@@ -170,6 +236,15 @@ class _Converter:
         attrs = {"axes": tuple(op.axis for op in ops), "parts": tuple(parts)}
         regions = [clone_region(op.combine, {}) for op in ops]
         return build.insert(PartialReduce.typed(tiles, attrs, regions)).results
+
+
+def _moved(op: TileLoad | TileStore) -> Value:
+    """The tile of a load or store."""
+    return op.result if isinstance(op, TileLoad) else op.tile
+
+
+def _zero(build: Builder) -> Value:
+    return build.insert(S.Const([], [int32], {"type": int32, "value": 0})).result
 
 
 def _is_tile(value: Value) -> bool:

@@ -41,6 +41,7 @@ from tegula.ops.tile import (
     TileSlice,
 )
 from tegula.passes.groups import group_of
+from tegula.passes.lines import lines_in_registers
 from tegula.passes.overlap import reads_in_place
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, TileType, int32
@@ -50,12 +51,13 @@ WARP = 32
 
 def lower_tiles(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel, whose lane code is already split, in place. Debug mode checks claims of uniformity."""
-    _Lowering(kernel, context.threads, context.debug).run()
+    _Lowering(kernel, context.threads, context.debug, lines_in_registers(kernel, context)).run()
 
 
 class _Lowering:
-    def __init__(self, kernel: Kernel, threads: int, debug: bool) -> None:
+    def __init__(self, kernel: Kernel, threads: int, debug: bool, lines: set[Op]) -> None:
         self.kernel = kernel
+        self.lines = lines
         self.debug = debug
         self.block_threads = self.threads = threads
         self.users = uses(kernel.body)
@@ -120,7 +122,7 @@ class _Lowering:
 
     def _picked(self, value: Value) -> bool:
         for op, k in self.users.get(value, ()):
-            if op in self.relabelled or _reshaped_line(op) is not None:
+            if op in self.relabelled or op in self.lines or _reshaped_line(op) is not None:
                 continue
             if isinstance(op, TileSlice | TilePermute | TileReshape | TileGather):
                 return True
@@ -142,6 +144,7 @@ class _Lowering:
             rule = _RULES.get(type(op))
             if (
                 op in self.relabelled
+                or op in self.lines
                 or rule is None
                 or (isinstance(op, TileExtract) and op.tile not in self.buffers)
             ):

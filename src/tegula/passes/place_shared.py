@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from tegula.dataclass import dataclass, replace
 from tegula.ir import Kernel, Op, Region, Value, root
 from tegula.ir.rewrite import uses
-from tegula.ops.buffer import BufNew, BufReshape, BufView
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
 from tegula.ops.group import GroupMma, SharedMma
 from tegula.ops.roles import Roles
 from tegula.ops.schedule import MbarrierNew
 from tegula.ops.stack import StackNew
+from tegula.passes.assign_layouts import Layouts
 from tegula.passes.bulk_access import boxes
+from tegula.passes.lines import has_lines, has_rows_in_threads
 from tegula.passes.plan_memory import Branch, Interval, MemoryMap, plan_memory
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, MbarrierType, StackType, TileType, components, element_bytes, scalar_of
@@ -61,8 +63,9 @@ class SharedMemory:
 def place_shared(kernel: Kernel, context: GpuCompilation) -> None:
     """Allocate each buffer and stack of the kernel."""
     users = uses(kernel.body)
+    layouts = context.layouts if has_lines(kernel) else {}
     owners = [op for op in kernel.walk() if isinstance(op, SharedOp)]
-    strides = [_strides(op, users) for op in owners]
+    strides = [_strides(op, users, layouts) for op in owners]
     lives = _Lives(kernel)
     intervals = [lives.interval(op, _bytes(op, s)) for op, s in zip(owners, strides, strict=True)]
     plan = _side_by_side(intervals)
@@ -146,9 +149,10 @@ class _Lives:
         return ()
 
 
-def _strides(op: SharedOp, users: Users) -> tuple[int, ...]:
-    """Row-major strides, in scalars. Rows of matmul operands are padded so that concurrently read rows are in different
-    banks, and stages of bulk copies are padded to the alignment of copies.
+def _strides(op: SharedOp, users: Users, layouts: Layouts) -> tuple[int, ...]:
+    """Row-major strides, in scalars. Rows of matmul operands, and of tiles whose threads hold whole rows, are padded so
+    that concurrently accessed rows are in different banks, and stages of bulk copies are padded to the alignment of
+    copies.
 
     Other buffers are not padded, because an asynchronous copy that splits a sector makes the L2 cache send the sector
     twice."""
@@ -161,7 +165,8 @@ def _strides(op: SharedOp, users: Users) -> tuple[int, ...]:
     unit = components(t.dtype)
     row = t.shape[-1] * element_bytes(t.dtype)
     pad = 0
-    if not op.pipe and _is_operand(op, users) and row % (BANKS_BYTES // 4) == 0:
+    padded = row % (BANKS_BYTES // 4) == 0 and (_is_operand(op, users) or _by_rows(op, users, layouts))
+    if not op.pipe and padded:
         pad = PAD_BYTES * 8 // scalar_of(t.dtype).bits
     strides = [unit]
     for d in reversed(range(1, len(t.shape))):
@@ -170,6 +175,12 @@ def _strides(op: SharedOp, users: Users) -> tuple[int, ...]:
         whole = ALIGNMENT * 8 // scalar_of(t.dtype).bits
         strides[-1] = -(-strides[-1] // whole) * whole
     return tuple(reversed(strides))
+
+
+def _by_rows(op: BufNew, users: Users, layouts: Layouts) -> bool:
+    """Whether threads write or read whole rows of a buffer."""
+    read = (user.result for user, _ in users.get(op.result, []) if isinstance(user, BufRead))
+    return any(v in layouts and has_rows_in_threads(layouts[v]) for v in (op.tile, *read))
 
 
 def _is_operand(op: BufNew, users: Users) -> bool:

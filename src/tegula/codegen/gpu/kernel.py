@@ -11,7 +11,17 @@ from tegula.codegen.atomics import atomic, compare_and_swap_loop
 from tegula.codegen.checks import check_access, check_agreement, check_division
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
-from tegula.codegen.gpu import access, byte_reads, exchange, lane_tiles, places, schedule, segments, wgmma
+from tegula.codegen.gpu import (
+    access,
+    byte_reads,
+    exchange,
+    lane_tiles,
+    picked,
+    places,
+    schedule,
+    segments,
+    wgmma,
+)
 from tegula.codegen.gpu.blocks import block_place, logical_blocks
 from tegula.codegen.gpu.bulk_stores import bulk_store
 from tegula.codegen.gpu.clusters import cluster_end, cluster_peer
@@ -94,6 +104,7 @@ from tegula.ops.tile import (
     TilePermute,
     TileReduce,
     TileReshape,
+    TileSlice,
     TileStore,
 )
 from tegula.ops.vector import VecBits
@@ -427,24 +438,6 @@ class _Walk:
             made.append(at[tuple(0 if n == 1 else i for n, i in zip(small.shape, offsets, strict=True))])
         s.held[op.result] = made
 
-    def extract(self, op: TileExtract) -> None:
-        """Lower `tile.extract` for a tile of one element: the element or a component of it."""
-        s, source = self.s, op.tile
-        t = source.type
-        assert isinstance(t, TileType)
-        rank, parts = len(t.shape), s.held[source][0]
-        inner = op.indices[rank:]
-        if not inner:
-            s.scalars[op.result] = parts
-            return
-        spill = s.allocate("element", t.dtype, (1,))
-        s.memory.store_view(spill, ["0"], parts, 1)
-        view = View(spill.pointer, t.dtype, (1,) * rank, (components(t.dtype),) * rank)
-        s.tiles[source] = view
-        made = lower_access(s, op)
-        assert made is not None
-        s.scalars[op.result] = made
-
     # Reductions ------------------------------------------------------------------------------------------------------
 
     def reduce(self, op: TileReduce) -> None:
@@ -747,7 +740,8 @@ _RULES: dict[type[Op], Any] = {
     TileFillAbsent: _Walk.fill_absent,
     **dict.fromkeys((TileMarkPartial, TilePermute, TileReshape), _Walk.same),
     TileBroadcast: _Walk.broadcast,
-    TileExtract: _Walk.extract,
+    TileExtract: _on_state(picked.extract),
+    TileSlice: _on_state(picked.slice_of_tile),
     TileReduce: _Walk.reduce,
     PartialReduce: _on_state(exchange.partial_reduce),
     TileLoad: _on_state(access.load),

@@ -1,0 +1,118 @@
+"""Lines and elements of tiles, taken from the registers that hold them and by shuffles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tegula.codegen.arrays import lower_access
+from tegula.codegen.gpu.exchange import shuffled
+from tegula.codegen.gpu.state import GpuState, Registers
+from tegula.codegen.scalar import Components
+from tegula.codegen.storage import View
+from tegula.codegen.text import register_type
+from tegula.ir import Value
+from tegula.layout import COPY, Layout, Mode
+from tegula.ops.tile import TileExtract, TileSlice
+from tegula.passes.lines import line_of
+from tegula.types import ElementType, TileType, components, scalar_of
+
+
+def slice_of_tile(s: GpuState, op: TileSlice) -> None:
+    """Lower `tile.slice` of one place along some of the dimensions."""
+    line = line_of(op)
+    assert line is not None
+    s.held[op.result] = _picked(s, op.tile, line.at)
+
+
+def extract(s: GpuState, op: TileExtract) -> None:
+    """Lower `tile.extract`: an element, or a component of a tile's one element."""
+    source, line = op.tile, line_of(op)
+    if line is not None:
+        (s.scalars[op.result],) = _picked(s, source, line.at)
+        return
+    t = source.type
+    assert isinstance(t, TileType)
+    rank, parts = len(t.shape), s.held[source][0]
+    inner = op.indices[rank:]
+    if not inner:
+        s.scalars[op.result] = parts
+        return
+    spill = s.allocate("element", t.dtype, (1,))
+    s.memory.store_view(spill, ["0"], parts, 1)
+    view = View(spill.pointer, t.dtype, (1,) * rank, (components(t.dtype),) * rank)
+    s.tiles[source] = view
+    made = lower_access(s, op)
+    assert made is not None
+    s.scalars[op.result] = made
+
+
+def _picked(s: GpuState, tile: Value, at: Mapping[int, Value]) -> Registers:
+    """The registers of a tile at one place along some dimensions, in the order of the layout without them."""
+    t, layout = tile.type, s.layouts[tile]
+    assert isinstance(t, TileType)
+    places = {d: s.i64(v) for d, v in at.items()}
+    held = s.held[tile]
+    before = 1
+    for mode in layout.registers:
+        if mode.dim in places:
+            held = _of_digit(s, held, before, mode.size, _digit(s, places[mode.dim], mode), t.dtype)
+        else:
+            before *= mode.size
+    lane = _lane(s, layout, places)
+    return held if lane is None else [shuffled(s, parts, t.dtype, "idx", lane) for parts in held]
+
+
+def _digit(s: GpuState, place: str, mode: Mode) -> str:
+    """The digit of a place in a mode, a number if the place is one."""
+    if not place.startswith("%"):
+        return str(int(place) // mode.stride % mode.size)
+    far = s.code.emit(f"udiv i64 {place}, {mode.stride}") if mode.stride > 1 else place
+    return s.code.emit(f"urem i64 {far}, {mode.size}")
+
+
+def _of_digit(
+    s: GpuState, held: Registers, before: int, size: int, digit: str, dtype: ElementType
+) -> Registers:
+    """The registers with one digit of a mode of `size`, which follows modes with `before` registers."""
+    rows = [held[k : k + before] for k in range(0, len(held), before)]
+    if not digit.startswith("%"):
+        return [x for row in rows[int(digit) :: size] for x in row]
+    tests = [s.code.emit(f"icmp eq i64 {digit}, {k}") for k in range(1, size)]
+    made: Registers = []
+    for k in range(0, len(rows), size):
+        chosen = rows[k]
+        for test, row in zip(tests, rows[k + 1 : k + size], strict=True):
+            chosen = [_selected(s, test, x, y, dtype) for x, y in zip(row, chosen, strict=True)]
+        made += chosen
+    return made
+
+
+def _selected(s: GpuState, test: str, x: Components, y: Components, dtype: ElementType) -> Components:
+    t = register_type(scalar_of(dtype), 1)
+    return tuple(s.code.emit(f"select i1 {test}, {t} {a}, {t} {b}") for a, b in zip(x, y, strict=True))
+
+
+def _lane(s: GpuState, layout: Layout, places: Mapping[int, str]) -> str | None:
+    """The lane of the warp that holds the places and otherwise the same elements as this lane, as an i32; None if each
+    lane holds them."""
+    lanes, _ = layout.warp_modes
+    constant, terms, period, moved = 0, list[str](), 1, False
+    for mode in lanes:
+        if mode.dim in places:
+            moved = True
+            digit = _digit(s, places[mode.dim], mode)
+            if not digit.startswith("%"):
+                constant += int(digit) * period
+            else:
+                narrow = s.code.emit(f"trunc i64 {digit} to i32")
+                terms.append(s.code.emit(f"mul i32 {narrow}, {period}"))
+        elif mode.dim != COPY:
+            own = s.digit(period, mode.size)
+            terms.append(own if period == 1 else s.first(f"mul i32 {own}, {period}"))
+        period *= mode.size
+    if not moved:
+        return None
+    lane = str(constant)
+    for term in terms:
+        lane = term if lane == "0" else s.code.emit(f"add i32 {lane}, {term}")
+    return lane

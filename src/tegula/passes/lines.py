@@ -1,0 +1,299 @@
+"""Slices of tiles at one place, which threads take from their registers instead of from a buffer.
+
+A line is a slice of a tile with one place along some of the dimensions, and all of the others: a row, a column or an
+element. If the place is the same for all threads, a thread that holds the line has it in registers that the place
+determines, and the others get it by shuffles. In a loop whose index gives the place, and which is unrolled, the
+registers are known when the code is generated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, LoopLike, Op, Value
+from tegula.ir.rewrite import uses
+from tegula.layout import Layout, Mode, blocked
+from tegula.ops.control import For, If, While
+from tegula.ops.lane import Lanes
+from tegula.ops.linear import TileMatmul
+from tegula.ops.roles import WARP, Roles
+from tegula.ops.scalar import Const
+from tegula.ops.tile import (
+    TileExtract,
+    TileGather,
+    TileMap,
+    TilePermute,
+    TileReduce,
+    TileReshape,
+    TileSlice,
+    tile_type,
+)
+from tegula.passes.runner import GpuCompilation
+from tegula.types import TileType, components
+
+MOST_REGISTERS = 64
+"""The maximum number of registers for the elements of a tile whose lines are taken from registers."""
+FEW = 4
+"""The number of shuffles that always cost less than a buffer."""
+MOST_STEPS = 64
+"""The maximum number of iterations of a loop that is unrolled."""
+MOST_COPIES = 12288
+"""The maximum number of elementwise operations of a thread in all iterations of a loop that is unrolled."""
+EXCHANGE = 2
+"""The cost of a shuffle, relative to an operation of a thread."""
+BUTTERFLY = 5 * EXCHANGE
+"""The cost of a reduction over a warp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The places of a line of a tile: `at` by dimension; `keeps`: whether the line has these dimensions, with length
+    1."""
+
+    tile: Value
+    at: dict[int, Value]
+    keeps: bool
+
+
+def line_of(op: Op) -> Line | None:
+    """The places of a slice or an element of a tile with several elements; None for slices that are no line."""
+    if isinstance(op, TileExtract):
+        t = op.tile.type
+        if not isinstance(t, TileType) or t.partial or t.size == 1 or len(op.indices) != len(t.shape):
+            return None
+        return Line(op.tile, dict(enumerate(op.indices)), False)
+    if not isinstance(op, TileSlice):
+        return None
+    source, made = tile_type(op.tile.type).shape, tile_type(op.result.type).shape
+    dims = tuple(op.dims)
+    fixed = [d for d in range(len(source)) if d not in dims or (source[d] > 1 and made[dims.index(d)] == 1)]
+    others = [d for d in range(len(source)) if d not in fixed]
+    keeps = len(dims) == len(source)
+    if not fixed or not others or dims != (tuple(range(len(source))) if keeps else tuple(others)):
+        return None
+    for d in others:
+        start = op.starts[d].owner
+        k = dims.index(d)
+        if not isinstance(start, Const) or start.value != 0 or op.steps[k] != 1 or made[k] != source[d]:
+            return None
+    return Line(op.tile, {d: op.starts[d] for d in fixed}, keeps)
+
+
+def lines_in_registers(kernel: Kernel, context: GpuCompilation) -> set[Op]:
+    """The slices and elements that stay in registers; loops whose indices are their places are marked to be
+    unrolled. The block has to be one warp: in blocks of two, unrolled factorisations spill."""
+    if context.debug or kernel.launch.partial or kernel.launch.block_dim != WARP or context.threads != WARP:
+        return set()
+    if any(isinstance(op, Roles) for op in kernel.body.ops):
+        return set()
+    return _Choice(kernel, context).found()
+
+
+class _Choice:
+    def __init__(self, kernel: Kernel, context: GpuCompilation) -> None:
+        self.kernel, self.context = kernel, context
+        self.users = uses(kernel.body)
+
+    def found(self) -> set[Op]:
+        loops: set[For] = set()
+        kept: set[Op] = set()
+        lines: dict[Value, list[tuple[Op, Line]]] = {}
+        for op in self.kernel.walk():
+            line = line_of(op)
+            if line is not None:
+                lines.setdefault(line.tile, []).append((op, line))
+        for tile, found in lines.items():
+            indexed = [self._loops(tile, op, line) for op, line in found]
+            if self._pays(tile, [op for op, _ in found]) and None not in indexed:
+                kept.update(op for op, _ in found)
+                loops.update(loop for some in indexed for loop in some or ())
+        for op in kept:
+            self._reshaped(op)
+        for loop in loops:
+            loop.unroll = True
+        return kept
+
+    def _reshaped(self, line: Op) -> None:
+        """Make slices that only add dimensions of length 1 to a line reshapes, which need no buffer."""
+        for op in (user for made in line.results for user, _ in self.users.get(made, [])):
+            if isinstance(op, TileSlice) and _adds_dimensions(op):
+                made = TileReshape([op.tile], [op.result.type], {"shape": op.shape}, [], op.loc)
+                made.results, made.parent = [op.result], op.parent
+                op.result.owner = made
+                assert op.parent is not None
+                op.parent.ops[op.parent.ops.index(op)] = made
+
+    def _pays(self, tile: Value, lines: Sequence[Op]) -> bool:
+        """Whether a tile is small, no other op reads its elements by index, and the shuffles of its lines cost less
+        than a buffer."""
+        t = tile_type(tile.type)
+        others = (op for op, _ in self.users[tile] if op not in lines)
+        if (
+            len(t.shape) > 2
+            or components(t.dtype) != 1
+            or t.size > MOST_REGISTERS * self.context.threads
+            or any(isinstance(op, TileSlice | TilePermute | TileGather | TileMatmul) for op in others)
+        ):
+            return False
+        if len(t.shape) == 1:
+            return len(lines) <= FEW
+        layouts = [along_registers(t.shape, axis, self.context.threads) for axis in range(2)]
+        shuffles = min(sum(_shuffles(op, k, x) for op in lines) for k, x in enumerate(layouts))
+        return shuffles <= max(FEW, layouts[0].register_count // 2)
+
+    def _loops(self, tile: Value, op: Op, line: Line) -> set[For] | None:
+        """The loops that have to be unrolled so that the places of a line are known, or none if the places may be
+        unknown because the tile changes in each iteration; None if the line has to be read from a buffer."""
+        known = self.context.uniformity
+        if any(known.varying(v) for v in line.at.values()):
+            return None
+        around = [*_around(op)]
+        if not all(isinstance(o, For | While | If) and o not in known.divergent for o in around):
+            return None
+        wanted: set[For] = set()
+        is_vector = len(tile_type(tile.type).shape) == 1
+        for place in line.at.values():
+            # Lanes hold the elements of vectors, so that their places need not be known.
+            given = None if is_vector and not isinstance(place.owner, Const) else _indices(place)
+            if given is not None:
+                if not all(self._unrollable(loop) for loop in given):
+                    return None
+                wanted |= given
+            elif any(isinstance(o, LoopLike) for o in _between(tile, around)):
+                return None
+        return wanted
+
+    def _unrollable(self, loop: For) -> bool:
+        positions = loop.positions
+        if positions is None or not 0 < len(positions) <= MOST_STEPS:
+            return False
+        each = 0
+        for op in loop.body.walk():
+            if isinstance(op, LoopLike | Lanes | TileMatmul | TileGather | TileReduce):
+                return False
+            if isinstance(op, TileMap):
+                size = max(1, tile_type(op.result.type).size // self.context.threads)
+                each += size * (len(op.function.ops) - 1)
+        return each * len(positions) <= MOST_COPIES
+
+
+def _adds_dimensions(op: TileSlice) -> bool:
+    """Whether a slice has all elements of a tile in order, under more indices."""
+    source, made = tile_type(op.tile.type).shape, tile_type(op.result.type).shape
+    from_start = all(isinstance(v.owner, Const) and v.owner.value == 0 for v in op.starts)
+    whole = [(d, n) for d, n, step in zip(op.dims, made, op.steps, strict=True) if n > 1 and step == 1]
+    return (
+        from_start and prod(made) == prod(source) and whole == [(d, n) for d, n in enumerate(source) if n > 1]
+    )
+
+
+def _around(op: Op) -> Iterator[Op]:
+    """The ops whose regions contain an op, innermost first."""
+    region = op.parent
+    while region is not None and isinstance(region.parent, Op):
+        yield region.parent
+        region = region.parent.parent
+
+
+def _between(value: Value, around: Sequence[Op]) -> Iterator[Op]:
+    """The ops of `around` in whose regions a value is not defined."""
+    owner = value.owner
+    region = owner.parent if isinstance(owner, Op) else owner
+    for op in around:
+        if region in op.regions:
+            return
+        yield op
+
+
+def _indices(place: Value) -> set[For] | None:
+    """The loops whose indices determine a place; None if something else does too."""
+    owner = place.owner
+    if isinstance(owner, Const):
+        return set()
+    if isinstance(owner, Op):
+        if owner.regions or owner.COOPERATIVE or owner.VARYING or not owner.PURE or not owner.operands:
+            return None
+        found: set[For] = set()
+        for v in owner.operands:
+            more = _indices(v)
+            if more is None:
+                return None
+            found |= more
+        return found
+    loop = owner.parent if owner is not None else None
+    return {loop} if isinstance(loop, For) and place is loop.index else None
+
+
+def has_lines(kernel: Kernel) -> bool:
+    """Whether a kernel, after `lower_tiles`, takes lines from registers."""
+    return any(line_of(op) is not None for op in kernel.walk())
+
+
+# Layouts -------------------------------------------------------------------------------------------------------------
+
+
+def along_registers(shape: Sequence[int], axis: int, threads: int) -> Layout:
+    """The layout in which each thread holds whole lines along an axis."""
+    shape = tuple(shape)
+    spread = blocked((*shape[:axis], 1, *shape[axis + 1 :]), threads, 1)
+    return Layout(shape, (Mode(shape[axis], axis), *spread.registers), spread.threads)
+
+
+def has_rows_in_threads(layout: Layout) -> bool:
+    """Whether each thread holds whole rows that are longer than one access, of several, so that neighbours would access
+    places far from each other."""
+    last = len(layout.shape) - 1
+    rows = prod(layout.shape[:-1])
+    if last < 1 or layout.shape[last] <= 4 or rows == 1:
+        return False
+    return layout == along_registers(layout.shape, last, layout.thread_count)
+
+
+def lines_layout(
+    shape: Sequence[int], threads: int, ops: Sequence[Op], reductions: Sequence[TileReduce], maps: int
+) -> Layout:
+    """The layout of a matrix, with rows or columns in registers, for which lines and reductions cost least. `maps`: the
+    number of elementwise operations on such tiles."""
+    costs: list[tuple[int, int, Layout]] = []
+    for axis in range(len(shape)):
+        layout = along_registers(shape, axis, threads)
+        count = layout.register_count
+        cost = count * maps
+        for op in ops:
+            line = line_of(op)
+            assert line is not None
+            if axis in line.at and _indices(line.at[axis]) is None:
+                cost += count
+            cost += EXCHANGE * _shuffles(op, axis, layout)
+        for one in reductions:
+            if one.axis is None:
+                cost += BUTTERFLY
+            elif one.axis != axis:
+                cost += BUTTERFLY * count
+        costs.append((cost, -axis, layout))
+    return min(costs, key=lambda c: c[:2])[2]
+
+
+def _shuffles(op: Op, axis: int, layout: Layout) -> int:
+    """The number of shuffles that a line takes if each thread holds lines along `axis`."""
+    line = line_of(op)
+    assert line is not None
+    if all(d == axis for d in line.at):
+        return 0
+    return layout.register_count // layout.shape[axis] if axis in line.at else layout.register_count
+
+
+def can_pick(layout: Layout, axis: int) -> bool:
+    """Whether a place along an axis determines one register and one lane of a warp: no two warps hold different places,
+    and strides are those of digits."""
+    if any(m.dim == axis for m in layout.warp_modes[1]):
+        return False
+    stride = 1
+    for m in sorted(
+        (m for m in (*layout.registers, *layout.threads) if m.dim == axis), key=lambda m: m.stride
+    ):
+        if m.stride != stride:
+            return False
+        stride *= m.size
+    return True

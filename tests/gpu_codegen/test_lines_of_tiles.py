@@ -1,0 +1,88 @@
+"""Rows, columns and elements of tiles that threads take from registers and by shuffles, run by the model of the
+instructions, and by the interpreter with a check for races."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_code import assembled, distributed
+from lowering import run_lowered, tiled
+from simt import run_together
+
+import tegula as tg
+from tegula.codegen.gpu import lower_kernel
+from tegula.ops.buffer import BufNew
+from tegula.ops.control import For
+from tegula.ops.tile import TileExtract, TileSlice
+from tegula.target import get_cuda_target
+
+
+def run_both_ways(kernel: Any, args: list[Any], block_dim: int) -> tuple[Any, Any]:
+    """Run the lowered kernel by the interpreter and as code of threads, which have to agree. Returns the kernel and
+    the code."""
+    made, parts = distributed(kernel, args, (1,), block_dim)
+    launch = tiled(kernel, args, (1,), block_dim)
+    want, _ = run_lowered(made, parts, launch)
+    code = lower_kernel(made, parts, get_cuda_target())
+    run_together(code, kernel, args, (1, block_dim), 1)
+    for a, b in zip(args, want, strict=True):
+        if isinstance(a, tg.array):
+            np.testing.assert_array_equal(a.numpy(), b)
+    return made, code
+
+
+ROWS, COLUMNS = 12, 5
+
+
+@tg.kernel
+def lines(x: tg.array2d[float], places: tg.array1d[int], rows: tg.array2d[float], sums: tg.array1d[float]):
+    a = tg.tile_load(x, shape=(ROWS, COLUMNS))
+    total = tg.tile_zeros(shape=(ROWS,), dtype=float)
+    for k in range(COLUMNS):
+        p = places[k]
+        column = a[:, p]
+        total = total + column * a[k, COLUMNS - 1 - k]
+        a = a + tg.tile_reshape(column, (ROWS, 1)) * tg.tile_reshape(a[:, k], (ROWS, 1)) * a[p, k]
+    tg.tile_store(rows, a)
+    tg.tile_store(sums, total)
+
+
+@pytest.mark.machine_code
+def test_columns_and_elements_at_places_of_loops_and_arrays() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-0.5, 0.5, (ROWS, COLUMNS)).astype(np.float32)
+    places = rng.permutation(COLUMNS).astype(np.int32)
+    a, total = x.astype(np.float64), np.zeros(ROWS)
+    for k, p in enumerate(places):
+        total += a[:, p] * a[k, COLUMNS - 1 - k]
+        a = a + (a[:, p] * a[:, k] * a[p, k])[:, None]
+    args = [tg.array(x), tg.array(places), tg.zeros((ROWS, COLUMNS)), tg.zeros(ROWS)]
+    made, _ = run_both_ways(lines, args, 32)
+    np.testing.assert_allclose(args[2].numpy(), a, rtol=1e-4)
+    np.testing.assert_allclose(args[3].numpy(), total, rtol=1e-4)
+    assert not any(isinstance(op, For) for op in made.walk()), "the loop is not unrolled"
+    assert any(isinstance(op, TileSlice) for op in made.walk()), "no line stays in registers"
+
+
+@tg.kernel
+def factored(x: tg.array2d[float], out: tg.array2d[float]):
+    tg.tile_store(out, tg.tile_cholesky(tg.tile_load(x, shape=(17, 17))))
+
+
+@pytest.mark.slow
+@pytest.mark.machine_code
+def test_factors_stay_in_registers() -> None:
+    rng = np.random.default_rng(4)
+    m = rng.standard_normal((17, 17))
+    x = (m @ m.T + 17 * np.eye(17)).astype(np.float32)
+    args = [tg.array(x), tg.zeros((17, 17))]
+    made, code = run_both_ways(factored, args, 32)
+    np.testing.assert_allclose(args[1].numpy(), np.linalg.cholesky(x.astype(np.float64)), atol=1e-5)
+    buffers = [op.tile.type.size for op in made.walk() if isinstance(op, BufNew)]
+    assert sum(n == 17 * 17 for n in buffers) <= 2, "the matrix is written to memory in each step"
+    assert any(isinstance(op, TileExtract) for op in made.walk())
+    text, cubin = assembled(code)
+    assert not cubin.spill_bytes
+    assert "bar.sync" not in text and "shfl.sync.idx" in text
