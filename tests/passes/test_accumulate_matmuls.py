@@ -17,8 +17,8 @@ from tegula.types import ArrayType
 
 S = 16
 SUMS = {
-    "product last": "acc = acc * s + tg.tile_matmul(p, v, dtype=float)",
-    "product first": "acc = tg.tile_matmul(p, v, dtype=float) + acc * s",
+    "matmul last": "acc = acc * s + tg.tile_matmul(p, v, dtype=float)",
+    "matmul first": "acc = tg.tile_matmul(p, v, dtype=float) + acc * s",
     "in place": "acc = acc * s\n        acc += tg.tile_matmul(p, v, dtype=float)",
     "scaled in place": "acc *= s\n        acc = acc + tg.tile_matmul(p, v, dtype=float)",
 }
