@@ -90,7 +90,7 @@ def test_attributes_names_and_locations_survive(value, name, loc):
     made = kernel_with({"value": value}, name, loc)
     read = parse_kernel(print_kernel(made, locations=True))
     assert same_region(made.body, read.body)
-    assert (read.name, read.param_names, read.loc) == (name, [name], loc)
+    assert (read.name, read.param_names, read.loc, read.body.ops[0].loc) == (name, [name], loc, loc)
 
 
 @given(types)

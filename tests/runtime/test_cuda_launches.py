@@ -348,6 +348,18 @@ def test_recording_a_separate_stream(driver: PretendDriver) -> None:
         tg.capture_begin("cpu")
 
 
+def test_a_recording_without_a_graph_is_an_error(
+    driver: PretendDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA gives no graph where something in between cannot be recorded."""
+    monkeypatch.setattr(driver, "handle", lambda what: None)
+    tg.capture_begin("cuda:0")
+    with pytest.raises(tg.LaunchError, match="nothing was recorded"):
+        tg.capture_end()
+    with pytest.raises(tg.LaunchError, match="no launches are being recorded"):
+        tg.capture_end()
+
+
 def test_an_exception_drops_the_recording(driver: PretendDriver) -> None:
     capture = tg.ScopedCapture("cuda:0")
     with pytest.raises(tg.RunError, match="it is not possible while launches are recorded"), capture:
