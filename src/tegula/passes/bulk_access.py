@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import gcd, prod
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Value
+from tegula.ir import Kernel, Op, Value
 from tegula.ops.array import ArrayShape, ArrayView, array_type
 from tegula.ops.roles import PipeLoad
 from tegula.ops.scalar import Const
@@ -127,14 +128,26 @@ def _fits(
         and box.row_bytes % UNIT_BYTES == 0
         and all(n <= MOST_LENGTH for n in box.shape)
         and _only(kernel, parameter, kind)
-        and (promised or _is_aligned(array, offsets))
+        and (promised or _is_aligned(kernel, array, offsets))
     )
 
 
-def _is_aligned(array: Value, offsets: Sequence[Value]) -> bool:
+def _is_aligned(kernel: Kernel, array: Value, offsets: Sequence[Value]) -> bool:
     """Whether a tile starts at a multiple of `UNIT_BYTES` in a row; a misaligned bulk copy is a fault of the device."""
     assert isinstance(array.type, ArrayType)
-    return divides(unit_of(array.type), offsets[-1])
+    return divides(unit_of(array.type), offsets[-1], partial(_row_divisor, kernel))
+
+
+def _row_divisor(kernel: Kernel, op: Op) -> int:
+    """A divisor of the length of the rows of a packed array, whose distance is a multiple of the alignment in the
+    array's access class; 1 for any other op."""
+    if not isinstance(op, ArrayShape) or leading_indices(op.array) is None:
+        return 1
+    parameter, t = array_root(op.array), array_type(op.array.type)
+    access = kernel.access[kernel.params.index(parameter)]
+    rows = array_type(parameter.type).ndim > 1 and op.dim == t.ndim - 1
+    size = element_bytes(t.dtype)
+    return access.align // gcd(access.align, size) if rows and access is not None and access.dense else 1
 
 
 def unit_of(array: ArrayType) -> int:

@@ -81,12 +81,15 @@ def _access(size: int, shape: Sequence[int], strides: Sequence[int], start: int)
     """The access class of arrays with elements of `size` bytes."""
     empty = 0 in shape
     contiguous = strides[-1] == size or shape[-1] == 1
-    packed, dense = size, True
+    packed, dense, rows = size, True, list[int]()
     for n, s in zip(reversed(shape), reversed(strides), strict=True):
         dense = dense and (s == packed or n == 1)
         packed *= n
-    # Strides of an array without elements are irrelevant.
-    steps = () if empty else strides[:-1]
+        rows.append(packed)
+    dense = dense or empty
+    # Strides of an array without elements, or of dimensions of one element, are irrelevant; the rows of a packed array
+    # are as long as its alignment promises even so.
+    steps = (*(() if empty else strides[:-1]), *(rows[:-1] if dense else ()))
     align = ALIGNMENT
     while align > 1 and any(x % align for x in (start, *steps)):
         align //= 2
@@ -97,4 +100,4 @@ def _access(size: int, shape: Sequence[int], strides: Sequence[int], start: int)
         and all(n < MAP_LENGTHS for n in shape)
     )
     long = tuple(k for k, n in enumerate(shape) if n > MOST_INT32)
-    return AccessClass(align, contiguous or empty, dense or empty, bulk=mapped or empty, long=long)
+    return AccessClass(align, contiguous or empty, dense, bulk=mapped or empty, long=long)
