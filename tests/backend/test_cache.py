@@ -298,7 +298,7 @@ def test_the_pools_code_is_cached_in_the_configured_folder(tmp_path):
     text = """
 import sys, tegula as tg
 from tegula.backend import pool
-tg.launch
+import tegula.runtime.compile
 tg.config.kernel_cache_dir = sys.argv[1] or None
 tg.config.cache_kernels = sys.argv[1] != ""
 pool.WorkerPool(2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import gcd
 
-from tegula.ir import Carrier, LoopLike, Op, Region, Value
+from tegula.ir import Carrier, ConstantLike, LoopLike, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import For
 from tegula.ops.convert import Cast
@@ -33,19 +33,19 @@ def _divisor(value: Value, n: int, taken: frozenset[Value], known: Divisor) -> i
     owner = value.owner
     if isinstance(owner, Region):
         return _common(_around(value, owner), n, taken | {value}, known)
-    if isinstance(owner, S.Const):
+    if isinstance(owner, ConstantLike):
         number = owner.value
         return gcd(number, n) if isinstance(number, int) else 1
     if isinstance(owner, S.Mul):
         a, b = (_divisor(v, n, taken, known) for v in owner.operands)
         return gcd(a * b, n)
-    if isinstance(owner, S.Shl) and isinstance(owner.b.owner, S.Const):
+    if isinstance(owner, S.Shl) and isinstance(owner.b.owner, ConstantLike):
         return gcd(_divisor(owner.a, n, taken, known) << owner.b.owner.value, n)
     if isinstance(owner, Carrier):
         return _common(owner.carried[owner.results.index(value)].sources, n, taken | {value}, known)
     if isinstance(owner, S.Add | S.Sub | S.Min | S.Max | S.Mod | S.Select):
         return _common((owner.a, owner.b), n, taken, known)
-    if isinstance(owner, S.FloorDiv | S.Div) and isinstance(owner.b.owner, S.Const):
+    if isinstance(owner, S.FloorDiv) and isinstance(owner.b.owner, ConstantLike):
         # The quotient of a multiple of n * number is a multiple of n; for a power of two no overflow changes it.
         number = owner.b.owner.value
         power = isinstance(number, int) and number > 0 and number & (number - 1) == 0

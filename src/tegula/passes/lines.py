@@ -11,14 +11,12 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, LoopLike, Op, Value
+from tegula.ir import BranchLike, ConstantLike, Kernel, LoopLike, MatmulLike, Op, Value
 from tegula.ir.rewrite import uses
 from tegula.layout import Layout, Mode, blocked
-from tegula.ops.control import For, If, While
+from tegula.ops.control import For
 from tegula.ops.lane import Lanes
-from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import WARP, Roles
-from tegula.ops.scalar import Const
 from tegula.ops.tile import (
     TileExtract,
     TileGather,
@@ -75,7 +73,12 @@ def line_of(op: Op) -> Line | None:
     for d in others:
         start = op.starts[d].owner
         k = dims.index(d)
-        if not isinstance(start, Const) or start.value != 0 or op.steps[k] != 1 or made[k] != source[d]:
+        if (
+            not isinstance(start, ConstantLike)
+            or start.value != 0
+            or op.steps[k] != 1
+            or made[k] != source[d]
+        ):
             return None
     return Line(op.tile, {d: op.starts[d] for d in fixed}, keeps)
 
@@ -133,7 +136,7 @@ class _Choice:
             len(t.shape) > 2
             or components(t.dtype) != 1
             or t.size > MOST_REGISTERS * self.context.threads
-            or any(isinstance(op, TileSlice | TilePermute | TileGather | TileMatmul) for op in others)
+            or any(isinstance(op, TileSlice | TilePermute | TileGather | MatmulLike) for op in others)
         ):
             return False
         if len(t.shape) == 1:
@@ -149,13 +152,13 @@ class _Choice:
         if any(known.varying(v) for v in line.at.values()):
             return None
         around = [*_around(op)]
-        if not all(isinstance(o, For | While | If) and o not in known.divergent for o in around):
+        if not all(isinstance(o, LoopLike | BranchLike) and o not in known.divergent for o in around):
             return None
         wanted: set[For] = set()
         is_vector = len(tile_type(tile.type).shape) == 1
         for place in line.at.values():
             # Lanes hold the elements of vectors, so that their places need not be known.
-            given = None if is_vector and not isinstance(place.owner, Const) else _indices(place)
+            given = None if is_vector and not isinstance(place.owner, ConstantLike) else _indices(place)
             if given is not None:
                 if not all(self._unrollable(loop) for loop in given):
                     return None
@@ -170,7 +173,7 @@ class _Choice:
             return False
         each = 0
         for op in loop.body.walk():
-            if isinstance(op, LoopLike | Lanes | TileMatmul | TileGather | TileReduce):
+            if isinstance(op, LoopLike | Lanes | MatmulLike | TileGather | TileReduce):
                 return False
             if isinstance(op, TileMap):
                 size = max(1, tile_type(op.result.type).size // self.context.threads)
@@ -181,7 +184,7 @@ class _Choice:
 def _adds_dimensions(op: TileSlice) -> bool:
     """Whether a slice has all elements of a tile in order, under more indices."""
     source, made = tile_type(op.tile.type).shape, tile_type(op.result.type).shape
-    from_start = all(isinstance(v.owner, Const) and v.owner.value == 0 for v in op.starts)
+    from_start = all(isinstance(v.owner, ConstantLike) and v.owner.value == 0 for v in op.starts)
     whole = [(d, n) for d, n, step in zip(op.dims, made, op.steps, strict=True) if n > 1 and step == 1]
     return (
         from_start and prod(made) == prod(source) and whole == [(d, n) for d, n in enumerate(source) if n > 1]
@@ -209,7 +212,7 @@ def _between(value: Value, around: Sequence[Op]) -> Iterator[Op]:
 def _indices(place: Value) -> set[For] | None:
     """The loops whose indices determine a place; None if something else does too."""
     owner = place.owner
-    if isinstance(owner, Const):
+    if isinstance(owner, ConstantLike):
         return set()
     if isinstance(owner, Op):
         if owner.regions or owner.COOPERATIVE or owner.VARYING or not owner.PURE or not owner.operands:
