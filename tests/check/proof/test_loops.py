@@ -291,3 +291,41 @@ def test_guards_are_about_the_launch() -> None:
     for guards in forged:
         with pytest.raises(Rejected):
             verify(kernel, parts, {**certificate, "guards": guards})
+
+
+SHARES = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, c: int, e: int):
+    assert m > 0 and m < 1000000 and n >= 0 and n < 1000000
+    assert c >= 0 and c < 1000 and e >= 0 and e < 1000000
+    pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
+    first = {first}
+    last = n
+    with tg.ws(0):
+        for q in range(first, last):
+            tg.tile_pipe_load(pipe, x, offset=(q, 0))
+    with tg.ws(1):
+        t = first
+        while t < last:
+            stop = {stop}
+            for q in range(t, stop):
+                tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(q, 0))
+            t = {next}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "stop"),
+    [
+        ("c", "tg.min(last, t + 5)"),
+        ("c", "tg.min(last, t + m)"),
+        ("c * e", "tg.min(last, (t // 8 + 1) * 8)"),
+        ("c", "tg.min(last, (t // m + 1) * m)"),
+    ],
+)
+def test_items_of_a_block_are_walked_by_tiles(first: str, stop: str) -> None:
+    """One role walks over all items of a block, the other over tiles, the first and last of which may be cut off."""
+    assert outcome(lowered(kernel(SHARES.format(first=first, stop=stop, next="stop")))) == "proved"
+
+
+def test_tiles_that_go_beyond_the_items_of_a_block() -> None:
+    made = kernel(SHARES.format(first="c", stop="(t // m + 1) * m", next="stop"))
+    assert outcome(lowered(made)) != "proved"

@@ -16,6 +16,7 @@ from tegula.check.proof.steps import (
     guarded,
     in_branches,
     items,
+    moves,
     nested,
     start,
 )
@@ -113,8 +114,12 @@ class Forms(Labels):
         return found if isinstance(found, Sum) else None
 
     def _trip(self, loop: For) -> Sum | None:
-        """The trip count of a loop that a role stands before, if no symbol of a label occurs in it; None otherwise, and
-        for steps other than 1."""
+        """The trip count of a loop that a role stands before or that is nested in that, if it is equal in all
+        iterations and no symbol of a label occurs in it; None otherwise, and for steps other than 1."""
+        if any(
+            moves(v, self.machine.spot(self.machine.state, self.machine.role).region) for v in loop.bounds
+        ):
+            return None
         start, stop, step = (self.machine.value(v) for v in loop.bounds)
         if (
             not isinstance(start, Sum)

@@ -14,7 +14,7 @@ from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
 from tegula.check.proof.record import chains, record, used
 from tegula.check.proof.state import Hoisted, State, Stuck
-from tegula.check.proof.steps import by_remainder, counted, guarded
+from tegula.check.proof.steps import by_remainder, counted, guarded, moves
 from tegula.check.proof.terms import (
     Condition,
     Sum,
@@ -369,6 +369,7 @@ class Search(Forms):
         first, then large ones. Within an iteration `stop`, at least one of its roles must be in the group."""
         found: dict[Any, list[int]] = {}
         rates = {r: self._rates(state, r) for r in conditions}
+        nested = {r: self._nested(state, r) for r in conditions}
         for r, c in conditions.items():
             here = state.copy()
             here.assume(c)
@@ -385,6 +386,10 @@ class Search(Forms):
                 found.setdefault((frozenset((r, *mine)), -1), [r, *mine])
             if len(alike) < len(others):
                 found[frozenset((r, *others)), r] = [r, *others]
+            # A flat loop is overlapped with inner loops that use all its barriers.
+            outer = [q for q in alike if nested[q] >= nested[r] or _share_a_barrier(rates[r], rates[q])]
+            if len(outer) < len(alike) and self._moves(state, r):
+                found.setdefault((frozenset((r, *outer)), -1), [r, *outer])
         groups = [
             group for group in found.values() if stop is None or not stop.parts.keys().isdisjoint(group)
         ]
@@ -420,12 +425,19 @@ class Search(Forms):
     def _rank(self, state: State, group: list[int]) -> tuple[int, int, int, int]:
         """The sort key of a group: the largest number of loops in one of its loops, the number of roles, and for the
         first role the number of loops in its loop and the number of regions around it."""
-        spots = [state.roles[r].spots for r in group]
-        nested = [
-            sum(isinstance(op, For | While) and self.program.counts(op) for op in at[-1].region.walk())
-            for at in spots
-        ]
-        return max(nested), len(group), nested[0], len(spots[0])
+        nested = [self._nested(state, r) for r in group]
+        return max(nested), len(group), nested[0], len(state.roles[group[0]].spots)
+
+    def _moves(self, state: State, r: int) -> bool:
+        """Whether the bounds of a loop with events, in the loop at whose head a role stands, change with iterations."""
+        body = state.roles[r].spots[-1].region
+        inner = (op for op in body.walk() if isinstance(op, For) and self.program.counts(op))
+        return any(moves(v, body) for op in inner for v in op.bounds)
+
+    def _nested(self, state: State, r: int) -> int:
+        """The number of loops with events in the loop at whose head a role stands."""
+        body = state.roles[r].spots[-1].region
+        return sum(isinstance(op, For | While) and self.program.counts(op) for op in body.walk())
 
     def _waiting(self, state: State) -> Stuck:
         for r in range(len(state.roles)):
@@ -772,3 +784,8 @@ def _written(x: Any, state: State) -> Any:
 def _of_launch(c: Condition) -> bool:
     """Whether a condition depends on parameters and shapes alone, not on array elements."""
     return all(a.kind != "app" or a.given[0][0] != "array.load" for a in inside(c))
+
+
+def _share_a_barrier(one: Rates, other: Rates) -> bool:
+    """Whether two loops have a barrier at which an iteration of each makes a known number of arrivals or waits."""
+    return not {b for _, b in one}.isdisjoint(b for _, b in other)

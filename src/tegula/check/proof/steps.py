@@ -103,6 +103,28 @@ def constant(v: Value) -> Sum | None:
     )
 
 
+def moves(v: Value, body: Region) -> bool:
+    """Whether a number depends on what a loop with that body carries from one iteration to the next, its index
+    included."""
+    seen, queue = {v}, [v]
+    while queue:
+        owner = queue.pop().owner
+        if owner is None or not _is_in(owner if isinstance(owner, Region) else owner.parent, body):
+            continue
+        if isinstance(owner, Region):
+            return True
+        more = [*owner.operands, *(y for region in owner.regions for y in region.yielded)]
+        queue += [x for x in more if x not in seen]
+        seen.update(more)
+    return False
+
+
+def _is_in(region: Region | None, body: Region) -> bool:
+    while region is not None and region is not body:
+        region = region.parent.parent if region.parent is not None else None
+    return region is not None
+
+
 def carried(loop: LoopLike, k: int, trip: Trip, steady: Steady = constant) -> tuple[Sum | None, bool]:
     """The number that an iteration adds to the k-th value that a loop carries, None where branches or inner loops
     decide; and whether the value changes only by constants that are added or subtracted. `steady` gives the numbers
