@@ -24,7 +24,11 @@ PLACES: dict[str, tuple[str, bool]] = {
     "a number that is carried": ("carried", True),
     "the less of two multiples": ("tg.min(k, column * 16)", True),
     "a quotient": ("column * 8 // 2", False),
-    "a length": ("x.shape[1] - 16", False),
+    "a quotient of a multiple": ("column * 16 // 2", True),
+    "the length of a row of 64 bytes and multiples": ("x.shape[1] - 16", True),
+    "half of that length": ("x.shape[1] // 2", True),
+    "an eighth of that length": ("x.shape[1] // 8", False),
+    "the number of rows": ("x.shape[0] - 2", False),
 }
 TEXT = """def copying(x: tg.array2d[half], y: tg.array2d[half], column: int):
     pipe = tg.tile_pipe(shape=(2, N), dtype=half, stages=2)
