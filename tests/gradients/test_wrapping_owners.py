@@ -27,7 +27,9 @@ def test_blocks_whose_offsets_wrap_own_nothing() -> None:
         (doubled, tg.launch_tiled, 2**15),
         (every_third, tg.launch, 715_827_883),
     ):
-        with pytest.raises(tg.LaunchError, match=f"dimension 0 .* the offsets beyond number {most} wrap around int32"):
+        with pytest.raises(
+            tg.LaunchError, match=f"dimension 0 .* the offsets beyond number {most} wrap around int32"
+        ):
             launch(kernel, dim=most + 1, inputs=[x], outputs=[y], adjoint=True, block_dim=64)
 
 
@@ -43,5 +45,7 @@ def test_a_matmul_whose_owners_would_wrap_is_refused() -> None:
         tg.tile_store(y, sum, offset=i * (1 << 16))
 
     x, y = tg.zeros(8, requires_grad=True), tg.zeros(8, requires_grad=True)
-    with pytest.raises(tg.LaunchError, match="dimension 0 .* the offsets beyond number 32768 wrap around int32"):
+    with pytest.raises(
+        tg.LaunchError, match="dimension 0 .* the offsets beyond number 32768 wrap around int32"
+    ):
         tg.launch_tiled(total, dim=1, inputs=[x], outputs=[y, 2**15 + 1], adjoint=True, block_dim=64)

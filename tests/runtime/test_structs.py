@@ -128,7 +128,9 @@ def test_invalid_struct_declarations_are_refused() -> None:
         class Subclass(dict):
             y: float
 
-    with pytest.raises(TypeError, match=r"the field 'y' of the struct Text: <class 'str'> is neither a scalar, "):
+    with pytest.raises(
+        TypeError, match=r"the field 'y' of the struct Text: <class 'str'> is neither a scalar, "
+    ):
 
         @tg.struct
         class Text:
