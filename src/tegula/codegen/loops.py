@@ -6,6 +6,7 @@ from tegula.codegen.scalar import WIDE, Components, packed
 from tegula.codegen.state import State
 from tegula.codegen.text import Code, register_type, scalar_type, vector_of
 from tegula.ir import Value
+from tegula.ops.base import element
 from tegula.types import DType, VecType, components, scalar_of
 
 
@@ -27,7 +28,7 @@ def joined_registers(
     made: dict[Value, Components] = {}
     vectors: dict[Value, str] = {}
     for r, a, b in zip(results, *yielded, strict=True):
-        wide, scalar = vector_register(s, r), scalar_of(r.type)  # type: ignore[arg-type]
+        wide, scalar = vector_register(s, r), scalar_of(element(r.type))
         sides = [_whole(code, parts, scalar) for parts in (a, b)] if wide else []
         if wide and all(sides):
             vectors[r] = code.phi(wide, *zip(sides, ends, strict=True))
@@ -35,8 +36,8 @@ def joined_registers(
             t = register_type(scalar, s.width_of(r))
             made[r] = tuple(code.phi(t, *zip(pair, ends, strict=True)) for pair in zip(a, b, strict=True))
     for r, vector in vectors.items():
-        scalar = scalar_of(r.type)  # type: ignore[arg-type]
-        made[r] = code.unpacked(scalar_type(scalar), components(r.type), vector)  # type: ignore[arg-type]
+        t = element(r.type)
+        made[r] = code.unpacked(scalar_type(scalar_of(t)), components(t), vector)
     return made
 
 
@@ -66,7 +67,7 @@ class CarriedRegisters:
         """The components of a value that fills a vector register as one register; "" for any other value."""
         if not vector_register(self.s, result):
             return ""
-        return packed(self.s.code, parts, scalar_of(result.type), len(parts))  # type: ignore[arg-type]
+        return packed(self.s.code, parts, scalar_of(element(result.type)), len(parts))
 
     def open(self) -> None:
         """Name the carried values in the loop header."""
@@ -94,7 +95,7 @@ class CarriedRegisters:
         self.next_whole = [s.code.packed.get(parts, "") for parts in self.next]
 
     def _kept(self, result: Value, active: str, made: Components, before: Components) -> Components:
-        t = register_type(scalar_of(result.type), self.s.width)  # type: ignore[arg-type]
+        t = register_type(scalar_of(element(result.type)), self.s.width)
         flag = vector_of("i1", self.s.width)
         return tuple(
             self.s.code.emit(f"select {flag} {active}, {t} {a}, {t} {b}")
@@ -107,7 +108,7 @@ class CarriedRegisters:
         out: list[str] = []
         after: list[str] = []
         for k, (r, names) in enumerate(zip(self.results, self.registers, strict=True)):
-            t, wide = register_type(scalar_of(r.type), self.s.width_of(r)), self.types[k]  # type: ignore[arg-type]
+            t, wide = register_type(scalar_of(element(r.type)), self.s.width_of(r)), self.types[k]
             if wide and self.next_whole[k]:
                 vector = self.s.code.packed[names]
                 out.append(

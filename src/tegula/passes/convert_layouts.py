@@ -165,7 +165,9 @@ class _Converter:
             made.name, self.replaced[op.result] = op.result.name, made
             return
         starts = [_zero(build) if d in near else at for d, at in enumerate(op.starts)]
-        part = BufType(op.result.type.dtype, op.result.type.shape, "shared")  # type: ignore[union-attr]
+        t = op.result.type
+        assert isinstance(t, TileType)
+        part = BufType(t.dtype, t.shape, "shared")
         shown = build.insert(BufView([buffer, *starts], [part], op.attrs)).result
         self.replaced[op.result] = self.read(build, shown, self.layouts[op.result], op.result.name)
 

@@ -70,11 +70,13 @@ def edits(rng: Random, x: Any, count: int) -> Iterator[Any]:
                     inside[k] = rng.choice(numbers)
                 elif isinstance(inside, list) and rng.random() < 0.8:
                     other = rng.randrange(len(inside))
-                    rng.choice((
-                        lambda inside=inside, k=k: inside.pop(k),
-                        lambda inside=inside, k=k: inside.insert(k, copy.deepcopy(inside[k])),
-                        lambda inside=inside, k=k, j=other: inside.__setitem__(slice(None), swapped(inside, k, j)),
-                    ))()  # fmt: skip
+                    kind = rng.choice(("drop", "repeat", "swap"))
+                    if kind == "drop":
+                        inside.pop(k)
+                    elif kind == "repeat":
+                        inside.insert(k, copy.deepcopy(inside[k]))
+                    else:
+                        inside[:] = swapped(inside, k, other)
                 elif isinstance(was, list):
                     inside[k] = rng.choice(
                         ([], was[::-1], was + was, copy.deepcopy(at(new, rng.choice(found))))
