@@ -19,7 +19,7 @@ SUMMED, SUMMING = 2048, 256
 
 
 @tg.func
-def share(counts: tg.array1d[int], level: int, thread: int, threads: int):
+def nodes_of_thread(counts: tg.array1d[int], level: int, thread: int, threads: int):
     """The nodes of a level that a thread works on: the first, and the one after the last."""
     first, count = first_of_level(counts, level), counts[level]
     each = (count + threads - 1) // threads
@@ -30,8 +30,8 @@ def share(counts: tg.array1d[int], level: int, thread: int, threads: int):
 def count_children(
     counts: tg.array1d[int], level: int, threads: int, words: tg.array1d[int], sums: tg.array1d[int]
 ):
-    """Write the number of the nodes below each thread's share of a level."""
-    begin, end = share(counts, level, tg.tid(), threads)
+    """Write the number of the nodes below each thread's part of a level."""
+    begin, end = nodes_of_thread(counts, level, tg.tid(), threads)
     found = 0
     for node in range(begin, end):
         for k in tg.static(range(WIDTH)):
@@ -40,8 +40,8 @@ def count_children(
 
 
 @tg.kernel
-def scan_shares(sums: tg.array1d[int], chunks: tg.array1d[int]):
-    """Replace the numbers of a chunk by the sums of those before, and write the sum of the chunk."""
+def scan_counts(sums: tg.array1d[int], chunks: tg.array1d[int]):
+    """Replace the numbers of a chunk by the sums of the numbers before each, and write the sum of the chunk."""
     c = tg.tid()
     t = tg.tile_load(sums, shape=SUMMED, offset=c * SUMMED)
     tg.tile_store(sums, tg.tile_scan_exclusive(t), offset=c * SUMMED)
@@ -59,10 +59,10 @@ def number_level(
     ends: tg.array1d[int],
     words: tg.array1d[int],
 ):
-    """Number the children of a thread's share of a level, and write their sources; with `ends` also the ends of their
+    """Number the children of a thread's part of a level, and write their sources; with `ends` also the ends of their
     ranges, whose lengths are the first words of the parents."""
     t = tg.tid()
-    begin, end = share(counts, level, t, threads)
+    begin, end = nodes_of_thread(counts, level, t, threads)
     before = sums[t]
     if begin < end or t == threads - 1:
         for c in range(t // SUMMED):
@@ -101,7 +101,7 @@ class Numbering:
             self._launch(count_children, threads, [counts, level, threads, words, self.sums])
             blocks = -(-threads // SUMMED)
             tg.launch_tiled(
-                scan_shares, blocks, sums, block_dim=SUMMING, device=self.device, record_tape=False
+                scan_counts, blocks, sums, block_dim=SUMMING, device=self.device, record_tape=False
             )
         self._launch(number_level, threads, [counts, level, threads, *sums, source, ends, words])
 
