@@ -381,8 +381,8 @@ def _excluded(rng: Random, wrong: bool) -> Found:
     fault = rng.choices(FAULTS, [f.weight for f in FAULTS])[0]
     walk, name, made = _pair(rng, "", False)
     what, names = trigger(rng, walk, True), free(walk)
-    other = next(p for p in names if p not in what.text)
-    if "(n" in what.text or not fault.spoil(rng, made, what.text):
+    other = next((p for p in names if p not in what.text), "")
+    if not other or "(n" in what.text or not fault.spoil(rng, made, what.text):
         return None
     rows, parts = ("preconditions", *fault.rows), f"assert, {walk.name}, {name}, {fault.name}: {what.text}"
     some = f" or {other} > 1000"
