@@ -6,12 +6,11 @@ slow tests."""
 from __future__ import annotations
 
 import os
+import random
 from collections import Counter
 
 import pytest
 from choices import Choices
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
 from lowering import Launch, agrees, barriers
 from programs import Maker, Program
 from run_program import REFUSED, arguments, build
@@ -19,11 +18,6 @@ from run_program import REFUSED, arguments, build
 import tegula as tg
 
 PROGRAMS = int(os.environ.get("TEGULA_GENERATED", "100"))
-
-
-@st.composite
-def programs(draw: st.DrawFn) -> Program:
-    return Maker(Choices(lambda n: draw(st.integers(0, n - 1)))).program()
 
 
 def outcome(program: Program) -> str:
@@ -43,22 +37,12 @@ def outcome(program: Program) -> str:
 def test_same_results_without_races(memory: str, half: int) -> None:
     outcomes: Counter[str] = Counter()
 
-    @seed(len(memory) + 100 * half)
-    @settings(
-        max_examples=max(1, PROGRAMS // (4 if half else 24)),
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],
-        print_blob=False,
-    )
-    @given(programs())
-    def check(program: Program) -> None:
+    for number in range(max(1, PROGRAMS // (4 if half else 24))):
+        draw = random.Random(f"{memory}.{half}.{number}").randrange
+        program = Maker(Choices(draw)).program()
         try:
             outcomes[outcome(program)] += 1
         except Exception:
             print(program)
             raise
-
-    check()
-    assert outcomes["ran"] >= 0.9 * outcomes.total(), outcomes
+    assert outcomes.total() - outcomes["ran"] <= 0.1 * outcomes.total() + 2, outcomes
