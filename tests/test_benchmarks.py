@@ -39,7 +39,7 @@ def run(tmp_path: Path, seconds: float = 60.0, wanted: str = "", worker: str = W
     return report.rows
 
 
-def test_one_case_does_not_spoil_the_others(tmp_path: Path) -> None:
+def test_one_case_does_not_affect_the_others(tmp_path: Path) -> None:
     found = run(tmp_path)
     assert [(row.name, row.passes) for row in found] == [
         ("good", True), ("wrong", False), ("fatal", False), ("slow", False), ("last", True)

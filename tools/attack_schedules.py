@@ -172,7 +172,7 @@ def one(wrong: bool, seed: int, row: str, how: How) -> dict[str, Any]:
         if how.replays and out["status"] != "refused":
             out["replay"] = made.replay(made.args, how.replays)
     elif out["status"] != "refused":
-        if made.spoiled is None:
+        if made.mutation is None:
             out["fault"] = next(
                 (f for f in (attacks.simulate(made.text, args, how.orders) for args in made.sizes) if f), ""
             )

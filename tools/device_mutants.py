@@ -166,7 +166,7 @@ def played(judge: Any) -> str:
     try:
         launch = EngineLaunch(subject.made, subject.launches[0], subject.dims)
         roles = [role for role, *_ in launch.programs]
-        others = [launch.play(o, blind=True) != judge.stored[0] for o in orders(roles, ORDERS)]
+        others = [launch.run(o, ignore_races=True) != judge.stored[0] for o in orders(roles, ORDERS)]
     except ReplayFailed as e:
         return e.kind if e.kind == "deadlock" else ""
     except Wrong:
@@ -192,7 +192,7 @@ def in_process(name: str, number: int, limit: float, offline: bool) -> dict[str,
 # In a process of its own ---------------------------------------------------------------------------------------------
 
 
-def spoil(name: str, number: int) -> list[str]:
+def mutate(name: str, number: int) -> list[str]:
     """Patch the GPU pipeline, so that kernels are changed after lowering as the mutant of a number is. The result names
     the changes that have been made."""
     from mutation.operators import mutants
@@ -205,7 +205,7 @@ def spoil(name: str, number: int) -> list[str]:
     plain = pipeline_gpu.for_gpu
     changes: list[str] = []
 
-    def spoiled(kernel: Any, *args: Any, **options: Any) -> Any:
+    def mutated(kernel: Any, *args: Any, **options: Any) -> Any:
         parts = plain(kernel, *args, **options)
         made: Any = None
         found: Sequence[Mutant] = list(mutants(Subject(name, kernel, parts, made, (), [])))
@@ -213,7 +213,7 @@ def spoil(name: str, number: int) -> list[str]:
         changes.append(found[number].what)
         return parts
 
-    pipeline_gpu.for_gpu = automatic.for_gpu = spoiled
+    pipeline_gpu.for_gpu = automatic.for_gpu = mutated
     tg.config.check_schedules, tg.config.cache_kernels = "warning", False
     return changes
 
@@ -227,7 +227,7 @@ def compiled(name: str, number: str) -> dict[str, Any]:
     from tegula.target import get_cuda_target
 
     kernel, ndim, *_ = MAKERS[name]
-    changes = spoil(name, int(number))
+    changes = mutate(name, int(number))
     made = build(traced(kernel(), ndim), get_cuda_target("sm_90a"), False)
     assert changes, "the mutant was not compiled"
     return {"outcome": "compiled", "bytes": len(made.code), "registers": made.metadata["registers"]}
@@ -261,7 +261,7 @@ def launched(name: str, number: str) -> dict[str, Any]:
     if stored() != expected:
         return {"outcome": "the kernel itself does not repeat its results"}
     kernel.unload()
-    changes = spoil(name, int(number))
+    changes = mutate(name, int(number))
     wrong = sum(stored() != expected for _ in range(LAUNCHES))
     assert changes, "the mutant was not compiled"
     return {"outcome": "wrong" if wrong else "as expected", "launches": LAUNCHES, "wrong": wrong}

@@ -38,7 +38,7 @@ HEAD = """# Mutants of schedules
 
 <!-- Written by tools/mutants.py. -->
 
-Lowered schedules of six kernels, spoiled in one place each, judged by [the checker](checker.md) and by {orders}
+Lowered schedules of six kernels, mutated in one place each, judged by [the checker](checker.md) and by {orders}
 replays: of each of {launches} launches the same number, adversarial orders first. A mutant *fails* if a replay
 deadlocks, has accesses without an order, leaves something on its way, or stores what another order does not.
 

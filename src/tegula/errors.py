@@ -138,7 +138,7 @@ def _callers(loc: Location | None) -> list[tuple[Location, str]]:
     return [*notes[: CALLS_SHOWN - 1], middle, *notes[-CALLS_SHOWN:]]
 
 
-def likeness(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, known: Iterable[str]) -> str:
     """A suggestion for an unknown name: the most similar known name, or the known names."""
     import difflib
 

@@ -338,27 +338,27 @@ def mma_grid(rows: int, columns: int, warps: int, unit: tuple[int, int]) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class MmaWarpTile:
-    """The part of a matmul that each warp computes: `high` x `wide` MMAs of 16 x 8. `down`, `across`: the grid of
-    warps."""
+    """The part of a matmul that each warp computes: `mmas_m` x `mmas_n` MMAs of 16 x 8. `warps_m`, `warps_n`: the grid
+    of warps."""
 
-    down: int
-    across: int
-    high: int
-    wide: int
+    warps_m: int
+    warps_n: int
+    mmas_m: int
+    mmas_n: int
 
 
 def mma_warp_tile(shape: tuple[int, int], warps: int) -> MmaWarpTile:
     """The part of a matmul of `shape` that each warp computes."""
-    down, across = mma_grid(*shape, warps, (16, 8))
-    return MmaWarpTile(down, across, -(-shape[0] // (16 * down)), -(-shape[1] // (8 * across)))
+    warps_m, warps_n = mma_grid(*shape, warps, (16, 8))
+    return MmaWarpTile(warps_m, warps_n, -(-shape[0] // (16 * warps_m)), -(-shape[1] // (8 * warps_n)))
 
 
 def mma_result(shape: tuple[int, int], warps: int) -> Layout:
     """The layout of the result of 16 x 8 MMAs: in each warp thread t holds columns 2 (t mod 4) and 2 (t mod 4) + 1 of
     rows t / 4 and t / 4 + 8, in four registers per MMA."""
     p = mma_warp_tile(shape, warps)
-    registers = (Mode(2, 1), Mode(2, 0, 8), Mode(p.wide, 1, 8), Mode(p.high, 0, 16))
-    threads = (Mode(4, 1, 2), Mode(8, 0), Mode(p.across, 1, 8 * p.wide), Mode(p.down, 0, 16 * p.high))
+    registers = (Mode(2, 1), Mode(2, 0, 8), Mode(p.mmas_n, 1, 8), Mode(p.mmas_m, 0, 16))
+    threads = (Mode(4, 1, 2), Mode(8, 0), Mode(p.warps_n, 1, 8 * p.mmas_n), Mode(p.warps_m, 0, 16 * p.mmas_m))
     return Layout(shape, registers, threads)
 
 
@@ -381,9 +381,9 @@ def wgmma_group_tile(shape: tuple[int, int], groups: int) -> tuple[int, int, int
 def wgmma_result(shape: tuple[int, int], groups: int) -> Layout:
     """The layout of the result of wgmma, 64 rows for a warp group and 16 for each of its warps: thread t of a warp
     holds columns 2 (t mod 4) and 2 (t mod 4) + 1 of rows t / 4 and t / 4 + 8, every 8 columns."""
-    down, across, high, wide = wgmma_group_tile(shape, groups)
-    registers = (Mode(2, 1), Mode(2, 0, 8), Mode(wide, 1, 8), Mode(high, 0, 64))
-    warps = (Mode(4, 0, 16), Mode(across, 1, 8 * wide), Mode(down, 0, 64 * high))
+    groups_m, groups_n, blocks_m, blocks_n = wgmma_group_tile(shape, groups)
+    registers = (Mode(2, 1), Mode(2, 0, 8), Mode(blocks_n, 1, 8), Mode(blocks_m, 0, 64))
+    warps = (Mode(4, 0, 16), Mode(groups_n, 1, 8 * blocks_n), Mode(groups_m, 0, 64 * blocks_m))
     return Layout(shape, registers, (Mode(4, 1, 2), Mode(8, 0), *warps))
 
 
@@ -391,9 +391,9 @@ def wgmma_transposed(shape: tuple[int, int], groups: int) -> Layout:
     """The layout of the result of a transposed wgmma: the 64 rows of an instruction are columns of the tile. Thread t
     of a warp holds columns 2 (t / 4) and 2 (t / 4) + 1 of rows 2 (t mod 4) and 2 (t mod 4) + 1, every 8 rows. The
     columns are adjacent because 8-bit operands are read in pairs."""
-    down, across, high, wide = wgmma_group_tile((shape[1], shape[0]), groups)
-    registers = (Mode(2, 0), Mode(2, 1), Mode(wide, 0, 8), Mode(high, 1, 64))
-    warps = (Mode(4, 1, 16), Mode(across, 0, 8 * wide), Mode(down, 1, 64 * high))
+    groups_m, groups_n, blocks_m, blocks_n = wgmma_group_tile((shape[1], shape[0]), groups)
+    registers = (Mode(2, 0), Mode(2, 1), Mode(blocks_n, 0, 8), Mode(blocks_m, 1, 64))
+    warps = (Mode(4, 1, 16), Mode(groups_n, 0, 8 * blocks_n), Mode(groups_m, 1, 64 * blocks_m))
     return Layout(shape, registers, (Mode(4, 0, 2), Mode(8, 1, 2), *warps))
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tegula.dataclass import dataclass
-from tegula.errors import NoField, UnfitNumber, likeness
+from tegula.errors import NoField, UnfitNumber, suggestion
 from tegula.fitting import fitted, listed
 from tegula.types import (
     Compound,
@@ -211,7 +211,7 @@ class StructType(Compound):
     def require(self, name: str) -> None:
         """Raise NoField unless the struct has a field with the given name."""
         if name not in self.fields:
-            raise NoField(f"the struct {self.name} has no field '{name}'", likeness(name, self.fields))
+            raise NoField(f"the struct {self.name} has no field '{name}'", suggestion(name, self.fields))
 
     def given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by field, none or all fields; NoField for any other call."""
@@ -272,7 +272,7 @@ class Struct:
         if name in fields:
             return fields[name]
         raise AttributeError(
-            f"the struct {self.type.name} has no field '{name}': {likeness(name, self.type.fields)}"
+            f"the struct {self.type.name} has no field '{name}': {suggestion(name, self.type.fields)}"
         )
 
     def __setattr__(self, name: str, value: Any) -> None:

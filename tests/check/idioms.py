@@ -740,7 +740,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, tg.tile_pipe_pop(some) * 3.0, offset=(n + k, 0))""",
 }
 
-SPOILED: dict[str, tuple[str, str, str]] = {
+MUTATED: dict[str, tuple[str, str, str]] = {
     "the rest is left out": ("whole rings, and the rest after them", "range(n % S)", "range(0)"),
     "the rest of another number": (
         "whole rings, and the rest after them",

@@ -18,7 +18,9 @@ def ready(kernel: Kernel, parts: GpuCompilation) -> Prepared:
     return prepared(kernel, Spread(parts.layouts, parts.shared.places, parts.threads))
 
 
-def failure(made: Prepared, args: Sequence[Any], dims: Sequence[int], count: int, blind: bool = False) -> str:
+def failure(
+    made: Prepared, args: Sequence[Any], dims: Sequence[int], count: int, ignore_races: bool = False
+) -> str:
     """The first failure in a number of orders, with its order; "" if all orders store the same."""
     try:
         launch = EngineLaunch(made, args, dims)
@@ -27,7 +29,7 @@ def failure(made: Prepared, args: Sequence[Any], dims: Sequence[int], count: int
     wanted: Any = None
     for order in some(launch, count):
         try:
-            found = launch.play(order, blind)
+            found = launch.run(order, ignore_races)
         except ReplayFailed as e:
             return f"{e.kind}: {e.text} ({order.name})"
         wanted = found if wanted is None else wanted

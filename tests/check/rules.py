@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from disguises import kernel
 from schedules import (
-    Spoil,
+    Mutation,
     chain,
     change,
     gemm,
@@ -104,7 +104,7 @@ RULES: dict[str, Rule] = {
     "waiters are waited for": Rule(Run, "_settle", ("aliasing",), None, "gemm: fewer steps multiplied"),
     "stages exist": Rule(Run, "phase", ("stage",), None, "a stage that there is not"),
     "somebody can go on": Rule(
-        Run, "_play", ("deadlock", "arrivals", "bytes"), None, "corpus first_item_without_a_test"
+        Run, "_simulate", ("deadlock", "arrivals", "bytes"), None, "corpus first_item_without_a_test"
     ),
     "nothing is on its way at the end": Rule(
         machine, "check_end", (), None, "gemm: stores on their way at the end"
@@ -113,7 +113,7 @@ RULES: dict[str, Rule] = {
         Program, "_track_in_flight", ("in-flight",), None, "gemm: result used in flight"
     ),
     "registers are read in the iteration": Rule(Program, "_check_register_operands", (), None, LATE),
-    "threads go the same way": Rule(Program, "parts", (), False, "17: some threads of a role wait"),
+    "threads go the same way": Rule(Program, "diverges", (), False, "17: some threads of a role wait"),
     "numbers of the kernel are tried": Rule(launches, "_decisions", (), (), "a phase that stays"),
     "one number after the other": Rule(Candidates, "one_by_one", (), (), "a phase that stays"),
     "large numbers are combined": Rule(
@@ -141,7 +141,7 @@ TEXTS: dict[str, tuple[str, str]] = {
 }
 
 
-SPOILS: dict[str, Spoil] = {
+MUTATIONS: dict[str, Mutation] = {
     "more bytes than a barrier counts": change("mbarrier.expect", bytes=1 << 20),
     "two barriers in the same bytes": on_top("left.full", "left.empty"),
 }
@@ -150,8 +150,8 @@ SPOILS: dict[str, Spoil] = {
 def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
     """Wrong schedules: the kind of fault, and the function that checks them."""
     mutants, impossible = (
-        importlib.import_module("support.spoiled_schedules"),
-        importlib.import_module("support.spoiled_memory"),
+        importlib.import_module("support.mutated_schedules"),
+        importlib.import_module("support.mutated_memory"),
     )
     far = importlib.import_module("support.far_rings")
     found: dict[str, tuple[str, Callable[[], Any]]] = {}
@@ -161,16 +161,16 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         ("chain", mutants.CHAIN),
         ("registers", mutants.REGISTERS),
     ):
-        for name, (spoil, kind) in table.items():
-            found[f"{made}: {name}"] = (kind, lambda made=made, spoil=spoil: verdict(MADE[made](), spoil))
-    for name, (make, spoil, _, kind) in impossible.IN_MEMORY.items():
-        found[name] = (kind or "undecided", lambda make=make, spoil=spoil: verdict(make(), spoil))
+        for name, (mutate, kind) in table.items():
+            found[f"{made}: {name}"] = (kind, lambda made=made, mutate=mutate: verdict(MADE[made](), mutate))
+    for name, (make, mutate, _, kind) in impossible.IN_MEMORY.items():
+        found[name] = (kind or "undecided", lambda make=make, mutate=mutate: verdict(make(), mutate))
     for path in sorted(CORPUS.glob("*.py")):
         names: dict[str, Any] = {}
         exec(path.read_text(), names)
         found[f"corpus {path.stem}"] = (names["KIND"], lambda text=names["WRONG"]: kernel(text).check())
-    for name, spoil in SPOILS.items():
-        found[name] = ("budget", lambda spoil=spoil: verdict(gemm(), spoil))
+    for name, mutate in MUTATIONS.items():
+        found[name] = ("budget", lambda mutate=mutate: verdict(gemm(), mutate))
     found[LATE] = ("in-flight", lambda: schedule.check_schedule(*lowered_late(registers())))
     for name, (kind, parts) in far.WRONG.items():
         text = far.RING.format(**{**far.RIGHT, **parts})

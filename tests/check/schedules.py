@@ -45,10 +45,10 @@ def lowered(kernel: Any, ndim: int = 2, arrays: AccessClass = PACKED) -> tuple[K
     return made, for_gpu(made, get_cuda_target("sm_90a"))
 
 
-def verdict(kernel: Any, spoil: Callable[[Kernel, GpuCompilation], None] | None = None) -> Verdict:
+def verdict(kernel: Any, mutate: Callable[[Kernel, GpuCompilation], None] | None = None) -> Verdict:
     made, parts = lowered(kernel)
-    if spoil is not None:
-        spoil(made, parts)
+    if mutate is not None:
+        mutate(made, parts)
     return check_schedule(made, parts)
 
 
@@ -174,7 +174,7 @@ def adding(stages: int = 2) -> Any:
 
 # Mutations -----------------------------------------------------------------------------------------------------------
 
-Spoil = Callable[[Kernel, GpuCompilation], None]
+Mutation = Callable[[Kernel, GpuCompilation], None]
 
 
 def ops(kernel: Kernel, name: str, barrier: str = "") -> list[Op]:
@@ -188,61 +188,61 @@ def _region(op: Op) -> list[Op]:
     return op.parent.ops
 
 
-def drop(name: str, barrier: str = "", which: int = 0) -> Spoil:
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
+def drop(name: str, barrier: str = "", which: int = 0) -> Mutation:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[which]
         _region(op).remove(op)
 
-    return spoil
+    return mutate
 
 
-def double(name: str, barrier: str = "", which: int = 0) -> Spoil:
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
+def double(name: str, barrier: str = "", which: int = 0) -> Mutation:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[which]
         twin = type(op)(list(op.operands), [], op.attrs, [], op.loc)
         twin.parent = op.parent
         _region(op).insert(_region(op).index(op), twin)
 
-    return spoil
+    return mutate
 
 
-def change(name: str, barrier: str = "", which: int = 0, **attrs: int) -> Spoil:
+def change(name: str, barrier: str = "", which: int = 0, **attrs: int) -> Mutation:
     """Add to attributes of an op."""
 
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[which]
         for key, by in attrs.items():
             op.attrs[key] += by
 
-    return spoil
+    return mutate
 
 
-def count(barrier: str, by: int) -> Spoil:
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
+def count(barrier: str, by: int) -> Mutation:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         next(op for op in ops(kernel, "mbarrier.new") if op.result.name == barrier).attrs["arrivals"] += by
 
-    return spoil
+    return mutate
 
 
-def constant(name: str, barrier: str, operand: int, value: int = 0) -> Spoil:
+def constant(name: str, barrier: str, operand: int, value: int = 0) -> Mutation:
     """The op's operand is always the same."""
 
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[0]
         op.operands[operand] = put_before(op, S.Const([], [int32], {"type": int32, "value": value}))
 
-    return spoil
+    return mutate
 
 
-def flip(name: str, operand: int, barrier: str = "", which: int = 0) -> Spoil:
+def flip(name: str, operand: int, barrier: str = "", which: int = 0) -> Mutation:
     """Flip the lowest bit of an op's operand."""
 
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[which]
         one = put_before(op, S.Const([], [int32], {"type": int32, "value": 1}))
         op.operands[operand] = put_before(op, S.Xor([op.operands[operand], one], [int32]))
 
-    return spoil
+    return mutate
 
 
 def put_before(op: Op, new: Op) -> Value:
@@ -252,72 +252,72 @@ def put_before(op: Op, new: Op) -> Value:
     return new.result
 
 
-def stage_of(name: str, which: int = 0) -> Spoil:
+def stage_of(name: str, which: int = 0) -> Mutation:
     """The op works on another stage that of its item."""
 
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         buffer = next(v for v in ops(kernel, name)[which].operands if v.type.__class__.__name__ == "BufType")
         view = buffer.owner
         assert isinstance(view, Op)
         one = put_before(view, S.Const([], [int32], {"type": int32, "value": 1}))
         view.operands[1] = put_before(view, S.Xor([view.operands[1], one], [int32]))
 
-    return spoil
+    return mutate
 
 
-def before(name: str, barrier: str, other: str, which: int = 0) -> Spoil:
+def before(name: str, barrier: str, other: str, which: int = 0) -> Mutation:
     """Move an op in front of an op of another name in its region."""
 
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[0]
         region = _region(op)
         region.remove(op)
         region.insert([k for k, o in enumerate(region) if o.NAME == other][which], op)
 
-    return spoil
+    return mutate
 
 
-def last(name: str) -> Spoil:
+def last(name: str) -> Mutation:
     """The op is moved to the end of its region."""
 
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name)[0]
         region = _region(op)
         region.remove(op)
         region.insert(len(region) - 1, op)
 
-    return spoil
+    return mutate
 
 
-def retarget(name: str, barrier: str, to: str) -> Spoil:
+def retarget(name: str, barrier: str, to: str) -> Mutation:
     """The op is about another barrier."""
 
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         other = next(op.result for op in ops(kernel, "mbarrier.new") if op.result.name == to)
         op = ops(kernel, name, barrier)[0]
         op.operands = [other if v.name == barrier else v for v in op.operands]
 
-    return spoil
+    return mutate
 
 
-def on_top(buffer: str, of: str) -> Spoil:
+def on_top(buffer: str, of: str) -> Mutation:
     """Give a buffer the address of another."""
 
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         named = {v.name: v for v in parts.shared.places}
         places = parts.shared.places
         places[named[buffer]] = replace(places[named[buffer]], offset=places[named[of]].offset)
 
-    return spoil
+    return mutate
 
 
-def shorter_loop(which: int, role: int) -> Spoil:
+def shorter_loop(which: int, role: int) -> Mutation:
     """Start a loop of a role one iteration later."""
 
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         roles = next(op for op in kernel.body.ops if isinstance(op, Roles))
         loop = [op for op in roles.regions[role].walk() if op.NAME == "for"][which]
         one = put_before(loop, S.Const([], [int32], {"type": int32, "value": 1}))
         loop.operands[0] = put_before(loop, S.Add([loop.operands[0], one], [int32]))
 
-    return spoil
+    return mutate

@@ -43,7 +43,7 @@ TWICE = """\
                 if g[k] > 5:
                     tg.mbarrier_expect_bytes(full, s, 128)
 """
-SPOILED = {
+MUTATED = {
     "fence": (
         "            tg.fence_async()\n",
         "            if k != 17:\n                tg.fence_async()\n",
@@ -74,9 +74,9 @@ def test_a_correct_ring_has_no_fault(n: int) -> None:
     assert simulate(RING, launch(n), 12) == ""
 
 
-@pytest.mark.parametrize("kind", SPOILED)
+@pytest.mark.parametrize("kind", MUTATED)
 def test_a_fault_of_some_iteration_is_found_there(kind: str) -> None:
-    text = RING.replace(*SPOILED[kind], 1) if kind != "unfinished" else swapped(*SPOILED[kind])
+    text = RING.replace(*MUTATED[kind], 1) if kind != "unfinished" else swapped(*MUTATED[kind])
     assert text != RING
     assert simulate(text, launch(4)) == ""
     found = simulate(text, launch(20 if kind == "unfinished" else 24, 1 << 28 if kind == "unwritten" else 1))
@@ -133,7 +133,7 @@ def test_wrong_schedules_that_an_earlier_prover_accepted(seed: int) -> None:
 
 
 def compiled(made: Attack) -> tuple[str, str]:
-    if made.spoiled is not None:
+    if made.mutation is not None:
         return "", ""
     try:
         judge.lowered(judge.kernel_of(made.text))
@@ -152,7 +152,7 @@ def test_attacks_fail_in_replays(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(len(CLASSES)))
 def test_correct_schedules_have_no_fault(seed: int) -> None:
     made = right(seed)
-    faults = [simulate(made.text, args, 4) for args in made.sizes[:6] if made.spoiled is None]
+    faults = [simulate(made.text, args, 4) for args in made.sizes[:6] if made.mutation is None]
     assert not any(faults), f"{made.name}: {faults}\n{made.text}"
 
 
@@ -177,7 +177,7 @@ def test_many_right_schedules(first: int) -> None:
         status, message = made.verdict()
         assert status != "crash", f"{seed}: {message}\n{made.text}"
         for args in made.sizes:
-            assert made.spoiled or not simulate(made.text, args, 12), f"{seed}: {made.name}\n{made.text}"
+            assert made.mutation or not simulate(made.text, args, 12), f"{seed}: {made.name}\n{made.text}"
         if status != "refused":
             fault = made.replay(made.sizes[2], 25)
             assert not fault or fault.startswith("unknown"), f"{seed}: {made.name}: {fault}\n{made.text}"

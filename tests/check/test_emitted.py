@@ -81,7 +81,7 @@ def test_idioms(name: str) -> None:
 def test_generated(first: int) -> None:
     compared = 0
     for attack in map(right, range(first, first + 30)):
-        if attack.spoiled is not None:
+        if attack.mutation is not None:
             continue
         try:
             lowered = lowered_roles(kernel_of(attack.text))
@@ -163,7 +163,7 @@ def test_jumps_after_an_op_are_noticed(one: tuple[Kernel, str]) -> None:
     single = [n for n, count in Counter(step.number for step in code.steps).items() if count == 1]
     for label, block in code.blocks.items():
         first = block.steps[0].number if block.steps and label.startswith("$") else -1
-        if first not in single or ops[first].is_by_one:
+        if first not in single or ops[first].is_single_thread:
             continue
         at = lines.index(f"{label}:")
         end = next(b for a, b, _ in assemblies(ptx) if a > at)

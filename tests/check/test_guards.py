@@ -150,7 +150,7 @@ def test_guards_are_about_the_launch() -> None:
     certificate = json.loads(check_schedule(kernel, spread).certificate)
     verify_certificate(kernel, spread, certificate)
     ((kind, number),) = certificate["guards"]
-    for spoiled in (
+    for corrupted in (
         [],
         [["assert", number + 20]],
         [["factor", number + 40]],
@@ -158,7 +158,7 @@ def test_guards_are_about_the_launch() -> None:
         [[kind, 10**6]],
     ):
         with pytest.raises(Rejected):
-            verify_certificate(kernel, spread, {**certificate, "guards": spoiled})
+            verify_certificate(kernel, spread, {**certificate, "guards": corrupted})
 
 
 def test_a_launch_that_does_not_satisfy_a_guard_is_no_counterexample() -> None:

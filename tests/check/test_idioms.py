@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from disguises import kernel
-from idioms import RIGHT, SPOILED
+from idioms import MUTATED, RIGHT
 
 from support.campaigns import rest_slow, sampled
 
@@ -50,9 +50,9 @@ def test_idioms(name: str, stages: int) -> None:
     assert found.status == wanted, f"{found.kind}: {found.message}{found.where}"
 
 
-@sampled(2, "name", rest_slow(((name,) for name in SPOILED), lambda name: name not in LONG), slow=3)
+@sampled(2, "name", rest_slow(((name,) for name in MUTATED), lambda name: name not in LONG), slow=3)
 def test_faulty_variants_of_idioms_do_not_pass(name: str) -> None:
-    idiom, old, new = SPOILED[name]
+    idiom, old, new = MUTATED[name]
     assert old in RIGHT[idiom]
     found = kernel(RIGHT[idiom].replace(old, new), None, 3).check()
     assert found.status == "refuted", found.message

@@ -7,16 +7,16 @@ from disguises import kernel
 from schedules import gemm, verdict
 
 from support.campaigns import sampled
-from support.spoiled_memory import IN_MEMORY, parted
+from support.mutated_memory import IN_MEMORY, parted
 from tegula import errors as E
 from tegula.check.schedule import check_schedule
 
 
 @sampled(2, "name", IN_MEMORY)
 def test_the_lowered_form_of_impossible_schedules(name: str) -> None:
-    make, spoil, status, kind = IN_MEMORY[name]
+    make, mutate, status, kind = IN_MEMORY[name]
     assert verdict(make()).passed
-    found = verdict(make(), spoil)
+    found = verdict(make(), mutate)
     assert (found.status, found.kind or found.passed) == (status, kind or False), found.message
     assert found.help
 
@@ -93,7 +93,7 @@ def test_impossible_schedules_are_refused_by_the_language(name: str) -> None:
     assert caught.value.loc is not None and caught.value.loc.line
 
 
-def test_an_unspoiled_branch_is_no_fault() -> None:
+def test_an_unmutated_branch_is_no_fault() -> None:
     """The divergence of threads is refused, not the branch."""
     from schedules import lowered
 

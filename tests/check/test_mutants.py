@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from schedules import (
-    Spoil,
+    Mutation,
     chain,
     double,
     drop,
@@ -23,7 +23,7 @@ from schedules import (
 
 import tegula as tg
 from support.campaigns import sampled
-from support.spoiled_schedules import CHAIN, EMPTY, FULL, GEMM, REGISTERS, TWO_PRODUCERS
+from support.mutated_schedules import CHAIN, EMPTY, FULL, GEMM, REGISTERS, TWO_PRODUCERS
 from tegula.check.schedule import check_schedule
 from tegula.ops import scalar as S
 from tegula.types import int32
@@ -41,7 +41,7 @@ LONG = {
 """Mutants of the matmul that are found faster in another kernel, or together with others of their kind."""
 MUTANTS = [
     pytest.param(
-        *(kernel, spoil, kind),
+        *(kernel, mutate, kind),
         id=f"{kernel}: {name}",
         marks=[pytest.mark.slow] if kernel == "gemm" and name in LONG else [],
     )
@@ -51,20 +51,20 @@ MUTANTS = [
         ("chain", CHAIN),
         ("registers", REGISTERS),
     )
-    for name, (spoil, kind) in table.items()
+    for name, (mutate, kind) in table.items()
 ]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("stages", [2, 3, 4])
-def test_unspoiled(kernel: str, stages: int) -> None:
+def test_unmutated(kernel: str, stages: int) -> None:
     found = verdict(KERNELS[kernel](stages))
     assert found.status == "proved", found.message
 
 
-@sampled(4, ("kernel", "spoil", "kind"), MUTANTS, slow=3)
-def test_spoiled(kernel: str, spoil: Spoil, kind: str) -> None:
-    found = verdict(KERNELS[kernel](), spoil)
+@sampled(4, ("kernel", "mutate", "kind"), MUTANTS, slow=3)
+def test_mutated(kernel: str, mutate: Mutation, kind: str) -> None:
+    found = verdict(KERNELS[kernel](), mutate)
     assert (found.status, found.kind) == ("refuted", kind), found.message
     assert found.help
     assert found.loc.line or kind == "init"
@@ -78,7 +78,7 @@ def test_registers_are_read_in_the_iteration_that_fills_them() -> None:
     assert found.help
 
 
-HARMLESS: dict[str, tuple[str, Spoil]] = {
+HARMLESS: dict[str, tuple[str, Mutation]] = {
     "consumer waits twice": ("gemm", double("mbarrier.wait", FULL)),
     "producer waits twice": ("gemm", double("mbarrier.wait", EMPTY)),
     "bytes are announced after the copies": ("two_producers", last("mbarrier.expect")),
@@ -87,9 +87,9 @@ HARMLESS: dict[str, tuple[str, Spoil]] = {
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_spoiled_to_no_effect(name: str) -> None:
-    kernel, spoil = HARMLESS[name]
-    found = verdict(KERNELS[kernel](), spoil)
+def test_mutated_to_no_effect(name: str) -> None:
+    kernel, mutate = HARMLESS[name]
+    found = verdict(KERNELS[kernel](), mutate)
     assert found.passed, found.message
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from replays import failure, ready, some
 from schedules import (
-    Spoil,
+    Mutation,
     adding,
     before,
     chain,
@@ -72,7 +72,7 @@ KERNELS = {
 def stored(kernel: Any, args: list[Any], ndim: int = 2, threads: int = 384) -> None:
     """The results, equal in many orders, which are copied to the arrays."""
     launch = EngineLaunch(ready(*lowered(kernel, ndim)), args, (*(1,) * (ndim - 1), threads))
-    found = [launch.play(order) for order in some(launch, ORDERS)]
+    found = [launch.run(order) for order in some(launch, ORDERS)]
     assert all(x == found[0] for x in found)
     Values(launch).store(found[-1])
 
@@ -103,7 +103,7 @@ def test_a_matmul_that_reads_registers_waits_in_its_iteration() -> None:
     stored(registers(), args, threads=256)
     assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
     launch = EngineLaunch(ready(*lowered_late(registers())), args, (1, 256))
-    found = [launch.play(order) for order in some(launch, ORDERS)]
+    found = [launch.run(order) for order in some(launch, ORDERS)]
     assert any(x != found[0] for x in found)
 
 
@@ -170,7 +170,7 @@ def test_schedules_by_hand_in_many_orders(name: str, n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "spoil", "kinds"),
+    ("name", "mutate", "kinds"),
     [
         ("copies", drop("fence.async"), {"fence"}),
         ("copies", drop("mbarrier.wait"), {"race", "arrivals"}),
@@ -182,16 +182,16 @@ def test_schedules_by_hand_in_many_orders(name: str, n: int) -> None:
         ("one_buffer", drop("mbarrier.arrive"), {"deadlock"}),
     ],
 )
-def test_wrong_schedules_by_hand(name: str, spoil: Spoil, kinds: set[str]) -> None:
+def test_wrong_schedules_by_hand(name: str, mutate: Mutation, kinds: set[str]) -> None:
     """The replay fails, and the checker refutes the schedule too."""
     made, parts = lowered(getattr(by_hand, name))
-    spoil(made, parts)
+    mutate(made, parts)
     found = failure(ready(made, parts), [*BY_HAND[name], 7], (1, parts.threads), ORDERS)
     assert found.partition(":")[0] in kinds, found
     assert check_schedule(made, parts).status == "refuted"
 
 
-WRONG: dict[str, tuple[str, Spoil, set[str]]] = {
+WRONG: dict[str, tuple[str, Mutation, set[str]]] = {
     "a dropped wait for data": ("gemm", drop("mbarrier.wait", "left.full"), {"race"}),
     "a dropped wait for room": ("gemm", drop("mbarrier.wait", "left.empty"), {"race", "arrivals"}),
     "a release before the wait": ("gemm", last("group.mma_wait"), {"race"}),
@@ -216,10 +216,10 @@ WRONG: dict[str, tuple[str, Spoil, set[str]]] = {
 @sampled(3, "name", WRONG)
 def test_wrong_schedules(name: str) -> None:
     """The replay fails in one of the first orders."""
-    kernel, spoil, kinds = WRONG[name]
+    kernel, mutate, kinds = WRONG[name]
     made, args = KERNELS[kernel]
     kernel, parts = lowered(made())
-    spoil(kernel, parts)
+    mutate(kernel, parts)
     assert failure(ready(kernel, parts), args(), (1, 384), ORDERS).partition(":")[0] in kinds
 
 
@@ -228,4 +228,4 @@ def test_a_dropped_fence_changes_values(which: int) -> None:
     """A copy overtakes the reads before it, or tensor cores read old values."""
     kernel, parts = lowered(chain())
     drop("fence.async", "", which)(kernel, parts)
-    assert failure(ready(kernel, parts), of_chain(), (1, 384), ORDERS, blind=True).startswith("value")
+    assert failure(ready(kernel, parts), of_chain(), (1, 384), ORDERS, ignore_races=True).startswith("value")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rules import LATE, RULES, SPOILS, TEXTS, cases, noticing, said
+from rules import LATE, MUTATIONS, RULES, TEXTS, cases, noticing, said
 
 from support.campaigns import rest_slow, sampled
 
@@ -17,7 +17,7 @@ def test_a_rule_that_is_left_out_is_noticed(name: str) -> None:
     assert next(noticing(RULES[name], CASES), None) is not None
 
 
-@pytest.mark.parametrize("name", [*SPOILS, LATE, *TEXTS])
+@pytest.mark.parametrize("name", [*MUTATIONS, LATE, *TEXTS])
 def test_cases_that_are_only_here(name: str) -> None:
     kind, check = CASES[name]
     assert said(check()) == kind

@@ -113,12 +113,12 @@ def test_the_verifier_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """A certificate that the verifier does not accept proves nothing."""
     real = schedule.prove
 
-    def spoiled(kernel: Any, spread: Any) -> Any:
+    def corrupted(kernel: Any, spread: Any) -> Any:
         found = real(kernel, spread)
         found["lags"] = found["lags"][1:]
         return found
 
-    monkeypatch.setattr(schedule, "prove", spoiled)
+    monkeypatch.setattr(schedule, "prove", corrupted)
     found = schedule.check_schedule(*lowered(copies))
     assert (found.status, found.kind, found.certificate) == ("unproved", "", "")
 

@@ -15,11 +15,11 @@ import numpy as np
 
 
 class Order:
-    """The order of accesses in one launch of a block. `blind`: the synchronisations to ignore, of a "warp", of a
+    """The order of accesses in one launch of a block. `ignored`: the synchronisations to ignore, of a "warp", of a
     "block", or by an "mbarrier", to test what is found without them."""
 
-    def __init__(self, threads: int, blind: str = "") -> None:
-        self.threads, self.blind = threads, blind
+    def __init__(self, threads: int, ignored: str = "") -> None:
+        self.threads, self.ignored = threads, ignored
         self.known = np.zeros((threads, 2 * threads), np.int64)
         self.known[range(threads), range(threads)] = 1
         self.copies = np.zeros(threads, np.int64)
@@ -35,7 +35,7 @@ class Order:
 
     def synchronise(self, threads: Iterable[int], of_a_warp: bool) -> None:
         """Synchronise all threads of a block, of some warps, or of one warp."""
-        if self.blind == ("warp" if of_a_warp else "block"):
+        if self.ignored == ("warp" if of_a_warp else "block"):
             return
         all_ = list(threads)
         self.known[all_] = self.known[all_].max(0)
@@ -50,7 +50,7 @@ class Order:
 
     def wait(self, thread: int, barrier: int) -> None:
         """A phase that has never begun has ended before all accesses."""
-        if barrier in self.ended and self.blind != "mbarrier":
+        if barrier in self.ended and self.ignored != "mbarrier":
             self.known[thread] = np.maximum(self.known[thread], self.ended[barrier])
 
     def _release(self, barrier: int, known: np.ndarray) -> None:

@@ -212,7 +212,7 @@ def test_loops_that_differ_between_blocks_are_not_shared() -> None:
 # Verdicts on wrong schedules of clusters -----------------------------------------------------------------------------
 
 
-def spoiled() -> Iterator[tuple[str, Any]]:
+def mutations() -> Iterator[tuple[str, Any]]:
     def another_tile(kernel: Kernel) -> None:
         """Equal right tiles do not imply equal left tiles."""
         left, right = shared(kernel)
@@ -246,14 +246,14 @@ def spoiled() -> Iterator[tuple[str, Any]]:
     yield "own end", own_end
 
 
-SPOILED = dict(spoiled())
+MUTATED = dict(mutations())
 
 
 @sampled(
-    2, "name", rest_slow(((name,) for name in SPOILED), lambda name: name in ("another tile", "own end"))
+    2, "name", rest_slow(((name,) for name in MUTATED), lambda name: name in ("another tile", "own end"))
 )
-def test_spoiled_clusters_are_not_proved(name: str) -> None:
+def test_mutated_clusters_are_not_proved(name: str) -> None:
     kernel, parts = automatic(256, 520, 4104)
-    SPOILED[name](kernel)
+    MUTATED[name](kernel)
     found = check_schedule(kernel, parts)
     assert found.status == "unproved" and "the two CTAs of a cluster" in found.message

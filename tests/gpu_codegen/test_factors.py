@@ -66,8 +66,8 @@ def test_zeros_known_at_run_time(unit: str, factors: tuple[float, float]) -> Non
     rng = np.random.default_rng(len(unit))
     a, b, c = (rng.integers(-3, 4, s).astype(np.float32) for s in ((M, K), (K, N), (M, N)))
     wanted = factors[0] * (a @ b) if factors[0] else factors[1] * c
-    for spoilt in (a, b) if not factors[0] else (c,):
-        spoilt.flat[::5] = rng.choice(NONE, spoilt.flat[::5].shape)
+    for array in (a, b) if not factors[0] else (c,):
+        array.flat[::5] = rng.choice(NONE, array.flat[::5].shape)
     args = [tg.array(a.astype(kind)), tg.array(b.astype(kind)), tg.array(c), *factors]
     threads = block_size(kernel, None, args) if kernel is by_groups else 64
     made, parts = distributed(kernel, args, (1,), threads)

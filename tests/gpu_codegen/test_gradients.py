@@ -117,12 +117,12 @@ def test_owners_of_matmuls_are_matmuls(transposed: bool) -> None:
 def test_the_clearing_of_a_gradient_may_start_before_its_readers_end() -> None:
     """Once the block that owns tiles has multiplied all of them, and all earlier launches are complete."""
     found = {part.step.kernel.name: part for part in parts_of(matmul(False), [(512, 512)] * 3, (4, 2), 256)}
-    text = text_of(found["gemm_adjoint_of_adj_b_wide"], LaunchOverlap(late=True, lets=READ))
+    text = text_of(found["gemm_adjoint_of_adj_b_wide"], LaunchOverlap(waits_at_end=True, lets=READ))
     let, wait = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
     assert text.count(let) == 1 and text.count(wait) == 2
     assert text.rindex("wgmma.wait_group") < text.index(wait) < text.index(let) < text.index("cp.reduce")
     assert text.rindex("cp.async.bulk.wait_group") < text.rindex(wait)
-    text = text_of(found["gemm_adjoint"], LaunchOverlap(late=True))
+    text = text_of(found["gemm_adjoint"], LaunchOverlap(waits_at_end=True))
     assert text.index(let) < text.index("st.global") and text.rindex("st.global") < text.index(wait)
 
 

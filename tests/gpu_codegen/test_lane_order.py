@@ -66,8 +66,8 @@ def code_of(kernel: Any, arch: str = "sm_90a") -> tuple[GpuCode, list[Any]]:
     return lowered(kernel, args, (1,), block_size(kernel, None, args), arch=arch), args
 
 
-def order_of(code: GpuCode, kernel: Any, args: Sequence[Any], blind: str = "") -> Order:
-    order = Order(code.threads, blind)
+def order_of(code: GpuCode, kernel: Any, args: Sequence[Any], ignored: str = "") -> Order:
+    order = Order(code.threads, ignored)
     run_together(code, kernel, args, (1, code.threads), 1, order)
     return order
 
@@ -89,7 +89,7 @@ def test_without_the_synchronisation_of_a_warp_all_lanes_but_one_race(stages: in
     that knows arrivals but no synchronisation of warps."""
     kernel, _ = KERNELS[f"chain of {stages} stages"]
     code, args = code_of(kernel)
-    order = order_of(code, kernel, args, blind="warp")
+    order = order_of(code, kernel, args, ignored="warp")
     assert {first % 32 for _, _, first, _ in order.found} == set(range(1, 32))
     of_threads = Counter(kind for kind, _, _, then in order.found if then < code.threads)
     assert of_threads == {"RAW": 2 * 31 * WORD * ROWS, "WAR": 2 * 31 * WORD * (ROWS - stages)}
@@ -124,7 +124,7 @@ def test_memory_that_threads_of_a_block_share_has_an_order(name: str) -> None:
     """The order follows from the synchronisations of the block."""
     launch = kernels.launches()[name]
     code = lowered(launch.kernel, launch.args, launch.dims[:-1], launch.block_dim)
-    for blind, races in (("", False), ("block", True)):
-        order = Order(code.threads, blind)
+    for ignored, races in (("", False), ("block", True)):
+        order = Order(code.threads, ignored)
         run_together(code, launch.kernel, launch.args, launch.dims, 1, order)
         assert order.written and bool(order.found) == races

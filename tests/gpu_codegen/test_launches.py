@@ -90,7 +90,7 @@ def test_every_thread_waits() -> None:
     assert not re.search(r"@%?p\d+ bra", text[: text.index(WAIT)])
 
 
-FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(late=True)
+FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(waits_at_end=True)
 
 
 def text_in_series(kernel: Any, place: LaunchOverlap) -> str:

@@ -182,7 +182,7 @@ def test_the_page_names_tests_that_exist() -> None:
         assert f"def {name}(" in here, name
     for path in set(re.findall(r"tests/[\w/]+(?:\.py)?", page)):
         assert (TESTS.parent / path).exists(), path
-    mutants = (TESTS / "support" / "spoiled_schedules.py").read_text()
+    mutants = (TESTS / "support" / "mutated_schedules.py").read_text()
     for said in (
         "one barrier for two announcements",
         "staging in a stage's bytes",

@@ -12,7 +12,7 @@ from tegula.runtime.launch import plan
 from tegula.runtime.resolve import wanted_form
 
 T = 8
-FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(late=True)
+FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(waits_at_end=True)
 
 
 @tg.kernel
@@ -123,9 +123,14 @@ def wide_steps() -> list[AdjointStep]:
 
 def test_the_clearing_of_a_gradient_starts_after_its_last_read() -> None:
     a, b, clear = wide_steps()
-    assert in_series([a, b, clear]) == [FIRST, LaunchOverlap(late=True, lets=READ), LATER]
+    assert in_series([a, b, clear]) == [FIRST, LaunchOverlap(waits_at_end=True, lets=READ), LATER]
     assert in_series([b, clear]) == [LaunchOverlap(lets=READ), LATER]
-    assert in_series([a, b, clear, clear]) == [FIRST, LaunchOverlap(late=True, lets=READ), LATER, ALONE]
+    assert in_series([a, b, clear, clear]) == [
+        FIRST,
+        LaunchOverlap(waits_at_end=True, lets=READ),
+        LATER,
+        ALONE,
+    ]
 
 
 def test_the_launch_after_the_series_waits_for_all() -> None:

@@ -14,7 +14,7 @@ from support.campaigns import PARTS, chunks, part
 
 pytestmark = pytest.mark.machine_code
 
-SPOILED = {
+SINGULARITIES = {
     "1.0 / {}": 0.0,
     "{} / {}": 0.0,
     "tg.sqrt({})": 0.0,
@@ -91,7 +91,7 @@ def gradient(text: str, x: Any, m: Any, g: Any, dtype: Any) -> np.ndarray:
 
 def check(expression: str, mask: str, dtype: Any) -> None:
     """The first four threads compute 3 x where f has no derivative; the others compute f at an ordinary point."""
-    bad, usual = SPOILED[expression], 0.5 if "asin" in expression or "erfinv" in expression else 1.5
+    bad, usual = SINGULARITIES[expression], 0.5 if "asin" in expression or "erfinv" in expression else 1.5
     if "acos" in expression:
         usual = -0.5
     f = expression.format("u", "u", "u")
@@ -118,10 +118,12 @@ def test_operands_that_are_not_selected_do_not_poison_gradients(expression: str,
 @pytest.mark.parametrize("number", chunks(range(PARTS)))
 @pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16], ids=str)
 @pytest.mark.parametrize("mask", [*MASKS])
-def test_nothing_is_spoiled(mask: str, dtype: Any, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_masked_singularities_do_not_poison_gradients(
+    mask: str, dtype: Any, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every expression, every mask, and a part of their pairs; a campaign runs all."""
     monkeypatch.setattr(tg.config, "cache_kernels", False)
-    for expression in part([*SPOILED], [*MASKS].index(mask), number):
+    for expression in part([*SINGULARITIES], [*MASKS].index(mask), number):
         check(expression, mask, dtype)
 
 

@@ -19,7 +19,7 @@ class Between(Op):
     """Two operands around any number of others, of which the last is per lane."""
 
     __slots__ = ()
-    first = operand(READ, place=True)
+    first = operand(READ, index=True)
     middle = variadic(WRITE)
     last = operand(lane=True)
     made = output(WRITE)

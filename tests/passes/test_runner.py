@@ -22,7 +22,7 @@ def drop(kernel: Kernel, context: Compilation) -> None:
     del kernel.body.ops[0]
 
 
-def spoil(kernel: Kernel, context: Compilation) -> None:
+def corrupt(kernel: Kernel, context: Compilation) -> None:
     kernel.body.ops.pop()
 
 
@@ -43,9 +43,9 @@ def test_passes_run_in_order_and_are_shown() -> None:
 def test_the_error_names_the_pass_that_breaks_the_kernel(last: list[Pass[Compilation]]) -> None:
     seen: list[str] = []
     with pytest.raises(InternalError, match="must end in 'yield'") as raised:
-        passes = (Pass(look), Pass(spoil), *last)
+        passes = (Pass(look), Pass(corrupt), *last)
         run(passes, parse_kernel(TEXT), Compilation(), lambda name, _: seen.append(name))
-    assert raised.value.__notes__ == ["after pass spoil"]
+    assert raised.value.__notes__ == ["after pass corrupt"]
     assert seen == ["look"]
 
 

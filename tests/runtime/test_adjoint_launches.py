@@ -18,7 +18,7 @@ from tegula.runtime.cuda.driver import install
 from tegula.runtime.cuda.launch import CONFIGURATION
 
 T = 16
-FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(late=True)
+FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(waits_at_end=True)
 
 
 @tg.kernel

@@ -117,11 +117,11 @@ def test_the_interpreter_of_lowered_kernels() -> None:
     made = prepared(kernel, spread, requiring(kernel, check_schedule(kernel, parts).guards))
     x = np.arange(80, dtype=np.float32).reshape(10, 8)
 
-    def play(n: int, m: int) -> list[Any]:
+    def run(n: int, m: int) -> list[Any]:
         launch = EngineLaunch(made, [x, np.zeros_like(x), n, m], (1, parts.threads))
-        return [launch.play(order) for order in orders([role for role, *_ in launch.programs], 2)]
+        return [launch.run(order) for order in orders([role for role, *_ in launch.programs], 2)]
 
     for n, m, guard, line in BAD:
-        refused(lambda n=n, m=m: play(n, m), guard, line)
-    first, second = play(2, 4)
+        refused(lambda n=n, m=m: run(n, m), guard, line)
+    first, second = run(2, 4)
     assert first == second and len(first) > 0

@@ -51,7 +51,7 @@ def numbers(dtype: Any, *shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float64).astype(kind)
 
 
-def spoilt(x: np.ndarray, seed: int) -> np.ndarray:
+def with_non_finite(x: np.ndarray, seed: int) -> np.ndarray:
     """A copy with a NaN or an infinity in a third of the elements."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(x.shape) < 0.3, rng.choice([np.nan, np.inf, -np.inf], x.shape), x).astype(
@@ -65,9 +65,9 @@ def check(dtype: Any, alpha: float, beta: float, known: tuple[bool, bool]) -> No
     wanted = alpha * (a.astype(np.float64) @ b.astype(np.float64)) if alpha else np.zeros((M, N))
     both = wanted + (beta * c.astype(np.float64) if beta else 0)
     if not alpha:
-        a, b = spoilt(a, 3), spoilt(b, 4)
+        a, b = with_non_finite(a, 3), with_non_finite(b, 4)
     if not beta:
-        c = spoilt(c, 5)
+        c = with_non_finite(c, 5)
     kernel = scaling(dtype, alpha if known[0] else None, beta if known[1] else None)
     factors = tg.array(np.array([alpha, beta]).astype(a.dtype))
     args = [tg.array(a), tg.array(b), tg.array(c), tg.array(np.full_like(c, 7)), factors]
@@ -149,11 +149,11 @@ def test_gradients_stop_at_a_zero(factors: tuple[float, float]) -> None:
     seed = numbers(tg.float32, M, N, seed=7)
     wanted = [alpha * seed @ b.T, alpha * a.T @ seed, beta * seed]
     if not alpha:
-        a, b = spoilt(a, 3), spoilt(b, 4)
+        a, b = with_non_finite(a, 3), with_non_finite(b, 4)
     if not beta:
-        c = spoilt(c, 5)
+        c = with_non_finite(c, 5)
     if not alpha and not beta:
-        seed = spoilt(seed, 6)
+        seed = with_non_finite(seed, 6)
     x, y, z = (tg.array(v, requires_grad=True) for v in (a, b, c))
     w = tg.zeros((M, N), dtype=tg.float32, requires_grad=True)
     with tg.Tape() as tape:

@@ -427,7 +427,7 @@ def test_many_candidates_are_compiled_in_processes(monkeypatch: pytest.MonkeyPat
     assert "error[" in kernel.reports[0].dropped[0].dropped
 
 
-def test_a_process_that_ends_does_not_spoil_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_does_not_affect_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     from tegula.tune import build
 
     kernel = tg.autotune(REPEATS=[11, 12, 13])(busy)

@@ -101,7 +101,7 @@ class BoundedSearch:
                 for region in self.program.roles:
                     traces.append(self.program.trace(region, launch))
                 run = self._run(traces, False)
-                run.play()
+                run.simulate()
             except TooLong:
                 spent += TOO_LONG
                 continue
@@ -134,7 +134,7 @@ class BoundedSearch:
             return ()
         run = self._run(traces, True)
         with suppress(Refuted):
-            run.play()
+            run.simulate()
         places = {fault.loc, *(loc for loc, _ in fault.places)}
         stages = {(s.barrier, s.stage) for s in run.steps if s.loc in places and s.barrier}
         last = run.steps[-1:] if run.steps and run.steps[-1].stage < 0 else []

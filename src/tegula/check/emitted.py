@@ -213,7 +213,7 @@ class Paths:
             end = self._state()
             self.edges[start].append((number, end))
             self.edges[end].append((number, end))
-            return self._state(start, end) if op.is_by_one else end
+            return self._state(start, end) if op.is_single_thread else end
         if not any(nested in self.numbers for region in op.regions for nested in region.walk()):
             return start
         if isinstance(op, LoopLike):

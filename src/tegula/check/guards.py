@@ -128,7 +128,7 @@ def _term(kernel: Kernel, v: Value) -> Term:
         return int(op.value)
     if isinstance(op, BranchLike):
         ends = (region.yielded[op.results.index(v)] for region in op.alternatives)
-        return ["if", v.type.notation, "", *(_term(kernel, x) for x in (*op.decisive, *ends))]
+        return ["if", v.type.notation, "", *(_term(kernel, x) for x in (*op.control_operands, *ends))]
     assert isinstance(op, Op)
     compares = op.pred if isinstance(op, Cmp) else ""
     return [op.NAME, v.type.notation, compares, *(_term(kernel, x) for x in op.operands)]

@@ -13,7 +13,7 @@ from typing import Any
 
 from tegula.check.ending import check_end, deadlock
 from tegula.check.memory import Access, Clock, Memory, Race
-from tegula.check.state import Phase, Role, Warp, named, plays
+from tegula.check.state import Phase, Role, Warp, named, warp_weights
 from tegula.check.unroll import Trace
 from tegula.check.verdict import Refuted, Step
 from tegula.dataclass import dataclass, replace
@@ -62,7 +62,7 @@ class Run:
         self.fills: dict[tuple[Value, int], Fill] = {}
         self.phases: list[Phase] = []
         self.bases: dict[Value, int] = {}
-        weights = [plays(role) for role in roles]
+        weights = [warp_weights(role) for role in roles]
         warps = sum(map(len, weights))
         width = 4 * warps + sum(stages for _, stages, _ in barriers)
         for barrier, stages, arrivals in barriers:
@@ -78,14 +78,14 @@ class Run:
                 e = 4 * len(self.warps)
                 self.warps.append(Warp(r, weight, k, e, e + 1, e + 2, e + 3, [0] * width))
 
-    def play(self) -> None:
+    def simulate(self) -> None:
         """Run all roles to their ends; raise Refuted at the first fault."""
         try:
-            self._play()
+            self._simulate()
         except Refuted as e:
             raise self.doubt or e from e
 
-    def _play(self) -> None:
+    def _simulate(self) -> None:
         while True:
             moved = [self._advance(warp) for warp in self.warps]
             if not any(moved):
@@ -194,7 +194,7 @@ class Run:
         self._arrive(warp, op, E.Arrive(event.barrier, 0), warp.weight)
         return True
 
-    def go_past(self, warp: Warp, op: Op, event: E.NamedWait) -> bool:
+    def wait_named(self, warp: Warp, op: Op, event: E.NamedWait) -> bool:
         """Execute a wait at a named barrier for the phase of the warp's last arrival; False while the phase is
         incomplete."""
         at, phase = self.phase(op, event.barrier, 0)
@@ -494,7 +494,7 @@ class Run:
     def who(self, warp: Warp) -> str:
         """The name of a warp in messages: its role, or "a warp of" the role where several warps are simulated."""
         role = self.roles[warp.role]
-        return role.name if len(plays(role)) == 1 else f"a warp of {role.name}"
+        return role.name if len(warp_weights(role)) == 1 else f"a warp of {role.name}"
 
     def note(self, warp: Warp, op: Op, text: str, phase: Phase | None, number: int = -1) -> None:
         """Append a step of a warp to the counterexample, if steps are recorded."""
@@ -561,6 +561,6 @@ _DO: dict[type, Callable[[Run, Warp, Op, Any], bool]] = {
     E.CopyOut: Run.copy_out,
     E.Commit: Run.commit,
     E.NamedArrival: Run.arrive_named,
-    E.NamedWait: Run.go_past,
+    E.NamedWait: Run.wait_named,
     E.CopiesOutDone: Run.copies_done,
 }

@@ -251,7 +251,7 @@ class OfLaunch:
             return op.array in self.kernel.params
         if isinstance(op, BranchLike):
             ends = (region.yielded[op.results.index(v)] for region in op.alternatives)
-            return all(map(self, (*op.decisive, *ends)))
+            return all(map(self, (*op.control_operands, *ends)))
         return v in self.kernel.params or (isinstance(op, COMPUTED) and all(map(self, op.operands)))
 
 

@@ -22,13 +22,13 @@ CONTROL = (If, For, While)
 
 class Followed:
     """The slice of a kernel: ops with events, their control flow, and the scalars that both depend on. `tracked`: the
-    tracked memory; `flying`: tiles that matmuls in flight may write."""
+    tracked memory; `in_flight`: tiles that matmuls in flight may write."""
 
     def __init__(self, kernel: Kernel, places: Mapping[Value, SharedAllocation]) -> None:
         self.kernel = kernel
         self.users = uses(kernel.body)
         self.tracked = tracked(places)
-        self.flying = flying(kernel, self.users)
+        self.in_flight = _tiles_in_flight(kernel, self.users)
         self._loud: dict[Op, bool] = {}
         self.needed = self._needed()
 
@@ -47,7 +47,7 @@ class Followed:
             inner = op.regions if isinstance(op, CONTROL) else ()
             self._loud[op] = (
                 self.acts(op)
-                or (any(v in self.flying for v in op.operands) and not isinstance(op, Yield))
+                or (any(v in self.in_flight for v in op.operands) and not isinstance(op, Yield))
                 or any(self.loud(o) for region in inner for o in region.ops)
             )
         return self._loud[op]
@@ -73,10 +73,10 @@ class Followed:
                 continue
             found.add(value)
             queue += sources(value)
-        return found | self.flying
+        return found | self.in_flight
 
     def _inputs(self, op: Op) -> list[Value]:
-        return op.decisive if isinstance(op, Carrier) else numbers(op)
+        return op.control_operands if isinstance(op, Carrier) else numbers(op)
 
 
 def multiplies(op: Op) -> bool:
@@ -109,7 +109,7 @@ def sources(value: Value) -> list[Value]:
     op = owner.parent if isinstance(owner, Region) else owner
     if isinstance(op, Carrier):
         one = next((c for c in op.carried if value in c.own), None)
-        return [*op.decisive, *(one.values if one is not None else ())]
+        return [*op.control_operands, *(one.values if one is not None else ())]
     if isinstance(owner, Region):
         return []
     return [v for v in owner.operands if isinstance(v.type, DType)] if owner is not None else []
@@ -165,7 +165,7 @@ def tracked(places: Mapping[Value, SharedAllocation]) -> set[Value]:
     return {*rings, *others, *cut}
 
 
-def flying(kernel: Kernel, users: dict[Value, list[tuple[Op, int]]]) -> set[Value]:
+def _tiles_in_flight(kernel: Kernel, users: dict[Value, list[tuple[Op, int]]]) -> set[Value]:
     """The tiles that may be results of matmuls in flight, through block arguments too."""
     found: set[Value] = set()
     queue = [op.result for op in kernel.walk() if E.leaves_in_flight(op)]

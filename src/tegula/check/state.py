@@ -75,7 +75,7 @@ class Phase:
     copies: list[tuple[int, Op]] = field(default_factory=list[tuple[int, Op]])
 
 
-def plays(role: Role) -> list[int]:
+def warp_weights(role: Role) -> list[int]:
     """For each simulated warp of a role, the number of warps that it stands for."""
     if role.one_warp or role.group.warps == 1:
         return [1]

@@ -132,8 +132,8 @@ class Program:
         depend on."""
         given = numbers(op)
         known: dict[tuple[Any, ...], Done] = {}
-        acts, flown = self.followed.acts(op), [v for v in op.operands if v in self.followed.flying]
-        special = flown or multiplies(op) or isinstance(op, MmaWait)
+        acts, in_flight = self.followed.acts(op), [v for v in op.operands if v in self.followed.in_flight]
+        special = in_flight or multiplies(op) or isinstance(op, MmaWait)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             if acts:
@@ -208,7 +208,7 @@ class Program:
         exactly = _CONTROLS[type(op)](self, op)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
-            if not self.diverges(op) and all(env.get(v) is not None for v in op.decisive):
+            if not self.diverges(op) and all(env.get(v) is not None for v in op.control_operands):
                 exactly(env, trace, launch)
                 return
             for region in op.regions:

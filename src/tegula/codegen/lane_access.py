@@ -30,7 +30,7 @@ def lower_lanes_access(s: State, op: Op) -> Components | None:
     if isinstance(op, LaneIndex):
         return (lane_numbers(s),)
     if isinstance(op, ElementAccess) and is_serial(s, op):
-        return _one_by_one(s, op)
+        return _scalarised(s, op)
     if not any(s.known.varying(v) for v in op.operands):
         return lower_access(s, op)
     rule = _RULES.get(type(op))
@@ -297,7 +297,7 @@ def _buffer_reshape(s: State, op: BufReshape) -> None:
 # One lane after the other --------------------------------------------------------------------------------------------
 
 
-def _one_by_one(s: State, op: ElementAccess) -> Components | None:
+def _scalarised(s: State, op: ElementAccess) -> Components | None:
     """Run an op for one active lane after the other, in lane order."""
     code, width, mask, first = s.code, s.width, s.mask, s.lane
     kinds = [(scalar_of(r.type), components(r.type)) for r in op.results]  # type: ignore[arg-type]

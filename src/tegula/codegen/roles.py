@@ -64,19 +64,20 @@ def lower_roles(s: State, op: Roles, body: Body) -> None:
     if waits:
         _exit_if_deadlocked(s)
     _connect(s, op)
-    crew = words(s, "roles", MOVES // WORD + 1)
+    scheduler = words(s, "roles", MOVES // WORD + 1)
     controls = [words(s, f"{name}: waits", STAGE // WORD + 1) for name in names]
     places = [
-        RoleAt(k, names, first * WARP, n * WARP, controls[k], crew) for k, (first, n) in enumerate(op.warps)
+        RoleAt(k, names, first * WARP, n * WARP, controls[k], scheduler)
+        for k, (first, n) in enumerate(op.warps)
     ]
     before = len(s.polls)
     frames = [_lower_role(s, op, at, body) for at in places]
     for k, frame in enumerate(frames):
         stack = _piece(s, f"{names[k]}: stack", STACK_BYTES)
         top = s.memory.bytes_offset(stack, str(STACK_BYTES))
-        s.code.line(f"call void @start_stack(ptr {crew}, ptr {top}, ptr @{symbol(k)}, ptr {frame})")
+        s.code.line(f"call void @start_stack(ptr {scheduler}, ptr {top}, ptr @{symbol(k)}, ptr {frame})")
     if waits or len(s.polls) > before:
-        _resume_in_turn(s, crew, controls)
+        _resume_in_turn(s, scheduler, controls)
     end = len(s.code.lines)
     s.scratch.held.update({p.pointer: end for p in s.scratch.pieces})
 
@@ -113,7 +114,7 @@ def _connect(s: State, op: Op) -> None:
         s.named_barriers[value] = replace(barriers, roles=tuple(arriving(op, value)))
 
 
-def _resume_in_turn(s: State, crew: str, controls: list[str]) -> None:
+def _resume_in_turn(s: State, scheduler: str, controls: list[str]) -> None:
     """Resume the unfinished roles in turn until all have ended; report a deadlock after a cycle without
     progress."""
     code = s.code
@@ -122,12 +123,12 @@ def _resume_in_turn(s: State, crew: str, controls: list[str]) -> None:
     code.place(look)
     late(s, turn)
     code.place(turn)
-    before = get(s, crew, MOVES)
+    before = get(s, scheduler, MOVES)
     for control in controls:
         run, skip = code.label("run"), code.label("skip")
         code.branch(_has_ended(s, control), skip, run)
         code.place(run)
-        code.line(f"call void @switch_stack(ptr {crew}, ptr {get(s, control, POINTER, 'ptr')})")
+        code.line(f"call void @switch_stack(ptr {scheduler}, ptr {get(s, control, POINTER, 'ptr')})")
         code.jump(skip)
         code.place(skip)
     ended = "true"
@@ -135,7 +136,7 @@ def _resume_in_turn(s: State, crew: str, controls: list[str]) -> None:
         ended = code.emit(f"and i1 {ended}, {_has_ended(s, control)}")
     code.branch(ended, done, check)
     code.place(check)
-    code.branch(code.emit(f"icmp eq i64 {before}, {get(s, crew, MOVES)}"), stuck, look)
+    code.branch(code.emit(f"icmp eq i64 {before}, {get(s, scheduler, MOVES)}"), stuck, look)
     code.place(stuck)
     _report_waits(s, controls)
     code.line("ret i32 0")
@@ -216,7 +217,7 @@ def _lower_role(s: State, op: Roles, at: RoleAt, body: Body) -> str:
     r.users, r.sites, r.matmuls, r.copies, r.functions = s.users, s.sites, s.matmuls, s.copies, s.functions
     frame = _Frame(r, [("ptr", "%args"), ("ptr", scratch)])
     r.block, r.present, r.watch = frame.get("i64", s.block), str(at.lanes), frame.get("i64", s.watch)
-    r.role = replace(at, control=frame.get("ptr", at.control), crew=frame.get("ptr", at.crew))
+    r.role = replace(at, control=frame.get("ptr", at.control), scheduler=frame.get("ptr", at.scheduler))
     for value in dict.fromkeys(v for inner in region.walk() for v in inner.operands):
         _capture(s, frame, value)
     body(r, op, at.position)
@@ -277,7 +278,9 @@ def _end(r: State) -> None:
 
 def _suspend(r: State, at: RoleAt) -> None:
     """Suspend the role until the block resumes it."""
-    r.code.line(f"call void @switch_stack(ptr {at.control}, ptr {get(r, at.crew, BLOCK_POINTER, 'ptr')})")
+    r.code.line(
+        f"call void @switch_stack(ptr {at.control}, ptr {get(r, at.scheduler, BLOCK_POINTER, 'ptr')})"
+    )
 
 
 def _switch_to_poll(r: State, go: str) -> None:
@@ -378,7 +381,7 @@ def _count(r: State, pipe: PipeAt, at: int) -> None:
 def moved(r: State) -> None:
     """Count a fill or release, by which the block detects progress."""
     assert r.role is not None
-    put(r, r.role.crew, MOVES, r.code.emit(f"add i64 {get(r, r.role.crew, MOVES)}, 1"))
+    put(r, r.role.scheduler, MOVES, r.code.emit(f"add i64 {get(r, r.role.scheduler, MOVES)}, 1"))
 
 
 def _stage(r: State, pipe: Value, item: str) -> View:

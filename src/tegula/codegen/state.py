@@ -25,15 +25,15 @@ from tegula.types import BufType, ElementType, TileType, components, element_byt
 @dataclass(frozen=True, slots=True)
 class RoleAt:
     """A role that is being lowered: its position among the `names` of all roles, its first lane in the block and its
-    number of lanes. `control`: the address of the role's control block; `crew`: the address of the state that all roles
-    of the block share."""
+    number of lanes. `control`: the address of the role's control block; `scheduler`: the address of the scheduler state
+    shared by all roles."""
 
     position: int
     names: tuple[str, ...]
     first: int
     lanes: int
     control: str
-    crew: str
+    scheduler: str
 
 
 @dataclass(slots=True)

@@ -138,7 +138,7 @@ def run_wait(m: Machine, op: MbarrierWait, mask: Mask) -> None:
     barriers, stage = _stage(m, op)
     role, phase = role_machine(m, op), barriers.stages[stage].phase
     if phase & 1 == int(m.group(op.parity)) & 1:
-        role.crew.wait(role.role, BarrierWait(op, barriers, stage, phase))
+        role.scheduler.wait(role.role, BarrierWait(op, barriers, stage, phase))
 
 
 @handles(NamedArrive, NamedSync)
@@ -147,7 +147,7 @@ def run_sync(m: Machine, op: NamedArrive | NamedSync, mask: Mask) -> None:
     phase = barriers.stages[0].phase
     barriers.arrive(0, _warps(role, op))
     if isinstance(op, NamedSync):
-        role.crew.wait(role.role, _NamedPhase(op, barriers, -1, phase))
+        role.scheduler.wait(role.role, _NamedPhase(op, barriers, -1, phase))
 
 
 class _NamedPhase(BarrierWait):

@@ -166,7 +166,7 @@ class GroupMachine(Machine):
         copy.buffer[...] = copy.value
         by_threads = ThreadAccess("write", copy.buffer, copy.pairs.threads, copy.pairs.at)
         offsets, size = offsets_of(by_threads)
-        self.races.landed(copy.buffer.__array_interface__["data"][0], offsets, size)
+        self.races.completed(copy.buffer.__array_interface__["data"][0], offsets, size)
         self._record(TracedAccess(copy.op, "write"), by_threads)
 
 

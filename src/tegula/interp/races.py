@@ -69,7 +69,7 @@ class TracedRegion:
     unit: int
     shared: bool
     slots: dict[Sort, np.ndarray] = field(default_factory=dict)
-    flying: np.ndarray | None = None
+    in_flight: np.ndarray | None = None
 
     def entries(self, access: TracedAccess) -> np.ndarray:
         """The log entries of accesses of the same sort, for each unit."""
@@ -112,7 +112,7 @@ class Races:
         """Forget the accesses of the previous block."""
         self.barrier()
         for region in self.regions:
-            region.flying = None
+            region.in_flight = None
 
     def record(
         self, access: TracedAccess, threads: np.ndarray, base: int, offsets: np.ndarray, length: int
@@ -126,18 +126,18 @@ class Races:
         units, who = self._units(region, base, threads, offsets, length)
         self._check(region, access, units, who)
         if access.kind == "issue":
-            if region.flying is None:
-                region.flying = np.full(region.size // region.unit, -1, np.int64)
-            region.flying[units] = number * self.threads + who
+            if region.in_flight is None:
+                region.in_flight = np.full(region.size // region.unit, -1, np.int64)
+            region.in_flight[units] = number * self.threads + who
         else:
             self._enter(region.entries(access), units, number * self.threads + who)
 
-    def landed(self, base: int, offsets: np.ndarray, length: int) -> None:
+    def completed(self, base: int, offsets: np.ndarray, length: int) -> None:
         """Record that the copies in flight to these bytes have completed."""
         region = self._region(base)
-        if region is not None and region.flying is not None:
+        if region is not None and region.in_flight is not None:
             units, _ = self._units(region, base, offsets, offsets, length)
-            region.flying[units] = -1
+            region.in_flight[units] = -1
 
     def _region(self, base: int) -> TracedRegion | None:
         at = int(np.searchsorted(self.starts, base, "right")) - 1
@@ -163,8 +163,8 @@ class Races:
                 bad = ~self._in_order(found, who) & (found % self.threads != who)
                 bad &= found < self.first * self.threads
                 self._raise(region, access, units, who, found, bad)
-        if region.flying is not None:
-            found = region.flying[units]
+        if region.in_flight is not None:
+            found = region.in_flight[units]
             self._raise(region, access, units, who, found, found >= 0)
 
     def _raise(

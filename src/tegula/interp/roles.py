@@ -66,7 +66,7 @@ class PipeState(Connected):
         releases = [o for o in roles.walk() if isinstance(o, PipeRelease) and o.pipe is value]
         self.explicit = any("early" not in o.attrs for o in releases)
 
-    def late(self) -> list[int]:
+    def blocking(self) -> list[int]:
         """The consumers that still hold, or have yet to pop, the tile in the stage that is filled next."""
         return [k for k, n in self.released.items() if self.filled - n >= len(self.stages)]
 
@@ -129,11 +129,11 @@ class PipeWait:
 
     def over(self, role: int) -> bool:
         """Whether the wait is over."""
-        return not self.pipe.late() if self.fills else self.pipe.popped[role] < self.pipe.filled
+        return not self.pipe.blocking() if self.fills else self.pipe.popped[role] < self.pipe.filled
 
     def others(self) -> list[int]:
         """The roles that must make progress first."""
-        return self.pipe.late() if self.fills else self.pipe.producers
+        return self.pipe.blocking() if self.fills else self.pipe.producers
 
     def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
         """The reason why the role is blocked, for messages."""
@@ -141,7 +141,7 @@ class PipeWait:
         return waiting(name, self.pipe.name, len(self.pipe.stages), self.fills, item, others)
 
 
-class Crew:
+class RoleScheduler:
     """The roles of one block of a kernel."""
 
     def __init__(self, kernel: str, block: int, names: Sequence[str]) -> None:
@@ -225,7 +225,7 @@ class Crew:
 class RoleMachine(Machine):
     """The lanes of one role."""
 
-    def __init__(self, block: Machine, role: int, crew: Crew, first: int, lanes: int) -> None:
+    def __init__(self, block: Machine, role: int, scheduler: RoleScheduler, first: int, lanes: int) -> None:
         here = slice(first, first + lanes)
         super().__init__(
             lanes,
@@ -235,7 +235,7 @@ class RoleMachine(Machine):
             [component[here] for component in block.tid],
         )
         self.grid, self.blocks = block.grid, block.blocks
-        self.role, self.crew, self.here = role, crew, here
+        self.role, self.scheduler, self.here = role, scheduler, here
 
     def own(self, value: Value, x: RunValue) -> RunValue:
         """The per-lane value in the role of a value computed before the roles."""
@@ -248,15 +248,15 @@ def run_roles(m: Machine, op: Roles, mask: Mask, make: type[RoleMachine] = RoleM
     for value, x in m.env.items():
         if isinstance(x, Connected):
             x.connect(op, value)
-    crew = Crew(m.report.kernel.name, m.block, op.names)
+    scheduler = RoleScheduler(m.report.kernel.name, m.block, op.names)
     bodies: list[Callable[[], Any]] = []
     for role, (region, (first, warps)) in enumerate(zip(op.regions, op.warps, strict=True)):
-        machine = make(m, role, crew, first * WARP, warps * WARP)
+        machine = make(m, role, scheduler, first * WARP, warps * WARP)
         for operand in (v for inner in region.walk() for v in inner.operands):
             if operand in m.env:
                 machine.env[operand] = machine.own(operand, m.env[operand])
         bodies.append(partial(machine.region, region, (), machine.present))
-    crew.run(bodies)
+    scheduler.run(bodies)
 
 
 def role_machine(m: Machine, op: Op) -> RoleMachine:
@@ -289,14 +289,14 @@ def run_push(m: Machine, op: PipePush, mask: Mask) -> None:
 
 def _free_stage(m: Machine, op: PipeLoad | PipePush) -> PipeState:
     pipe, role = m.env[op.pipe], role_machine(m, op)
-    role.crew.wait(role.role, PipeWait(op, pipe, True))
+    role.scheduler.wait(role.role, PipeWait(op, pipe, True))
     return pipe
 
 
 @handles(PipePop)
 def run_pop(m: Machine, op: PipePop, mask: Mask) -> Any:
     pipe, role = m.env[op.pipe], role_machine(m, op)
-    role.crew.wait(role.role, PipeWait(op, pipe, False))
+    role.scheduler.wait(role.role, PipeWait(op, pipe, False))
     return pipe.pop(role.role)
 
 

@@ -8,7 +8,7 @@ operands that are indices, and the effects on the memory of each operand.
         NAME = "buf.set"
         buffer = operand(WRITE)
         value = operand()
-        indices = variadic(place=True)
+        indices = variadic(index=True)
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Field:
 
 class operand(Field):
     """One operand. `effects`: the op's effects on its memory; `lane`: a cooperative op takes it from each lane;
-    `place`: the operand is an index or an offset, so that no gradient flows through it."""
+    `index`: the operand is an index or an offset, so that no gradient flows through it."""
 
-    def __init__(self, *effects: Access, lane: bool = False, place: bool = False) -> None:
+    def __init__(self, *effects: Access, lane: bool = False, index: bool = False) -> None:
         self.effects = effects
         self.lane = lane
-        self.place = place
+        self.index = index
         self.at = 0
 
     if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class output(Field):
 class Signature:
     """The declared names of a class, in order. `fixed`: the least number of operands of an op."""
 
-    __slots__ = ("attrs", "bodies", "effects", "fixed", "lanes", "most", "operands", "outputs", "places")
+    __slots__ = ("attrs", "bodies", "effects", "first_index", "fixed", "lanes", "most", "operands", "outputs")
 
     def __init__(self, cls: type) -> None:
         found = _fields(cls)
@@ -207,12 +207,12 @@ class Signature:
         for k, made in enumerate(self.outputs):
             made.at = k
         self.lanes = tuple(k for k, f in enumerate(self.operands) if f.lane)
-        self.places = next((k for k, f in enumerate(self.operands) if f.place), None)
+        self.first_index = next((k for k, f in enumerate(self.operands) if f.index), None)
         self.effects = [f for f in (*self.operands, *self.outputs) if f.effects]
 
-    def is_place(self, k: int) -> bool:
-        """Whether operand k is declared with `place`."""
-        return self.places is not None and k >= self.places
+    def is_index(self, k: int) -> bool:
+        """Whether operand k is declared with `index`."""
+        return self.first_index is not None and k >= self.first_index
 
     def effects_of(self, op: Op) -> Iterator[Effect]:
         """The declared effects of an op, operands first."""

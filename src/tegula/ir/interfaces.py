@@ -58,7 +58,7 @@ class Carrier(Op):
 
     @property
     @abstractmethod
-    def decisive(self) -> list[Value]:
+    def control_operands(self) -> list[Value]:
         """The operands that determine which regions run and how often: bounds and conditions."""
 
     @abstractmethod
@@ -205,7 +205,7 @@ class ViewLike(Op):
         """The object that the result is a view of."""
 
 
-class Relabelling(Op):
+class ReshapeLike(Op):
     """An op whose result has the elements of `tile` at other indices. `KEEPS_ORDER`: the row-major order of elements is
     the same."""
 
@@ -383,7 +383,7 @@ class Synchronising(Op):
 
     __slots__ = ()
     INSTRUCTIONS: ClassVar[str] = ""
-    BY_ONE: ClassVar[bool] = False
+    ONE_THREAD: ClassVar[bool] = False
 
     @property
     def instructions(self) -> str:
@@ -391,9 +391,9 @@ class Synchronising(Op):
         return re.sub(r"\{(\w+)\}", lambda name: str(getattr(self, name[1])), self.INSTRUCTIONS)
 
     @property
-    def is_by_one(self) -> bool:
+    def is_single_thread(self) -> bool:
         """Whether one thread acts for a warp, or one warp for the role."""
-        return self.BY_ONE
+        return self.ONE_THREAD
 
 
 def numbered(body: Region) -> dict[Synchronising, int]:

@@ -52,11 +52,11 @@ start, once all launches before it are complete; and, in addition, the end of al
 
 
 class LaunchOverlap(NamedTuple):
-    """The overlap of a launch with its neighbours in a stream. `late`: the launch waits for earlier launches only at
-    its end, because the previous launch lets it start when all its dependencies are complete; `lets`: the time at which
-    the next launch may start."""
+    """The overlap of a launch with its neighbours in a stream. `waits_at_end`: the launch waits for earlier launches
+    only at its end, because the previous launch lets it start when all its dependencies are complete; `lets`: the time
+    at which the next launch may start."""
 
-    late: bool = False
+    waits_at_end: bool = False
     lets: str = AT_ONCE
 
 
@@ -67,7 +67,7 @@ class Kernel:
     """A kernel specialised on argument types and launch class: named parameters and a body. `captured`: the objects
     that the frontend read from outside the kernel's source, in its own representation. `schedule`: the user's choices
     for automatic schedules, by keyword. `bounded`: whether, if no proof is found, a schedule is accepted after an
-    exploration of some launches. `place`: the kernel's overlap with the other launches of an adjoint."""
+    exploration of some launches. `overlap`: its overlap with the other launches of an adjoint."""
 
     __slots__ = (
         "access",
@@ -77,8 +77,8 @@ class Kernel:
         "launch",
         "loc",
         "name",
+        "overlap",
         "param_names",
-        "place",
         "schedule",
     )
 
@@ -100,7 +100,7 @@ class Kernel:
         self.captured: tuple[Any, ...] = ()
         self.schedule: dict[str, Any] = {}
         self.bounded = False
-        self.place = ALONE
+        self.overlap = ALONE
 
     @property
     def params(self) -> list[Value]:

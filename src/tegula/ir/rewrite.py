@@ -149,7 +149,7 @@ class _Liveness:
                 for writer in self.writers.pop(root(effect.value), ()):
                     self.mark_op(writer)
         if isinstance(op, Carrier):
-            self.mark(op.decisive)
+            self.mark(op.control_operands)
         else:
             self.mark(op.operands)
             for region in op.regions:

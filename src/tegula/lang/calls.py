@@ -482,7 +482,7 @@ class Calls(TracerState):
                 problem = e
         names = [p.name for each in f.definitions for p in each.definition.parameters]
         stray = next((key for key in kwargs if key not in names), "")
-        help = E.likeness(stray, names) if stray else f"defined: {signatures(f)}"
+        help = E.suggestion(stray, names) if stray else f"defined: {signatures(f)}"
         raise E.WrongArguments(self.location(node), what=str(problem), help=help) from None
 
     def signature_of_call(self, within: Location) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tegula.composite import Composite
 from tegula.dataclass import dataclass
-from tegula.errors import UnknownAttribute, UnrolledTooFar, UnsupportedCapture, likeness
+from tegula.errors import UnknownAttribute, UnrolledTooFar, UnsupportedCapture, suggestion
 from tegula.lang.definition import FuncDef, PublicFunction, PublicNamespace
 from tegula.ops import PUBLIC
 from tegula.ops.builder import DESCRIBED
@@ -205,7 +205,7 @@ def attribute(owner: Namespace | Opaque, name: str, library: Library, loc: Locat
         if not hasattr(owner.object, name):
             fields = [key for key in dir(owner.object) if is_dataclass(owner.object) and key[0] != "_"]
             raise UnknownAttribute(
-                loc, help=likeness(name, fields) if fields else "", owner=owner.name, name=name
+                loc, help=suggestion(name, fields) if fields else "", owner=owner.name, name=name
             )
         found = getattr(owner.object, name)
         ours = isinstance(public(name, library), PublicFunction | FuncDef)

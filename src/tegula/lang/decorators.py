@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any, NoReturn, TypeVar, overload
 
 from tegula.dataclass import dataclass, field_names
-from tegula.errors import LaunchError, UnsupportedPython, WrongArguments, likeness
+from tegula.errors import LaunchError, UnsupportedPython, WrongArguments, suggestion
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.definition import Definition, FuncDef, Parameter
 from tegula.lang.named import Named
@@ -64,7 +64,7 @@ def kernel_options(given: Mapping[str, Any], caller: FrameType) -> KernelOptions
 
 def unknown_option(where: str, name: str, known: Sequence[str], place: Location) -> WrongArguments:
     """The error for an unknown option, with the most similar known one."""
-    return WrongArguments(place, what=f"{where} has no option '{name}'", help=likeness(name, known))
+    return WrongArguments(place, what=f"{where} has no option '{name}'", help=suggestion(name, known))
 
 
 @dataclass(frozen=True, slots=True)

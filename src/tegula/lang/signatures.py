@@ -34,7 +34,7 @@ def misfit(
     call = signature(name, function)
     if not stray:
         return f"{name}: {wrong}", call
-    meant = E.likeness(stray[0], known)
+    meant = E.suggestion(stray[0], known)
     help = f"{meant} {call}" if meant.endswith("?") else call
     return f"{name} has no parameter '{stray[0]}'", help
 

@@ -49,7 +49,7 @@ class ArrayLoad(ElementAccess):
     NAME = "array.load"
     PURE = False
     array = operand(READ)
-    indices = variadic(place=True)
+    indices = variadic(index=True)
 
     def infer(self) -> Sequence[Type]:
         array = array_type(self.array.type)
@@ -76,7 +76,7 @@ class ArrayStore(ElementAccess):
     PURE = False
     array = operand(WRITE)
     value = operand()
-    indices = variadic(place=True)
+    indices = variadic(index=True)
 
     def infer(self) -> Sequence[Type]:
         array = array_type(self.array.type)
@@ -106,7 +106,7 @@ class ArrayAtomic(ElementAccess, AtomicUpdate):
     VARYING = True
     array = operand(ATOMIC)
     value = operand()
-    indices = variadic(place=True)
+    indices = variadic(index=True)
     op = attr()
 
     def infer(self) -> Sequence[Type]:
@@ -147,7 +147,7 @@ class ArrayCas(ElementAccess, AtomicUpdate):
     array = operand(ATOMIC)
     expected = operand()
     value = operand()
-    indices = variadic(place=True)
+    indices = variadic(index=True)
 
     @property
     def combination(self) -> str:
@@ -171,7 +171,7 @@ class ArrayView(Op):
     __slots__ = ()
     NAME = "array.view"
     array = operand()
-    bounds = variadic(place=True)
+    bounds = variadic(index=True)
     spec = attr()
 
     def infer(self) -> Sequence[Type]:
@@ -202,7 +202,7 @@ class ArrayShape(Op):
 
     __slots__ = ()
     NAME = "array.shape"
-    array = operand(place=True)
+    array = operand(index=True)
     dim = attr()
 
     def infer(self) -> Sequence[Type]:

@@ -48,8 +48,8 @@ class ArrayGather(ScatteredAccess):
     PURE = False
     array = operand(READ)
     fill = operand()
-    where = operand(place=True)
-    at = variadic(place=True)
+    where = operand(index=True)
+    at = variadic(index=True)
 
     @property
     def moved(self) -> Sequence[Value]:
@@ -80,8 +80,8 @@ class ArrayScatter(ScatteredAccess):
     PURE = False
     array = operand(WRITE)
     tile = operand()
-    where = operand(place=True)
-    at = variadic(place=True)
+    where = operand(index=True)
+    at = variadic(index=True)
 
     @property
     def moved(self) -> Sequence[Value]:
@@ -110,8 +110,8 @@ class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
     PURE = False
     array = operand(ATOMIC)
     tile = operand()
-    where = operand(place=True)
-    at = variadic(place=True)
+    where = operand(index=True)
+    at = variadic(index=True)
     op = attr()
 
     @property
@@ -150,8 +150,8 @@ class ArrayScatterCas(ScatteredAccess, AtomicUpdate):
     array = operand(ATOMIC)
     tile = operand()
     expected = operand()
-    where = operand(place=True)
-    at = variadic(place=True)
+    where = operand(index=True)
+    at = variadic(index=True)
 
     @property
     def combination(self) -> str:

@@ -134,7 +134,7 @@ class BufView(ViewLike):
     __slots__ = ()
     NAME = "buf.view"
     buffer = operand()
-    starts = variadic(place=True)
+    starts = variadic(index=True)
     shape = attr()
     dims = attr()
     steps = attr()
@@ -265,7 +265,7 @@ class BufGet(ElementAccess):
     NAME = "buf.get"
     PURE = False
     buffer = operand(READ)
-    indices = variadic(place=True)
+    indices = variadic(index=True)
 
     def infer(self) -> Sequence[Type]:
         return [accessed(buffer_type(self.buffer.type), [v.type for v in self.indices])]
@@ -288,7 +288,7 @@ class BufSet(ElementAccess):
     PURE = False
     buffer = operand(WRITE)
     value = operand()
-    indices = variadic(place=True)
+    indices = variadic(index=True)
 
     def infer(self) -> Sequence[Type]:
         t = accessed(buffer_type(self.buffer.type), [v.type for v in self.indices])
@@ -317,7 +317,7 @@ class BufUpdate(ElementAccess, AtomicUpdate):
     PURE = False
     buffer = operand(ATOMIC)
     value = operand()
-    indices = variadic(place=True)
+    indices = variadic(index=True)
     op = attr()
 
     def infer(self) -> Sequence[Type]:
@@ -347,7 +347,7 @@ class BufExchange(ElementAccess):
     NONDIFFERENTIABLE = "gradients of gradients are not supported"
     buffer = operand(READ, WRITE)
     value = operand()
-    indices = variadic(place=True)
+    indices = variadic(index=True)
 
     def infer(self) -> Sequence[Type]:
         t = accessed(buffer_type(self.buffer.type), [v.type for v in self.indices])

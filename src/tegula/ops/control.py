@@ -39,7 +39,7 @@ class If(BranchLike):
     leaves = attr(False)
 
     @property
-    def decisive(self) -> list[Value]:
+    def control_operands(self) -> list[Value]:
         return [self.condition]
 
     def infer(self) -> Sequence[Type]:
@@ -98,7 +98,7 @@ class For(LoopLike):
         return range(*known) if len(known) == 3 and known[2] else None
 
     @property
-    def decisive(self) -> list[Value]:
+    def control_operands(self) -> list[Value]:
         return [*self.bounds]
 
     def infer(self) -> Sequence[Type]:
@@ -137,7 +137,7 @@ class While(LoopLike):
         return [self.condition]
 
     @property
-    def decisive(self) -> list[Value]:
+    def control_operands(self) -> list[Value]:
         return self.condition.yielded
 
     def infer(self) -> Sequence[Type]:

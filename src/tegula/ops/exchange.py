@@ -118,7 +118,7 @@ class LaneShuffle(Exchange):
 
     __slots__ = ()
     NAME = "lane.shuffle"
-    source = operand(lane=True, place=True)
+    source = operand(lane=True, index=True)
 
     def infer(self) -> Sequence[Type]:
         require(
@@ -142,7 +142,7 @@ class LaneCollect(Exchange):
 
     __slots__ = ()
     NAME = "lane.collect"
-    target = operand(lane=True, place=True)
+    target = operand(lane=True, index=True)
 
     def infer(self) -> Sequence[Type]:
         require(
@@ -183,7 +183,7 @@ class LaneXor(Exchange):
 
     __slots__ = ()
     NAME = "lane.xor"
-    mask = operand(place=True)
+    mask = operand(index=True)
 
     def infer(self) -> Sequence[Type]:
         require(

@@ -20,7 +20,7 @@ def said(op: Op, k: int, value: Value) -> str:
         return known if isinstance(known, str) else ""
     if op.loc.subject == "print":
         return ""
-    what = "the offset" if op.signature.is_place(k) else "the value"
+    what = "the offset" if op.signature.is_index(k) else "the value"
     called = f"{what} {value.name}" if value.name else what
     return f"{called} of {op.loc.subject or op.NAME}"
 

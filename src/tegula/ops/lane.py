@@ -231,7 +231,7 @@ class TileFromThread(Op):
     NAME = "tile.from_thread"
     COOPERATIVE = True
     value = operand(lane=True)
-    thread = operand(place=True)
+    thread = operand(index=True)
     shape = attr()
 
     def infer(self) -> Sequence[Type]:

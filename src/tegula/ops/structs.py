@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self, TypeAlias, TypeGuard
 
 from tegula.dataclass import dataclass
-from tegula.errors import likeness
+from tegula.errors import suggestion
 from tegula.ir import TypeRule, Value
 from tegula.structs import Leaf, StructType
 from tegula.types import (
@@ -62,7 +62,7 @@ class Fields(tuple[Any, ...]):
         """The value of a field; TypeRule if there is no such field."""
         if name not in self.struct.fields:
             raise TypeRule(
-                "", likeness(name, self.struct.fields), "UnknownAttribute", owner=self.struct, name=name
+                "", suggestion(name, self.struct.fields), "UnknownAttribute", owner=self.struct, name=name
             )
         found, t = self[list(self.struct.fields).index(name)], self.struct.fields[name]
         in_memory = isinstance(self, Columns) or (isinstance(found, Value) and is_element(found.type))
@@ -142,7 +142,7 @@ class NamedItems(tuple[Any, ...]):
         """The item with the given name; TypeRule if there is none."""
         if name not in self.names:
             raise TypeRule(
-                "", likeness(name, self.names), "UnknownAttribute", owner="a named tuple", name=name
+                "", suggestion(name, self.names), "UnknownAttribute", owner="a named tuple", name=name
             )
         return self[self.names.index(name)]
 

@@ -35,7 +35,7 @@ class StructureLoad(StructureRead):
     __slots__ = ()
     NAME = "structure.load"
     PURE = False
-    address = operand(place=True)
+    address = operand(index=True)
     type = attr()
 
     def infer(self) -> Sequence[Type]:
@@ -53,9 +53,9 @@ class StructureValue(StructureRead):
     NAME = "structure.value"
     PURE = False
     DIFFERENTIABLE = True
-    address = operand(place=True)
-    id = operand(place=True)
-    index = operand(place=True)
+    address = operand(index=True)
+    id = operand(index=True)
+    index = operand(index=True)
     type = attr()
     word = attr()
 
@@ -97,7 +97,7 @@ class StructureAdd(UnnamedUpdate):
     EACH_LANE = True
     VARYING = True
     OBSERVED = True
-    address = operand(place=True)
+    address = operand(index=True)
     value = operand()
 
     def infer(self) -> Sequence[Type]:

@@ -23,7 +23,7 @@ class TableGet(Op):
 
     __slots__ = ()
     NAME = "table.get"
-    indices = variadic(place=True)
+    indices = variadic(index=True)
     elements = attr()
     shape = attr()
     type = attr()

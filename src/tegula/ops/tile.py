@@ -16,7 +16,7 @@ from tegula.ir import (
     ElementAccess,
     Op,
     Region,
-    Relabelling,
+    ReshapeLike,
     TileAccess,
     TypeRule,
     Value,
@@ -182,7 +182,7 @@ class TileLoad(TileAccess, Divisible):
     PURE = False
     array = operand(READ)
     fill = operand()
-    offset = variadic(place=True)
+    offset = variadic(index=True)
     shape = attr()
     unwritten = attr(False)
 
@@ -215,7 +215,7 @@ class TileStore(TileAccess):
     PURE = False
     array = operand(WRITE)
     tile = operand()
-    offset = variadic(place=True)
+    offset = variadic(index=True)
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type, partial=True)
@@ -246,7 +246,7 @@ class TileAtomic(TileAccess, AtomicUpdate):
     PURE = False
     array = operand(ATOMIC)
     tile = operand()
-    offset = variadic(place=True)
+    offset = variadic(index=True)
     op = attr()
     alone = attr(False)
 
@@ -420,7 +420,7 @@ class TileBroadcast(Divisible):
         return (b.reshaped(g, before),)
 
 
-class TileReshape(Relabelling, Divisible):
+class TileReshape(ReshapeLike, Divisible):
     """Reshapes the tile to `shape` (attribute), with the elements in row-major order."""
 
     __slots__ = ()
@@ -464,7 +464,7 @@ class TileReshape(Relabelling, Divisible):
         return (b.reshaped(g, tile_type(self.tile.type).shape),)
 
 
-class TilePermute(Relabelling, Divisible):
+class TilePermute(ReshapeLike, Divisible):
     """Permutes dimensions: dimension k of the result is dimension `perm[k]` (attribute) of the operand."""
 
     __slots__ = ()
@@ -521,7 +521,7 @@ class TileSlice(Op):
     NAME = "tile.slice"
     COOPERATIVE = True
     tile = operand()
-    starts = variadic(place=True)
+    starts = variadic(index=True)
     shape = attr()
     dims = attr()
     steps = attr()
@@ -572,7 +572,7 @@ class TileExtract(ElementAccess):
     __slots__ = ()
     NAME = "tile.extract"
     tile = operand()
-    indices = variadic(place=True)
+    indices = variadic(index=True)
 
     def infer(self) -> Sequence[Type]:
         return [accessed(tile_type(self.tile.type, partial=True), [v.type for v in self.indices])]
@@ -595,7 +595,7 @@ class TileGather(Op):
     NAME = "tile.gather"
     COOPERATIVE = True
     tile = operand()
-    index = operand(place=True)
+    index = operand(index=True)
     axis = attr()
 
     def infer(self) -> Sequence[Type]:

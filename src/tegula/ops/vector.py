@@ -160,7 +160,7 @@ class VecExtract(Op):
     __slots__ = ()
     NAME = "vec.extract"
     composite = operand()
-    indices = variadic(place=True)
+    indices = variadic(index=True)
 
     def infer(self) -> Sequence[Type]:
         return [_check_indices(self.composite.type, [v.type for v in self.indices])]
@@ -190,7 +190,7 @@ class VecInsert(Op):
     NAME = "vec.insert"
     composite = operand()
     value = operand()
-    indices = variadic(place=True)
+    indices = variadic(index=True)
 
     def infer(self) -> Sequence[Type]:
         scalar = _check_indices(self.composite.type, [v.type for v in self.indices])

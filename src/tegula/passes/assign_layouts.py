@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tegula.ir import Carrier, Kernel, Op, Relabelling, ScatteredAccess, Value
+from tegula.ir import Carrier, Kernel, Op, ReshapeLike, ScatteredAccess, Value
 from tegula.layout import (
     Layout,
     blocked,
@@ -172,7 +172,7 @@ def _edges(kernel: Kernel, classes: dict[Value, _Class]) -> Edges:
         elif isinstance(op, TileBroadcast):
             small = classes[op.tile]
             edges.setdefault(small, []).append((classes[op.result], _source(small.shape)))
-        elif isinstance(op, Relabelling):
+        elif isinstance(op, ReshapeLike):
             before, after = classes[op.tile], classes[op.result]
             for one, other, back in ((after, before, False), (before, after, True)):
                 if op.KEEPS_ORDER or not one.access or other.of_lanes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tegula.ir import AtomicUpdate, Builder, Kernel, Op, Region, Relabelling, Value
+from tegula.ir import AtomicUpdate, Builder, Kernel, Op, Region, ReshapeLike, Value
 from tegula.ir.rewrite import clone_region, replace, uses
 from tegula.layout import Layout, blocked
 from tegula.ops import scalar as S
@@ -46,8 +46,8 @@ class _Converter:
             build = Builder(region, op.loc)
             if isinstance(op, TileBroadcast):
                 self.broadcast(build, op)
-            elif isinstance(op, Relabelling):
-                self.relabelling(build, op)
+            elif isinstance(op, ReshapeLike):
+                self.reshape_like(build, op)
             elif isinstance(op, TileSlice | TileExtract) and line_of(op) is not None:
                 self.line(build, op)
             elif self.lines and isinstance(op, TileLoad | TileStore) and self.has_rows(op):
@@ -136,7 +136,7 @@ class _Converter:
         view = build.insert(BufView([buffer, *[zero] * len(t.shape)], [made], attrs)).result
         self.replaced[op.result] = self.read(build, view, wanted, op.result.name)
 
-    def relabelling(self, build: Builder, op: Relabelling) -> None:
+    def reshape_like(self, build: Builder, op: ReshapeLike) -> None:
         """Relabel in registers if each thread holds the elements that it needs, else go through a buffer."""
         wanted = self.layouts[op.result]
         if op.carried(self.layouts[op.tile]) == wanted:

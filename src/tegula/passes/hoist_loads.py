@@ -46,7 +46,7 @@ def _move(kernel: Kernel, region: Region, load: TileLoad) -> None:
     while at > 0:
         op = region.ops[at - 1]
         if wanted.intersection(op.results):
-            if not _is_place(op):
+            if not _is_address(op):
                 break
             moved.append(op)
             wanted.update(op.operands)
@@ -60,7 +60,7 @@ def _move(kernel: Kernel, region: Region, load: TileLoad) -> None:
         region.ops[at : last + 1] = [*moved, *rest]
 
 
-def _is_place(op: Op) -> bool:
+def _is_address(op: Op) -> bool:
     if op.regions or op.COOPERATIVE or op.effects() or any(isinstance(r.type, TileType) for r in op.results):
         return False
     return op.PURE or isinstance(op, ArrayView)

@@ -333,7 +333,7 @@ def _copied(accesses: list[BarrierAccess]) -> list[BarrierAccess]:
     return [a for a in accesses if isinstance(a.op, BulkStore)]
 
 
-BY_ONE_THREAD = (StackNew, StackClear, StackAdvance)
+SINGLE_THREAD = (StackNew, StackClear, StackAdvance)
 """Ops by which the first thread writes the count of a stack."""
 COPIES = (BulkLoad, BulkPut)
 """Ops by which one thread starts copies."""
@@ -341,7 +341,7 @@ COPIES = (BulkLoad, BulkPut)
 
 def _by_one_thread(a: BarrierAccess, b: BarrierAccess) -> bool:
     """Whether the same thread makes each of two accesses."""
-    for ops in (BY_ONE_THREAD, COPIES):
+    for ops in (SINGLE_THREAD, COPIES):
         if isinstance(a.op, ops) and isinstance(b.op, ops):
             return True
     if _of_one_warp(a.value) and all(isinstance(x.op, StackVote | StackAdvance) for x in (a, b)):

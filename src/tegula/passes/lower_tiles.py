@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tegula.ir import Builder, Kernel, Op, Region, Relabelling, Value
+from tegula.ir import Builder, Kernel, Op, Region, ReshapeLike, Value
 from tegula.ir.rewrite import replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.base import element
@@ -63,22 +63,22 @@ class _Lowering:
         self.users = uses(kernel.body)
         self.buffers: dict[Value, Value] = {}
         self.replaced: dict[Value, Value] = {}
-        self.relabelled: set[Relabelling] = set()
+        self.register_reshapes: set[ReshapeLike] = set()
 
     def run(self) -> None:
         """Insert the buffers at the definitions of values, then rewrite the ops that use them."""
-        self.relabelled = self._relabelled()
+        self.register_reshapes = self._find_register_reshapes()
         self._define(self.kernel.body)
         self._rewrite(self.kernel.body)
         replace(self.kernel.body, self.replaced)
 
-    def _relabelled(self) -> set[Relabelling]:
+    def _find_register_reshapes(self) -> set[ReshapeLike]:
         """The permutations and reshapes between values that need no buffer: layouts may be propagated through them, so
         that each thread holds the same elements under other indices."""
-        found: set[Relabelling] = set()
-        found.update(op for op in self.kernel.walk() if isinstance(op, Relabelling) and _from_registers(op))
+        found: set[ReshapeLike] = set()
+        found.update(op for op in self.kernel.walk() if isinstance(op, ReshapeLike) and _from_registers(op))
         while True:
-            self.relabelled = found
+            self.register_reshapes = found
             lost = {op for op in found if self._picked(op.tile) or self._picked(op.result)}
             if not lost:
                 return found
@@ -122,7 +122,7 @@ class _Lowering:
 
     def _picked(self, value: Value) -> bool:
         for op, k in self.users.get(value, ()):
-            if op in self.relabelled or op in self.lines or _reshaped_line(op) is not None:
+            if op in self.register_reshapes or op in self.lines or _reshaped_line(op) is not None:
                 continue
             if isinstance(op, TileSlice | TilePermute | TileReshape | TileGather):
                 return True
@@ -143,7 +143,7 @@ class _Lowering:
             self.threads = group_of(region, self.block_threads).threads
             rule = _RULES.get(type(op))
             if (
-                op in self.relabelled
+                op in self.register_reshapes
                 or op in self.lines
                 or rule is None
                 or (isinstance(op, TileExtract) and op.tile not in self.buffers)
@@ -266,8 +266,8 @@ def _single(value: Value) -> bool:
     return isinstance(value.type, TileType) and value.type.size == 1
 
 
-def _from_registers(op: Relabelling) -> bool:
-    """Whether an op relabels a tile in registers, which is neither read from a buffer nor a reshaped arange."""
+def _from_registers(op: ReshapeLike) -> bool:
+    """Whether an op reshapes or permutes a tile in registers: the tile is neither read from a buffer nor an arange."""
     return not isinstance(op.tile.owner, BufRead) and _reshaped_line(op) is None
 
 

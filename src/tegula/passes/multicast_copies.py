@@ -106,7 +106,7 @@ def _synchronises_uniformly(roles: Roles, walks: Sequence[For]) -> bool:
     for op in roles.walk():
         if not isinstance(op, Carrier) or op in walks or not _synchronises(op):
             continue
-        if isinstance(op, While) or not all(map(_is_grid_uniform, op.decisive)):
+        if isinstance(op, While) or not all(map(_is_grid_uniform, op.control_operands)):
             return False
     return True
 

@@ -62,7 +62,7 @@ class _Held:
 
 
 @dataclass(frozen=True, slots=True)
-class _Late:
+class _DelayedRelease:
     """Tiles of an iteration that the next iteration releases. `count`: the number of tiles; `wait`: the op of the body
     after which they are released; `past_loop`: the op after which the tiles of the last iteration are released."""
 
@@ -84,7 +84,7 @@ class _Releases:
     ) -> None:
         self.pipe, self.users, self.errors = pipe, users, errors
         self.stages = pipe_type(pipe.type).stages
-        self.late: dict[Region, _Late] = {}
+        self.delayed: dict[Region, _DelayedRelease] = {}
 
     def region(self, region: Region) -> int:
         """Insert releases for the tiles that a region pops. Returns the number of pops, or -1 if the number depends on
@@ -92,7 +92,7 @@ class _Releases:
         self._find_late(region)
         order = {op: at for at, op in enumerate(region.ops)}
         early = self._early(region)
-        held = self.late[region].held(order[self.late[region].wait]) if region in self.late else []
+        held = self.delayed[region].held(order[self.delayed[region].wait]) if region in self.delayed else []
         releases: dict[int, list[Op]] = {}
         popped = 0
         for at, op in enumerate(region.ops):
@@ -104,8 +104,8 @@ class _Releases:
             elif op.regions and any(map(self._uses_pipe, op.walk())):
                 inner = self._nested(op, held)
                 popped = -1 if min(inner, popped) < 0 else popped + inner
-                for late in (self.late[r] for r in op.regions if r in self.late):
-                    held += late.held(order[late.past_loop], True)
+                for release in (self.delayed[r] for r in op.regions if r in self.delayed):
+                    held += release.held(order[release.past_loop], True)
         self._free(held, len(region.ops) - 1, releases)
         region.ops = [made for at, op in enumerate(region.ops) for made in (op, *releases.get(at, ()))]
         for made in (op for group in releases.values() for op in group):
@@ -226,7 +226,7 @@ class _Releases:
                 assert loop.parent is not None
                 wait = max((c.wait for c in covers), key=body.ops.index)
                 past_loop = max((c.after for c in covers if c.after is not None), key=loop.parent.ops.index)
-                self.late[body] = _Late(pop.loc, loop, len(pops) - k, wait, past_loop)
+                self.delayed[body] = _DelayedRelease(pop.loc, loop, len(pops) - k, wait, past_loop)
                 return
 
     # Control flow ----------------------------------------------------------------------------------------------------

@@ -273,8 +273,8 @@ def _misfit(op: MatmulLike, threads: int, transposed: bool | None = None) -> str
         tf32 = ' (precision="tf32" would allow it)' if a.dtype == b.dtype == out.dtype == float32 else ""
         return f"wgmma does not multiply {a.dtype} by {b.dtype} into {out.dtype}{tf32}"
     rows, columns = out.shape[::-1] if transposed else out.shape
-    down, across, high, wide = wgmma_group_tile((rows, columns), groups)
-    if (64 * high * down, 8 * wide * across) != (rows, columns):
+    groups_m, groups_n, blocks_m, blocks_n = wgmma_group_tile((rows, columns), groups)
+    if (64 * blocks_m * groups_m, 8 * blocks_n * groups_n) != (rows, columns):
         return (
             f"{rows} rows and {columns} columns are not a multiple of 64 by 8 for each of {counted(groups)}"
         )

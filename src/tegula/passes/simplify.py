@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.ir import Kernel, LoopLike, Op, Region, Relabelling, Value
+from tegula.ir import Kernel, LoopLike, Op, Region, ReshapeLike, Value
 from tegula.ir.rewrite import erase_dead, replace
 from tegula.ops.base import Binary, Elementwise, element
 from tegula.ops.control import If, Yield
@@ -111,8 +111,8 @@ class _Simplifier:
         same = self._unchanged(op) or _rounded_back(op)
         if same is not None:
             return same
-        if isinstance(op, Relabelling | TileSlice):
-            return _relabelled(op, kept)
+        if isinstance(op, ReshapeLike | TileSlice):
+            return _simpler_reshape(op, kept)
         if not isinstance(op, FOLDED) or isinstance(op, Fma) or not isinstance(op.result.type, DType):
             return None
         constants = [v.owner for v in op.operands if isinstance(v.owner, Const)]
@@ -155,8 +155,8 @@ def _known_inside(op: Op, seen: dict[Any, Op]) -> dict[Any, Op]:
     return seen if isinstance(op, If | Lanes | Roles) else {}
 
 
-def _relabelled(op: Relabelling | TileSlice, kept: list[Op]) -> Value | None:
-    """A simpler value for a relabelling or a slice: a permutation for a slice of all elements, one op for two
+def _simpler_reshape(op: ReshapeLike | TileSlice, kept: list[Op]) -> Value | None:
+    """A simpler value for a reshape or a slice: a permutation for a slice of all elements, one op for two
     consecutive ops, or the tile itself; None if there is nothing to simplify."""
     whole: Op | None = op
     if isinstance(op, TileSlice):
@@ -164,11 +164,11 @@ def _relabelled(op: Relabelling | TileSlice, kept: list[Op]) -> Value | None:
         whole = (
             None if order is None else TilePermute([op.tile], [op.result.type], {"perm": order}, [], op.loc)
         )
-    if not isinstance(whole, Relabelling):
+    if not isinstance(whole, ReshapeLike):
         return None
     earlier = whole.tile.owner
     both = whole.after(earlier) if isinstance(earlier, Op) else None
-    whole = both if isinstance(both, Relabelling) else whole
+    whole = both if isinstance(both, ReshapeLike) else whole
     if whole.changes_nothing:
         return whole.tile
     if whole is op:

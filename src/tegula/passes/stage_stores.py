@@ -125,8 +125,11 @@ def _staged(
     if transposed:
         whole = piece.shape[0] % 8 == 0 and columns % (64 * groups) == 0
     else:
-        down, across, high, wide = wgmma_group_tile((rows, columns), groups)
-        whole = (PIECE_ROWS * high * down, 8 * wide * across) == t.shape and 8 * wide % piece.shape[1] == 0
+        groups_m, groups_n, blocks_m, blocks_n = wgmma_group_tile((rows, columns), groups)
+        whole = (
+            PIECE_ROWS * blocks_m * groups_m,
+            8 * blocks_n * groups_n,
+        ) == t.shape and 8 * blocks_n % piece.shape[1] == 0
         whole = whole and layout == wgmma_result((rows, columns), groups)
     return whole and may_swizzle(piece) and bulk_storable(kernel, target, op, piece)
 

@@ -84,7 +84,7 @@ def _visit_control(op: Carrier, known: Uniformity) -> bool:
     changed = False
     for region in op.regions:
         changed |= _visit(region, known)
-    divergent = any(known.varying(v) for v in op.decisive)
+    divergent = any(known.varying(v) for v in op.control_operands)
     if divergent and isinstance(op, For):
         changed |= _mark([op.index], known)
     if divergent and op not in known.divergent:
@@ -155,7 +155,7 @@ def _divergence(ops: list[Op], condition: Carrier, known: Uniformity) -> Compile
     notes: Notes = [(condition.loc, "this condition differs between threads of a block")]
     if isinstance(condition, For):
         notes = [(condition.loc, "this range differs between threads of a block")]
-    notes += _origin(condition.decisive, known)
+    notes += _origin(condition.control_operands, known)
     return DivergentCooperativeOp(
         first.loc, op=_called(first), notes=notes + _also(others), help=_divergence_help(condition)
     )
@@ -171,7 +171,7 @@ def _after_return(at: Location | None, pairs: list[tuple[Op, Carrier]], known: U
     first, *others = _in_source_order([op for op, _ in pairs], [])
     notes: Notes = [(at, "some threads return here")] if at is not None else []
     parted = next(condition for op, condition in pairs if op is first)
-    notes += _origin(parted.decisive, known)
+    notes += _origin(parted.control_operands, known)
     return CooperativeAfterReturn(first.loc, op=_called(first), notes=notes + _also(others))
 
 
@@ -228,4 +228,4 @@ def _sources(value: Value, owner: Op) -> list[Value]:
     it."""
     if not isinstance(owner, Carrier):
         return list(owner.operands)
-    return [*owner.decisive, *owner.carried[owner.results.index(value)].yielded]
+    return [*owner.control_operands, *owner.carried[owner.results.index(value)].yielded]

@@ -91,8 +91,10 @@ class _Unroller:
             if number is not None:
                 mapping[op.result] = self._constant(region, op.result.type, number, op)
                 continue
-            if isinstance(op, BranchLike) and all(mapping.get(v, v) in self.known for v in op.decisive):
-                (condition,) = (self.known[mapping.get(v, v)] for v in op.decisive)
+            if isinstance(op, BranchLike) and all(
+                mapping.get(v, v) in self.known for v in op.control_operands
+            ):
+                (condition,) = (self.known[mapping.get(v, v)] for v in op.control_operands)
                 taken = op.alternatives[0 if condition else 1]
                 self._copy(taken.ops[:-1], mapping, region)
                 ends = [mapping.get(v, v) for v in taken.yielded]

@@ -202,7 +202,7 @@ class Part(Kernel):
         step: AdjointStep,
         captured: tuple[Captured, ...],
         grid: TileGrid | None = None,
-        place: LaunchOverlap = ALONE,
+        overlap: LaunchOverlap = ALONE,
     ) -> None:
         super().__init__(adjoint.definition, adjoint.options)
         self.adjoint = adjoint
@@ -215,8 +215,8 @@ class Part(Kernel):
         """The number of blocks of the kernel's last launch."""
         self.sums: list[int] = []
         """The bytes of each array of partial sums that the last launch was the first to write."""
-        self.place = place
-        self.placed: dict[LaunchOverlap, Part] = {place: self}
+        self.overlap = overlap
+        self.placed: dict[LaunchOverlap, Part] = {overlap: self}
         """The copies of this kernel for the positions among an adjoint's launches at which it was used."""
         others = [*step.shared, *([step.wide.step] if step.wide is not None else [])]
         self.shared = [Part(adjoint, s, captured) for s in others]
@@ -243,12 +243,12 @@ class Part(Kernel):
 
         return config.deterministic and among_blocks(self.step.kernel) is not None
 
-    def of(self, step: AdjointStep, place: LaunchOverlap) -> Part:
+    def of(self, step: AdjointStep, overlap: LaunchOverlap) -> Part:
         """The kernel for one step, at a position among an adjoint's launches."""
         found = next((p for p in self.shared if p.step is step), self)
-        if place not in found.placed:
-            found.placed[place] = Part(self.adjoint, step, found.captured, found.grid, place)
-        return found.placed[place]
+        if overlap not in found.placed:
+            found.placed[overlap] = Part(self.adjoint, step, found.captured, found.grid, overlap)
+        return found.placed[overlap]
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -277,7 +277,7 @@ class Part(Kernel):
         body = clone_region(made.body, {})
         kernel = KernelIR(made.name, made.param_names, body, launch, access, made.loc)
         kernel.captured = self.captured
-        kernel.place = self.place
+        kernel.overlap = self.overlap
         return kernel
 
 
@@ -433,7 +433,7 @@ def planned(
                 wanted.append((part, step, shape))
     places = in_series([step for _, step, _ in wanted]) if where.is_cuda else [ALONE] * len(wanted)
     found: list[KnownLaunch] = []
-    for (part, step, shape), place in zip(wanted, places, strict=True):
+    for (part, step, shape), overlap in zip(wanted, places, strict=True):
         threads = step.kernel.launch.block_dim
         blocks = -(-math.prod(shape) // threads)
         partials = tuple((p, made.numbers(p.shape)) for p in step.partials)
@@ -443,7 +443,7 @@ def planned(
             raise LaunchError(
                 f"the gradient would count to {max(counts)}, which exceeds int32", "launch several times"
             )
-        made_of = part.of(step, place)
+        made_of = part.of(step, overlap)
         _check_longest(shape, made_of.longest)
         found.append(KnownLaunch(made_of, shape, threads, blocks, counts, partials, where))
     return found

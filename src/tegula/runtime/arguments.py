@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tegula.errors import LaunchError, likeness
+from tegula.errors import LaunchError, suggestion
 from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation
 from tegula.lang.constants import Unfit, checked, constant_key, takes_constant
 from tegula.lang.overloads import NO_DEFAULT, Parameter, counted
@@ -66,7 +66,7 @@ def _add(kernel: Kernel | KernelChoice, named: dict[str, Any], part: Mapping[str
     for key, value in part.items():
         if key not in names:
             what = f"kernel {kernel.name} has no parameter {key!r}"
-            raise LaunchError(what, likeness(str(key), names))
+            raise LaunchError(what, suggestion(str(key), names))
         if key in named:
             raise LaunchError(f"kernel {kernel.name}: argument '{key}' is given twice", "give it once")
         named[key] = value
@@ -198,7 +198,7 @@ def bind(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
     for name, x in values.items():
         if name not in parameters:
             raise LaunchError(
-                f"kernel {kernel.name} has no parameter '{name}' to bind", likeness(name, parameters)
+                f"kernel {kernel.name} has no parameter '{name}' to bind", suggestion(name, parameters)
             )
         p = parameters[name]
         if _is_absent(p, x):

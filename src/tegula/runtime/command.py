@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tegula.errors import LaunchError, likeness
+from tegula.errors import LaunchError, suggestion
 from tegula.runtime.arguments import paired_arguments
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Launch:
         """
         names = [p.name for p in self.kernel.parameters]
         if name not in names:
-            raise LaunchError(f"{self.kernel.name} has no parameter '{name}'", likeness(name, names))
+            raise LaunchError(f"{self.kernel.name} has no parameter '{name}'", suggestion(name, names))
         self.set_param_at_index(names.index(name), value, adjoint)
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from array import array
 from typing import Any
 
 from tegula.dataclass import dataclass, field, field_names
-from tegula.errors import likeness
+from tegula.errors import suggestion
 from tegula.lang.decorators import known_module_option
 
 LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR = 10, 20, 30, 40
@@ -76,7 +76,7 @@ class Config:
 
     def _unknown(self, name: str) -> AttributeError:
         switches = (n for n in field_names(Config) if n != "code")
-        return AttributeError(f"tg.config has no switch {name!r}; {likeness(name, switches)}")
+        return AttributeError(f"tg.config has no switch {name!r}; {suggestion(name, switches)}")
 
 
 _accepted: dict[str, Any] = {"enable_cpu_blocks": True, "log_level": LOG_INFO}

@@ -16,7 +16,7 @@ import numpy as np
 from tegula import errors as E
 from tegula.composite import Composite
 from tegula.dataclass import dataclass, field
-from tegula.evaluation import provide
+from tegula.evaluation import set_evaluator
 from tegula.ir import ConstantLike, Kernel, LaunchClass, Op, Region, TypeRule, Value
 from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.capture import capture
@@ -257,7 +257,7 @@ _refused: dict[object, None] = {}
 """The argument forms of calls that cannot be traced without specialisation on the numbers."""
 
 
-@provide
+@set_evaluator
 def evaluate(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The result of a call. CompileError if no kernel could contain the call, or if the call needs a block of
     threads."""

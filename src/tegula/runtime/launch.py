@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.backend.launcher import TILED
-from tegula.errors import CompileError, LaunchError, likeness
+from tegula.errors import CompileError, LaunchError, suggestion
 from tegula.ir import LaunchClass
 from tegula.runtime.adjoint import Adjoint, KnownLaunch, Rows, adjoint_of, gradients
 from tegula.runtime.arguments import LISTS, arguments_of, leaf_arguments_with_gradients, plain, settled
@@ -236,7 +236,7 @@ def _concerns_tapes(kernel: Kernel, inputs: Arguments, outputs: Arguments, recor
 
 def _no_option(name: str) -> LaunchError:
     """The error for an unknown keyword of a launch."""
-    return LaunchError(f"a launch has no option '{name}'", likeness(name, _OPTIONS))
+    return LaunchError(f"a launch has no option '{name}'", suggestion(name, _OPTIONS))
 
 
 _OPTIONS = frozenset(launch.__code__.co_varnames[: launch.__code__.co_argcount])

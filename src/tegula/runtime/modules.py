@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.errors import LaunchError, likeness
+from tegula.errors import LaunchError, suggestion
 from tegula.lang.annotations import resolve
 from tegula.lang.decorators import MODULE_OPTIONS, known_module_option, unknown_option
 from tegula.runtime.config import LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARNING, config
@@ -229,7 +229,7 @@ def overload(
         types = dict(zip(names, given, strict=True))
     for name in types:
         if name not in names:
-            raise LaunchError(f"{kernel.name} has no parameter '{name}'", likeness(name, names))
+            raise LaunchError(f"{kernel.name} has no parameter '{name}'", suggestion(name, names))
     chosen = {name: resolve(t) for name, t in types.items()}
     return variant(kernel, kernel.definition.annotated(chosen))
 

@@ -56,7 +56,7 @@ class Judge:
         for args in subject.launches:
             launch = EngineLaunch(subject.made, args, subject.dims)
             self.graphs.append(graph(launch))
-            self.stored.append(launch.play(next(orders(_roles(launch), 1))))
+            self.stored.append(launch.run(next(orders(_roles(launch), 1))))
         self.saved = saved(subject)
         self.mutants = list(mutants(subject))
 
@@ -92,7 +92,7 @@ class Judge:
             first: Any = None
             for order in orders(_roles(launch), self.count):
                 try:
-                    found = launch.play(order)
+                    found = launch.run(order)
                 except ReplayFailed as e:
                     return f"{e.kind}: {e.text} ({order.name})", False, False
                 first = found if first is None else first

@@ -31,7 +31,7 @@ def others(x: Any) -> list[Any]:
     return [x[:-1], x[1:], []] if isinstance(x, list) and x else []
 
 
-def spoiled(certificate: Any) -> Iterator[tuple[Place, Any]]:
+def corruptions(certificate: Any) -> Iterator[tuple[Place, Any]]:
     """Copies of a certificate with one number, name or list replaced."""
     for path in places(certificate):
         was = at(certificate, path)
@@ -53,7 +53,7 @@ def says_no_more(path: Place) -> bool:
 
 def test_every_field() -> None:
     kernel, parts, certificate = certified(copies)
-    found = list(spoiled(certificate))
+    found = list(corruptions(certificate))
     assert len(found) > 500
     accepted = [path for path, made in found if not rejected(kernel, parts, made)]
     assert [path for path in accepted if not says_no_more(path)] == []
@@ -64,7 +64,7 @@ def test_every_field() -> None:
 @pytest.mark.parametrize("kernel", [two_producers(), chain()])
 def test_every_field_of_larger_certificates(kernel: Any) -> None:
     made, parts, certificate = certified(kernel)
-    accepted = [path for path, spoilt in spoiled(certificate) if not rejected(made, parts, spoilt)]
+    accepted = [path for path, corrupted in corruptions(certificate) if not rejected(made, parts, corrupted)]
     assert [path for path in accepted if not says_no_more(path)] == []
 
 
@@ -83,9 +83,9 @@ TWINS = {
 @pytest.mark.parametrize("name", TWINS)
 def test_the_certificate_of_another_kernel(name: str) -> None:
     """The certificate is refused even if it claims to be of this kernel."""
-    kernel, spoil = TWINS[name]
+    kernel, mutate = TWINS[name]
     made, parts, certificate = certified(kernel)
-    spoil(made, parts)
+    mutate(made, parts)
     assert rejected(made, parts, certificate)
     certificate["kernel"] = fingerprint(made)
     assert rejected(made, parts, certificate)

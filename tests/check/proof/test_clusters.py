@@ -19,7 +19,7 @@ from tegula.types import bool_
 
 def made(seed: int) -> Any:
     text, _ = clusters.matmuls(Random(seed))
-    found = lowered.spoiled(judge.kernel_of(text), lowered.NOTHING, clusters.ODD_ROWS)
+    found = lowered.mutated(judge.kernel_of(text), lowered.NOTHING, clusters.ODD_ROWS)
     assert found is not None
     return found
 
@@ -84,8 +84,8 @@ def test_clusters(seed: int) -> None:
     assert outcome(made(seed)) == "proved"
 
 
-@pytest.mark.parametrize("spoil", [freed_in_one, always_shared, odd_end, shared_by_place, computed_apart])
-def test_faulty_variants_of_clusters_are_not_proved(spoil: Callable[[Kernel], None]) -> None:
+@pytest.mark.parametrize("mutate", [freed_in_one, always_shared, odd_end, shared_by_place, computed_apart])
+def test_faulty_variants_of_clusters_are_not_proved(mutate: Callable[[Kernel], None]) -> None:
     kernel, parts = made(0)
-    spoil(kernel)
+    mutate(kernel)
     assert outcome((kernel, parts)) != "proved"

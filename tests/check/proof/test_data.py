@@ -49,7 +49,7 @@ CHAIN = """def chain(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, tg.tile_pipe_pop(more) * 2.0, offset=(k, 0))
 """
 TEXTS = {"drawn": DRAWN, "chain": CHAIN}
-SPOILED = {
+MUTATED = {
     "one more row is fetched": ("drawn", "range(t % 3 + 1)", "range(t % 3 + 2)"),
     "the one who draws goes on": ("drawn", "go = t < n", "go = t <= n"),
 }  # fmt: skip
@@ -68,9 +68,9 @@ def test_right(name: str, stages: tuple[int, int]) -> None:
     assert outcome(lowered(kernel(of(TEXTS[name], *stages)))) == "proved"
 
 
-@pytest.mark.parametrize("name", but({"one more row is fetched"}, SPOILED, slow=1))
+@pytest.mark.parametrize("name", but({"one more row is fetched"}, MUTATED, slow=1))
 def test_wrong(name: str) -> None:
-    which, old, new = SPOILED[name]
+    which, old, new = MUTATED[name]
     text = of(TEXTS[which], 2, 3)
     assert old in text
     assert outcome(lowered(kernel(text.replace(old, new, 1)))) != "proved"

@@ -119,10 +119,10 @@ def test_no_forged_certificate_of_a_wrong_kernel_is_accepted_of_many(name: str) 
 
 def forged(name: str, count: int) -> tuple[list[Any], int]:
     """The edited certificates of a correct kernel that are accepted for a wrong one, and how many were tried."""
-    of, spoil = TWINS[name]
+    of, mutate = TWINS[name]
     text = made(of)[2]
     kernel, parts = lowered(kernels()[of])
-    spoil(kernel, parts)
+    mutate(kernel, parts)
     certificate = {**json.loads(text), "kernel": fingerprint(kernel)}
     assert rejected(kernel, parts, certificate)
     found = list(edits(Random(name), certificate, count))

@@ -194,7 +194,7 @@ RIGHT = {
     "turns": (TURNS, 3),
     "mixed": (MIXED, 4),
 }
-SPOILED = {
+MUTATED = {
     "handed to itself without a fence": (
         "own",
         "            tg.fence_async()\n            tg.mbarrier_arrive(full",
@@ -286,10 +286,10 @@ LONG = {"one element is another number", "some numbers are others"}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in SPOILED]
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in MUTATED]
 )
 def test_faulty_variants_of_rings_are_not_proved(name: str) -> None:
-    of, old, new = SPOILED[name]
+    of, old, new = MUTATED[name]
     text, stages = RIGHT[of]
     assert old in text
     assert outcome(lowered(kernel(text.replace(old, new), None, stages if old else 3))) != "proved"

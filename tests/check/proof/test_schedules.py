@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import schedules
 from disguises import kernel
-from idioms import RIGHT, SPOILED
+from idioms import MUTATED, RIGHT
 from proofs import CORPUS, outcome, pipe, program
 from schedules import lowered
 
@@ -101,9 +101,9 @@ def test_idioms(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SPOILED)
+@pytest.mark.parametrize("name", MUTATED)
 def test_faulty_variants_of_idioms_are_not_proved(name: str) -> None:
-    idiom, old, new = SPOILED[name]
+    idiom, old, new = MUTATED[name]
     assert outcome(lowered(kernel(RIGHT[idiom].replace(old, new), None, 3))) != "proved"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from support.attacks import clusters, judge, lowered, walks
 from support.attacks.faults import FAULTS
-from support.attacks.lowered import SKIPPED, Spoiled
+from support.attacks.lowered import SKIPPED, LoweredMutation
 from support.attacks.pipes import MAKERS
 from support.attacks.program import Args, Form, Line, Program, Staging, defaults, shifted, wrong_stagings
 from support.attacks.rows import CLASSES, ROWS
@@ -29,7 +29,7 @@ class Attack:
     """A schedule. `rows`: the rows that it belongs to; `name`: its parts; `args`: of the faulty launch, empty if it is
     right; `fault`: found by the simulation of this launch; `guarded`: a guard on the factors of trip counts may exclude
     it; `twin`: the right program, if there is one; `sizes`: launches of a right one; `row`: the requested row;
-    `spoiled`: the change after lowering."""
+    `mutation`: the change after lowering."""
 
     seed: int
     rows: tuple[str, ...]
@@ -41,11 +41,11 @@ class Attack:
     twin: str = ""
     sizes: tuple[Args, ...] = ()
     row: str = ""
-    spoiled: Spoiled | None = None
+    mutation: LoweredMutation | None = None
 
     def verdict(self) -> tuple[str, str]:
         """The checker's verdict and its reason."""
-        if self.spoiled is None:
+        if self.mutation is None:
             return judge.verdict(self.text, self.args)
         wrong = (lambda: judge.values(self.text, self.args)) if self.args else None
         return lowered.verdict(*self._lowered(), wrong)
@@ -53,21 +53,21 @@ class Attack:
     def proof(self) -> tuple[str, str]:
         """The verdict on packed arrays without a search for a fault: "proved", "guarded", "unproved", or "refused"."""
         try:
-            made = judge.lowered(judge.kernel_of(self.text)) if self.spoiled is None else self._lowered()
+            made = judge.lowered(judge.kernel_of(self.text)) if self.mutation is None else self._lowered()
         except CompileError as e:
             return "refused", str(e).partition("\n")[0]
         return judge.proof(*made, (lambda: judge.values(self.text, self.args)) if self.args else None)
 
     def replay(self, args: Args, count: int) -> str:
         """The fault in a number of orders of a launch, or ""."""
-        if self.spoiled is None:
+        if self.mutation is None:
             return judge.replay(self.text, args, count)
-        return judge.replayed(*self._lowered(), judge.values(self.text, args), count, self.spoiled.block)
+        return judge.replayed(*self._lowered(), judge.values(self.text, args), count, self.mutation.block)
 
     def _lowered(self) -> tuple[Kernel, GpuCompilation]:
-        assert self.spoiled is not None
-        found = lowered.spoiled(
-            judge.kernel_of(self.text), self.spoiled, clusters.ODD_ROWS if self.paired else None
+        assert self.mutation is not None
+        found = lowered.mutated(
+            judge.kernel_of(self.text), self.mutation, clusters.ODD_ROWS if self.paired else None
         )
         assert found is not None
         return found
@@ -155,7 +155,7 @@ def right(seed: int, row: str = "") -> Attack:
     if row == "clusters":
         walk, (text, _) = walks.one_loop(rng, False), clusters.matmuls(rng)
         sizes = tuple(launch(rng, walk, 1, {"m": m, "n": n}) for m, n in ((1, 1), (2, 3), (3, 5)))
-        return Attack(seed, (row,), "pairs", text, {}, sizes=sizes, row=row, spoiled=lowered.NOTHING)
+        return Attack(seed, (row,), "pairs", text, {}, sizes=sizes, row=row, mutation=lowered.NOTHING)
     if row == "preconditions" and rng.random() < 0.6:
         for _ in range(MOST_TRIES):
             found = rng.choice((_started_anew, _excluded))(rng, False)
@@ -212,7 +212,7 @@ def wrong(seed: int, row: str = "") -> Attack:
 def _after_lowering(rng: Random, seed: int, row: str) -> Attack | None:
     """A change of the lowered form of a right program."""
     walk, name, made = _pair(rng, row, False)
-    what = lowered.spoils(rng, row)
+    what = lowered.mutation(rng, row)
     if "clusters" in what.rows:
         return _in_pairs(rng, seed, row, what)
     if row not in (*what.rows, *_rows(walk, name)) or lowered.SPARE not in free(walk):
@@ -221,20 +221,20 @@ def _after_lowering(rng: Random, seed: int, row: str) -> Attack | None:
     args = launch(rng, walk, what.items, what.args)
     rows = _rows(walk, name, *what.rows)
     parts = f"{walk.name}, {name}, lowered: {what.name}"
-    return _replayed(Attack(seed, rows, parts, made.text, args, twin=made.text, row=row, spoiled=what))
+    return _replayed(Attack(seed, rows, parts, made.text, args, twin=made.text, row=row, mutation=what))
 
 
-def _in_pairs(rng: Random, seed: int, row: str, what: Spoiled) -> Attack | None:
+def _in_pairs(rng: Random, seed: int, row: str, what: LoweredMutation) -> Attack | None:
     text, stages = clusters.matmuls(rng)
     walk = walks.one_loop(rng, False)
     if rng.random() < 0.5:
-        what, fault = clusters.spoils(rng, stages)
+        what, fault = clusters.mutation(rng, stages)
         args = launch(rng, walk, 1, what.args)
-        found = Attack(seed, what.rows, f"pairs: {what.name}", text, args, fault, row=row, spoiled=what)
+        found = Attack(seed, what.rows, f"pairs: {what.name}", text, args, fault, row=row, mutation=what)
         kernel = judge.kernel_of(text)
-        return found if fault and lowered.spoiled(kernel, what, clusters.ODD_ROWS) else None
+        return found if fault and lowered.mutated(kernel, what, clusters.ODD_ROWS) else None
     args = launch(rng, walk, 1, {"m": 3, "n": what.items, **what.args})
-    return _replayed(Attack(seed, what.rows, f"pairs: {what.name}", text, args, "", row=row, spoiled=what))
+    return _replayed(Attack(seed, what.rows, f"pairs: {what.name}", text, args, "", row=row, mutation=what))
 
 
 def _replayed(found: Attack) -> Attack | None:
@@ -335,7 +335,7 @@ def _in_lines(rng: Random, row: str) -> Found:
             text = f"{text} or k < 1"
         if fault.harmless == "last" and walk.count and rng.random() < 0.7:
             text = f"{text} or k >= {walk.count} - {made.stages}"
-        if fault.spoil(rng, made, text):
+        if fault.mutate(rng, made, text):
             break
     else:
         return None
@@ -382,7 +382,7 @@ def _excluded(rng: Random, wrong: bool) -> Found:
     walk, name, made = _pair(rng, "", False)
     what, names = trigger(rng, walk, True), free(walk)
     other = next((p for p in names if p not in what.text), "")
-    if not other or "(n" in what.text or not fault.spoil(rng, made, what.text):
+    if not other or "(n" in what.text or not fault.mutate(rng, made, what.text):
         return None
     rows, parts = ("preconditions", *fault.rows), f"assert, {walk.name}, {name}, {fault.name}: {what.text}"
     some = f" or {other} > 1000"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from support.attacks.lowered import Spoiled
+from support.attacks.lowered import LoweredMutation
 from tegula.ir import AccessClass, Kernel, Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.schedule import BulkLoad, ClusterEnd
@@ -98,7 +98,7 @@ def _insert(op: Op, new: Op) -> Value:
     return new.result
 
 
-def spoils(rng: Random, stages: int) -> tuple[Spoiled, str]:
+def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
     """The changes, and the simulation of two blocks with each."""
     kind = rng.randrange(4)
     tiles, steps = 2 * rng.randrange(3, 40) + 1, rng.randrange(1, 20)
@@ -162,5 +162,5 @@ def spoils(rng: Random, stages: int) -> tuple[Spoiled, str]:
         ),
         ("one block shares", one_sided, stuck((items, items), stages, lambda b, k: not b)),
     ]
-    name, spoil, fault = ways[kind]
-    return Spoiled(name, ("clusters", "O2", "O8"), spoil, {"m": -(-tiles // 3), "n": steps}), fault
+    name, mutate, fault = ways[kind]
+    return LoweredMutation(name, ("clusters", "O2", "O8"), mutate, {"m": -(-tiles // 3), "n": steps}), fault

@@ -12,29 +12,29 @@ from tegula.dataclass import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault. `rows`: the obligations and corpus entries that it breaks; `spoil`: the change, False if the program has
+    """A fault. `rows`: the obligations and corpus entries it breaks; `mutate`: the change; False if the program has
     no place for it; `whole`: its condition is on the launch, not on an item; `harmless`: harmless for the last or the
     first items, as many as there are stages; `weight`: its frequency, which is largest for faults without a branch,
     because their text shows no special case."""
 
     name: str
     rows: tuple[str, ...]
-    spoil: Callable[[Random, Program, str], bool]
+    mutate: Callable[[Random, Program, str], bool]
     whole: bool = False
     harmless: str = ""
     weight: int = 1
 
 
 FAULTS: list[Fault] = []
-Spoil = Callable[[Random, Program, str], bool]
+Mutation = Callable[[Random, Program, str], bool]
 
 
 def fault(
     name: str, *rows: str, whole: bool = False, harmless: str = "", weight: int = 1
-) -> Callable[[Spoil], Spoil]:
-    def register(spoil: Spoil) -> Spoil:
-        FAULTS.append(Fault(name, rows, spoil, whole, harmless, weight))
-        return spoil
+) -> Callable[[Mutation], Mutation]:
+    def register(mutate: Mutation) -> Mutation:
+        FAULTS.append(Fault(name, rows, mutate, whole, harmless, weight))
+        return mutate
 
     return register
 
@@ -56,10 +56,10 @@ def when(text: str, condition: str) -> str:
     return "\n".join([f"if {condition}:", *shifted([text])])
 
 
-def skip(*tags: str) -> Spoil:
+def skip(*tags: str) -> Mutation:
     """A line is left out."""
 
-    def spoil(rng: Random, program: Program, at: str) -> bool:
+    def mutate(rng: Random, program: Program, at: str) -> bool:
         found = some(rng, program, *tags)
         if not found:
             return False
@@ -67,11 +67,11 @@ def skip(*tags: str) -> Spoil:
         role.body[k] = Line(role.body[k].tag, unless(role.body[k].text, at))
         return True
 
-    return spoil
+    return mutate
 
 
-def twice(*tags: str) -> Spoil:
-    def spoil(rng: Random, program: Program, at: str) -> bool:
+def twice(*tags: str) -> Mutation:
+    def mutate(rng: Random, program: Program, at: str) -> bool:
         found = some(rng, program, *tags)
         if not found:
             return False
@@ -79,13 +79,13 @@ def twice(*tags: str) -> Spoil:
         role.body.insert(k, Line("more", when(role.body[k].text, at)))
         return True
 
-    return spoil
+    return mutate
 
 
-def early(tag: str, *over: str) -> Spoil:
+def early(tag: str, *over: str) -> Mutation:
     """Move a line in front of others if the condition holds."""
 
-    def spoil(rng: Random, program: Program, at: str) -> bool:
+    def mutate(rng: Random, program: Program, at: str) -> bool:
         found = [(r, k) for r, k in places(program, tag) if any(line.tag in over for line in r.body[:k])]
         if not found:
             return False
@@ -96,13 +96,13 @@ def early(tag: str, *over: str) -> Spoil:
         role.body.insert(first, Line(tag, when(line.text, at)))
         return True
 
-    return spoil
+    return mutate
 
 
-def later(tag: str, over: str) -> Spoil:
+def later(tag: str, over: str) -> Mutation:
     """Move a line after another one if the condition holds."""
 
-    def spoil(rng: Random, program: Program, at: str) -> bool:
+    def mutate(rng: Random, program: Program, at: str) -> bool:
         found = [(r, k) for r, k in places(program, tag) if any(line.tag == over for line in r.body[k + 1 :])]
         if not found:
             return False
@@ -113,13 +113,13 @@ def later(tag: str, over: str) -> Spoil:
         role.body[k] = Line(tag, unless(line.text, at))
         return True
 
-    return spoil
+    return mutate
 
 
-def changed(pattern: str, by: str, *tags: str) -> Spoil:
+def changed(pattern: str, by: str, *tags: str) -> Mutation:
     """Replace part of a line if the condition holds; `by` has the condition as {at} and the part as {old}."""
 
-    def spoil(rng: Random, program: Program, at: str) -> bool:
+    def mutate(rng: Random, program: Program, at: str) -> bool:
         found = [(r, k) for r, k in places(program, *tags) if re.search(pattern, r.body[k].text)]
         if not found:
             return False
@@ -129,7 +129,7 @@ def changed(pattern: str, by: str, *tags: str) -> Spoil:
         role.body[k] = Line(line.tag, text)
         return True
 
-    return spoil
+    return mutate
 
 
 FULL, EMPTY = ("arrive full", "expect"), ("arrive",)
@@ -145,16 +145,16 @@ def constant(rng: Random, program: Program, at: str) -> bool:
     return changed(r"\bphase\b", "({old} if not ({at}) else 0)", "wait", "room")(rng, program, at)
 
 
-def elsewhere(*tags: str, last: bool = False) -> Spoil:
+def elsewhere(*tags: str, last: bool = False) -> Mutation:
     """Make a line use another stage; `last`: only at the last occurrence, where copies are counted."""
 
-    def spoil(rng: Random, program: Program, at: str) -> bool:
+    def mutate(rng: Random, program: Program, at: str) -> bool:
         if (stages := program.stages) <= 1:
             return False
         by = "({old} + int({at})) % " + str(stages)
         return changed(r"\bs(?=\)$)" if last else r"\bs\b", by, *tags)(rng, program, at)
 
-    return spoil
+    return mutate
 
 
 fault("an arrival at another stage", "O1", "O2", "O3", "corpus 14", "corpus 16", "late release", weight=9)(
@@ -433,10 +433,10 @@ def further(rng: Random, program: Program, at: str) -> bool:
     return True
 
 
-def another_item(*tags: str) -> Spoil:
+def another_item(*tags: str) -> Mutation:
     """A line is about the item before or after."""
 
-    def spoil(rng: Random, program: Program, at: str) -> bool:
+    def mutate(rng: Random, program: Program, at: str) -> bool:
         found = [(r, k) for r, k in places(program, *tags) if re.search(r"\bs\b|\bphase\b", r.body[k].text)]
         if not found or (stages := program.stages) < 1:
             return False
@@ -446,7 +446,7 @@ def another_item(*tags: str) -> Spoil:
         role.body[k] = Line(role.body[k].tag, re.sub(r"\bphase\b", f"({item} // {stages} & 1)", text))
         return True
 
-    return spoil
+    return mutate
 
 
 fault("a wait for another item", "O1", "O3", "O4", "corpus 5", "corpus 17", weight=9)(

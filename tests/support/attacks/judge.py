@@ -141,7 +141,7 @@ def replayed(kernel: Kernel, parts: GpuCompilation, args: Sequence[Any], count: 
     wanted: Any = None
     for order in orders([role for role, *_ in launch.programs], count):
         try:
-            found = launch.play(order)
+            found = launch.run(order)
         except ReplayFailed as e:
             return f"{e.kind}: {e.text} ({order.name})"
         wanted = found if wanted is None else wanted

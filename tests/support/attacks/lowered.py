@@ -21,34 +21,34 @@ from tegula.ops.roles import Roles
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, MbarrierType, bool_, int32
 
-Spoil = Callable[[Kernel, GpuCompilation], bool]
+Mutation = Callable[[Kernel, GpuCompilation], bool]
 """A change of a lowered kernel; it returns False if the kernel has no place for it."""
 SPARE = "v"
 """A parameter that right programs do not use."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spoiled:
+class LoweredMutation:
     """A changed kernel. `args`: the arguments that the condition needs besides the number of `items`; `block`: the
     faulty one of two blocks."""
 
     name: str
     rows: tuple[str, ...]
-    spoil: Spoil
+    mutate: Mutation
     args: Args
     items: int = 9
     block: int = 0
 
 
-NOTHING = Spoiled("nothing", (), lambda kernel, parts: True, {})
+NOTHING = LoweredMutation("nothing", (), lambda kernel, parts: True, {})
 
 
-def spoiled(
-    plain: Any, what: Spoiled, access: AccessClass | None = None
+def mutated(
+    plain: Any, what: LoweredMutation, access: AccessClass | None = None
 ) -> tuple[Kernel, GpuCompilation] | None:
     """A lowered kernel with a fault."""
     kernel, parts = lower(plain, access)
-    return (kernel, parts) if what.spoil(kernel, parts) else None
+    return (kernel, parts) if what.mutate(kernel, parts) else None
 
 
 def verdict(
@@ -184,7 +184,7 @@ SKIPPED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """Ops that may be dropped, and the rows that this breaks."""
 
 
-def skipped(rng: Random, row: str) -> Spoiled:
+def skipped(rng: Random, row: str) -> LoweredMutation:
     """An op is left out where a condition holds."""
     fitting = [name for name, (_, rows) in SKIPPED.items() if row in rows] or list(SKIPPED)
     name = rng.choice(fitting)
@@ -195,12 +195,12 @@ def skipped(rng: Random, row: str) -> Spoiled:
         condition, rows = _in_odd_blocks(condition), (*rows, "clusters")
     which = rng.random()
 
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> bool:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> bool:
         places = _found(kernel, ops)
         return bool(places) and skip(places[int(which * len(places))], condition, kernel)
 
     where = " in odd blocks" if odd else ""
-    return Spoiled(f"no {name} if {text}{where}", rows, spoil, args, items, int(odd))
+    return LoweredMutation(f"no {name} if {text}{where}", rows, mutate, args, items, int(odd))
 
 
 def skip(op: Op, condition: Condition, kernel: Kernel) -> bool:
@@ -221,21 +221,21 @@ def skip(op: Op, condition: Condition, kernel: Kernel) -> bool:
 # -----------------------------------------------------------------------------------
 
 
-def no_publication(rng: Random, row: str) -> Spoiled:
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> bool:
+def no_publication(rng: Random, row: str) -> LoweredMutation:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> bool:
         ready = next((op for op in kernel.body.ops if op.NAME == "mbarrier.ready"), None)
         if ready is not None:
             kernel.body.ops.remove(ready)
         return ready is not None
 
-    return Spoiled("barriers are used before all see them", ("corpus 10",), spoil, {})
+    return LoweredMutation("barriers are used before all see them", ("corpus 10",), mutate, {})
 
 
-def on_top(rng: Random, row: str) -> Spoiled:
+def on_top(rng: Random, row: str) -> LoweredMutation:
     """Let a buffer or a barrier start in the last bytes of another one."""
     first, second, whole = rng.random(), rng.random(), rng.random() < 0.3
 
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> bool:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> bool:
         places = parts.shared.places
         used = {v for op in _roles(kernel).walk() for v in op.operands}
         buffers = [v for v in places if isinstance(v.type, BufType) and v in used]
@@ -251,14 +251,14 @@ def on_top(rng: Random, row: str) -> Spoiled:
         places[above] = replace(places[above], offset=offset)
         return True
 
-    return Spoiled("two in the same bytes", ("corpus 20", "corpus 13"), spoil, {}, 17)
+    return LoweredMutation("two in the same bytes", ("corpus 20", "corpus 13"), mutate, {}, 17)
 
 
-def other_arrivals(rng: Random, row: str) -> Spoiled:
+def other_arrivals(rng: Random, row: str) -> LoweredMutation:
     """A barrier that counts idle warps, or one of two warp groups."""
     which, by = rng.random(), rng.choice((1, 3, 4) if row == "corpus 2" else (-4, -1, 4))
 
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> bool:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> bool:
         made = [op for op in kernel.body.ops if op.NAME == "mbarrier.new"]
         if not made:
             return False
@@ -266,14 +266,16 @@ def other_arrivals(rng: Random, row: str) -> Spoiled:
         op.attrs["arrivals"] += by
         return op.attrs["arrivals"] > 0
 
-    return Spoiled(f"{by:+} arrivals counted", ("corpus 2",) if by > 0 else ("corpus 22",), spoil, {}, 17)
+    return LoweredMutation(
+        f"{by:+} arrivals counted", ("corpus 2",) if by > 0 else ("corpus 22",), mutate, {}, 17
+    )
 
 
-def other_registers(rng: Random, row: str) -> Spoiled:
+def other_registers(rng: Random, row: str) -> LoweredMutation:
     """More registers than a block has, or other numbers in one warp group."""
     number, which = rng.choice((256, 248, 20, 100, 264)), rng.random()
 
-    def spoil(kernel: Kernel, parts: GpuCompilation) -> bool:
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> bool:
         roles = _roles(kernel)
         asked = list(roles.attrs["registers"])
         asked[int(which * len(asked))] = number
@@ -282,7 +284,7 @@ def other_registers(rng: Random, row: str) -> Spoiled:
         roles.attrs["registers"] = tuple(asked)
         return True
 
-    return Spoiled(f"{number} registers", ("corpus 3",), spoil, {})
+    return LoweredMutation(f"{number} registers", ("corpus 3",), mutate, {})
 
 
 IMPOSSIBLE = {
@@ -291,6 +293,6 @@ IMPOSSIBLE = {
 }  # fmt: skip
 
 
-def spoils(rng: Random, row: str) -> Spoiled:
+def mutation(rng: Random, row: str) -> LoweredMutation:
     """A change that breaks a row."""
     return IMPOSSIBLE.get(row, skipped)(rng, row)

@@ -113,10 +113,10 @@ class Cell:
 class Item:
     """An item in a pipe."""
 
-    __slots__ = ("known", "landed", "popped", "value")
+    __slots__ = ("completed", "known", "popped", "value")
 
-    def __init__(self, known: Known, landed: bool, value: Any) -> None:
-        self.known, self.landed, self.popped, self.value = known, landed, False, value
+    def __init__(self, known: Known, completed: bool, value: Any) -> None:
+        self.known, self.completed, self.popped, self.value = known, completed, False, value
 
 
 class PipeState:
@@ -153,14 +153,14 @@ class Run:
         self.names: dict[Named, Barrier] = {}
         self.cells: dict[tuple[Ring, int], Cell] = {}
         self.pipes: dict[Pipe, PipeState] = {}
-        self.flying: list[Copy] = []
-        self.landing: list[Item] = []
-        self.landed: list[Copy] = []
+        self.in_flight: list[Copy] = []
+        self.incomplete: list[Item] = []
+        self.completed: list[Copy] = []
         self.events = 0
 
     # Turns ------------------------------------------------------------------------------------------------------------
 
-    def play(self, ranks: list[int] | None) -> None:
+    def run(self, ranks: list[int] | None) -> None:
         """Run the launch; raises Fault, Endless or Refused. `ranks`: the roles in order of priority; None: any
         order."""
         for role in self.roles:
@@ -174,8 +174,8 @@ class Run:
                 if moved and ranks:
                     break
             if self.copies == RANDOM:
-                moved |= self._land_some()
-            if not moved and not self._land_one():
+                moved |= self._complete_some()
+            if not moved and not self._complete_one():
                 break
         waiting = [r.number for r in self.roles if not r.ended]
         if waiting:
@@ -202,27 +202,27 @@ class Run:
         except StopIteration:
             role.ended = True
 
-    def _land_some(self) -> bool:
-        before = len(self.flying) + len(self.landing)
-        while self.flying and self.rng.random() < 0.5:
-            self._land(self.flying.pop(self.rng.randrange(len(self.flying))))
-        while self.landing and self.rng.random() < 0.5:
-            self.landing.pop(self.rng.randrange(len(self.landing))).landed = True
-        return len(self.flying) + len(self.landing) < before
+    def _complete_some(self) -> bool:
+        before = len(self.in_flight) + len(self.incomplete)
+        while self.in_flight and self.rng.random() < 0.5:
+            self._complete(self.in_flight.pop(self.rng.randrange(len(self.in_flight))))
+        while self.incomplete and self.rng.random() < 0.5:
+            self.incomplete.pop(self.rng.randrange(len(self.incomplete))).completed = True
+        return len(self.in_flight) + len(self.incomplete) < before
 
-    def _land_one(self) -> bool:
-        if self.flying:
-            self._land(self.flying.pop(0))
+    def _complete_one(self) -> bool:
+        if self.in_flight:
+            self._complete(self.in_flight.pop(0))
             return True
-        if self.landing:
-            self.landing.pop(0).landed = True
+        if self.incomplete:
+            self.incomplete.pop(0).completed = True
             return True
         return False
 
-    def _land(self, copy: Copy) -> None:
+    def _complete(self, copy: Copy) -> None:
         copy.access.time = copy.barrier.phase + 1
         copy.barrier.bytes -= copy.size
-        self.landed.append(copy)
+        self.completed.append(copy)
         copy.barrier.settle()
 
     def _at_the_end(self) -> None:
@@ -230,9 +230,9 @@ class Run:
         for role in self.roles:
             if role.done < role.matmuls or role.read_groups < role.groups or role.open:
                 raise Fault("unfinished", f"matmuls or stores of role {role.number}")
-        while self._land_one():
+        while self._complete_one():
             pass
-        for copy in self.landed:
+        for copy in self.completed:
             if not any(r.known.all.get(copy.barrier.key, 0) >= copy.access.time for r in self.roles):
                 raise Fault("unfinished", f"nobody waited for a copy at {copy.barrier.key}")
         for state in self.pipes.values():
@@ -303,9 +303,9 @@ class Run:
         copy = Copy(Access(at.key, NEVER), at, view.bytes)
         cell.written, cell.reads = copy.access, []
         if self.copies == EARLY:
-            self._land(copy)
+            self._complete(copy)
         else:
-            self.flying.append(copy)
+            self.in_flight.append(copy)
         return True, None
 
     def fence(self, role: Role, elected: bool) -> tuple[bool, Any]:
@@ -429,13 +429,13 @@ class Run:
         state.items.append(item)
         state.filled += 1
         if late:
-            self.landing.append(item)
+            self.incomplete.append(item)
         return True, None
 
     def pipe_pop(self, role: Role, elected: bool, pipe: Pipe) -> tuple[bool, Any]:
         state = self._state(pipe)
         at = state.taken[role.number] - state.first
-        if at >= len(state.items) or not state.items[at].landed:
+        if at >= len(state.items) or not state.items[at].completed:
             return False, None
         item = state.items[at]
         item.popped = True
@@ -480,7 +480,7 @@ def fault(
                 (LATE, EARLY, LATE, RANDOM)[(k + k // 4) % 4],
                 block,
                 blocks,
-            ).play(turns)
+            ).run(turns)
         except Fault as e:
             return str(e)
     return ""

@@ -388,8 +388,8 @@ class Known:
             return None if inner is None else not inner
         if kind in ("and", "or"):
             found = {self.holds(x, residues) for x in args}
-            decisive = kind == "or"
-            return decisive if decisive in found else None if None in found else not decisive
+            dominant = kind == "or"
+            return dominant if dominant in found else None if None in found else not dominant
         if kind == "is":
             return None
         p = args[0]

@@ -325,7 +325,7 @@ class Labels:
             role.arrived = {b: terms.get(("arrived", r, b)) for b in role.arrived}  # type: ignore[misc]
             role.waited = {b: terms.get(("waited", r, b)) for b in role.waited}  # type: ignore[misc]
             more, less = (other, role) if len(other.flights) >= len(role.flights) else (role, other)
-            flying = _matched_in_flight(more, less)
+            in_flight = _matched_in_flight(more, less)
             role.flights = [
                 (
                     n,
@@ -337,7 +337,7 @@ class Labels:
                 )
                 for k, (n, places, v) in _from_last(more.flights)
             ]
-            role.flying, role.matmuls = flying, max(role.matmuls, other.matmuls)
+            role.in_flight, role.matmuls = in_flight, max(role.matmuls, other.matmuls)
             more = other if len(other.copies) >= len(role.copies) else role
             role.copies = [
                 [
@@ -362,8 +362,8 @@ def _matched_in_flight(more: Role, less: Role) -> dict[Value, int]:
     last = [n for n, _, _ in more.flights[len(more.flights) - len(less.flights) :]]
     by = dict(zip((n for n, _, _ in less.flights), last, strict=True))
     mine = {n for n, _, _ in more.flights}
-    return {v: by[n] for v, n in less.flying.items() if n in by} | {
-        v: n for v, n in more.flying.items() if n in mine
+    return {v: by[n] for v, n in less.in_flight.items() if n in by} | {
+        v: n for v, n in more.in_flight.items() if n in mine
     }
 
 

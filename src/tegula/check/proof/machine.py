@@ -402,9 +402,9 @@ class Machine:
 
     def _transfer_in_flight(self, role: Role, rows: Iterable[tuple[Value, Value]]) -> None:
         for to, v in list(rows):
-            role.flying.pop(to, None)
-            if v in role.flying:
-                role.flying[to] = role.flying[v]
+            role.in_flight.pop(to, None)
+            if v in role.in_flight:
+                role.in_flight[to] = role.in_flight[v]
 
     # Events ----------------------------------------------------------------------------------------------------------
 
@@ -440,7 +440,7 @@ class Machine:
             role.midway += 1
         if role.midway >= len(role.todo):
             if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":
-                role.flying[op.result] = role.matmuls
+                role.in_flight[op.result] = role.matmuls
             elif isinstance(op, MmaWait):
                 self._transfer_in_flight(role, zip(op.results, op.sums, strict=True))
             role.midway = 0

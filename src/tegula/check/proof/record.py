@@ -43,7 +43,7 @@ def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
         "arrived": [[b, encoded(x, bound)] for b, x in role.arrived.items()],
         "waited": [[b, encoded(x, bound)] for b, x in role.waited.items()],
         "flights": [[items(places), None if v is None else number_of[v]] for _, places, v in role.flights],
-        "flying": [[number_of[v], numbers[n]] for v, n in role.flying.items() if n in numbers],
+        "in_flight": [[number_of[v], numbers[n]] for v, n in role.in_flight.items() if n in numbers],
         "uncommitted": items(role.uncommitted),
         "copies": [items(places) for places in role.copies],
         "dirty": sorted([n, k] for n, k in role.dirty),

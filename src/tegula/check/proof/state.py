@@ -54,7 +54,7 @@ class Role:
     `todo`: the events of the current op; `midway`: how many of them are done; `matmuls`: how many have been started.
     `arrived`, `waited`: numbers of arrivals and waits, by barrier; `fresh`: barriers waited for since the last arrival.
     `open`: by barrier, bytes that are announced and not copied. `flights`: matmuls in flight, oldest first, with a
-    number, what they read, and the operand in registers; `flying`: the last matmul that works on a tile. `uncommitted`,
+    number, what they read, and the operand in registers; `in_flight`: the last matmul on each tile. `uncommitted`,
     `copies`: what copies out read. `dirty`: memory accessed since the last fence; `unmet`: memory fenced since the
     threads last synchronised (2), or those of each warp group (1); `unknown`: memory that matmuls or copies out have
     read, as only the warps know that started them. `loose`: since the threads last synchronised all warps have waited
@@ -71,7 +71,7 @@ class Role:
     fresh: set[int] = field(default_factory=set[int])
     open: dict[int, int] = field(default_factory=dict[int, int])
     flights: list[tuple[int, list[Place], Value | None]] = field(default_factory=list[Any])
-    flying: dict[Value, int] = field(default_factory=dict[Value, int])
+    in_flight: dict[Value, int] = field(default_factory=dict[Value, int])
     uncommitted: list[Place] = field(default_factory=list[Place])
     copies: list[list[Place]] = field(default_factory=list[list[Place]])
     dirty: set[Place] = field(default_factory=set[Place])
@@ -81,7 +81,7 @@ class Role:
     def copy(self) -> Role:
         """An independent copy of the role."""
         made = replace(self, spots=[replace(s, held=dict(s.held), found=dict(s.found)) for s in self.spots])
-        for name in ("arrived", "waited", "fresh", "open", "flying", "dirty", "unmet", "unknown"):
+        for name in ("arrived", "waited", "fresh", "open", "in_flight", "dirty", "unmet", "unknown"):
             setattr(made, name, getattr(self, name).copy())
         for name in ("flights", "uncommitted", "copies"):
             setattr(made, name, list(getattr(self, name)))

@@ -221,7 +221,7 @@ class Verifier(Obligations):
             role.flights.append(
                 (role.issued, self._keys(keys, bound), None if held is None else _nth(values, held))
             )
-        role.flying = {_nth(values, v): n for v, n in row["flying"]}
+        role.in_flight = {_nth(values, v): n for v, n in row["in_flight"]}
         role.uncommitted = self._keys(row["uncommitted"], bound)
         role.copies = [self._keys(keys, bound) for keys in row["copies"]]
         role.dirty, role.unknown = {(n, k) for n, k in row["dirty"]}, {(n, k) for n, k in row["unknown"]}
@@ -291,9 +291,9 @@ class Verifier(Obligations):
                 held is other and self._equal_keys(keys, others),
                 "the matmul in flight differs from the label",
             )
-            for v, k in role.flying.items():
+            for v, k in role.in_flight.items():
                 self.need(
-                    k != n or wanted.flying.get(v) == m,
+                    k != n or wanted.in_flight.get(v) == m,
                     "the label lacks a tile that a matmul in flight writes",
                 )
         rows = [*zip(role.copies, wanted.copies[len(wanted.copies) - len(role.copies) :], strict=True)]

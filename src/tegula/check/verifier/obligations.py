@@ -89,7 +89,7 @@ class Obligations(Walk):
         """An arrival of all warps of a role at a named barrier."""
         self._arrive(self.layout.barrier[e.barrier], (), False, 0)
 
-    def pass_(self, e: E.NamedWait) -> None:
+    def wait_named(self, e: E.NamedWait) -> None:
         """A wait at a named barrier for the arrivals of an item (O3), after which the warps of the role are
         synchronised."""
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
@@ -129,11 +129,11 @@ class Obligations(Walk):
         for after, lag in self.layout.lags.get((b, self.role), ()):
             if at is not None and after != at:
                 continue
-            by_one = (after, self.role) in self.layout.waits_of_one
+            by_one_thread = (after, self.role) in self.layout.waits_of_one
             self.need(
-                not (many and apart and after >= 0 and by_one != elected),
+                not (many and apart and after >= 0 and by_one_thread != elected),
                 "all warps arrive, but only one of them has waited"
-                if by_one
+                if by_one_thread
                 else "one warp arrives, but the waits of the other warps are not ordered before the arrival",
             )
             last = self.last(after, self.role) if after >= 0 else number(self.layout.stages[b] - 1)
@@ -272,9 +272,11 @@ class Obligations(Walk):
         if ring is None:
             return n, at.stage
         engine = ring.engine(self.role, write, False)
-        by_one = any((row.barrier, self.role) in self.layout.waits_of_one for row in ring.taken(engine))
+        by_one_thread = any(
+            (row.barrier, self.role) in self.layout.waits_of_one for row in ring.taken(engine)
+        )
         self.need(
-            not (by_one and self.state.roles[self.role].ahead),
+            not (by_one_thread and self.state.roles[self.role].ahead),
             "all warps use the stage, but only one of them has waited for it",
         )
         return n, self._item(ring, at, engine)
@@ -442,11 +444,11 @@ class Obligations(Walk):
         if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":
             used = [op.a, op.b, op.alpha, op.beta]
         for v in () if isinstance(op, MmaWait) else used:
-            self.need(role.flying.get(v) not in open_, "the result of a matmul in flight is used")
+            self.need(role.in_flight.get(v) not in open_, "the result of a matmul in flight is used")
 
     def record_in_flight(self, role: Role, op: Op) -> None:
         if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":
-            role.flying[op.result] = role.issued
+            role.in_flight[op.result] = role.issued
         elif isinstance(op, MmaWait):
             self.transfer_in_flight(role, zip(op.results, op.sums, strict=True))
 
@@ -458,7 +460,7 @@ DO: dict[type, Any] = {
     E.Wait: Obligations.wait,
     E.Arrive: Obligations.arrive,
     E.NamedArrival: Obligations.arrive_named,
-    E.NamedWait: Obligations.pass_,
+    E.NamedWait: Obligations.wait_named,
     E.CopyIn: Obligations.copy_in,
     E.MemoryAccess: Obligations.access,
     E.Fence: Obligations.fence,

@@ -58,7 +58,7 @@ class Role:
     `todo`: the events of the current op; `midway`: how many of them are done. `arrived`, `waited`: the ghosts a and w,
     by barrier. `fresh`: barriers waited for since the last arrival. `open`: by barrier, the item that lacks bytes, and
     how many. `flights`: matmuls in flight, oldest first, with a number, what they read, and the operand in registers;
-    `flying`: the last matmul that works on a tile. `uncommitted`, `copies`: what copies out read. `filled`: rings that
+    `in_flight`: the last matmul on each tile. `uncommitted`, `copies`: what copies out read. `filled`: rings that
     copies write, with the barriers that say when they have, and which elements of a stage. `dirty`: memory accessed
     since the last fence; `unmet`: memory fenced since the threads last synchronised (2), or those of each warp group
     (1); `unknown`: memory whose asynchronous reads are complete, a fact known to the issuing warps alone. `loose`:
@@ -76,7 +76,7 @@ class Role:
     fresh: set[int] = field(default_factory=set[int])
     open: dict[int, tuple[Poly, int]] = field(default_factory=dict[int, tuple[Poly, int]])
     flights: list[tuple[int, list[Key], Value | None]] = field(default_factory=list[Any])
-    flying: dict[Value, int] = field(default_factory=dict[Value, int])
+    in_flight: dict[Value, int] = field(default_factory=dict[Value, int])
     uncommitted: list[Key] = field(default_factory=list[Key])
     copies: list[list[Key]] = field(default_factory=list[list[Key]])
     filled: dict[int, tuple[tuple[int, int, int], ...]] = field(default_factory=dict[int, Any])
@@ -87,7 +87,17 @@ class Role:
     def copy(self) -> Role:
         """An independent copy of the role."""
         made = replace(self, frames=[Frame(f.region, f.at, dict(f.env)) for f in self.frames])
-        for name in ("arrived", "waited", "fresh", "open", "flying", "filled", "dirty", "unmet", "unknown"):
+        for name in (
+            "arrived",
+            "waited",
+            "fresh",
+            "open",
+            "in_flight",
+            "filled",
+            "dirty",
+            "unmet",
+            "unknown",
+        ):
             setattr(made, name, getattr(self, name).copy())
         made.flights, made.copies = list(self.flights), list(self.copies)
         made.uncommitted = list(self.uncommitted)
@@ -486,6 +496,6 @@ class Walk(ABC):
     def transfer_in_flight(self, role: Role, rows: Iterator[tuple[Value, Value]] | Any) -> None:
         """For each row, transfer the matmul in flight of the second value to the first one, which is the same tile."""
         for to, v in list(rows):
-            role.flying.pop(to, None)
-            if v in role.flying:
-                role.flying[to] = role.flying[v]
+            role.in_flight.pop(to, None)
+            if v in role.in_flight:
+                role.in_flight[to] = role.in_flight[v]

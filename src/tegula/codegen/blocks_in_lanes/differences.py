@@ -125,7 +125,7 @@ class Differences:
 
     def divergent(self, op: Carrier) -> bool:
         """Whether a loop or branch may diverge between blocks."""
-        return any(map(self.differs, op.decisive))
+        return any(map(self.differs, op.control_operands))
 
     def _visit(self, region: Region) -> bool:
         changed = False

@@ -93,8 +93,8 @@ def sides(
 ) -> tuple[FragmentSide, FragmentSide]:
     """Both operands of a matmul in shared memory."""
     a, b = op.a, op.b
-    left = FragmentSide(a, s.buffers[a], 1, origin[0], ROWS, warp_tile.high, terms.left)
-    right = FragmentSide(b, s.buffers[b], 0, origin[1], COLUMNS, warp_tile.wide, terms.right)
+    left = FragmentSide(a, s.buffers[a], 1, origin[0], ROWS, warp_tile.mmas_m, terms.left)
+    right = FragmentSide(b, s.buffers[b], 0, origin[1], COLUMNS, warp_tile.mmas_n, terms.right)
     return left, right
 
 

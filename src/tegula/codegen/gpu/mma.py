@@ -26,8 +26,8 @@ def matmul(s: GpuState, op: SharedMma, terms: Terms, start: list[str]) -> list[s
     length = a.shape[1]
     fragments = Fragments(terms.bits, _depth(s, terms, length))
     warp = s.first(f"lshr i32 {s.lane32}, 5")
-    down, across = (s.first(f"{how} i32 {warp}, {warp_tile.across}") for how in ("udiv", "urem"))
-    origin = (_place(s, down, ROWS * warp_tile.high), _place(s, across, COLUMNS * warp_tile.wide))
+    down, across = (s.first(f"{how} i32 {warp}, {warp_tile.warps_n}") for how in ("udiv", "urem"))
+    origin = (_place(s, down, ROWS * warp_tile.mmas_m), _place(s, across, COLUMNS * warp_tile.mmas_n))
     left, right = (loader(s, side, fragments) for side in sides(s, op, warp_tile, origin, terms))
     if length <= UNROLLED * fragments.depth:
         sums = list(start)
@@ -63,9 +63,9 @@ def _step(
 ) -> list[str]:
     left, right = (x.load(k) for x in operands)
     out = list(sums)
-    for i in range(warp_tile.high):
-        for j in range(warp_tile.wide):
-            at = 4 * (j + warp_tile.wide * i)
+    for i in range(warp_tile.mmas_m):
+        for j in range(warp_tile.mmas_n):
+            at = 4 * (j + warp_tile.mmas_n * i)
             out[at : at + 4] = multiply(s, terms, fragments.depth, left[i], right[j], out[at : at + 4])
     return out
 

@@ -73,14 +73,14 @@ def _unless(
     rare, done, before = code.label("rare"), code.label("divided"), code.block
     code.branch(unsure, rare, done)
     code.place(rare)
-    made = _one_by_one(code, operands, fast, sure, rolled)
+    made = _scalarised(code, operands, fast, sure, rolled)
     last = code.block
     code.jump(done)
     code.place(done)
     return [code.phi("float", (a, before), (b, last)) for a, b in zip(fast, made, strict=True)]
 
 
-def _one_by_one(
+def _scalarised(
     code: Code,
     operands: Sequence[Sequence[str]],
     fast: list[str],

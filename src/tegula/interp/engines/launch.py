@@ -83,16 +83,16 @@ class EngineLaunch:
         self.guarded = [k for guard in guards for k in self.cells[guard]]
         self.programs = list(self._programs())
 
-    def play(self, order: Order, blind: bool = False) -> dict[Name, Term]:
-        """The terms of the bytes that the launch stores in an order. Raises Failed for a fault; with `blind` unordered
-        accesses are not faults."""
-        replay = self.replay(order, blind)
-        return replay.play()
+    def run(self, order: Order, ignore_races: bool = False) -> dict[Name, Term]:
+        """The terms of the bytes that the launch stores in an order. Raises ReplayFailed for a fault; with
+        `ignore_races` unordered accesses are not faults."""
+        replay = self.replay(order, ignore_races)
+        return replay.run()
 
-    def replay(self, order: Order, blind: bool = False) -> EngineReplay:
+    def replay(self, order: Order, ignore_races: bool = False) -> EngineReplay:
         """The replay of the launch in an order of the steps of its engines."""
         return EngineReplay(
-            self.programs, self.barriers, self.count, self.guarded, self.made.terms, order, blind
+            self.programs, self.barriers, self.count, self.guarded, self.made.terms, order, ignore_races
         )
 
     # Steps ----------------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class EngineLaunch:
             elif isinstance(event, E.NamedArrival):
                 act = (EngineReplay.arrive_named, step, self._first[event.barrier][0])
             elif isinstance(event, E.NamedWait):
-                act = (EngineReplay.go_past, step, self._first[event.barrier][0])
+                act = (EngineReplay.wait_named, step, self._first[event.barrier][0])
             elif isinstance(event, E.CopiesOutDone):
                 act = (EngineReplay.stores_done, step, event.pending)
             if act is not None:

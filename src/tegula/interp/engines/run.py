@@ -11,11 +11,11 @@ from tegula.interp.engines.state import (
     BarrierState,
     Cell,
     CopyPiece,
+    Deferred,
+    HappensBefore,
     InFlight,
-    Late,
     MmaGroup,
     ReplayFailed,
-    Seen,
     Store,
     Term,
     Warp,
@@ -46,8 +46,8 @@ class TermNumbers:
 
 class EngineReplay:
     """A run of recorded programs. `programs`: role, index, name and acts of each warp; `barriers`: name and arrivals of
-    each barrier; `cells`: the number of cells; `guarded`: the cells of barriers. `blind`: whether to continue after
-    unordered accesses."""
+    each barrier; `cells`: the number of cells; `guarded`: the cells of barriers. `ignore_races`: whether to
+    continue after unordered accesses."""
 
     def __init__(
         self,
@@ -57,16 +57,16 @@ class EngineReplay:
         guarded: Sequence[int],
         terms: TermNumbers,
         order: Order,
-        blind: bool = False,
+        ignore_races: bool = False,
     ) -> None:
-        self.order, self.terms, self.blind = order, terms, blind
+        self.order, self.terms, self.ignore_races = order, terms, ignore_races
         self.warps = [Warp(*p) for p in programs]
         self.barriers = [BarrierState(name, count, count) for name, count in barriers]
         self.cells = [Cell() for _ in range(cells)]
         for k in guarded:
             self.cells[k].barrier = True
         self.copies: list[CopyPiece] = []
-        self.flown = 0
+        self.transfers = 0
         self.bits = 0
         self.log: list[tuple[str, EngineStep, str]] = []
         self.syncs: dict[Name, int] = {}
@@ -76,8 +76,8 @@ class EngineReplay:
 
     # Turns ----------------------------------------------------------------------------------------------------------
 
-    def play(self) -> dict[Name, Term]:
-        """Run the replay. Returns the stored terms by role, op and iteration; raises Failed for a fault."""
+    def run(self) -> dict[Name, Term]:
+        """Run the replay. Returns the stored terms by role, op and iteration; raises ReplayFailed for a fault."""
         order, warps = self.order, self.warps
         ranked = [warps[k] for k in order.ranks] or list(warps)
         while True:
@@ -98,10 +98,10 @@ class EngineReplay:
             raise ReplayFailed("deadlock", "; ".join(self._waits(w) for w in stuck))
         known = 0
         for warp in warps:
-            known |= warp.seen.all
-        if self.flown & ~known:
+            known |= warp.before.all
+        if self.transfers & ~known:
             raise ReplayFailed(
-                "unfinished", f"{self._accessed(self.flown & ~known)} when all roles have ended"
+                "unfinished", f"{self._accessed(self.transfers & ~known)} when all roles have ended"
             )
         return self.finals
 
@@ -121,7 +121,7 @@ class EngineReplay:
         order, rng = self.order, self.rng
         if order.copies == RANDOM:
             while self.copies and rng.random() < 0.5:
-                self._land(self.copies.pop(rng.randrange(len(self.copies))))
+                self._complete_copy(self.copies.pop(rng.randrange(len(self.copies))))
         for warp in self.warps:
             if order.matmuls == RANDOM and warp.matmuls and rng.random() < 0.3:
                 self._multiplied(warp.matmuls.popleft())
@@ -132,7 +132,7 @@ class EngineReplay:
         """Complete a copy in flight, else a matmul or a store, when no warp can proceed; False if nothing is in
         flight."""
         if self.copies:
-            self._land(self.copies.pop(-1 if self.order.newest else 0))
+            self._complete_copy(self.copies.pop(-1 if self.order.newest else 0))
             return True
         for warp in self.warps:
             if warp.matmuls:
@@ -145,7 +145,7 @@ class EngineReplay:
 
     def _waits(self, warp: Warp) -> str:
         act, step, *args = warp.program[warp.at]
-        if act is EngineReplay.wait or act is EngineReplay.go_past:
+        if act is EngineReplay.wait or act is EngineReplay.wait_named:
             barrier = self.barriers[args[0]]
             return (
                 f"{warp.name} waits for {barrier.name}, which is in phase {barrier.phase} and lacks "
@@ -168,17 +168,17 @@ class EngineReplay:
     def _ordered(self, warp: Warp, step: EngineStep, what: str, before: int, fenced: int) -> None:
         """Check that the accesses `before` are complete, and that the accesses `fenced` of threads are visible to the
         async proxy."""
-        if before & ~warp.seen.all:
+        if before & ~warp.before.all:
             self._unordered(
-                "race", f"{warp.name} {what} ({step.op.NAME}), {self._accessed(before & ~warp.seen.all)}"
+                "race", f"{warp.name} {what} ({step.op.NAME}), {self._accessed(before & ~warp.before.all)}"
             )
-        elif fenced & ~warp.seen.fenced:
-            found = self._accessed(fenced & ~warp.seen.fenced)
+        elif fenced & ~warp.before.fenced:
+            found = self._accessed(fenced & ~warp.before.fenced)
             self._unordered("fence", f"{warp.name} {what} ({step.op.NAME}), without a fence {found}")
 
     def _unordered(self, kind: str, text: str) -> None:
         failed = ReplayFailed(kind, text)
-        if not self.blind:
+        if not self.ignore_races:
             raise failed
         self.unordered = self.unordered or failed
 
@@ -191,16 +191,16 @@ class EngineReplay:
             before |= cell.written | cell.copied_in
             cell.read |= bit
         self._ordered(warp, step, "reads", before, 0)
-        warp.seen.all |= bit
+        warp.before.all |= bit
         warp.own |= bit
-        late = Late(step, cells, base)
+        deferred = Deferred(step, cells, base)
         if self.order.reads:
-            warp.late.append(late)
+            warp.deferred.append(deferred)
             for k in cells:
-                self.cells[k].late.append(late)
+                self.cells[k].deferred.append(deferred)
         else:
-            self._look(late)
-        warp.got.append(late)
+            self._resolve(deferred)
+        warp.got.append(deferred)
         return True
 
     def write(self, warp: Warp, step: EngineStep, cells: tuple[int, ...], base: int, number: int) -> bool:
@@ -216,29 +216,29 @@ class EngineReplay:
                     "barrier", f"{warp.name} writes where a barrier lies ({step.op.NAME}, {step.op.loc})"
                 )
             before |= cell.written | cell.copied_in | cell.read | cell.read_async
-            for late in cell.late:
-                self._look(late)
-            cell.late.clear()
+            for deferred in cell.deferred:
+                self._resolve(deferred)
+            cell.deferred.clear()
             cell.written |= bit
             cell.holds = (base, term)
             if not self.order.reads:
                 cell.copies_see = cell.holds
         self._ordered(warp, step, "writes", before, 0)
-        warp.unseen.append(cells)
-        warp.seen.all |= bit
+        warp.unfenced.append(cells)
+        warp.before.all |= bit
         warp.own |= bit
         return True
 
     def fence(self, warp: Warp, step: EngineStep) -> bool:
         """A warp orders its accesses to shared memory before later asynchronous ones."""
-        warp.seen.fenced |= warp.own
-        for cells in warp.unseen:
+        warp.before.fenced |= warp.own
+        for cells in warp.unfenced:
             for k in cells:
                 self.cells[k].copies_see = self.cells[k].holds
-        warp.unseen.clear()
-        for late in warp.late:
-            self._look(late)
-        warp.late.clear()
+        warp.unfenced.clear()
+        for deferred in warp.deferred:
+            self._resolve(deferred)
+        warp.deferred.clear()
         return True
 
     def _read_async(self, warp: Warp, step: EngineStep, bit: int, what: str, cells: Sequence[int]) -> None:
@@ -248,7 +248,7 @@ class EngineReplay:
             before |= cell.written | cell.copied_in
             fenced |= cell.written
             cell.read_async |= bit
-        self.flown |= bit
+        self.transfers |= bit
         self._ordered(warp, step, what, before, fenced)
 
     # Memory ---------------------------------------------------------------------------------------------------------
@@ -261,18 +261,18 @@ class EngineReplay:
             return first[1]
         return self.terms.of(("mixed", *((at - base if term else 0, term) for at, term in found)))
 
-    def _look(self, late: Late) -> Term:
-        if late.term < 0:
-            if late.inputs:
-                inputs = tuple(self._term(x) for x in late.inputs)
-                late.term = self.terms.of(("made", late.step.key, late.result, inputs))
+    def _resolve(self, deferred: Deferred) -> Term:
+        if deferred.term < 0:
+            if deferred.inputs:
+                inputs = tuple(self._term(x) for x in deferred.inputs)
+                deferred.term = self.terms.of(("made", deferred.step.key, deferred.result, inputs))
             else:
-                late.term = self._held(late.cells, late.base, False) if late.cells else 0
-        return late.term
+                deferred.term = self._held(deferred.cells, deferred.base, False) if deferred.cells else 0
+        return deferred.term
 
     def _term(self, x: Any) -> Term:
-        if isinstance(x, Late):
-            return self._look(x)
+        if isinstance(x, Deferred):
+            return self._resolve(x)
         if isinstance(x, InFlight):
             return x.term if x.term >= 0 else self.terms.of(("in flight",))
         return x
@@ -298,9 +298,9 @@ class EngineReplay:
             return True
         plain = []
         for x in inputs:
-            if isinstance(x, Late) and x.term < 0:
+            if isinstance(x, Deferred) and x.term < 0:
                 for k, slot in enumerate(step.made):
-                    values[slot] = Late(step, inputs=inputs, result=k)
+                    values[slot] = Deferred(step, inputs=inputs, result=k)
                 return True
             plain.append(self._term(x))
         for k, slot in enumerate(step.made):
@@ -314,8 +314,8 @@ class EngineReplay:
         barrier = self.barriers[at]
         if barrier.phase & 1 == parity:
             return False
-        warp.seen.all |= barrier.ended.all
-        warp.seen.fenced |= barrier.ended.fenced
+        warp.before.all |= barrier.ended.all
+        warp.before.fenced |= barrier.ended.fenced
         return True
 
     def arrive(self, warp: Warp, step: EngineStep, at: int, announced: int) -> bool:
@@ -325,8 +325,8 @@ class EngineReplay:
             raise ReplayFailed("arrivals", f"{warp.name} arrives at {barrier.name}, which lacks bytes only")
         barrier.bytes += announced
         barrier.pending -= 1
-        barrier.seen.all |= warp.seen.all
-        barrier.seen.fenced |= warp.seen.fenced
+        barrier.before.all |= warp.before.all
+        barrier.before.fenced |= warp.before.fenced
         self._settle(barrier)
         return True
 
@@ -335,13 +335,13 @@ class EngineReplay:
         warp.arrived_in[at] = self.barriers[at].phase
         return self.arrive(warp, step, at, 0)
 
-    def go_past(self, warp: Warp, step: EngineStep, at: int) -> bool:
+    def wait_named(self, warp: Warp, step: EngineStep, at: int) -> bool:
         """A warp waits at a named barrier. Returns whether the phase in which it arrived has ended."""
         barrier = self.barriers[at]
         if barrier.phase == warp.arrived_in[at]:
             return False
-        warp.seen.all |= barrier.ended.all
-        warp.seen.fenced |= barrier.ended.fenced
+        warp.before.all |= barrier.ended.all
+        warp.before.fenced |= barrier.ended.fenced
         return True
 
     def _settle(self, barrier: BarrierState) -> None:
@@ -351,7 +351,7 @@ class EngineReplay:
             return
         barrier.phase += 1
         barrier.pending = barrier.count
-        barrier.ended = Seen(barrier.seen.all, barrier.seen.fenced)
+        barrier.ended = HappensBefore(barrier.before.all, barrier.before.fenced)
 
     def sync(self, warp: Warp, step: EngineStep, group: int, number: int) -> bool:
         """A synchronisation of the role or of one of its warp groups; the last arriving warp releases all."""
@@ -361,12 +361,12 @@ class EngineReplay:
         there = [w for w in self.warps if w.role == warp.role and (group < 0 or w.number // 4 == group)]
         if any(not _is_sync(w, step, number) for w in there):
             return False
-        seen = Seen()
+        joined = HappensBefore()
         for w in there:
-            seen.all |= w.seen.all
-            seen.fenced |= w.seen.fenced
+            joined.all |= w.before.all
+            joined.fenced |= w.before.fenced
         for w in there:
-            w.seen = Seen(seen.all, seen.fenced)
+            w.before = HappensBefore(joined.all, joined.fenced)
             w.synced = w is not warp
         return True
 
@@ -387,22 +387,22 @@ class EngineReplay:
                 before |= cell.written | cell.copied_in | cell.read | cell.read_async
                 fenced |= cell.written | cell.read
                 cell.copied_in |= bit
-            self.flown |= bit
+            self.transfers |= bit
             self._ordered(warp, step, "has a copy write", before, fenced)
             copy = CopyPiece(bit, cells, base, term, at, size)
             if self.order.copies == EARLY:
-                self._land(copy)
+                self._complete_copy(copy)
             else:
                 self.copies.append(copy)
         return True
 
-    def _land(self, copy: CopyPiece) -> None:
+    def _complete_copy(self, copy: CopyPiece) -> None:
         for k in copy.cells:
             cell = self.cells[k]
             cell.holds = cell.copies_see = (copy.base, copy.term)
         barrier = self.barriers[copy.at]
         barrier.bytes -= copy.bytes
-        barrier.seen.all |= copy.bit
+        barrier.before.all |= copy.bit
         self._settle(barrier)
 
     def issue(
@@ -446,7 +446,7 @@ class EngineReplay:
         while len(warp.matmuls) > pending:
             self._multiplied(warp.matmuls.popleft())
         while len(warp.issued) > pending:
-            warp.seen.all |= warp.issued.pop(0)
+            warp.before.all |= warp.issued.pop(0)
         return True
 
     def copy_out(
@@ -479,7 +479,7 @@ class EngineReplay:
         while len(warp.stores) > pending:
             self._stored(warp.stores.popleft())
         while len(warp.started) > pending:
-            warp.seen.all |= warp.started.pop(0)
+            warp.before.all |= warp.started.pop(0)
         return True
 
 

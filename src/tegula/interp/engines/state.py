@@ -24,7 +24,7 @@ class ReplayFailed(Exception):
 
 
 @dataclass(slots=True)
-class Seen:
+class HappensBefore:
     """A happens-before set: `all` accesses, and `fenced`, the accesses by threads that are also visible to the async
     proxy, through which copies and tensor cores access memory."""
 
@@ -36,7 +36,7 @@ class Seen:
 class Cell:
     """A set of bytes that are always accessed together. `holds`: the tile and the start of its buffer; `copies_see`:
     the contents in the async proxy, which lag until a fence. `written`, `read`: accesses by threads so far;
-    `copied_in`, `read_async`: accesses by copies and tensor cores. `late`: reads that have not taken their value yet.
+    `copied_in`, `read_async`: accesses by copies and tensor cores. `deferred`: reads whose value is not taken yet.
     `barrier`: whether the cell is in a barrier."""
 
     holds: tuple[int, Term] = (0, 0)
@@ -45,13 +45,13 @@ class Cell:
     read: int = 0
     copied_in: int = 0
     read_async: int = 0
-    late: list[Late] = field(default_factory=list)  # type: ignore[type-arg]
+    deferred: list[Deferred] = field(default_factory=list)  # type: ignore[type-arg]
     barrier: bool = False
 
 
 @dataclass(slots=True)
-class Late:
-    """A read value that is not taken from memory yet: a read of `cells`, or result `result` of an op with late
+class Deferred:
+    """A read value that is not taken from memory yet: a read of `cells`, or result `result` of an op with deferred
     `inputs`. `term`: the term, once known."""
 
     step: EngineStep
@@ -106,7 +106,7 @@ class CopyPiece:
 
 @dataclass(slots=True)
 class BarrierState:
-    """The hardware state of one stage of a barrier. `seen`: the accesses that happen before the arrivals so far;
+    """The hardware state of one stage of a barrier. `before`: the accesses that happen before the arrivals so far;
     `ended`: the accesses that happen before the end of the last complete phase."""
 
     name: str
@@ -114,16 +114,16 @@ class BarrierState:
     pending: int
     phase: int = 0
     bytes: int = 0
-    seen: Seen = field(default_factory=Seen)
-    ended: Seen = field(default_factory=Seen)
+    before: HappensBefore = field(default_factory=HappensBefore)
+    ended: HappensBefore = field(default_factory=HappensBefore)
 
 
 @dataclass(slots=True)
 class Warp:
     """A warp of a role. `at`: index of the next act; `synced`: whether the awaited warps have arrived; `own`: accesses
     of its threads; `values`: terms of slots; `got`: terms read by the current op; `matmuls`, `stores`: groups in
-    flight; `open`: uncommitted copies out; `unseen`: cells written since the last fence; `late`: reads that have not
-    taken their value; `issued`, `started`: groups without a wait; `arrived_in`: the phase of the last arrival at each
+    flight; `open`: uncommitted copies out; `unfenced`: cells written since the last fence; `deferred`: reads without
+    a value yet; `issued`, `started`: groups without a wait; `arrived_in`: the phase of the last arrival at each
     named barrier."""
 
     role: int
@@ -132,7 +132,7 @@ class Warp:
     program: list[tuple[Any, ...]]
     at: int = 0
     synced: bool = False
-    seen: Seen = field(default_factory=Seen)
+    before: HappensBefore = field(default_factory=HappensBefore)
     own: int = 0
     values: dict[EngineSlot, Any] = field(default_factory=dict)  # type: ignore[type-arg]
     got: list[Any] = field(default_factory=list)
@@ -140,7 +140,7 @@ class Warp:
     stores: deque[list[Store]] = field(default_factory=deque)
     open: list[Store] = field(default_factory=list)
     arrived_in: dict[int, int] = field(default_factory=dict)
-    unseen: list[tuple[int, ...]] = field(default_factory=list)
-    late: list[Late] = field(default_factory=list)
+    unfenced: list[tuple[int, ...]] = field(default_factory=list)
+    deferred: list[Deferred] = field(default_factory=list)
     issued: list[int] = field(default_factory=list)
     started: list[int] = field(default_factory=list)

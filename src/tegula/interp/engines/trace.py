@@ -88,7 +88,7 @@ class Recorder(Machine):
 
     def op(self, op: Op, mask: Mask) -> None:
         if isinstance(op, Carrier):
-            self._known(op, [v for v in op.decisive if v in op.operands])
+            self._known(op, [v for v in op.control_operands if v in op.operands])
             super().op(op, mask)
         elif isinstance(op, MbarrierNew):
             self.made.append(op)

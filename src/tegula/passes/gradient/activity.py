@@ -72,7 +72,7 @@ def carries(value: Value) -> bool:
 def _sources(op: Op) -> Iterator[Value]:
     """The values and arrays on which the results and the writes of an op depend."""
     for k, value in enumerate(op.operands):
-        if not op.signature.is_place(k) and not is_memory(value):
+        if not op.signature.is_index(k) and not is_memory(value):
             yield value
     for effect in op.effects():
         if effect.value is not None and effect.kind in ("read", "atomic"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import Divisible, Kernel, Op, Region, Relabelling, TileAccess, Value
+from tegula.ir import Divisible, Kernel, Op, Region, ReshapeLike, TileAccess, Value
 from tegula.ir.rewrite import clone_op, clone_region
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape, ArrayView
@@ -62,7 +62,7 @@ class _Side:
 
     @property
     def transposed(self) -> bool:
-        return any(isinstance(op, Relabelling) for op in self.after)
+        return any(isinstance(op, ReshapeLike) for op in self.after)
 
     @property
     def bits(self) -> int:

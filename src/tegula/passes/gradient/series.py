@@ -37,26 +37,26 @@ class _Accessed:
 def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
     """The overlap of each launch with its neighbours. `steps`: in launch order."""
     accessed = [_accessed(step) for step in steps]
-    places = [ALONE] * len(steps)
+    overlaps = [ALONE] * len(steps)
     first = 0
     for k in range(1, len(steps)):
         mine, others = accessed[k], [t for t in accessed[first:k] if t is not None]
         if first == k or mine is None or len(others) < k - first:
             first = k
         elif all(map(mine.is_independent_of, others)):
-            places[first] = LaunchOverlap(lets=WAITED)
-            places[k] = LaunchOverlap(late=True)
+            overlaps[first] = LaunchOverlap(lets=WAITED)
+            overlaps[k] = LaunchOverlap(waits_at_end=True)
         elif all(map(mine.follows, others)) and _reads_first(steps[k - 1]):
-            places[k - 1] = LaunchOverlap(places[k - 1].late, READ)
-            places[k] = LaunchOverlap(late=True)
+            overlaps[k - 1] = LaunchOverlap(overlaps[k - 1].waits_at_end, READ)
+            overlaps[k] = LaunchOverlap(waits_at_end=True)
             # The next launch must wait for all earlier launches, because this launch may trigger it before its own wait
             # ends.
             first = k + 1
         else:
             first = k
     return [
-        LaunchOverlap(lets=LOOPED) if place == ALONE and _runs_at_once(step) else place
-        for step, place in zip(steps, places, strict=True)
+        LaunchOverlap(lets=LOOPED) if overlap == ALONE and _runs_at_once(step) else overlap
+        for step, overlap in zip(steps, overlaps, strict=True)
     ]
 
 

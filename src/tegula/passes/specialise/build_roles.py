@@ -115,7 +115,7 @@ def multiply_role(kernel: Kernel, pipes: Sequence[RolePipe]) -> Region:
     region = Region()
     last = kernel.body.ops[-2:-1]
     for op in kernel.body.ops:
-        if kernel.place.lets == READ and op in last and isinstance(op, TileAtomic):
+        if kernel.overlap.lets == READ and op in last and isinstance(op, TileAtomic):
             region.append(LaunchNext([], [], None, [], op.loc))
         region.append(op)
     for p in pipes:

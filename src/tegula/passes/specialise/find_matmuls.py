@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Region, Relabelling, Value
+from tegula.ir import Kernel, Op, Region, ReshapeLike, Value
 from tegula.ir.rewrite import uses
 from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul
@@ -161,9 +161,9 @@ def transposes(op: object) -> TypeGuard[TilePermute | TileSlice]:
     return whole and all(isinstance(v.owner, Const) and v.owner.value == 0 for v in op.starts)
 
 
-def keeps_rows(op: object) -> TypeGuard[Relabelling]:
+def keeps_rows(op: object) -> TypeGuard[ReshapeLike]:
     """Whether an op gives the rows of a tile, its last dimension, as the rows of a matrix."""
-    if not isinstance(op, Relabelling) or not op.KEEPS_ORDER:
+    if not isinstance(op, ReshapeLike) or not op.KEEPS_ORDER:
         return False
     t, (result,) = op.tile.type, op.results
     assert isinstance(t, TileType)

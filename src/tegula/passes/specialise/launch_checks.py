@@ -72,7 +72,7 @@ def _checks(region: Region, inside: tuple[Region, ...], known: set[Value]) -> It
 def _deciding(region: Region) -> list[Value]:
     """The values that determine whether a region of a loop or branch runs: loop bounds, or the branch's condition."""
     assert isinstance(region.parent, For | If)
-    return region.parent.decisive
+    return region.parent.control_operands
 
 
 def _reaches(build: Builder, region: Region, copies: dict[Value, Value]) -> Value:

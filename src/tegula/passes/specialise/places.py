@@ -29,10 +29,10 @@ def launch_indices(values: Iterable[Value]) -> set[int]:
             queue.extend(op.operands)
             continue
         queue += [v for one in op.carried if value in one.values for v in one.values]
-        queue += op.decisive
+        queue += op.control_operands
     return found
 
 
 def bounds_vary(kernel: Kernel) -> bool:
     """Whether trip counts of loops may differ between blocks."""
-    return any(launch_indices(op.decisive) for op in kernel.walk() if isinstance(op, LoopLike))
+    return any(launch_indices(op.control_operands) for op in kernel.walk() if isinstance(op, LoopLike))

@@ -178,11 +178,11 @@ def _fits(p: LoadedMatmul, groups: int) -> bool:
     rows, columns = c.shape[::-1] if p.keeps else c.shape
     if columns % COLUMNS or not _operands_fit(p, a.shape[1]):
         return False
-    down, across, high, wide = wgmma_group_tile((rows, columns), groups)
-    whole = (ROWS * high * down, COLUMNS * wide * across) == (rows, columns)
+    groups_m, groups_n, blocks_m, blocks_n = wgmma_group_tile((rows, columns), groups)
+    whole = (ROWS * blocks_m * groups_m, COLUMNS * blocks_n * groups_n) == (rows, columns)
     right = p.op.a if p.keeps else p.op.b
     along_rows = bool(transposes(right.owner)) == p.keeps
-    if along_rows and cuts_boxes(columns, element_bytes(a.dtype), COLUMNS * wide):
+    if along_rows and cuts_boxes(columns, element_bytes(a.dtype), COLUMNS * blocks_n):
         return False
     return whole and (bool(p.left) and not p.keeps or rows % (ROWS * groups) == 0)
 

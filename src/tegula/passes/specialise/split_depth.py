@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import Builder, Divisible, Kernel, MatmulLike, Op, Region, Relabelling, TileAccess, Value
+from tegula.ir import Builder, Divisible, Kernel, MatmulLike, Op, Region, ReshapeLike, TileAccess, Value
 from tegula.ir.rewrite import clone_op, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.control import For, counted
@@ -123,7 +123,7 @@ def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
 
 def _is_stored(op: Op | Region | None) -> bool:
     """Whether a tile has a stage of its own, and is not a permutation of another stage."""
-    return not isinstance(op, Relabelling)
+    return not isinstance(op, ReshapeLike)
 
 
 def _check_sums(loop: For, matmuls: Sequence[MatmulLike], users: dict[Value, list[tuple[Op, int]]]) -> None:

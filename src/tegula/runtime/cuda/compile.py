@@ -100,7 +100,7 @@ def parts(kernel: Kernel, text: str, debug: bool) -> list[str]:
         str(debug),
         config.check_schedules,
         str(kernel.bounded),
-        str(tuple(kernel.place)),
+        str(tuple(kernel.overlap)),
         *(_lines(kernel) if config.line_info else ()),
     ]
 

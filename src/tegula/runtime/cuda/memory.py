@@ -168,20 +168,20 @@ def _copy_across(device: Device, target: np.ndarray, source: np.ndarray, source_
     if not is_packed(source):
         packed = allocate(source_device, source.shape, source.dtype)
         _strided(before, packed, source)
-    landed = target if is_packed(target) else allocate(device, target.shape, target.dtype)
+    received = target if is_packed(target) else allocate(device, target.shape, target.dtype)
     stream.wait_event(before.record_event())
     ours, theirs = stream.context.handle, before.context.handle
     stream.context.call(
         "cuMemcpyPeerAsync",
-        address_of(landed),
+        address_of(received),
         ours,
         address_of(packed),
         theirs,
-        landed.nbytes,
+        received.nbytes,
         stream.handle,
     )
-    if landed is not target:
-        _strided(stream, target, landed)
+    if received is not target:
+        _strided(stream, target, received)
     before.wait_event(stream.record_event())
 
 

@@ -205,7 +205,7 @@ def _tile_running(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) 
     if tg.group_present() == tg.group_size():
         made = tg._tile_in_chunks(t, kind, exclusive, back)
     else:
-        made = tg._tile_one_by_one(t, kind, exclusive, back)
+        made = tg._tile_scan_sequential(t, kind, exclusive, back)
     return tg.tile_map(tg._tile_second, t, made)
 
 
@@ -288,7 +288,7 @@ def through_memory(t, kind, exclusive, back):
 
 
 @cooperative
-def _tile_one_by_one(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
+def _tile_scan_sequential(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
     """The result of `_tile_in_chunks`, computed by the first thread alone, which is present in every block."""
     shape = t.shape
     n = tg.static(prod(shape))

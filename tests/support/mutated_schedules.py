@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedules import (
-    Spoil,
+    Mutation,
     before,
     change,
     constant,
@@ -21,7 +21,7 @@ from schedules import (
 FULL, EMPTY = "left.full", "left.empty"
 
 
-GEMM: dict[str, tuple[Spoil, str]] = {
+GEMM: dict[str, tuple[Mutation, str]] = {
     "consumer does not wait": (drop("mbarrier.wait", FULL), "race"),
     "producer does not wait": (drop("mbarrier.wait", EMPTY), "race"),
     "no release in an iteration": (drop("mbarrier.arrive", EMPTY), "deadlock"),
@@ -59,7 +59,7 @@ GEMM: dict[str, tuple[Spoil, str]] = {
 }
 
 
-TWO_PRODUCERS: dict[str, tuple[Spoil, str]] = {
+TWO_PRODUCERS: dict[str, tuple[Mutation, str]] = {
     "no wait for one pipe": (drop("mbarrier.wait", "right.full"), "race"),
     "half of the warps counted": (count("right.empty", -4), "arrivals"),
     "fewer tiles fetched": (shorter_loop(0, 1), "deadlock"),
@@ -75,7 +75,7 @@ TWO_PRODUCERS: dict[str, tuple[Spoil, str]] = {
 }
 
 
-CHAIN: dict[str, tuple[Spoil, str]] = {
+CHAIN: dict[str, tuple[Mutation, str]] = {
     "no fence after a push": (drop("fence.async", which=1), "fence"),
     "fence after the arrival": (before("mbarrier.arrive", FULL, "fence.async", 1), "fence"),
     "no fence before a release": (drop("fence.async"), "fence"),
@@ -91,7 +91,7 @@ CHAIN: dict[str, tuple[Spoil, str]] = {
 }
 
 
-REGISTERS: dict[str, tuple[Spoil, str]] = {
+REGISTERS: dict[str, tuple[Mutation, str]] = {
     "released before the matmul": (
         before("mbarrier.arrive", "right.empty", "group.register_mma"),
         "race",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedules import Spoil, chain, change, drop, gemm, on_top, put_before, two_producers
+from schedules import Mutation, chain, change, drop, gemm, on_top, put_before, two_producers
 
 from tegula.ir import Kernel, Op, Region
 from tegula.ops import scalar as S
@@ -18,13 +18,13 @@ def roles_of(made: Kernel) -> Op:
     return next(op for op in made.body.ops if isinstance(op, Roles))
 
 
-def registers(*budgets: int) -> Spoil:
+def registers(*budgets: int) -> Mutation:
     """Other numbers of registers than the language allows."""
 
-    def spoil(made: Kernel, parts: GpuCompilation) -> None:
+    def mutate(made: Kernel, parts: GpuCompilation) -> None:
         roles_of(made).attrs["registers"] = budgets
 
-    return spoil
+    return mutate
 
 
 def widened(made: Kernel, parts: GpuCompilation) -> None:
@@ -34,10 +34,10 @@ def widened(made: Kernel, parts: GpuCompilation) -> None:
     roles.attrs["warps"] = ((first, 4), *others)
 
 
-def parted(name: str) -> Spoil:
+def parted(name: str) -> Mutation:
     """The first op of that name in the last role is in a branch that only some threads of a role take."""
 
-    def spoil(made: Kernel, parts: GpuCompilation) -> None:
+    def mutate(made: Kernel, parts: GpuCompilation) -> None:
         op = next(op for op in roles_of(made).regions[-1].walk() if op.NAME == name)
         region = op.parent
         assert region is not None
@@ -51,10 +51,10 @@ def parted(name: str) -> Spoil:
             r.append(Yield([], [], None, [], op.loc))
         parts.uniformity.divergent.add(branch)
 
-    return spoil
+    return mutate
 
 
-IN_MEMORY: dict[str, tuple[Any, Spoil, str, str]] = {
+IN_MEMORY: dict[str, tuple[Any, Mutation, str, str]] = {
     "2: padding warps fall into a role": (two_producers, widened, "refuted", "budget"),
     "3: registers of part of a warp group": (two_producers, registers(24, 40, 240), "refuted", "budget"),
     "3: more registers than there are": (gemm, registers(240, 240), "refuted", "budget"),
