@@ -150,7 +150,7 @@ OF_A_BLOCK = (
     "atomic_",
     "block_",
     "bvh_",
-    "fence_",
+    "fence",
     "group_",
     "hash_grid_",
     "lane_",

@@ -45,7 +45,7 @@ class Cell:
     read: int = 0
     copied_in: int = 0
     read_async: int = 0
-    deferred: list[Deferred] = field(default_factory=list)  # type: ignore[type-arg]
+    deferred: list[Deferred] = field(default_factory=list)
     barrier: bool = False
 
 
