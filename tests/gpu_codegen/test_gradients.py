@@ -45,7 +45,7 @@ def distributed(part: Part, place: LaunchOverlap = ALONE) -> tuple[Kernel, GpuCo
     ir = part.step.kernel
     access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
     made = part.trace([p.type for p in ir.params], ir.launch, access)
-    made.place = place
+    made.overlap = place
     prepare(made)
     return made, for_gpu(made, HOPPER)
 

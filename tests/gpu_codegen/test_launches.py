@@ -95,7 +95,7 @@ FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(waits_at_end=True)
 
 def text_in_series(kernel: Any, place: LaunchOverlap) -> str:
     made, parts = distributed(kernel, arguments(kernel), (1,), 256)
-    made.place = place
+    made.overlap = place
     return assembled(lower_kernel(made, parts, get_cuda_target("sm_90a")))[0]
 
 
@@ -125,7 +125,7 @@ def sums(x: tg.array2d[float], y: tg.array2d[float]):
 
 def test_blocks_that_all_run_at_once_let_the_next_launch_start_after_their_loop() -> None:
     made, parts = distributed(sums, [tg.zeros((4, 256)), tg.zeros((4, 256))], (1,), 256)
-    made.place = LaunchOverlap(lets=LOOPED)
+    made.overlap = LaunchOverlap(lets=LOOPED)
     text = assembled(lower_kernel(made, parts, get_cuda_target("sm_90a")))[0]
     assert text.count(LET) == text.count(WAIT) == 1
     assert text.rindex("ld.global") < text.index(LET) < text.index("st.global")

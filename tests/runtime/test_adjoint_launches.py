@@ -94,7 +94,7 @@ def test_the_same_bytes_reach_the_driver(driver: Spied) -> None:
         backwards(matmul, arrays, (4, 4), 4)
         assert launched(driver) == general
     assert in_machine_code(matmul)
-    assert [part.place for part in adjoint_of(matmul).launched] == [FIRST, LATER, ALONE]
+    assert [part.overlap for part in adjoint_of(matmul).launched] == [FIRST, LATER, ALONE]
 
 
 def test_other_shapes_are_planned_anew(driver: Spied) -> None:
