@@ -67,7 +67,7 @@ class Kernel:
     """A kernel specialised on argument types and launch class: named parameters and a body. `captured`: the objects
     that the frontend read from outside the kernel's source, in its own representation. `schedule`: the user's choices
     for automatic schedules, by keyword. `bounded`: whether, if no proof is found, a schedule is accepted after an
-    exploration of some launches. `overlap`: its overlap with the other launches of an adjoint."""
+    exploration of some launches. `overlap`: how a launch overlaps with the other launches of an adjoint."""
 
     __slots__ = (
         "access",
