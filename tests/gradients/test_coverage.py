@@ -110,7 +110,7 @@ def test_every_operand_is_checked() -> None:
     checked: set[Place] = set()
     for op, flows in gradients_flow():
         for k, v in enumerate(op.operands):
-            if has_adjoint(v.type) and k in range(len(op.operands))[: op.signature.places]:
+            if has_adjoint(v.type) and k in range(len(op.operands))[: op.signature.first_index]:
                 to_check.add(place(op, k))
             if flows[k]:
                 checked.add(place(op, k))
