@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tegula.ir import Op
+from tegula.ir import ConstantLike, Op
 from tegula.ops import scalar as S
 from tegula.ops.convert import Cast
 from tegula.ops.schedule import ClusterEnd
@@ -15,7 +15,7 @@ from tegula.types import DType
 
 def evaluator(op: Op) -> Callable[..., Any]:
     """A function that computes an op's result from its operands; None for ops that are not evaluated."""
-    if isinstance(op, S.Const):
+    if isinstance(op, ConstantLike):
         value = op.value
         return lambda: value if isinstance(value, int) else None
     if isinstance(op, S.Cmp):

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 from tegula.check.scheduled import LARGEST, OfLaunch, asserts
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
-from tegula.ir import BranchLike, Kernel, Op, Value
+from tegula.ir import BranchLike, ConstantLike, Kernel, Op, Value
 from tegula.ops.array import ArrayShape
 from tegula.ops.debug import Assert
-from tegula.ops.scalar import Cmp, Const
+from tegula.ops.scalar import Cmp
 from tegula.source import Location
 from tegula.types import DTYPES, DType
 
@@ -124,7 +124,7 @@ def _term(kernel: Kernel, v: Value) -> Term:
         return ["given", kernel.params.index(v), -1]
     if isinstance(op, ArrayShape):
         return ["given", kernel.params.index(op.array), op.dim]
-    if isinstance(op, Const):
+    if isinstance(op, ConstantLike):
         return int(op.value)
     if isinstance(op, BranchLike):
         ends = (region.yielded[op.results.index(v)] for region in op.alternatives)

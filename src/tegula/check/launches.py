@@ -12,7 +12,7 @@ from zlib import crc32
 from tegula.check.evaluate import cast_to
 from tegula.check.slices import Followed, sources
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Value
+from tegula.ir import ConstantLike, Kernel, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayView
 from tegula.ops.base import Binary
@@ -130,7 +130,7 @@ def _place(load: ArrayLoad) -> Value | None:
     while isinstance(array.owner, ArrayView):
         view = array.owner
         start = view.bounds[-2].owner if view.spec[-1] != "index" else None
-        if not (isinstance(start, S.Const) and start.value == 0 and view.spec[-1] == ("slice", 1)):
+        if not (isinstance(start, ConstantLike) and start.value == 0 and view.spec[-1] == ("slice", 1)):
             return None
         array = view.array
     return load.indices[-1]
@@ -242,7 +242,7 @@ def _decisions(values: Iterable[Value]) -> Iterator[tuple[set[Value], set[int], 
             if v not in closure:
                 closure.add(v)
                 queue += sources(v)
-        constants = {int(v.owner.value) for v in closure if isinstance(v.owner, S.Const)}
+        constants = {int(v.owner.value) for v in closure if isinstance(v.owner, ConstantLike)}
         yield closure, constants, {d for v in closure if (d := _divisor(v.owner)) > 1}
 
 
@@ -250,7 +250,7 @@ def _divisor(op: object) -> int:
     """The constant divisor of an op; 0 for other ops."""
     if not isinstance(op, DIVISIONS):
         return 0
-    numbers = [int(v.owner.value) for v in op.operands if isinstance(v.owner, S.Const)]
+    numbers = [int(v.owner.value) for v in op.operands if isinstance(v.owner, ConstantLike)]
     if not numbers:
         return 0
     return (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 from zlib import crc32
 
-from tegula.ir import BranchLike, Kernel, Op, Region, Value
+from tegula.ir import BranchLike, ConstantLike, Kernel, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayView
@@ -273,5 +273,5 @@ def computing(kernel: Kernel, v: Value) -> list[Any]:
     def integers(op: Op) -> bool:
         return all(isinstance(x.type, DType) and x.type.is_int for x in (*op.operands, *op.results))
 
-    made = (op for op in ops if isinstance(op, COMPUTED) and not isinstance(op, S.Const))
+    made = (op for op in ops if isinstance(op, COMPUTED) and not isinstance(op, ConstantLike))
     return [op for op in made if op.result in cone and integers(op)]

@@ -282,6 +282,12 @@ class TileAccess(Op):
         """The attributes for another access of the same elements."""
         return {"bounds_check": self.bounds_check, "aligned": self.aligned}
 
+    @property
+    def held(self) -> Value | None:
+        """The tile in registers that the op reads from the array, or writes to the array; None if the op moves no tile
+        in registers."""
+        return next((v for v in (*self.results, *self.operands) if isinstance(v.type, TileType)), None)
+
 
 class ScatteredAccess(Op):
     """An op that accesses elements of an array at coordinates of their own. `where`: a tile of bool that selects

@@ -12,7 +12,7 @@ import numpy as np
 
 from tegula import errors as E
 from tegula.dataclass import dataclass, replace
-from tegula.ir import Region, Value
+from tegula.ir import ConstantLike, Region, Value
 from tegula.ir.rewrite import clone_region
 from tegula.lang.constants import bound_names
 from tegula.lang.definition import FuncDef
@@ -22,7 +22,6 @@ from tegula.ops.base import element
 from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.control import Yield
 from tegula.ops.gradient import Call, adjoint_type, has_adjoint
-from tegula.ops.scalar import Const
 from tegula.source import Location
 from tegula.types import Type, is_element, scalar_of, with_scalar
 
@@ -51,7 +50,10 @@ def call_with_derivative(
     builder, operands = tracer.builder, [x for x in args if not _is_fixed(x)]
     key = (
         chosen,
-        *((x.type, x.owner.value if isinstance(x.owner, Const) and _is_fixed(x) else None) for x in args),
+        *(
+            (x.type, x.owner.value if isinstance(x.owner, ConstantLike) and _is_fixed(x) else None)
+            for x in args
+        ),
     )
     traced = tracer.traced.get(key)
     if traced is not None:
@@ -146,7 +148,7 @@ def _is_element(x: Any) -> bool:
 
 def _is_fixed(x: Value) -> bool:
     """Whether an argument is a constant integer or bool, which a function may need at compile time."""
-    return isinstance(x.owner, Const) and not has_adjoint(x.type)
+    return isinstance(x.owner, ConstantLike) and not has_adjoint(x.type)
 
 
 def _given(builder: OpBuilder, args: Sequence[Value], inside: Sequence[Value]) -> list[Value]:
@@ -154,7 +156,7 @@ def _given(builder: OpBuilder, args: Sequence[Value], inside: Sequence[Value]) -
     rest = iter(inside)
     return [
         builder.const(x.owner.value, element(x.type))
-        if isinstance(x.owner, Const) and _is_fixed(x)
+        if isinstance(x.owner, ConstantLike) and _is_fixed(x)
         else next(rest)
         for x in args
     ]

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from tegula.dataclass import dataclass, field
 from tegula.errors import CompileError, MergedSharedTiles
-from tegula.ir import BranchLike, Carrier, LoopLike, Op, Region, Value, root
+from tegula.ir import BranchLike, Carrier, ConstantLike, LoopLike, Op, Region, Value, root
 from tegula.ir.rewrite import clone_op
 from tegula.lang.aliases import VIEWS, Uses, is_shared
 from tegula.ops.buffer import (
@@ -31,7 +31,7 @@ from tegula.ops.buffer import (
 )
 from tegula.ops.builder import OpBuilder
 from tegula.ops.control import If, Yield, is_condition
-from tegula.ops.scalar import Const, Select
+from tegula.ops.scalar import Select
 from tegula.ops.tile import TileEmpty, TileFillAbsent, TileMarkPartial
 from tegula.types import BufType, TileType, int32
 
@@ -530,7 +530,7 @@ class _Rewrite:
 
     def _times(self, index: Value, stride: Number) -> Number:
         """index * stride as an int32 or a constant; the index may have any integer type."""
-        number = index.owner.value if isinstance(index.owner, Const) else None
+        number = index.owner.value if isinstance(index.owner, ConstantLike) else None
         if isinstance(number, int):
             index_or_number: Number = number
         else:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeGuard
 from tegula import errors as E
 from tegula.dataclass import dataclass, field
 from tegula.errors import CompileError
-from tegula.ir import Region, TypeRule, Value, root
+from tegula.ir import ConstantLike, Region, TypeRule, Value, root
 from tegula.lang import explain
 from tegula.lang.aliases import Joined
 from tegula.lang.flow import Flow
@@ -19,7 +19,6 @@ from tegula.lang.thread_arrays import kind_of
 from tegula.ops.buffer import BufNew
 from tegula.ops.builder import DESCRIBED, LITERALS
 from tegula.ops.indexing import KernelBuilder
-from tegula.ops.scalar import Const
 from tegula.ops.structs import Fields, rebuilt
 from tegula.source import FunctionSource, Location
 from tegula.types import (
@@ -277,7 +276,7 @@ class TracerState(ABC):
         """The Python number of a literal or a constant Value; None for anything else."""
         if isinstance(x, LITERALS):
             return x
-        if isinstance(x, Value) and isinstance(x.owner, Const) and isinstance(x.type, DType):
+        if isinstance(x, Value) and isinstance(x.owner, ConstantLike) and isinstance(x.type, DType):
             return x.owner.value
         return None
 

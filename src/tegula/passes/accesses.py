@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import Op, Region, Value, root
+from tegula.ir import ConstantLike, Op, Region, Value, root
 from tegula.ops.buffer import BufExchange, BufGet, BufSet, BufUpdate, buffer_type, combination, commute
 from tegula.ops.control import For, While
 from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.lane import Lanes
-from tegula.ops.scalar import Add, Const, Mul, Sub
+from tegula.ops.scalar import Add, Mul, Sub
 from tegula.passes.element_places import LanePairScope, LaneSide
 from tegula.passes.inequalities import Form, below, constant, impossible, plus, replaced
 from tegula.passes.uniformity import Uniformity
@@ -37,7 +37,7 @@ class BufferAccess:
     @property
     def place(self) -> object:
         """A key for deduplication of unrolled accesses: accesses with equal keys conflict with the same accesses."""
-        index = tuple(v.owner.value if isinstance(v.owner, Const) else v for v in self.index)
+        index = tuple(v.owner.value if isinstance(v.owner, ConstantLike) else v for v in self.index)
         how = combination(self.op) if self.kind == "atomic" else ""
         return self.kind, type(self.op), how, self.op.parent, self.buffer, index
 
@@ -184,7 +184,7 @@ def _order_matters(a: BufferAccess, b: BufferAccess) -> bool:
 def linear(value: Value) -> tuple[dict[Value, int], int]:
     """value = sum of coefficient * term + constant."""
     owner = value.owner
-    if isinstance(owner, Const) and isinstance(owner.value, int):
+    if isinstance(owner, ConstantLike) and isinstance(owner.value, int):
         return {}, int(owner.value)
     if isinstance(owner, Add | Sub):
         (terms, constant), (others, other) = (linear(v) for v in owner.operands)
@@ -195,7 +195,7 @@ def linear(value: Value) -> tuple[dict[Value, int], int]:
         return {t: c for t, c in total.items() if c}, constant + sign * other
     if isinstance(owner, Mul):
         for x, y in ((owner.a, owner.b), (owner.b, owner.a)):
-            if isinstance(y.owner, Const):
+            if isinstance(y.owner, ConstantLike):
                 terms, constant = linear(x)
                 factor = int(y.owner.value)
                 return {t: c * factor for t, c in terms.items()}, constant * factor

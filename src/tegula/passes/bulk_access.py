@@ -7,10 +7,9 @@ from functools import partial
 from math import gcd, prod
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Value
+from tegula.ir import ConstantLike, Kernel, Op, Value
 from tegula.ops.array import ArrayShape, ArrayView, array_type
 from tegula.ops.roles import PipeLoad
-from tegula.ops.scalar import Const
 from tegula.ops.tile import TileAtomic, TileStore
 from tegula.passes.divisors import divides
 from tegula.passes.overlap import array_root
@@ -179,7 +178,7 @@ def leading_indices(array: Value) -> list[Value] | None:
 def _all_of(array: Value, dim: int, start: Value, count: Value) -> bool:
     """Whether a slice starts at 0 and is as long as the dimension."""
     shape = count.owner
-    zero = isinstance(start.owner, Const) and start.owner.value == 0
+    zero = isinstance(start.owner, ConstantLike) and start.owner.value == 0
     return zero and isinstance(shape, ArrayShape) and (shape.array, shape.dim) == (array, dim)
 
 

@@ -4,7 +4,7 @@ addends are accumulated in registers and added to the array once per CTA."""
 from __future__ import annotations
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Region, TileAccess, Value
+from tegula.ir import ConstantLike, Kernel, Op, Region, TileAccess, Value
 from tegula.ir.rewrite import clone_op, uses
 from tegula.ops.control import For, While, Yield
 from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
@@ -84,7 +84,7 @@ def _sums(kernel: Kernel) -> list[_Sum]:
             return []
     found: list[_Sum] = []
     for op in atomics:
-        fixed = all(isinstance(v.owner, Const) or v in kernel.params for v in op.offset)
+        fixed = all(isinstance(v.owner, ConstantLike) or v in kernel.params for v in op.offset)
         s = _sum(op, used) if fixed and op.array in roots and not used.get(op.result) else None
         if op.op != "add" or s is None or not _is_small(s.added, launch.block_dim):
             return []
@@ -148,6 +148,7 @@ def _finish(out: Region, s: _Sum, total: Value) -> None:
         total = out.append(s.reduce).result
     s.atomic.tile = total
     s.atomic.offset = [
-        out.append(clone_op(v.owner, {})).result if isinstance(v.owner, Const) else v for v in s.atomic.offset
+        out.append(clone_op(v.owner, {})).result if isinstance(v.owner, ConstantLike) else v
+        for v in s.atomic.offset
     ]
     out.append(s.atomic)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tegula.ir import CallLike, Kernel, Op, Region, Value
+from tegula.ir import CallLike, ConstantLike, Kernel, Op, Region, Value
 from tegula.ir.rewrite import clone_op, replace
-from tegula.ops.scalar import Add, Cmp, Const, Fma, Mul, Neg, Select, Sub
+from tegula.ops.scalar import Add, Cmp, Fma, Mul, Neg, Select, Sub
 from tegula.ops.tile import TileMap
 from tegula.passes.runner import Compilation
 from tegula.types import float32, float64, is_element, scalar_of
@@ -63,7 +63,7 @@ def _take_products(op: TileMap, uses: Counter[Value]) -> None:
 
 def _makes_products(op: TileMap) -> bool:
     """Whether a map computes nothing but a fusible product, possibly guarded, and constants."""
-    inner = [inner for inner in op.function.ops[:-1] if not isinstance(inner, Const)]
+    inner = [inner for inner in op.function.ops[:-1] if not isinstance(inner, ConstantLike)]
     made = inner[-1] if inner else None
     if made is None or op.function.yielded != made.results:
         return False
@@ -79,7 +79,7 @@ def _kept_product(op: Select) -> Mul | None:
     if not isinstance(condition, Cmp) or condition.pred != "eq" or not isinstance(product, Mul):
         return None
     zero = condition.b.owner
-    same = condition.a is op.a is product.a and isinstance(zero, Const) and zero.value == 0
+    same = condition.a is op.a is product.a and isinstance(zero, ConstantLike) and zero.value == 0
     return product if same else None
 
 

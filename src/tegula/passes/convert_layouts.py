@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tegula.ir import AtomicUpdate, Builder, Kernel, Op, Region, ReshapeLike, Value
+from tegula.ir import AtomicUpdate, Builder, Kernel, Op, Region, ReshapeLike, TileAccess, Value
 from tegula.ir.rewrite import clone_region, replace, uses
 from tegula.layout import Layout, blocked
 from tegula.ops import scalar as S
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufView
 from tegula.ops.group import PartialReduce
-from tegula.ops.tile import TileBroadcast, TileExtract, TileLoad, TileReduce, TileSlice, TileStore
+from tegula.ops.tile import TileBroadcast, TileReduce, TileSlice
 from tegula.passes.assign_layouts import ACCESS_BYTES, Layouts, natural_layout, operand_layouts
 from tegula.passes.groups import group_of
-from tegula.passes.lines import can_pick, has_lines, has_rows_in_threads, line_of
+from tegula.passes.lines import Line, can_pick, has_lines, has_rows_in_threads, line_of
 from tegula.passes.lower_tiles import view
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, TileType, element_bytes, int32
@@ -48,10 +48,10 @@ class _Converter:
                 self.broadcast(build, op)
             elif isinstance(op, ReshapeLike):
                 self.reshape_like(build, op)
-            elif isinstance(op, TileSlice | TileExtract) and line_of(op) is not None:
-                self.line(build, op)
-            elif self.lines and isinstance(op, TileLoad | TileStore) and self.has_rows(op):
-                self.rows(build, op)
+            elif (line := line_of(op)) is not None:
+                self.line(build, op, line)
+            elif self.lines and (tile := _moved(op)) is not None and has_rows_in_threads(self.layouts[tile]):
+                self.rows(build, op, tile)
             elif isinstance(op, TileReduce):
                 mergeable = _mergeable(before[k:])
                 reduced.update(mergeable)
@@ -145,28 +145,26 @@ class _Converter:
         shown = view(build, op, self.buffer(build, op.tile))
         self.replaced[op.result] = self.read(build, shown, wanted, op.result.name)
 
-    def line(self, build: Builder, op: TileSlice | TileExtract) -> None:
+    def line(self, build: Builder, op: Op, line: Line) -> None:
         """Take a line from the threads that hold it, dimension by dimension, and through a buffer where different warps
         do."""
-        line, layout = line_of(op), self.layouts[op.tile]
-        assert line is not None
+        layout, t = self.layouts[line.tile], op.result.type
         left = {d: at for d, at in line.at.items() if not can_pick(layout, d)}
         if not left:
             build.region.append(op)
-            if isinstance(op, TileSlice):
+            if isinstance(t, TileType):
                 self.kept(build, op, layout.without(line.at, line.keeps))
             return
         near = {d: at for d, at in line.at.items() if d not in left}
-        tile = self._line(build, op.tile, near) if near else op.tile
+        tile = self._line(build, line.tile, near) if near else line.tile
         buffer = self.buffer(build, tile)
-        if isinstance(op, TileExtract):
+        if not isinstance(t, TileType):
             indices = [at if d in left else _zero(build) for d, at in line.at.items()]
             made = build.insert(BufGet([buffer, *indices], [op.result.type])).result
             made.name, self.replaced[op.result] = op.result.name, made
             return
-        starts = [_zero(build) if d in near else at for d, at in enumerate(op.starts)]
-        t = op.result.type
-        assert isinstance(t, TileType)
+        rank = len(layout.shape)
+        starts = [left[d] if d in left else _zero(build) for d in range(rank)]
         part = BufType(t.dtype, t.shape, "shared")
         shown = build.insert(BufView([buffer, *starts], [part], op.attrs)).result
         self.replaced[op.result] = self.read(build, shown, self.layouts[op.result], op.result.name)
@@ -191,16 +189,12 @@ class _Converter:
             self._later(old, self.converted(build, old, final))
             self.layouts[old] = final
 
-    def has_rows(self, op: TileLoad | TileStore) -> bool:
-        return has_rows_in_threads(self.layouts[_moved(op)])
-
-    def rows(self, build: Builder, op: TileLoad | TileStore) -> None:
+    def rows(self, build: Builder, op: Op, tile: Value) -> None:
         """Let neighbouring threads access neighbouring elements of an array: convert a tile with rows in threads."""
-        tile = _moved(op)
         assert isinstance(tile.type, TileType)
         layout = self.layouts[tile]
         near = blocked(layout.shape, layout.thread_count, ACCESS_BYTES // element_bytes(tile.type.dtype))
-        if isinstance(op, TileLoad):
+        if tile.owner is op:
             build.region.append(op)
             self.kept(build, op, near)
         else:
@@ -240,9 +234,9 @@ class _Converter:
         return build.insert(PartialReduce.typed(tiles, attrs, regions)).results
 
 
-def _moved(op: TileLoad | TileStore) -> Value:
-    """The tile of a load or store."""
-    return op.result if isinstance(op, TileLoad) else op.tile
+def _moved(op: Op) -> Value | None:
+    """The tile in registers of a load or store."""
+    return op.held if isinstance(op, TileAccess) and not isinstance(op, AtomicUpdate) else None
 
 
 def _zero(build: Builder) -> Value:

@@ -6,11 +6,10 @@ registers of other resident blocks, so that each iteration would wait for memory
 
 from __future__ import annotations
 
-from tegula.ir import Kernel, Region
+from tegula.ir import ConstantLike, Kernel, Region
 from tegula.ir.rewrite import is_made_in, replace
 from tegula.ops.buffer import BufNew, BufRead
 from tegula.ops.control import For
-from tegula.ops.scalar import Const
 from tegula.ops.tile import TileLoad
 from tegula.passes.overlap import array_root, writes
 from tegula.passes.pipeline_loops import index_slice, is_copyable
@@ -46,7 +45,7 @@ def _keep(kernel: Kernel, loop: For, room: int) -> int:
         if written or taken + _bytes(load) > room:
             continue
         fill = load.fill.owner
-        constant = [fill] if isinstance(fill, Const) and fill in body.ops else []
+        constant = [fill] if isinstance(fill, ConstantLike) and fill in body.ops else []
         if not constant and is_made_in(load.fill, body):
             continue
         taken += _bytes(load)

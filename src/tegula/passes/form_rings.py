@@ -4,7 +4,7 @@ selects. A tile that is not indexed by stage becomes a ring of one stage."""
 from __future__ import annotations
 
 from tegula.errors import BulkAccess
-from tegula.ir import Builder, Kernel, Op, Region, Value, root
+from tegula.ir import Builder, ConstantLike, Kernel, Op, Region, Value, root
 from tegula.ir.rewrite import replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.buffer import BufNew, BufView, buffer_type, is_packed, is_swizzled
@@ -117,7 +117,7 @@ def _is_aligned(buffer: Value) -> bool:
     unit, stage = element_bytes(t.dtype), is_by_hand(view.buffer)
     for d in reversed(range(len(t.shape))):
         start = view.starts[d].owner
-        known = start.value if isinstance(start, S.Const) else 1
+        known = start.value if isinstance(start, ConstantLike) else 1
         if known * unit % ALIGNMENT and not (stage and d == 0):
             return False
         unit *= t.shape[d]

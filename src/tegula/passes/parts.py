@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tegula.ir import Value
+from tegula.ir import ConstantLike, Value
 from tegula.ops.buffer import BufReshape, BufView, buffer_type
-from tegula.ops.scalar import Const
 
 
 def same_part(a: Value, b: Value) -> bool:
@@ -26,7 +25,7 @@ def parts_disjoint(a: Value, b: Value) -> bool:
 def _starts(view: BufView | BufReshape) -> list[int] | None:
     """The starts of a view if they are constants, else None."""
     starts = view.starts if isinstance(view, BufView) else []
-    numbers: list[int] = [v.owner.value for v in starts if isinstance(v.owner, Const)]
+    numbers: list[int] = [v.owner.value for v in starts if isinstance(v.owner, ConstantLike)]
     return numbers if len(numbers) == len(starts) else None
 
 

@@ -10,7 +10,7 @@ computation; in memory-bound loops, whose loads are marked as `unwritten`, copie
 from __future__ import annotations
 
 from tegula.dataclass import dataclass
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import Builder, ConstantLike, Kernel, Op, Region, Value
 from tegula.ir.rewrite import clone_op, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
@@ -82,7 +82,7 @@ def is_copyable(load: TileLoad) -> bool:
     t = load.result.type
     assert isinstance(t, TileType)
     fill = load.fill.owner
-    zero = isinstance(fill, S.Const) and fill.value == 0
+    zero = isinstance(fill, ConstantLike) and fill.value == 0
     row = t.shape[-1] * element_bytes(t.dtype)
     return zero and components(t.dtype) == 1 and row % LEAST_BYTES == 0 and len(t.shape) < 4
 

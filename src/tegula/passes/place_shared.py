@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tegula.dataclass import dataclass, replace
-from tegula.ir import Kernel, Op, Region, Value, root
+from tegula.ir import Kernel, Op, Region, Value, ViewLike, root
 from tegula.ir.rewrite import uses
-from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
+from tegula.ops.buffer import BufNew, BufRead
 from tegula.ops.group import GroupMma, SharedMma
 from tegula.ops.roles import Roles
 from tegula.ops.schedule import MbarrierNew
@@ -187,7 +187,7 @@ def _is_operand(op: BufNew, users: Users) -> bool:
     """Whether a matmul reads the rows of a buffer: a whole buffer in place, stages in place or through registers."""
     found = [user for user, _ in users.get(op.result, [])]
     if not op.stages:
-        viewed = any(isinstance(user, BufReshape | BufView) for user in found)
+        viewed = any(isinstance(user, ViewLike) for user in found)
         return not viewed and any(isinstance(user, SharedMma) for user in found)
     return any(isinstance(user, GroupMma) for user in _followed(op.result, users))
 

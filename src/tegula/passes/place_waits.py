@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import Builder, Carried, Kernel, Region, Value
+from tegula.ir import Builder, Carried, ConstantLike, Kernel, Region, Value
 from tegula.ir.rewrite import is_made_in, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, Yield
@@ -67,7 +67,7 @@ def _may_stay_in_flight(op: GroupMma, body: Region) -> bool:
         return False
     if not all(_is_popped(v) for v in op.sides if isinstance(v.type, BufType)):
         return False
-    return all(isinstance(v.owner, S.Const) and v.owner.value == 1 for v in (op.alpha, op.beta))
+    return all(isinstance(v.owner, ConstantLike) and v.owner.value == 1 for v in (op.alpha, op.beta))
 
 
 def _is_popped(operand: Value) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import ConstantLike, Kernel, Op, Region, Value
 from tegula.ir.rewrite import erase_dead, replace, walk_regions
 from tegula.ops.convert import Cast
 from tegula.ops.gradient import Call
@@ -72,7 +72,7 @@ class Prover:
         op = x.owner
         if not isinstance(op, Op):
             return ANY
-        if isinstance(op, Const):
+        if isinstance(op, ConstantLike):
             value = op.value
             plain = isinstance(value, int | float) and not math.isnan(value)
             return (value, value) if plain else ANY
@@ -149,7 +149,7 @@ def _extreme(of: list[Bounds], op: Min | Max) -> Bounds:
     either may apply; a constant is never NaN, and always limits the result."""
     low, high = _either(of)
     for (a, b), v in zip(of, op.operands, strict=True):
-        if isinstance(_element(v).owner, Const) and a == b:
+        if isinstance(_element(v).owner, ConstantLike) and a == b:
             low, high = (low, min(high, b)) if isinstance(op, Min) else (max(low, a), high)
     return low, high
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from tegula.dataclass import dataclass
 from tegula.errors import CompileError, PipeBalance, raise_all
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import Builder, ConstantLike, Kernel, Op, Region, Value
 from tegula.ir.rewrite import uses
 from tegula.ops.buffer import BufRead, BufReshape, BufView
 from tegula.ops.control import For, If, While, Yield
@@ -275,7 +275,7 @@ def runs(build: Builder, bounds: Sequence[Value]) -> Value:
     """Build the condition that a loop with these bounds has an iteration. A step that is not constant may have either
     sign."""
     start, stop, step = bounds
-    if isinstance(step.owner, Const):
+    if isinstance(step.owner, ConstantLike):
         return _compare(build, "lt" if step.owner.value > 0 else "gt", start, stop)
     up, down = _compare(build, "lt", start, stop), _compare(build, "gt", start, stop)
     zero = build.insert(Const([], [step.type], {"value": 0, "type": step.type})).result

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.ir import Kernel, LoopLike, Op, Region, ReshapeLike, Value
+from tegula.ir import ConstantLike, Kernel, LoopLike, Op, Region, ReshapeLike, Value
 from tegula.ir.rewrite import erase_dead, replace
 from tegula.ops.base import Binary, Elementwise, element
 from tegula.ops.control import If, Yield
@@ -115,11 +115,14 @@ class _Simplifier:
             return _simpler_reshape(op, kept)
         if not isinstance(op, FOLDED) or isinstance(op, Fma) or not isinstance(op.result.type, DType):
             return None
-        constants = [v.owner for v in op.operands if isinstance(v.owner, Const)]
+        constants = [
+            np.array([v.owner.value], to_numpy(v.type))
+            for v in op.operands
+            if isinstance(v.owner, ConstantLike) and isinstance(v.type, DType)
+        ]
         if len(constants) != len(op.operands):
             return None
-        arrays = [np.array([c.value], to_numpy(c.type)) for c in constants]
-        value = op.ref(op.attrs, *arrays)[0].item()
+        value = op.ref(op.attrs, *constants)[0].item()
         made = Const([], [op.result.type], {"value": value, "type": op.result.type}, [], op.loc)
         made.parent = op.parent
         kept.append(made)
@@ -214,7 +217,7 @@ def represents_all(wide: DType, narrow: DType) -> bool:
 
 
 def _number(value: Value) -> int | None:
-    return value.owner.value if isinstance(value.owner, Const) else None
+    return value.owner.value if isinstance(value.owner, ConstantLike) else None
 
 
 def _key(op: Op) -> Any:

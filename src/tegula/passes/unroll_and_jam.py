@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import Builder, ConstantLike, Kernel, Op, Region, Value
 from tegula.ir.rewrite import clone_op, is_made_in, walk_regions
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
@@ -114,7 +114,7 @@ def _never_revisits(store: TileStore, loop: For) -> bool:
 
 
 def _number(value: Value) -> int | None:
-    return value.owner.value if isinstance(value.owner, S.Const) else None
+    return value.owner.value if isinstance(value.owner, ConstantLike) else None
 
 
 def _order(body: Region) -> list[Op]:

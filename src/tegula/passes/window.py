@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from math import gcd
 
 from tegula.dataclass import dataclass, replace
-from tegula.ir import LoopLike, Op, Region, Value
+from tegula.ir import ConstantLike, LoopLike, Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.control import For
 from tegula.ops.integer_ranges import IntegerRanges, of_type, within
-from tegula.ops.scalar import Const
 from tegula.ops.schedule import BulkStore
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.accesses import linear
@@ -179,7 +178,7 @@ def _step(value: Value) -> int:
     """A number that divides the difference of any two values of a loop's index: the constant step, else 1."""
     loop = _loop_of(value)
     step = loop.step.owner if loop is not None else None
-    return abs(step.value) if isinstance(step, Const) else 1
+    return abs(step.value) if isinstance(step, ConstantLike) else 1
 
 
 def _loop_of(value: Value) -> For | None:

@@ -21,9 +21,8 @@ from tegula.check.proof.steps import (
     start,
 )
 from tegula.check.proof.terms import Sum, div, held_by, mod, number, symbols
-from tegula.ir import Op, Region, Value
+from tegula.ir import ConstantLike, Op, Region, Value
 from tegula.ops.control import For, While
-from tegula.ops.scalar import Const
 
 
 class Forms(Labels):
@@ -260,7 +259,7 @@ class Forms(Labels):
 
             others = [*sorted(found, key=rank), *others]
         out: list[Form] = []
-        for other in others if not isinstance(test.a.owner, Const) else ():
+        for other in others if not isinstance(test.a.owner, ConstantLike) else ():
             y = rows.get(other)
             if isinstance(y, Sum) and other in guess and (k - y).value is not None:
                 out.append(("late", x - so_far(pred, k, end), other, k - y, pred, end, exact))

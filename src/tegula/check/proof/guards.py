@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tegula.check.scheduled import COMPUTED, OfLaunch, asserts
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import ConstantLike, Kernel, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import For, While
 from tegula.ops.convert import Cast
@@ -38,7 +38,9 @@ class Guards:
         if v not in self.bounds or not isinstance(v.owner, S.Add | S.Sub | S.Mul | S.Neg | Cast):
             return
         if self.of_launch(v):
-            if isinstance(v.owner, S.Mul) and not any(isinstance(x.owner, S.Const) for x in v.owner.operands):
+            if isinstance(v.owner, S.Mul) and not any(
+                isinstance(x.owner, ConstantLike) for x in v.owner.operands
+            ):
                 yield from (Guard("factor", x) for x in v.owner.operands)
             yield Guard("fits", v)
             return
@@ -47,7 +49,7 @@ class Guards:
     def _sources(self, v: Value) -> Iterator[Value]:
         """The inputs of the launch from which a number is computed, without constants."""
         if self.of_launch(v):
-            if not isinstance(v.owner, S.Const):
+            if not isinstance(v.owner, ConstantLike):
                 yield v
         elif isinstance(v.owner, COMPUTED):
             for x in v.owner.operands:

@@ -31,7 +31,7 @@ from tegula.check.proof.terms import (
     wrapped,
 )
 from tegula.check.scheduled import LARGEST, computing
-from tegula.ir import Op, Region, Value
+from tegula.ir import ConstantLike, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops import scalar as S
 from tegula.ops.buffer import BufRead, root
@@ -151,7 +151,7 @@ class Machine:
 
     def _compute(self, op: Op, v: Value) -> Any:
         t = v.type
-        if isinstance(op, S.Const) and isinstance(t, DType) and not t.is_float:
+        if isinstance(op, ConstantLike) and isinstance(t, DType) and not t.is_float:
             return bool(op.value) if t.kind == "b" else number(int(op.value))
         args = [self.value(x) for x in op.operands]
         if any(x is None for x in args):

@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 from tegula.check.proof.guards import Guards
 from tegula.check.scheduled import Access, Scheduled, memory
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import ConstantLike, Kernel, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.base import Binary
 from tegula.ops.buffer import BufNew, BufReshape, BufView, root
 from tegula.ops.control import For, If, While
 from tegula.ops.convert import Cast
-from tegula.ops.scalar import Const, Select
+from tegula.ops.scalar import Select
 
 Engine: TypeAlias = tuple[int, bool]
 """An engine that accesses a ring: a role, and whether it is the one that fills the ring, by copies or stores."""
@@ -193,7 +193,7 @@ class Program(Scheduled):
 
         def join(a: Value, b: Value) -> None:
             a, b = find(a), find(b)
-            if a is not b and not any(isinstance(v.owner, Const) for v in (a, b)):
+            if a is not b and not any(isinstance(v.owner, ConstantLike) for v in (a, b)):
                 parent[a] = b
 
         for op in self.ops:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tegula.ir import Kernel, Op, Value
+from tegula.ir import ConstantLike, Kernel, Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayLoad
 from tegula.ops.control import For, If, While
@@ -117,5 +117,5 @@ def _equations(same: Value) -> Iterator[tuple[Value, Value]]:
             yield from _equations(v)
     elif isinstance(op, S.Cmp) and op.pred == "eq":
         yield op.a, op.b
-    elif not (isinstance(op, S.Const) and op.value is True):
+    elif not (isinstance(op, ConstantLike) and op.value is True):
         yield same, same

@@ -9,11 +9,10 @@ from typing import Any, TypeAlias
 from tegula.check.scheduled import OfLaunch, Scheduled, asserts
 from tegula.check.verifier.clusters import Clusters
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import ConstantLike, Kernel, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.buffer import BufNew, BufView, root
 from tegula.ops.control import For, If, While
-from tegula.ops.scalar import Const
 from tegula.ops.schedule import (
     BulkLoad,
     MbarrierNew,
@@ -376,9 +375,9 @@ def part_of_stage(buffer: Value) -> tuple[int, int] | None:
         sizes = dict(zip(view.dims, view.shape, strict=True))
         for d, start in enumerate(view.starts):
             op = start.owner
-            if at[d] and not isinstance(op, Const):
+            if at[d] and not isinstance(op, ConstantLike):
                 return None
-            first = int(op.value) if isinstance(op, Const) else 0
+            first = int(op.value) if isinstance(op, ConstantLike) else 0
             box[at[d]] = (box[at[d]][0] + first, sizes.get(d, 1))
         at = [at[d] for d in view.dims]
     low = high = 0

@@ -24,7 +24,7 @@ from tegula.check.verifier.arithmetic import (
 )
 from tegula.check.verifier.layout import Layout, Rejected, part_of_stage
 from tegula.dataclass import dataclass, field, replace
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import ConstantLike, Kernel, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops import scalar as S
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, root
@@ -198,7 +198,7 @@ class Walk(ABC):
     def _computed(self, op: Op, v: Value) -> Any:
         """The result of a pure op; an atom of its operands where the result is not a polynomial."""
         t, facts = v.type, self.state.facts
-        if isinstance(op, S.Const) and isinstance(t, DType) and not t.is_float:
+        if isinstance(op, ConstantLike) and isinstance(t, DType) and not t.is_float:
             return bool(op.value) if t.kind == "b" else number(int(op.value))
         args = tuple(self.value(x) for x in op.operands)
         if None in args:

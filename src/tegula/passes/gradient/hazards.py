@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from enum import IntEnum
 
-from tegula.ir import Carrier, Kernel, Op, Region, Value
+from tegula.ir import Carrier, ConstantLike, Kernel, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayStore
 from tegula.ops.control import Yield
@@ -102,7 +102,7 @@ class Hazards:
         return self.everywhere if isinstance(x.owner, Region) and x.owner.parent else Hazard.DATA
 
     def _of_op(self, op: Op) -> Hazard:
-        if isinstance(op, S.Const):
+        if isinstance(op, ConstantLike):
             value = op.value
             plain = not isinstance(value, int | float) or math.isfinite(value)
             return Hazard.NONE if plain else Hazard.COMPUTED
@@ -142,7 +142,7 @@ class Hazards:
 
     def _above(self, x: Value) -> float:
         op = x.owner
-        if isinstance(op, S.Const) and isinstance(op.value, int | float):
+        if isinstance(op, ConstantLike) and isinstance(op.value, int | float):
             value = float(op.value)
             return -math.inf if math.isnan(value) else value
         if isinstance(op, S.Abs):

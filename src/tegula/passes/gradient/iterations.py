@@ -11,7 +11,7 @@ from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Region, Value, root
+from tegula.ir import ConstantLike, Kernel, Op, Region, Value, root
 from tegula.ir.rewrite import clone_op, replace
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayLoad
@@ -85,7 +85,7 @@ def _skip_irrelevant_iterations(loop: For) -> None:
     """Raise a loop's start to the first iteration on which its results depend, if their number is bounded."""
     step = loop.step.owner
     iterations = _memory(loop)
-    if iterations is None or not isinstance(step, S.Const) or step.value <= 0:
+    if iterations is None or not isinstance(step, ConstantLike) or step.value <= 0:
         return
     if iterations > 1 and any(_is_unchecked(op) for op in loop.walk()):
         return

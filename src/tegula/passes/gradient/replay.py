@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, MutableMapping, Sequence
 from contextlib import contextmanager
 
-from tegula.ir import Carrier, LoopLike, Op, Region, Value
+from tegula.ir import Carrier, ConstantLike, LoopLike, Op, Region, Value
 from tegula.ir.rewrite import clone_op
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayStore, ArrayView
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.gradient import GradientBuilder, Unreplayable, adjoint_type
-from tegula.ops.scalar import Add, Const, Mul
+from tegula.ops.scalar import Add, Mul
 from tegula.ops.tile import TileEmpty, TileExtract
 from tegula.passes.gradient.activity import Activity, is_memory, memory_root
 from tegula.passes.gradient.iterations import LoopReplay
@@ -306,7 +306,7 @@ def _is_kept(value: Value) -> bool:
 def _is_cheap(op: Op) -> bool:
     """Whether an op is recomputed at uses instead of stored: constants, views of arrays, and integers and conditions,
     whose defining ops show which elements of a tile are accessed."""
-    if isinstance(op, Const | ArrayView):
+    if isinstance(op, ConstantLike | ArrayView):
         return True
     plain = op.PURE and not op.COOPERATIVE and not op.regions
     return plain and all(isinstance(r.type, DType) and not r.type.is_float for r in op.results)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tegula.errors import NoGradient
-from tegula.ir import Carrier, LoopLike, Op, Region, Value
+from tegula.ir import Carrier, ConstantLike, LoopLike, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
 from tegula.ops.base import element
@@ -289,7 +289,7 @@ class Reverse(ForwardReplay):
         start, stop, step = map(self.plain, op.bounds)
         t = element(start.type)
         zero, one = self.const(0, t), self.const(1, t)
-        if isinstance(step.owner, S.Const) and step.owner.value != 0:
+        if isinstance(step.owner, ConstantLike) and step.owner.value != 0:
             size = step.owner.value
             span = self.one(S.Sub, [stop, start] if size > 0 else [start, stop])
             if abs(size) == 1:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tegula.dataclass import dataclass
 from tegula.errors import NoGradient
-from tegula.ir import Kernel, LaunchClass, Op, Region, Value
+from tegula.ir import ConstantLike, Kernel, LaunchClass, Op, Region, Value
 from tegula.ir.rewrite import clone_op, erase_dead, replace
 from tegula.ops.array import array_type
 from tegula.ops.buffer import BufNew
@@ -19,7 +19,7 @@ from tegula.ops.control import For, If, Yield
 from tegula.ops.gradient import GradientBuilder
 from tegula.ops.lane import BlockCount, BlockIndex, LaneIndex, Tid, TileFromLanes, TileToLanes
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles, pipe_type
-from tegula.ops.scalar import Add, Const, FloorDiv, Mod, Mul, Sub
+from tegula.ops.scalar import Add, FloorDiv, Mod, Mul, Sub
 from tegula.ops.schedule import ScheduleOp
 from tegula.ops.tile import TileLoad, TileReshape
 from tegula.passes.gradient.steps import known_to_host
@@ -254,7 +254,7 @@ def same_value(a: Value, b: Value, mapping: Mapping[Value, Value] = NOTHING) -> 
 def _split_constant(value: Value) -> tuple[Value | None, int]:
     """A value split into a computed part, None for a constant, and a constant addend."""
     op = value.owner
-    if isinstance(op, Const) and isinstance(op.value, int):
+    if isinstance(op, ConstantLike) and isinstance(op.value, int):
         return None, op.value
     if isinstance(op, Add | Sub):
         (a, more), (b, most) = map(_split_constant, op.operands)

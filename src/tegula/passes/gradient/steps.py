@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Value
+from tegula.ir import ConstantLike, Kernel, Op, Value
 from tegula.ops.array import ArrayShape
 from tegula.ops.base import Elementwise
 from tegula.ops.buffer import BufNew
@@ -261,7 +261,7 @@ def _value(value: Value, facts: Mapping[Value, Any]) -> np.ndarray:
     kind = to_numpy(value.type)
     if not isinstance(op, Op):
         return np.array([facts[value]], kind)
-    if isinstance(op, Const):
+    if isinstance(op, ConstantLike):
         return np.array([op.value], kind)
     if isinstance(op, ArrayShape):
         return np.array([facts[op.array][op.dim]], kind)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.ir import Region, Value
+from tegula.ir import ConstantLike, Region, Value
 from tegula.ops.convert import Cast
 from tegula.ops.gradient import GradientBuilder
 from tegula.ops.linear import TileMatmul
-from tegula.ops.scalar import Const
 from tegula.ops.tile import (
     TileAtomic,
     TileFull,
@@ -167,4 +166,4 @@ def _terms(value: Value) -> list[Value]:
 
 def constant(value: Value) -> float | None:
     """The number of a constant; None for other values."""
-    return value.owner.value if isinstance(value.owner, Const) else None
+    return value.owner.value if isinstance(value.owner, ConstantLike) else None

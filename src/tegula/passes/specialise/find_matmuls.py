@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from tegula.dataclass import dataclass
-from tegula.ir import Kernel, Op, Region, ReshapeLike, Value
+from tegula.ir import ConstantLike, Kernel, Op, Region, ReshapeLike, Value
 from tegula.ir.rewrite import uses
 from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipeLoad
-from tegula.ops.scalar import Const
 from tegula.ops.tile import TileLoad, TileMap, TilePermute, TileSlice
 from tegula.passes.overlap import array_root, overlap
 from tegula.passes.specialise.declined import Declined
@@ -158,7 +157,7 @@ def transposes(op: object) -> TypeGuard[TilePermute | TileSlice]:
     if isinstance(op, TilePermute):
         return tuple(op.perm) == (1, 0)
     whole = (op.dims, op.steps, op.shape) == ((1, 0), (1, 1), t.shape[::-1])
-    return whole and all(isinstance(v.owner, Const) and v.owner.value == 0 for v in op.starts)
+    return whole and all(isinstance(v.owner, ConstantLike) and v.owner.value == 0 for v in op.starts)
 
 
 def keeps_rows(op: object) -> TypeGuard[ReshapeLike]:
@@ -182,7 +181,7 @@ def _check_load(kernel: Kernel, load: TileLoad) -> None:
     """Raise Declined for a load that a producer role cannot issue ahead."""
     fill, t = load.fill.owner, load.result.type
     assert isinstance(t, TileType)
-    if not (isinstance(fill, Const) and fill.value == 0):
+    if not (isinstance(fill, ConstantLike) and fill.value == 0):
         raise Declined("elements outside of the array are not 0 in this load", load.loc)
     array = array_root(load.array)
     for op in kernel.walk():

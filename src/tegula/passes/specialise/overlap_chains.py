@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import Builder, Op, Region, Value
+from tegula.ir import Builder, ConstantLike, Op, Region, Value
 from tegula.ir.rewrite import clone_op, uses, walk_regions
 from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul, TileMatmulWait
@@ -72,7 +72,7 @@ def _chain(loop: For) -> _Chain | None:
     body = loop.body
     matmuls = [op for op in body.walk() if isinstance(op, TileMatmul)]
     step = loop.step.owner
-    rising = isinstance(step, Const) and step.value > 0
+    rising = isinstance(step, ConstantLike) and step.value > 0
     if len(matmuls) != 2 or any(p.parent is not body for p in matmuls) or not rising:
         return None
     first, second = matmuls
