@@ -53,11 +53,11 @@ DEFAULT = ("-m", f"{NOT_SLOW} and not v3")
 ALL = ("-m", "not campaign and not v3")
 QUICK = (
     *(f"tests/{folder}" for folder in ("ir", "passes", "lang", "interp", "errors", "gpu_lowering")),
-    *("tests/check/test_corpus.py", f"{GENERATED}::test_a_few_programs"),
+    *("tests/check/test_corpus.py", f"{GENERATED}::test_a_few_generated_programs_match_the_interpreter"),
 )
 MACHINE_CODE = (
     *(f"tests/{folder}" for folder in ("codegen", "semantics", "guide", "stdlib", "roles", "kernels")),
-    f"{GENERATED}::test_other_programs",
+    f"{GENERATED}::test_other_generated_programs_match_the_interpreter",
 )
 EACH_THIRD = ("--each", "3")
 """Of a test's parameter sets: all of them run for this processor, and few tell its code from that for another one."""

@@ -52,7 +52,7 @@ def sgd(
 @pytest.mark.parametrize(
     ("dtype", "atol"), [(tg.float64, 1e-14), (tg.vec3, 1e-6), (tg.float16, 4e-3)], ids=str
 )
-def test_adam(dtype: Any, atol: float) -> None:
+def test_adam_steps_match_float64(dtype: Any, atol: float) -> None:
     p, gradients = start()
     a = tg.array(p, dtype=dtype)
     optimiser = tg.optim.Adam([a], lr=0.01, betas=(0.8, 0.99), eps=1e-6)
@@ -63,7 +63,7 @@ def test_adam(dtype: Any, atol: float) -> None:
 
 
 @pytest.mark.parametrize("options", [(0.1,), (0.1, 0.9, 0.1, 0.01), (0.1, 0.9, 0.0, 0.01, True)], ids=str)
-def test_sgd(options: tuple[Any, ...]) -> None:
+def test_sgd_steps_match_float64(options: tuple[Any, ...]) -> None:
     p, gradients = start()
     whole = tg.zeros((5, 6), dtype=tg.float64)
     a = whole[:, ::2]
@@ -76,7 +76,7 @@ def test_sgd(options: tuple[Any, ...]) -> None:
     assert not whole.numpy()[:, 1::2].any()
 
 
-def test_state_is_kept_for_the_same_parameters_and_reset_on_demand() -> None:
+def test_optimiser_state_is_kept_for_the_same_parameters_and_reset_on_demand() -> None:
     p, gradients = start()
     optimiser = tg.optim.Adam(None)
     with pytest.raises(RuntimeError, match="no parameters"):
@@ -92,7 +92,7 @@ def test_state_is_kept_for_the_same_parameters_and_reset_on_demand() -> None:
     assert not optimiser.m[0].numpy().any() and optimiser.t == 0
 
 
-def test_gradients_that_do_not_fit_are_refused() -> None:
+def test_optimisers_refuse_gradients_of_another_shape_or_dtype() -> None:
     optimiser = tg.optim.SGD([tg.zeros(3)])
     with pytest.raises(TypeError, match="gradient of float64"):
         optimiser.step([tg.zeros(3, dtype=tg.float64)])
@@ -104,7 +104,7 @@ def test_gradients_that_do_not_fit_are_refused() -> None:
         tg.optim.SGD([tg.zeros(3, dtype=tg.int32)])
 
 
-def test_steps_are_not_recorded() -> None:
+def test_optimiser_steps_are_not_recorded_on_tapes() -> None:
     a = tg.ones(3, requires_grad=True)
     with tg.Tape() as tape:
         tg.optim.SGD([a]).step([tg.ones(3)])

@@ -17,7 +17,7 @@ def numbers(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_sums_along_every_axis(shape: tuple[int, ...]) -> None:
+def test_array_sums_along_every_axis_match_numpy(shape: tuple[int, ...]) -> None:
     x, y = numbers(shape), numbers(shape, 1)
     a, b = tg.array(x), tg.array(y)
     for axis in range(-len(shape), len(shape)):
@@ -30,7 +30,7 @@ def test_sums_along_every_axis(shape: tuple[int, ...]) -> None:
     assert tg.utils.array_inner(a, b) == pytest.approx((x * y).sum(), abs=1e-11)
 
 
-def test_vectors_are_summed_by_component() -> None:
+def test_array_sum_adds_vectors_by_component() -> None:
     x = numbers((40, 7, 3))
     a = tg.array(x, dtype=tg.vec3d)
     np.testing.assert_allclose(tg.utils.array_sum(a), x.sum((0, 1)), rtol=1e-11)
@@ -40,7 +40,7 @@ def test_vectors_are_summed_by_component() -> None:
     np.testing.assert_allclose(found.numpy(), (x * x).sum((0, 2))[None], rtol=1e-12)
 
 
-def test_strided_arrays_and_results_given() -> None:
+def test_array_sum_takes_strided_arrays_and_a_given_result() -> None:
     x = numbers((50, 40))
     a, out = tg.array(x)[::2, 3:], tg.zeros((25, 2), dtype=tg.float64)
     assert tg.utils.array_sum(a, axis=1, out=out[:, 1:]).shape == (25, 1)
@@ -50,7 +50,7 @@ def test_strided_arrays_and_results_given() -> None:
     )
 
 
-def test_mismatched_arguments_are_refused() -> None:
+def test_array_reductions_refuse_mismatched_arguments() -> None:
     a = tg.zeros((3, 4))
     with pytest.raises(IndexError, match="axis 2 is out of bounds"):
         tg.utils.array_sum(a, axis=2)
@@ -63,7 +63,7 @@ def test_mismatched_arguments_are_refused() -> None:
         tg.utils.array_scan(a, tg.zeros(3))
 
 
-def test_the_gradient_of_a_sum() -> None:
+def test_gradient_of_array_sum_is_correct() -> None:
     x = numbers((3000,))
     a, out = tg.array(x, requires_grad=True), tg.zeros(1, dtype=tg.float64, requires_grad=True)
     with tg.Tape() as tape:
@@ -74,7 +74,7 @@ def test_the_gradient_of_a_sum() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 1024, 1025, 5000])
-def test_running_sums(size: int) -> None:
+def test_array_scan_matches_cumsum(size: int) -> None:
     x = np.random.default_rng(size).integers(-5, 9, size).astype(np.int32)
     a, out = tg.array(x), tg.zeros(size, dtype=tg.int32)
     tg.utils.array_scan(a, out)
@@ -83,14 +83,14 @@ def test_running_sums(size: int) -> None:
     np.testing.assert_array_equal(a.numpy(), np.cumsum(x) - x)
 
 
-def test_running_sums_of_vectors() -> None:
+def test_array_scan_sums_vectors_by_component() -> None:
     x = numbers((2500, 3))
     out = tg.zeros(2500, dtype=tg.vec3d)
     tg.utils.array_scan(tg.array(x, dtype=tg.vec3d), out)
     np.testing.assert_allclose(out.numpy(), np.cumsum(x, 0), rtol=1e-9, atol=1e-10)
 
 
-def test_conversions() -> None:
+def test_array_cast_converts_elements_and_vectors() -> None:
     x = np.array([[1.5, -2.5, 3.0], [4.0, 5.0, 6.75]])
     for out in (tg.zeros((2, 3), dtype=tg.int32), tg.zeros((2, 6), dtype=tg.int32)[:, ::2]):
         tg.utils.array_cast(tg.array(x), out)

@@ -26,7 +26,7 @@ def pairs(keys: np.ndarray) -> tuple[tg.array, tg.array]:
 
 
 @pytest.mark.parametrize("dtype", KEYS)
-def test_pairs_are_sorted_stably(dtype: Any) -> None:
+def test_radix_sort_pairs_is_stable(dtype: Any) -> None:
     keys = np.random.default_rng(0).integers(-300, 300, 3000)
     keys = np.abs(keys).astype(dtype) if np.dtype(dtype).kind == "u" else keys.astype(dtype)
     if np.dtype(dtype).kind == "f":
@@ -41,7 +41,7 @@ def test_pairs_are_sorted_stably(dtype: Any) -> None:
 @pytest.mark.parametrize(
     "dtype", [np.uint64, pytest.param(np.int32, marks=SLOW), pytest.param(np.float64, marks=SLOW)]
 )
-def test_short_chunks_as_on_gpus(dtype: Any) -> None:
+def test_radix_sort_with_short_chunks_matches_numpy(dtype: Any) -> None:
     for count in (5, 3000):
         keys = np.random.default_rng(0).integers(0, 2**31 - 1, count).astype(dtype)
         a, b = pairs(keys)
@@ -51,7 +51,7 @@ def test_short_chunks_as_on_gpus(dtype: Any) -> None:
         np.testing.assert_array_equal(a.numpy()[:count], keys[order])
 
 
-def test_some_bits_of_keys() -> None:
+def test_radix_sort_by_some_bits_of_keys_matches_numpy() -> None:
     keys = np.random.default_rng(0).integers(0, 1 << 20, 500).astype(np.int32)
     a, b = pairs(keys)
     tg.utils.radix_sort_pairs(a, b, 500, begin_bit=3, end_bit=14)
@@ -66,7 +66,7 @@ def test_some_bits_of_keys() -> None:
 
 
 @pytest.mark.parametrize("given", ["starts", "ends too"])
-def test_segments_are_sorted_apart(given: str) -> None:
+def test_segmented_sort_sorts_each_segment(given: str) -> None:
     keys = np.random.default_rng(0).integers(0, 10, 1000).astype(np.int32)
     starts = np.array([0, 100, 300, 300, 700], np.int32)
     ends = np.array([50, 300, 300, 600, 1000], np.int32)
@@ -85,7 +85,7 @@ def test_segments_are_sorted_apart(given: str) -> None:
 
 
 @pytest.mark.cpu
-def test_segments_outside_are_refused() -> None:
+def test_segmented_sort_refuses_segments_outside_of_the_array() -> None:
     a, b = pairs(np.zeros(8, np.int32))
     with pytest.raises(ValueError, match="not within the first 8 elements"):
         tg.utils.segmented_sort_pairs(a, b, 8, tg.array(np.array([0, 9], np.int32)))
@@ -93,7 +93,7 @@ def test_segments_outside_are_refused() -> None:
         tg.utils.segmented_sort_pairs(a, b, True, tg.array(np.array([0, 8], np.int32)))
 
 
-def test_runs() -> None:
+def test_runlength_encode_finds_values_and_lengths() -> None:
     rng = np.random.default_rng(0)
     x = np.repeat(rng.integers(0, 3, 500), rng.integers(1, 9, 500)).astype(np.int32)
     values, lengths, count = (tg.zeros(n, dtype=tg.int32) for n in (x.size, x.size, 1))

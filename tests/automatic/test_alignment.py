@@ -50,13 +50,13 @@ def has_roles(kernel: Any, access: AccessClass) -> bool:
 
 
 @pytest.mark.parametrize("kernel", [from_the_end, second_half], ids=lambda k: k.definition.name)
-def test_columns_from_the_length_of_a_row(kernel: Any) -> None:
+def test_column_offsets_from_the_length_of_a_row_allow_bulk_copies(kernel: Any) -> None:
     assert has_roles(kernel, PACKED)
     assert not has_roles(kernel, PITCHED)
     assert not has_roles(kernel, AccessClass(align=16, contiguous=True, dense=True)), "no tensor map"
 
 
-def test_sixteen_bytes_of_alignment_are_too_few_for_half_a_row() -> None:
+def test_half_rows_aligned_to_16_bytes_allow_no_bulk_copies() -> None:
     least = AccessClass(align=16, contiguous=True, dense=True, bulk=True)
     assert has_roles(from_the_end, least) and not has_roles(second_half, least)
 

@@ -58,7 +58,7 @@ def test_known_kernels_are_not_declined(name: str) -> None:
         assert made.made.spill_bytes == 0
 
 
-def test_the_block_of_the_hardware_is_that_of_the_roles() -> None:
+def test_the_cta_has_the_threads_of_its_roles() -> None:
     made, text = built(KERNELS["tile_gemm"])
     assert made.code.threads == 384 and ".maxntid 384" in text
 
@@ -112,7 +112,7 @@ def test_roles_without_a_proof_are_declined(monkeypatch: pytest.MonkeyPatch) -> 
     assert made.schedule.plan is None and "its roles do not pass the checker" in made.schedule.reason
 
 
-def test_stages_that_the_loop_requests() -> None:
+def test_the_schedule_has_the_stages_that_the_loop_requests() -> None:
     made, _ = built(KERNELS["with_relu"])
     assert made.schedule.plan is not None and made.schedule.plan.stages == (3, 3)
 
@@ -121,7 +121,7 @@ def test_stages_that_the_loop_requests() -> None:
     ("schedule", "threads"),
     [({"consumers": 1, "stages": 2}, 256), ({"persistent": False}, 384), ({"raster": 4, "stages": 3}, 384)],
 )
-def test_keywords_overrule_the_cost_model(schedule: dict[str, int | bool], threads: int) -> None:
+def test_schedule_keywords_override_the_cost_model(schedule: dict[str, int | bool], threads: int) -> None:
     made, _ = built(KERNELS["half_transposed"], **schedule)
     plan = made.schedule.plan
     assert plan is not None and made.code.threads == threads

@@ -112,24 +112,24 @@ DECLINED = [
 
 
 @pytest.mark.parametrize(("launch", "reason"), DECLINED, ids=[launch.name for launch, _ in DECLINED])
-def test_reasons(launch: Launch, reason: str) -> None:
+def test_declined_kernels_are_unchanged_and_have_a_reason(launch: Launch, reason: str) -> None:
     before = [op for op in prepared(launch).walk()]
     kernel, schedule = rewritten(launch)
     assert schedule.plan is None and reason in schedule.reason
     assert [op.NAME for op in kernel.walk()] == [op.NAME for op in before]
 
 
-def test_reasons_name_the_line() -> None:
+def test_reasons_of_declined_kernels_name_the_line() -> None:
     _, schedule = rewritten(DECLINED[1][0])
     assert str(schedule).endswith(f"(line {schedule.loc.line})") and schedule.loc.function == "in_place"
 
 
-def test_other_generations_keep_one_role() -> None:
+def test_kernels_for_gpus_other_than_hopper_keep_one_role() -> None:
     kernel = prepared(Launch(tile_gemm, gemm(128, 256, 64, out=float), (1, 1)))
     assert "sm_80" in make_roles(kernel, get_cuda_target("sm_80")).reason
 
 
-def test_a_declined_kernel_is_compiled_as_before() -> None:
+def test_a_declined_kernel_is_compiled_without_roles() -> None:
     built = build(prepared(DECLINED[-1][0]), HOPPER)
     assert built.schedule.plan is None and built.code.threads == 128
 
@@ -143,7 +143,7 @@ def test_a_declined_kernel_is_compiled_as_before() -> None:
         ({"persistent": 1}, "persistent= must be True or False"),
     ],
 )
-def test_wrong_keywords(options: dict[str, Any], words: str) -> None:
+def test_invalid_schedule_keywords_are_refused(options: dict[str, Any], words: str) -> None:
     def copy(a: tg.array[float]):
         a[tg.tid()] = 1.0
 

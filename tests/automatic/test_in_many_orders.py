@@ -66,7 +66,7 @@ LAUNCHES = {
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
-def test_in_many_orders(name: str) -> None:
+def test_automatic_schedules_replayed_in_many_orders_have_one_result(name: str) -> None:
     launch = LAUNCHES[name]
     arguments = launch.arguments()
     kernel = agreement.traced(launch.kernel, arguments, launch.dims, launch.block_dim)

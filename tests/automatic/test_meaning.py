@@ -21,7 +21,7 @@ def wanted(at: int) -> list[Any]:
 
 @pytest.mark.parametrize("at", range(len(LAUNCHES)), ids=NAMES)
 @pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "one tile a block"])
-def test_in_the_interpreter(at: int, persistent: bool) -> None:
+def test_automatic_schedules_change_no_result_in_the_interpreter(at: int, persistent: bool) -> None:
     launch: Launch = LAUNCHES[at]
     kernel, schedule = rewritten(launch, Choice(persistent=persistent))
     assert schedule.plan is not None, schedule.reason
@@ -30,7 +30,7 @@ def test_in_the_interpreter(at: int, persistent: bool) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("at", range(len(LAUNCHES)), ids=NAMES)
-def test_on_the_cpu(at: int) -> None:
+def test_automatic_schedules_change_no_result_on_the_cpu(at: int) -> None:
     launch = LAUNCHES[at]
     kernel, schedule = rewritten(launch, Choice(persistent=False))
     assert schedule.plan is not None, schedule.reason

@@ -27,7 +27,7 @@ def matmul(
 @pytest.mark.parametrize(
     "bounds", ["L[0]", "L[i], L[i + 1]", "tg.max(i - n, 0), tg.min(i + n, m)", "i + 1", "n // m"]
 )
-def test_bounds(bounds: str) -> None:
+def test_loops_with_bounds_known_at_run_time_get_proved_roles(bounds: str) -> None:
     text = TEXT.format(bounds=bounds).lstrip()
     space: dict[str, Any] = {"tg": tg}
     exec(text, space)
@@ -36,6 +36,6 @@ def test_bounds(bounds: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", [narrow_result, half_transposed, few_rows])
-def test_persistent_blocks_in_clusters(kernel: Any) -> None:
+def test_persistent_blocks_in_clusters_get_proved_roles(kernel: Any) -> None:
     found = kernel.check()
     assert found.proved and "persistent blocks" in found.automatic, found.message

@@ -24,7 +24,7 @@ def store(tmp_path):
     return Cache(tmp_path / "deep" / "cache")
 
 
-def test_an_entry_that_was_put_is_found(store):
+def test_a_stored_cache_entry_is_found(store):
     assert store.get("a") is None
     store.put("a", ENTRY)
     assert store.get("a") == ENTRY
@@ -33,14 +33,14 @@ def test_an_entry_that_was_put_is_found(store):
     assert [p.name for p in store.path.iterdir()] == ["a"]
 
 
-def test_only_the_user_may_read_the_directory(store):
+def test_only_the_user_may_read_the_cache_directory(store):
     store.put("a", ENTRY)
     assert store.path.stat().st_mode & 0o777 == 0o700
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(cut=st.integers(0, 5000))
-def test_a_truncated_entry_is_a_miss(store, cut):
+def test_a_truncated_cache_entry_is_a_miss(store, cut):
     store.put("a", ENTRY)
     path = store.path / "a"
     data = path.read_bytes()
@@ -52,7 +52,7 @@ def test_a_truncated_entry_is_a_miss(store, cut):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(at=st.integers(0, 10_000), bit=st.integers(0, 7))
-def test_a_changed_bit_is_a_miss(store, at, bit):
+def test_a_changed_bit_of_a_cache_entry_is_a_miss(store, at, bit):
     store.put("a", ENTRY)
     path = store.path / "a"
     data = bytearray(path.read_bytes())
@@ -66,7 +66,7 @@ def test_a_changed_bit_is_a_miss(store, at, bit):
     names=st.lists(st.text("abc0", min_size=1, max_size=4), min_size=2, max_size=5, unique=True),
     seed=st.randoms(),
 )
-def test_an_entry_under_another_name_is_a_miss(store, names, seed):
+def test_a_cache_entry_under_another_name_is_a_miss(store, names, seed):
     """If cache files are copied over each other, a name gives its own entry or none."""
     for k, name in enumerate(names):
         store.put(name, Entry({"k": k}, bytes([k])))
@@ -102,7 +102,7 @@ def test_kernels_whose_entries_were_exchanged_are_compiled_anew(tmp_path, monkey
         assert second.read_bytes() == contents
 
 
-def test_foreign_files_in_the_directory(store):
+def test_the_cache_ignores_foreign_files_in_its_directory(store):
     store.path.mkdir(parents=True)
     (store.path / "folder").mkdir()
     (store.path / "text").write_text("x" * (HEADER.size + 10))
@@ -113,19 +113,19 @@ def test_foreign_files_in_the_directory(store):
     assert not [p for p in store.path.iterdir() if p.name.startswith(".new-")]
 
 
-def test_a_directory_that_cannot_be_made(tmp_path):
+def test_a_cache_directory_that_cannot_be_created_stores_nothing(tmp_path):
     (tmp_path / "file").write_text("")
     store = Cache(tmp_path / "file" / "cache")
     store.put("a", ENTRY)
     assert store.get("a") is None
 
 
-def test_metadata_that_is_not_json_is_refused(store):
+def test_cache_metadata_that_is_not_json_is_refused(store):
     with pytest.raises(TypeError):
         store.put("a", Entry({"x": object()}, b""))
 
 
-def test_readers_never_see_half_an_entry(store):
+def test_readers_never_see_a_partial_cache_entry(store):
     """One process writes entries of different sizes under one name while another reads the name."""
     store.put("a", Entry({"n": 0}, b""))
     text = f"""
@@ -149,7 +149,7 @@ for n in range(400):
     assert [p.name for p in store.path.iterdir()] == ["a"]
 
 
-def test_threads_may_write_one_entry(store):
+def test_threads_may_write_one_cache_entry_at_once(store):
     threads = [threading.Thread(target=lambda: [store.put("a", ENTRY) for _ in range(50)]) for _ in range(4)]
     for t in threads:
         t.start()
@@ -159,7 +159,7 @@ def test_threads_may_write_one_entry(store):
     assert [p.name for p in store.path.iterdir()] == ["a"]
 
 
-def test_trimming_drops_the_least_recently_used_entries(store):
+def test_trimming_the_cache_removes_the_least_recently_used_entries(store):
     now = time.time()
     for k in range(6):
         store.put(f"entry{k}", ENTRY)
@@ -171,7 +171,7 @@ def test_trimming_drops_the_least_recently_used_entries(store):
     assert store.size() == 3 * size
 
 
-def test_trimming_removes_files_never_finished(store):
+def test_trimming_the_cache_removes_unfinished_files(store):
     store.put("a", ENTRY)
     old, young = store.path / ".new-1-old", store.path / ".new-1-young"
     for path in (old, young):
@@ -182,21 +182,21 @@ def test_trimming_removes_files_never_finished(store):
     assert store.get("a") == ENTRY
 
 
-def test_clearing(store):
+def test_clear_removes_all_entries_of_the_cache(store):
     for k in range(3):
         store.put(str(k), ENTRY)
     assert store.clear() == 3
     assert (store.size(), store.get("1")) == (0, None)
 
 
-def test_keys_tell_parts_apart(store):
+def test_cache_keys_depend_on_the_boundaries_of_their_parts(store):
     key = store.key
     keys = [key(p) for p in ([], [""], ["", ""], ["ab"], ["a", "b"], ["b", "a"], ["a", "", "b"])]
     assert len(set(keys)) == len(keys)
     assert key(["a", "b"]) == key(["a", "b"])
 
 
-def test_the_folder_of_the_cache(monkeypatch, tmp_path):
+def test_the_cache_directory_follows_the_environment(monkeypatch, tmp_path):
     assert directory("/somewhere") == type(tmp_path)("/somewhere")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert directory() == tmp_path / "tegula"
@@ -249,7 +249,7 @@ def test_the_digest_of_sources_is_that_of_their_contents(tmp_path, monkeypatch):
     assert digests(tmp_path, other)[0] != first[0]
 
 
-def test_a_change_that_keeps_size_and_time_is_seen(tmp_path, monkeypatch):
+def test_the_digest_of_sources_changes_with_contents_of_equal_size_and_time(tmp_path, monkeypatch):
     """Builds that set all times to one date make such changes."""
     monkeypatch.setattr(tools, "SETTLED_NS", 0)
     root = tree(tmp_path / "one")
@@ -264,13 +264,13 @@ def test_a_change_that_keeps_size_and_time_is_seen(tmp_path, monkeypatch):
     assert after[0] == after[1]
 
 
-def test_a_file_changed_just_now_is_read_again(tmp_path):
+def test_recently_changed_sources_have_no_digest_memo(tmp_path):
     root = tree(tmp_path / "one")
     tools._remembered(tmp_path / "memos", root)
     assert not (tmp_path / "memos").exists()
 
 
-def test_a_damaged_memo_is_made_anew(tmp_path, monkeypatch):
+def test_a_damaged_digest_memo_is_rebuilt(tmp_path, monkeypatch):
     monkeypatch.setattr(tools, "SETTLED_NS", 0)
     root = tree(tmp_path / "one")
     good = digests(tmp_path, root)
@@ -284,7 +284,7 @@ def test_a_damaged_memo_is_made_anew(tmp_path, monkeypatch):
         assert digests(tmp_path, root) == good
 
 
-def test_memos_are_no_entries(store, tmp_path, monkeypatch):
+def test_digest_memos_are_not_cache_entries(store, tmp_path, monkeypatch):
     monkeypatch.setattr(tools, "SETTLED_NS", 0)
     tools._remembered(store.path, tree(tmp_path / "one"))
     assert (store.entries(), store.size()) == ([], 0)

@@ -90,7 +90,7 @@ define void @scale(ptr %p) {
 @pytest.mark.machine_code
 @every_target
 @pytest.mark.parametrize("optimised", [True, False])
-def test_constants_variables_and_calls(target, optimised):
+def test_loaded_objects_have_constants_variables_and_calls(target, optimised):
     code = load(compile_object(TABLES, replace(target, optimised=optimised)))
 
     def call(name: str, result: object, *args: object):
@@ -110,7 +110,7 @@ def test_constants_variables_and_calls(target, optimised):
 
 
 @pytest.mark.machine_code
-def test_constants_lie_on_cache_lines():
+def test_constants_of_objects_are_aligned_to_cache_lines():
     code = load(compile_object(TABLES.replace("internal constant [8", "constant [8"), get_target()))
     assert code.address("squares") % 64 == 0
 
@@ -126,7 +126,7 @@ def mappings(start: int, end: int) -> set[str]:
 
 
 @pytest.mark.machine_code
-def test_nothing_is_writable_and_executable():
+def test_no_page_of_an_object_is_writable_and_executable():
     code = load(compile_object(TABLES.replace("internal ", ""), get_target()))
     first = code.address("double") & -4096
     assert mappings(first, first + 1) == {"r-x"}
@@ -137,7 +137,7 @@ def test_nothing_is_writable_and_executable():
 
 
 @pytest.mark.machine_code
-def test_memory_is_freed_with_the_object():
+def test_memory_of_an_object_is_freed_with_the_object():
     code = loaded("define i64 @f() { ret i64 3 }")
     address = code.address("f")
     assert mappings(address, address + 1) == {"r-x"}
@@ -147,7 +147,7 @@ def test_memory_is_freed_with_the_object():
 
 
 @pytest.mark.machine_code
-def test_an_unknown_name_is_refused():
+def test_an_unknown_symbol_of_an_object_is_refused():
     with pytest.raises(KeyError):
         loaded("define i64 @f() { ret i64 3 }").address("g")
 
@@ -212,13 +212,13 @@ def test_the_loader_refuses_an_object_cut_short(at):
 SMALL_OBJECT = compile_object("define i64 @f() { ret i64 3 }", get_target())
 
 
-def test_wrong_text_is_reported_with_its_line():
+def test_invalid_llvm_text_is_reported_with_its_line():
     with pytest.raises(InternalError, match=r"%missing") as error:
         compile_object("define i64 @f() {\n  %r = add i64 %missing, 1\n  ret i64 %r\n}", get_target())
     assert "%r = add i64 %missing, 1" in str(error.value)
 
 
-def test_assembly_can_be_read():
+def test_objects_are_printed_as_assembly():
     assert "f:" in assembly("define i64 @f() { ret i64 3 }", get_target())
 
 
@@ -247,7 +247,7 @@ SIZES = [*range(70), 95, 96, 97, 127, 128, 129, 255, 256, 1000, 4099]
 
 @pytest.mark.machine_code
 @every_target
-def test_memory_functions_of_every_size(target):
+def test_memcpy_and_memset_of_every_size_match_numpy(target):
     code = loaded(MEMORY, target)
     fill = ctypes.CFUNCTYPE(None, pointer, ctypes.c_uint8, i64)(code.address("set"))
     copy = ctypes.CFUNCTYPE(None, pointer, pointer, i64)(code.address("copy"))
@@ -265,7 +265,7 @@ def test_memory_functions_of_every_size(target):
 
 @pytest.mark.machine_code
 @every_target
-def test_moving_within_one_buffer(target):
+def test_memmove_within_one_buffer_matches_numpy(target):
     code = loaded(MEMORY, target)
     move = ctypes.CFUNCTYPE(None, pointer, pointer, i64)(code.address("move"))
     source = np.random.default_rng(0).integers(0, 256, 1500).astype(np.uint8)
@@ -280,7 +280,7 @@ def test_moving_within_one_buffer(target):
 @pytest.mark.machine_code
 @every_target
 @pytest.mark.parametrize("attributes", ["", '"no-builtins"'])
-def test_loops_that_copy_and_fill(target, attributes):
+def test_loops_that_copy_and_fill_match_numpy(target, attributes):
     text = f"""
 define void @fill(ptr noalias %to, i64 %n) {attributes} {{
 entry: br label %loop
@@ -325,7 +325,7 @@ def test_objects_of_every_target_are_self_contained():
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.sampled_from([2, 4, 9, 41, 42]))
-def test_x86_distances(distance, kind):
+def test_x86_relocations_encode_distances(distance, kind):
     image = bytearray(8)
     apply(X86_64, image, 2, kind, 0x7F0000000000 + distance, 0x7F0000000000)
     assert struct.unpack_from("<i", image, 2) == (distance,)
@@ -334,7 +334,7 @@ def test_x86_distances(distance, kind):
 @pytest.mark.parametrize(
     ("kind", "target"), [(2, 1 << 31), (2, -(1 << 31) - 1), (10, 1 << 32), (11, 1 << 31)]
 )
-def test_an_x86_relocation_that_does_not_reach(kind, target):
+def test_an_x86_relocation_out_of_range_is_refused(kind, target):
     with pytest.raises(InternalError, match="does not reach"):
         apply(X86_64, bytearray(8), 0, kind, target, 0)
 
@@ -346,7 +346,7 @@ def test_unknown_relocations_are_refused():
 
 
 @given(st.integers(-(2**25), 2**25 - 1), st.integers(0, 2**40))
-def test_arm_calls(words, place):
+def test_arm_relocations_encode_call_distances(words, place):
     place = (place + 2**28) * 4
     image = bytearray(struct.pack("<I", 0x94000000))
     apply(AARCH64, image, 0, 283, place + 4 * words, place)
@@ -357,7 +357,7 @@ def test_arm_calls(words, place):
 
 
 @given(st.integers(0, 2**31), st.integers(0, 2**31))
-def test_an_arm_address_in_two_halves(target, place):
+def test_arm_relocations_encode_an_address_in_two_halves(target, place):
     place &= -4
     image = bytearray(struct.pack("<II", 0x90000000, 0x91000000))
     apply(AARCH64, image, 0, 275, target, place)

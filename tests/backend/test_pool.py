@@ -32,7 +32,7 @@ def count(blocks: int, work: int = 1, scratch: int = 64, threads: int | None = T
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=NAMES)
-def test_code_for_every_target_runs(target):
+def test_pool_code_for_every_target_runs(target):
     code = loaded(COUNTING, target)
     out = np.zeros(100, np.int64)
     pool.run(pool.KernelFunction(code.address("kernel")), arguments(out), 100, 64, THREADS)
@@ -46,22 +46,22 @@ def test_code_for_every_target_runs(target):
     scratch=st.sampled_from([16, 64, 5000, 100_000]),
     threads=st.sampled_from([None, 1, 2, 3, 4]),
 )
-def test_every_block_runs_once(blocks, work, scratch, threads):
+def test_the_pool_runs_every_block_once(blocks, work, scratch, threads):
     assert (count(blocks, work, scratch, threads) == 1).all()
 
 
-def test_no_blocks():
+def test_a_launch_of_no_blocks_runs_nothing():
     assert count(0) == [0]
 
 
-def test_many_small_launches():
+def test_the_pool_runs_every_block_of_many_small_launches():
     out = np.zeros(40, np.int64)
     for _ in range(5000):
         pool.run(KERNEL, arguments(out), 40, 64, THREADS)
     assert (out == 5000).all()
 
 
-def test_launches_after_pauses():
+def test_workers_that_sleep_wake_for_launches_after_pauses():
     """Workers sleep in the pauses, and must be woken."""
     out = np.zeros(64, np.int64)
     for k in range(100):
@@ -90,7 +90,7 @@ define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) prefix i64 1 {
     assert out == [0]
 
 
-def test_several_threads_work_on_a_launch():
+def test_several_workers_run_blocks_of_a_launch():
     """Each block spins until another block runs at the same time, and records it."""
     text = """
 define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) prefix i64 1 {
@@ -119,7 +119,7 @@ out:
     assert out[1] == 1
 
 
-def test_launches_from_many_python_threads():
+def test_launches_from_many_python_threads_run_every_block():
     results: list[bool] = []
 
     def launch() -> None:
@@ -142,13 +142,13 @@ def test_idle_workers_use_no_processor_time():
     assert time.process_time() - before < 0.02
 
 
-def test_a_pool_that_nobody_keeps_stays_in_memory():
+def test_an_unreferenced_pool_stays_in_memory():
     """The workers of the pool execute the pool's code until the process ends."""
     body = "import gc\nfor _ in range(20):\n    pool.WorkerPool(3)\n    gc.collect()\ntime.sleep(0.02)"
     assert (process(body).returncode, process(body).stderr) == (0, "")
 
 
-def test_thread_count(monkeypatch):
+def test_thread_count_follows_the_environment_and_the_processor(monkeypatch):
     monkeypatch.setenv("TEGULA_NUM_THREADS", "5")
     assert pool.thread_count() == 5
     monkeypatch.delenv("TEGULA_NUM_THREADS")
@@ -198,7 +198,7 @@ def test_a_signal_ends_a_long_launch(alarm, threads):
     assert (count(1000) == 1).all()
 
 
-def test_a_signal_while_the_caller_waits_for_a_worker(alarm):
+def test_a_signal_ends_a_launch_that_waits_for_a_worker(alarm):
     """The caller has no blocks left, and a worker runs a long block."""
     out = np.zeros(2, np.int64)
     alarm(0.05, stop)
@@ -246,14 +246,14 @@ def forked(body) -> int:
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_forked_child_launches():
+def test_a_forked_child_can_launch():
     count(1000, 100)
     assert forked(lambda: (count(1000, 100) == 1).all() and (count(1) == 1).all()) == 0
     assert (count(1000, 100) == 1).all()
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_fork_while_another_thread_launches():
+def test_a_child_forked_during_a_launch_can_launch():
     running = threading.Event()
     over = False
 
@@ -305,13 +305,13 @@ def process(body: str) -> subprocess.CompletedProcess[str]:
     ],
     ids=["plain", "exit", "launching", "thread", "atexit"],
 )
-def test_a_process_ends(body):
+def test_a_process_with_a_pool_exits_cleanly(body):
     made = process(body)
     assert (made.returncode, made.stderr) == (0, "")
     assert made.stdout.startswith("1000")
 
 
-def test_ctrl_c_ends_a_process():
+def test_ctrl_c_ends_a_process_with_a_launch():
     body = """
 import signal, os
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it

@@ -28,7 +28,7 @@ def program(folder: Path, script: str, name: str = "ptxas") -> str:
     return str(made)
 
 
-def test_ptx_of_a_kernel() -> None:
+def test_llvm_text_of_a_kernel_becomes_ptx() -> None:
     text = compile_ptx(VECTOR_ADD, "sm_90a")
     assert ".target sm_90a" in text and ".version 8.0" in text
     assert f".entry kernel(\n\t.param .align 16 .b8 kernel_param_0[{ARGUMENT_BYTES}]" in text
@@ -37,7 +37,7 @@ def test_ptx_of_a_kernel() -> None:
     assert ".local" not in text and text.count("ld.global.b32") == 2
 
 
-def test_an_unknown_architecture_is_refused() -> None:
+def test_an_unknown_gpu_architecture_is_refused() -> None:
     with pytest.raises(ValueError, match="there is no CUDA target 'sm_1'; targets: sm_80"):
         compile_ptx(VECTOR_ADD, "sm_1")
 
@@ -74,7 +74,7 @@ def test_intrinsics_that_end_the_process_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "instruction"), [("tanh.f32", "tanh.approx"), ("exp2.f32", "ex2.approx"),
                                                    ("sin.f32", "sin.approx"), ("sqrt.f32", "sqrt.rn")])  # fmt: skip
-def test_intrinsics_with_ptx(name: str, instruction: str) -> None:
+def test_mathematical_intrinsics_become_ptx_instructions(name: str, instruction: str) -> None:
     flag = "" if name == "sqrt.f32" else "afn"
     assert instruction in compile_ptx(MATHEMATICS.format(name=name, type="float", flag=flag), "sm_90a")
 
@@ -97,7 +97,7 @@ except RuntimeError:
 # Targets -------------------------------------------------------------------------------------------------------------
 
 
-def test_targets_of_devices() -> None:
+def test_compute_capabilities_select_targets() -> None:
     assert cuda_target_for(9, 0) == get_cuda_target() == get_cuda_target("sm_90a")
     assert cuda_target_for(8, 8).arch == "sm_87"
     assert cuda_target_for(12, 1).arch == "sm_121a"
@@ -106,7 +106,7 @@ def test_targets_of_devices() -> None:
             cuda_target_for(*capability)
 
 
-def test_limits_of_hopper() -> None:
+def test_the_hopper_target_has_the_limits_of_the_device() -> None:
     target = get_cuda_target("sm_90a")
     assert (target.shared_per_block, target.shared_per_sm) == (232448, 233472)
     assert (target.tensor_cores, target.bulk_copies, target.capability) == ("wgmma", True, (9, 0))
@@ -118,7 +118,7 @@ def test_limits_of_hopper() -> None:
 
 @needs_ptxas
 @pytest.mark.parametrize("arch", CUDA_TARGETS)
-def test_machine_code_for_each_target(arch: str) -> None:
+def test_ptx_assembles_for_each_target(arch: str) -> None:
     made = compile_cubin(compile_ptx(VECTOR_ADD, arch), arch)
     assert made.code[:4] == b"\x7fELF" and not made.is_ptx
     assert 0 < made.registers < 32
@@ -173,7 +173,7 @@ def test_an_ignored_register_budget_is_a_failed_compile() -> None:
     "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum register requirement",
     "ptxas warning : Value of threads per SM for entry k is out of range. .minnctapersm will be ignored",
 ])  # fmt: skip
-def test_complaints(line: str) -> None:
+def test_warnings_of_ptxas_are_errors(line: str) -> None:
     with pytest.raises(InternalError, match="complains"):
         check_log(f"ptxas info    : 0 bytes gmem\n{line}\n")
     check_log("ptxas info    : Used 168 registers, used 5 barriers, 384 bytes smem\n")
@@ -187,7 +187,7 @@ def test_without_ptxas_the_driver_gets_the_ptx() -> None:
     assert identity("driver") == "driver"
 
 
-def test_a_configured_ptxas_that_is_absent(tmp_path: Path) -> None:
+def test_an_absent_configured_ptxas_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"tg.config.ptxas is .*ptxas, which does not exist"):
         compile_cubin("text", "sm_90a", configured=str(tmp_path / "ptxas"))
 
@@ -207,19 +207,19 @@ def test_a_ptxas_that_is_too_old_is_skipped(tmp_path: Path, monkeypatch: pytest.
     assert new in identity()
 
 
-def test_the_identity_changes_with_the_program(tmp_path: Path) -> None:
+def test_the_identity_of_a_ptxas_changes_with_its_program(tmp_path: Path) -> None:
     path = program(tmp_path, "exit 0")
     before = identity(path)
     Path(path).write_text("#!/bin/sh\nexit 0 # newer\n")
     assert identity(path) != before
 
 
-def test_the_version_of_a_ptxas(tmp_path: Path) -> None:
+def test_the_version_of_a_ptxas_is_read_from_its_output(tmp_path: Path) -> None:
     assert version(Path(program(tmp_path, "echo Cuda compilation tools, release 13.0, V13.0.88"))) == "13.0"
     assert version(Path(program(tmp_path, "exit 3"))) == "unknown"
 
 
-def test_machine_code_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cubins_are_printed_as_sass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, 'test "$1" = -sass && cat "$2" && echo " EXIT"', name="cuobjdump")
     monkeypatch.setenv("CUDA_HOME", "")
     monkeypatch.setenv("CUDA_PATH", "")

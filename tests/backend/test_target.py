@@ -11,7 +11,7 @@ from tegula.backend.llvm import assembly
 from tegula.target import NAMED, UNOPTIMISED, get_target
 
 
-def test_named_targets():
+def test_named_targets_have_the_vector_widths_of_their_processors():
     assert {name: t.vector_bytes for name, t in NAMED.items()} == {
         "x86-64-v3": 32,
         "x86-64-v4": 64,
@@ -21,7 +21,7 @@ def test_named_targets():
     assert len({t.key for t in NAMED.values()}) == len(NAMED)
 
 
-def test_an_unknown_target_is_refused():
+def test_an_unknown_cpu_target_is_refused():
     for name in ("sapphire", f"sapphire{UNOPTIMISED}"):
         with pytest.raises(ValueError, match="x86-64-v3"):
             get_target(name)
@@ -41,7 +41,7 @@ def native(monkeypatch, machine: str, flags: set[str]) -> target.CpuTarget:
     return target._native(frozenset(flags))
 
 
-def test_native_is_the_best_that_the_processor_has(monkeypatch):
+def test_the_native_target_is_the_best_that_the_processor_supports(monkeypatch):
     v3, v4 = target._V3_FLAGS, target._V3_FLAGS | target._V4_FLAGS
     assert native(monkeypatch, "x86_64", v3).cpu == "x86-64-v3"
     assert native(monkeypatch, "x86_64", v4).cpu == "x86-64-v4"
@@ -60,7 +60,7 @@ def test_a_processor_below_the_least_is_refused(monkeypatch):
         native(monkeypatch, "x86_64", target._V3_FLAGS - {"fma"})
 
 
-def test_finding_out_loads_no_llvm():
+def test_target_detection_loads_no_llvm():
     import subprocess
 
     text = "from tegula.target import get_target; get_target(); import sys; print('llvmlite' in sys.modules)"

@@ -57,7 +57,7 @@ def deadlocks(program: Program) -> bool:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_verdicts(seed: int) -> None:
+def test_programs_that_deadlock_in_the_interpreter_are_refuted(seed: int) -> None:
     """The verdicts on programs in which threads fetch the items of pipes."""
     program = Program(seed)
     try:
@@ -72,7 +72,7 @@ def test_verdicts(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("arrays", [PACKED, STRIDED], ids=["bulk", "threads"])
-def test_replays(seed: int, arrays: AccessClass) -> None:
+def test_programs_that_pass_the_checker_never_fail_in_replays(seed: int, arrays: AccessClass) -> None:
     """A refuted launch may need more iterations than are replayed, or another order; a program that passes never
     fails."""
     program, seen = Program(seed), judged(seed, arrays)

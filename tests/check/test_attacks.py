@@ -89,7 +89,7 @@ def swapped(old: str, new: str) -> str:
     return RING[:at] + new + RING[at + len(old) :]
 
 
-def test_two_blocks_on_integers() -> None:
+def test_the_integer_model_of_two_blocks_finds_deadlocks() -> None:
     assert stuck((6, 6), 2, lambda b, k: True) == ""
     assert stuck((6, 6), 2, lambda b, k: k % 2 == 0) == ""
     assert "has ended" in stuck((6, 4), 2, lambda b, k: True)
@@ -100,20 +100,20 @@ def test_two_blocks_on_integers() -> None:
 
 
 @pytest.mark.parametrize("seed", [3, 47, 105])
-def test_a_number_makes_the_same_attack_each_time(seed: int) -> None:
+def test_a_seed_generates_the_same_attack_each_time(seed: int) -> None:
     one, two = wrong(seed), wrong(seed)
     assert (one.text, one.name, one.fault) == (two.text, two.name, two.fault)
     assert right(seed).text == right(seed).text
 
 
-def test_each_attack_breaks_its_row() -> None:
+def test_each_attack_violates_the_rule_of_its_class() -> None:
     for seed in range(0, len(ROWS), 4):
         made = wrong(seed)
         assert made.row == ROWS[seed] and made.row in made.rows and made.fault
 
 
 @sampled(3, "first", range(0, len(SEEDS), 50))
-def test_wrong_schedules(first: int) -> None:
+def test_generated_wrong_schedules_compile_or_have_an_error_with_a_reason(first: int) -> None:
     """Wrong schedules compile, or an error gives the reason."""
     seen = set()
     for seed in SEEDS[first : first + 50]:
@@ -126,7 +126,7 @@ def test_wrong_schedules(first: int) -> None:
 
 
 @sampled(2, "seed", [57, 98])
-def test_wrong_schedules_that_an_earlier_prover_accepted(seed: int) -> None:
+def test_wrong_schedules_accepted_by_an_earlier_prover_are_not_proved(seed: int) -> None:
     """Copies for a 2-CTA cluster whose barriers are not cluster barriers; the second of one stage."""
     made = wrong(seed)
     assert made.fault and made.verdict()[0] not in ("proved", "crash")
@@ -150,7 +150,7 @@ def test_attacks_fail_in_replays(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(len(CLASSES)))
-def test_correct_schedules_have_no_fault(seed: int) -> None:
+def test_generated_right_schedules_have_no_fault(seed: int) -> None:
     made = right(seed)
     faults = [simulate(made.text, args, 4) for args in made.sizes[:6] if made.mutation is None]
     assert not any(faults), f"{made.name}: {faults}\n{made.text}"
@@ -160,7 +160,7 @@ def test_correct_schedules_have_no_fault(seed: int) -> None:
 
 
 @pytest.mark.parametrize("first", chunks(range(CHUNKS)))
-def test_many_wrong_schedules(first: int) -> None:
+def test_many_generated_wrong_schedules_are_not_proved(first: int) -> None:
     for seed in MANY[first::CHUNKS]:
         made = wrong(seed)
         status, message = made.verdict()
@@ -169,7 +169,7 @@ def test_many_wrong_schedules(first: int) -> None:
 
 
 @pytest.mark.parametrize("first", chunks(range(0, len(MANY), FEWER)))
-def test_many_right_schedules(first: int) -> None:
+def test_many_generated_right_schedules_are_proved_and_never_fail(first: int) -> None:
     """Correct schedules do not fail in many orders of several launches, and nearly all are proved."""
     unproved: dict[str, list[int]] = {row: [] for row in CLASSES}
     for seed in MANY[first : first + FEWER]:

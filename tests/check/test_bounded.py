@@ -25,12 +25,12 @@ def checked(text: str, **options: Any) -> Any:
     return kernel(text, **options).check()
 
 
-def test_numbers_that_differ_far_away_are_tried() -> None:
+def test_bounded_checks_try_numbers_that_differ_far_away() -> None:
     found = checked(TEXT.format(iterations="tg.min(n, 1000)"))
     assert found.status == "refuted" and dict(found.launch)["n"] > 1000
 
 
-def test_a_faulty_launch_is_refused_with_bounded_too() -> None:
+def test_a_faulty_launch_is_refused_with_bounded_checks_too() -> None:
     found = checked(TEXT.format(iterations="n + 1"), check="bounded")
     assert (found.status, found.accepted) == ("refuted", False)
 
@@ -51,7 +51,7 @@ WRITTEN = """def first(x: tg.array2d[float], out: tg.array2d[float], c: tg.array
 """
 
 
-def test_without_bounded_the_kernel_is_refused() -> None:
+def test_an_unproved_kernel_without_bounded_checks_is_refused() -> None:
     """The behaviour of the roles depends on data in every launch."""
     found = checked(WRITTEN)
     assert (found.status, found.accepted) == ("unproved", False)
@@ -62,7 +62,7 @@ def test_without_bounded_the_kernel_is_refused() -> None:
     assert 'check="bounded"' in str(caught.value)
 
 
-def test_the_verdict_states_the_explored_launches() -> None:
+def test_the_verdict_of_a_bounded_check_states_the_explored_launches() -> None:
     found = checked(WRITTEN, check="bounded")
     assert (found.status, found.accepted) == ("unproved", True)
     assert "unproved (0 launches explored" in found.report()
@@ -135,7 +135,7 @@ KEYS = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int, keys: 
 """
 
 
-def test_room_is_waited_for_where_each_fill_waits_once_more() -> None:
+def test_fills_with_a_second_wait_still_wait_for_a_free_stage() -> None:
     """The last wait before a stage is filled may be for another condition, and the first fills need not wait at all."""
     assert checked(KEYS.format(stage="k % 2")).status != "refuted"
     found = checked(KEYS.format(stage="k % 2 if k < 5 else 0"))

@@ -26,7 +26,7 @@ def wrongly_proved(seed: int, count: int) -> str:
     return f"{seed}: {name}: {found}\n{text}" if found and "unknown" not in found else ""
 
 
-def test_right_compositions() -> None:
+def test_right_compositions_of_roles_are_proved_and_replay_without_faults() -> None:
     """Each family has a program without faults that is proved, and whose replay has no fault."""
     left = set(FAMILIES) - OPEN
     for seed in range(40):
@@ -40,12 +40,12 @@ def test_right_compositions() -> None:
     assert not left
 
 
-def test_wrong_compositions() -> None:
+def test_wrong_compositions_of_roles_are_not_proved() -> None:
     found = [wrongly_proved(seed, 4) for seed in range(6)]
     assert not any(found), "\n".join(found)
 
 
 @pytest.mark.parametrize("first", chunks(range(0, len(WRONG), CHUNK)))
-def test_many_wrong_compositions(first: int) -> None:
+def test_many_wrong_compositions_of_roles_are_not_proved(first: int) -> None:
     found = [wrongly_proved(seed, 20) for seed in WRONG[first : first + CHUNK]]
     assert not any(found), "\n".join(found)

@@ -15,10 +15,10 @@ def wrongly_proved(seeds: range, count: int) -> list[str]:
     return [f"{seed}: {name}: {why}" for seed, name, status, why in found if status == "wrongly proved"]
 
 
-def test_wrong_constructs_are_not_proved() -> None:
+def test_schedules_with_faults_in_any_construct_are_not_proved() -> None:
     assert not wrongly_proved(range(4), 4)
 
 
 @pytest.mark.parametrize("first", chunks(range(0, len(WRONG), CHUNK)))
-def test_many_wrong_constructs(first: int) -> None:
+def test_many_schedules_with_faults_in_any_construct_are_not_proved(first: int) -> None:
     assert not wrongly_proved(WRONG[first : first + CHUNK], 12)

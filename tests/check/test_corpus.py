@@ -36,7 +36,7 @@ def program(name: str) -> ModuleType:
 
 
 @sampled(4, ("name", "disguise"), rest_slow(product(PROGRAMS, DISGUISES), lambda name, _: name != LONG))
-def test_wrong(name: str, disguise: str) -> None:
+def test_wrong_programs_of_the_corpus_are_refuted(name: str, disguise: str) -> None:
     change, stages = DISGUISES[disguise]
     wanted = program(name)
     found = kernel(wanted.WRONG, change, stages).check()
@@ -49,7 +49,7 @@ def test_wrong(name: str, disguise: str) -> None:
 
 
 @sampled(2, ("name", "disguise"), product(PROGRAMS, DISGUISES))
-def test_right(name: str, disguise: str) -> None:
+def test_right_programs_of_the_corpus_are_proved(name: str, disguise: str) -> None:
     change, stages = DISGUISES[disguise]
     found = kernel(program(name).RIGHT, change, stages).check()
     wanted = "unproved" if (name, disguise) in UNPROVED or name in UNPROVED else "proved"
@@ -57,7 +57,7 @@ def test_right(name: str, disguise: str) -> None:
 
 
 @pytest.mark.parametrize("name", but({LONG}, PROGRAMS))
-def test_messages(name: str) -> None:
+def test_refutations_name_the_role_the_barrier_and_the_missing_event(name: str) -> None:
     """Messages name the role, the barrier or tile, and the missing event."""
     wanted = program(name)
     with pytest.raises(ScheduleRefuted) as caught:

@@ -54,24 +54,24 @@ def wrongly_proved(seed: int, items: tuple[int, ...] = ITEMS, count: int = 20) -
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_shapes_are_right(name: str) -> None:
+def test_unedited_programs_of_all_shapes_are_proved(name: str) -> None:
     text = SHAPES[name].replace("{S}", "3")
     kernel, parts = judge.lowered(judge.kernel_of(text))
     assert proved(kernel, parts) == (name not in UNPROVED)
     assert not fault(text, kernel, parts, (1, 4), 6)
 
 
-def test_each_edit_has_a_place() -> None:
+def test_each_edit_applies_to_some_line() -> None:
     seen = {name for seed in range(200) for name in attack(seed)[1].partition(": ")[2].split(", ")}
     assert seen == EDITS.keys()
 
 
-def test_edited_programs() -> None:
+def test_edited_programs_that_are_proved_replay_without_faults() -> None:
     found = [wrongly_proved(seed, (1, 5), 4) for seed in range(12)]
     assert not any(found), "\n".join(found)
 
 
 @pytest.mark.parametrize("first", chunks(range(0, len(MANY), CHUNK)))
-def test_many_edited_programs(first: int) -> None:
+def test_many_edited_programs_that_are_proved_replay_without_faults(first: int) -> None:
     found = [wrongly_proved(seed) for seed in MANY[first : first + CHUNK]]
     assert not any(found), "\n".join(found)

@@ -62,7 +62,7 @@ MADE: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_kernels(name: str) -> None:
+def test_ptx_of_kernels_agrees_with_their_lowered_ir(name: str) -> None:
     made, ptx = emitted(MADE[name]())
     found = disagreement(ptx, made)
     assert found is None, found
@@ -71,14 +71,14 @@ def test_kernels(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
-def test_idioms(name: str) -> None:
+def test_ptx_of_idioms_agrees_with_their_lowered_ir(name: str) -> None:
     made, ptx = emitted(lowered_roles(in_words(RIGHT[name], None, 3)))
     assert disagreement(ptx, made) is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 120, 30))
-def test_generated(first: int) -> None:
+def test_ptx_of_generated_schedules_agrees_with_their_lowered_ir(first: int) -> None:
     compared = 0
     for attack in map(right, range(first, first + 30)):
         if attack.mutation is not None:
@@ -114,7 +114,7 @@ def one(request: pytest.FixtureRequest) -> tuple[Kernel, str]:
     return emitted(MADE[request.param]())
 
 
-def test_every_op_that_is_left_out_is_missed(one: tuple[Kernel, str]) -> None:
+def test_a_missing_instruction_of_any_op_is_reported(one: tuple[Kernel, str]) -> None:
     made, ptx = one
     parts, lines = assemblies(ptx), ptx.splitlines()
     for op, number in numbered(made.body).items():
@@ -123,7 +123,7 @@ def test_every_op_that_is_left_out_is_missed(one: tuple[Kernel, str]) -> None:
         assert disagreement("\n".join(kept), made) is not None, op.NAME
 
 
-def test_ops_that_change_places_are_noticed(one: tuple[Kernel, str]) -> None:
+def test_reordered_instructions_are_reported(one: tuple[Kernel, str]) -> None:
     """Two different adjacent ops in straight-line code are exchanged, except ops that one thread runs."""
     made, ptx = one
     ops, lines, swapped = list(numbered(made.body)), ptx.splitlines(), 0
@@ -149,14 +149,14 @@ def test_ops_that_change_places_are_noticed(one: tuple[Kernel, str]) -> None:
         (r"fence\.proxy\.async\.shared::cta", "fence.proxy.async.global"),
     ],
 )
-def test_other_instructions_and_numbers_are_noticed(one: tuple[Kernel, str], old: str, new: str) -> None:
+def test_changed_instructions_and_constants_are_reported(one: tuple[Kernel, str], old: str, new: str) -> None:
     made, ptx = one
     changed, count = re.subn(old, new, ptx, count=1)
     if count:
         assert disagreement(changed, made) is not None
 
 
-def test_jumps_after_an_op_are_noticed(one: tuple[Kernel, str]) -> None:
+def test_added_jumps_after_an_op_are_reported(one: tuple[Kernel, str]) -> None:
     """A label of a loop moves after the first op of its block, so that later iterations leave that out."""
     made, ptx = one
     ops, lines, code, tried = list(numbered(made.body)), ptx.splitlines(), Code(ptx), 0

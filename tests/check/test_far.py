@@ -9,7 +9,7 @@ from support.far_rings import COUNTED, RIGHT, RING, WRONG
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_far_away_is_refuted(name: str) -> None:
+def test_faults_in_far_iterations_are_refuted(name: str) -> None:
     kind, parts = WRONG[name]
     verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
     assert (verdict.status, verdict.kind) == ("refuted", kind), verdict.message
@@ -28,7 +28,7 @@ UNPROVED = {"read": "(k + m - m) % S"}
         {"read": "k & 1", "phase": "k >> 1 & 1"},
     ],
 )
-def test_right_far_away_passes(parts: dict[str, str]) -> None:
+def test_right_schedules_with_large_numbers_are_not_refuted(parts: dict[str, str]) -> None:
     verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
     wanted = "unproved" if parts == UNPROVED else "proved"
     assert verdict.status == wanted, verdict.message
@@ -57,13 +57,13 @@ def test_faults_in_late_iterations_are_not_proved(fenced: str) -> None:
     "fenced", ["wraps != 3", "wraps != 4", "wraps < 5", "wraps % 5 != 4", "wraps + k != 12"]
 )
 @pytest.mark.parametrize("once", ["if s == S:", "if k % S == S - 1:"])
-def test_a_number_that_is_counted_slowly_is_followed(once: str, fenced: str) -> None:
+def test_faults_that_depend_on_a_slowly_growing_number_are_refuted(once: str, fenced: str) -> None:
     verdict = kernel(COUNTED.format(**{**RIGHT, "once": once, "fenced": fenced}), None, 2).check()
     assert verdict.status == "refuted", verdict.message
 
 
 @pytest.mark.parametrize("fenced", ["wraps >= 0", "wraps != -1", "k >= 0"])
-def test_a_number_that_is_counted_slowly_may_decide(fenced: str) -> None:
+def test_schedules_that_depend_on_a_slowly_growing_number_pass(fenced: str) -> None:
     verdict = kernel(COUNTED.format(**{**RIGHT, "once": "if s == S:", "fenced": fenced}), None, 2).check()
     assert verdict.passed, verdict.message
 
@@ -71,7 +71,7 @@ def test_a_number_that_is_counted_slowly_may_decide(fenced: str) -> None:
 @pytest.mark.parametrize(
     ("fenced", "right"), [("seen != 3", False), ("seen != 9", False), ("seen >= 0", True)]
 )
-def test_a_number_that_elements_count_is_followed(fenced: str, right: bool) -> None:
+def test_faults_that_depend_on_counted_elements_are_refuted(fenced: str, right: bool) -> None:
     text = RING.replace("last = int(0)", "seen = int(0)")
     text = text.replace("last = flags[k]", "if flags[k] != 0:\n                seen += 1")
     found = kernel(text.format(**{**RIGHT, "fenced": fenced}), None, 2).check()

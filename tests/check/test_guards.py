@@ -51,7 +51,7 @@ PROVED = [
 
 
 @sampled(2, "parts", PROVED)
-def test_facts(parts: tuple[str, ...]) -> None:
+def test_each_assert_about_arguments_is_needed_for_the_proof(parts: tuple[str, ...]) -> None:
     """Without one of the asserts there is no proof."""
     fills, pops, *asserts = parts
     kernel, spread = lowered(copies(fills, pops, *asserts))
@@ -64,7 +64,7 @@ def test_facts(parts: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("written", ["x[0, 0] > 1.0", "float(n) < 5.0", "m < 5", "n < 5 or m == 3"])
-def test_conditions_that_are_not_facts(written: str) -> None:
+def test_asserts_about_memory_and_floats_are_not_guards(written: str) -> None:
     """Values read from memory and floats are not facts; facts about other numbers do not help."""
     found = check_schedule(*lowered(copies("n", "1, n + 1", written)))
     assert written not in [g.text for g in found.guards] or "m" in written
@@ -99,7 +99,9 @@ X, OUT = tg.zeros((7, 8)), tg.zeros((7, 8))
         ("not (n == m)", (1, 2), (2, 2), "n = 2, m = 2"),
     ],
 )
-def test_hosts_ask(written: str, good: tuple[int, int], bad: tuple[int, int], named: str) -> None:
+def test_hosts_evaluate_guards_on_exact_integers(
+    written: str, good: tuple[int, int], bad: tuple[int, int], named: str
+) -> None:
     """On exact integers: a matmul of 2^34 is not small."""
     made = copies("n", "n", written)
     kernel, spread = lowered(made)
@@ -111,7 +113,7 @@ def test_hosts_ask(written: str, good: tuple[int, int], bad: tuple[int, int], na
     assert named in str(error.value)
 
 
-def test_the_numbers_of_all_kinds_of_arguments() -> None:
+def test_guards_read_the_numbers_of_all_kinds_of_arguments() -> None:
     @tg.kernel
     def mixed(
         a: tg.array1d[float],
@@ -144,7 +146,7 @@ def test_the_numbers_of_all_kinds_of_arguments() -> None:
             guards.check(packed(mixed, *right[:k], wrong, *right[k + 1 :]))
 
 
-def test_guards_are_about_the_launch() -> None:
+def test_guards_depend_on_launch_arguments_alone() -> None:
     """Conditions that are computed in roles, or that the kernel does not assert, are not guards."""
     kernel, spread = lowered(copies("n", "1, n + 1", "n < 1000"))
     certificate = json.loads(check_schedule(kernel, spread).certificate)

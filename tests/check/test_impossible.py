@@ -13,7 +13,7 @@ from tegula.check.schedule import check_schedule
 
 
 @sampled(2, "name", IN_MEMORY)
-def test_the_lowered_form_of_impossible_schedules(name: str) -> None:
+def test_schedules_impossible_in_the_language_do_not_pass_in_lowered_form(name: str) -> None:
     make, mutate, status, kind = IN_MEMORY[name]
     assert verdict(make()).passed
     found = verdict(make(), mutate)
@@ -93,7 +93,7 @@ def test_impossible_schedules_are_refused_by_the_language(name: str) -> None:
     assert caught.value.loc is not None and caught.value.loc.line
 
 
-def test_an_unmutated_branch_is_no_fault() -> None:
+def test_an_unmutated_branch_passes_the_checker() -> None:
     """The divergence of threads is refused, not the branch."""
     from schedules import lowered
 

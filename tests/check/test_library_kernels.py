@@ -33,7 +33,7 @@ TILES = [
         lambda number, more, transposed: more != transposed,
     ),
 )
-def test_matmul(number: int, more: bool, transposed: bool) -> None:
+def test_matmul_kernels_of_the_library_pass_the_checker(number: int, more: bool, transposed: bool) -> None:
     tile, dtype, precision = TILES[number]
     result, activation = (dtype if dtype.bits > 8 else tg.bfloat16), "gelu" if more else ""
     # Operands in other orders are transposed first.
@@ -55,7 +55,7 @@ def test_matmul(number: int, more: bool, transposed: bool) -> None:
         lambda tile, splits: (tile == shapes.TENSOR_CORES[0]) == (splits == 16),
     ),
 )
-def test_chunks_of_tiles(tile: shapes.Tile, splits: int) -> None:
+def test_matmul_kernels_with_splits_pass_the_checker(tile: shapes.Tile, splits: int) -> None:
     kernel = gemm.matmul_kernel(tg.bfloat16, tile.with_splits(splits), False, gemm.Epilogue(tg.float32))
     found = check_schedule(*lowered(kernel))
     assert found.passed, found.message
@@ -69,14 +69,16 @@ def test_chunks_of_tiles(tile: shapes.Tile, splits: int) -> None:
         lambda depth, causal, ragged, logs: (depth == 64) == (causal ^ ragged ^ logs),
     ),
 )
-def test_attention(depth: int, causal: bool, ragged: bool, logs: bool) -> None:
+def test_attention_kernels_of_the_library_pass_the_checker(
+    depth: int, causal: bool, ragged: bool, logs: bool
+) -> None:
     made, parts = lowered(attention.forward(tg.bfloat16, depth, causal, ragged, logs), 4 if causal else 2)
     found = check_schedule(made, parts)
     assert found.passed, found.message
     assert not any(op.NAME == "fence.async" for op in made.walk())
 
 
-def test_a_stage_in_the_bytes_that_the_second_warp_group_stages() -> None:
+def test_a_stage_that_overlaps_the_staging_of_the_second_warp_group_is_refuted() -> None:
     """The slots of the first warp group are elsewhere."""
     made, parts = lowered(attention.forward(tg.bfloat16, 64, False, False, True), 2)
     places = {v.name: (v, place) for v, place in parts.shared.places.items()}

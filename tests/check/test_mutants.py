@@ -57,20 +57,22 @@ MUTANTS = [
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("stages", [2, 3, 4])
-def test_unmutated(kernel: str, stages: int) -> None:
+def test_unmutated_schedules_are_proved(kernel: str, stages: int) -> None:
     found = verdict(KERNELS[kernel](stages))
     assert found.status == "proved", found.message
 
 
 @sampled(4, ("kernel", "mutate", "kind"), MUTANTS, slow=3)
-def test_mutated(kernel: str, mutate: Mutation, kind: str) -> None:
+def test_mutated_schedules_are_refuted_for_the_expected_reason(
+    kernel: str, mutate: Mutation, kind: str
+) -> None:
     found = verdict(KERNELS[kernel](), mutate)
     assert (found.status, found.kind) == ("refuted", kind), found.message
     assert found.help
     assert found.loc.line or kind == "init"
 
 
-def test_registers_are_read_in_the_iteration_that_fills_them() -> None:
+def test_reading_registers_before_their_iteration_fills_them_is_refuted() -> None:
     found = check_schedule(*lowered_late(registers()))
     assert (found.status, found.kind) == ("refuted", "in-flight"), found.message
     assert "registers that the next iteration of the loop overwrites" in found.message
@@ -87,7 +89,7 @@ HARMLESS: dict[str, tuple[str, Mutation]] = {
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_mutated_to_no_effect(name: str) -> None:
+def test_mutations_without_effect_still_pass(name: str) -> None:
     kernel, mutate = HARMLESS[name]
     found = verdict(KERNELS[kernel](), mutate)
     assert found.passed, found.message
@@ -110,7 +112,7 @@ def last_apart() -> Any:
     return sums
 
 
-def test_an_item_is_read_from_another_stage() -> None:
+def test_reading_an_item_from_another_stage_is_refuted() -> None:
     """The last item: its stage is not filled again, so the reads are ordered but read the wrong item."""
     made, parts = lowered(last_apart())
     view = ops(made, "buf.view")[-1]
@@ -136,7 +138,7 @@ def test_a_counterexample_names_its_events() -> None:
     assert dict(found.launch)["a.shape[1]"] > 3 * 64
 
 
-def test_a_deadlock_names_who_waits_for_whom() -> None:
+def test_the_message_of_a_deadlock_names_waiting_roles_and_barriers() -> None:
     found = verdict(two_producers(), drop("mbarrier.arrive", "right.empty"))
     text = " ".join([found.message, *(note for _, note in found.places)])
     assert "fetch y waits for phase 0 of right.empty[0]" in text

@@ -27,7 +27,7 @@ def judge(name: str) -> Judge:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_sample(name: str) -> None:
+def test_mutants_that_fail_in_a_replay_do_not_pass_the_checker(name: str) -> None:
     found = list(judge(name).all(7, PART[name]))
     assert [j for j in found if j.missed] == []
     assert [j for j in found if j.same and not j.passed] == []
@@ -35,7 +35,7 @@ def test_a_sample(name: str) -> None:
     assert sum(j.alarm for j in found) <= 1 + len(found) // 20
 
 
-def test_there_are_many_mutants() -> None:
+def test_each_subject_has_many_mutants() -> None:
     """Each kernel has many mutants, and no two are equal."""
     of = judge("persistent")
     assert len(of.mutants) > 300
@@ -55,7 +55,7 @@ def test_there_are_many_mutants() -> None:
     }
 
 
-def test_kernels_are_restored() -> None:
+def test_mutants_restore_their_kernel() -> None:
     of = judge("producers")
     before, places = print_kernel(of.subject.kernel), dict(of.subject.parts.shared.places)
     kept = saved(of.subject)
@@ -72,7 +72,7 @@ def found(name: str, operator: str, what: str) -> Judged:
     return of.judge(mutant)
 
 
-def test_the_replay_fails_by_itself() -> None:
+def test_replays_find_faults_of_mutants_without_the_checker() -> None:
     """Replays do not use the checker: a few mutants, and their failures."""
     assert found("chain", "drop fence", "without fence.async #0").failure.startswith("fence")
     assert found("chain", "drop wait", "without mbarrier.wait raw.full").failure.startswith("race")
@@ -81,7 +81,7 @@ def test_the_replay_fails_by_itself() -> None:
     assert twice.failure == "" and twice.status == "proved"
 
 
-def test_mutants_for_a_device() -> None:
+def test_device_mutants_are_selected_by_number() -> None:
     """Mutants that end with wrong results in some order have the numbers by which separate processes find them."""
     place = Path(__file__).parent.parent.parent / "tools" / "device_mutants.py"
     tool: Any = module_from_spec(spec := spec_from_file_location("device_mutants", place))  # type: ignore[arg-type]

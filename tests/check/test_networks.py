@@ -189,7 +189,7 @@ RIGHT = (
 
 
 @pytest.mark.parametrize("kernel", RIGHT, ids=lambda k: k.name)
-def test_right_networks_pass(kernel: Any) -> None:
+def test_right_networks_of_roles_pass(kernel: Any) -> None:
     found = kernel.check()
     assert found.passed, found.message
 
@@ -323,7 +323,7 @@ WRONG = {
 
 
 @sampled(4, "kernel", WRONG, ids=lambda k: k.name)
-def test_wrong_networks_are_refuted(kernel: Any) -> None:
+def test_wrong_networks_of_roles_are_refuted(kernel: Any) -> None:
     found = kernel.check()
     assert (found.status, found.kind) == ("refuted", WRONG[kernel]), found.message
     assert found.launch and found.help

@@ -78,20 +78,20 @@ def stored(kernel: Any, args: list[Any], ndim: int = 2, threads: int = 384) -> N
 
 
 @pytest.mark.parametrize("depth", [8, 64, 264])
-def test_a_matmul_in_many_orders(depth: int) -> None:
+def test_replays_of_a_matmul_in_many_orders_have_one_result(depth: int) -> None:
     a, b, c = args = of_gemm(depth)
     stored(persistent(), args)
     assert np.array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(bf16))
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_a_chain_in_many_orders(n: int) -> None:
+def test_replays_of_a_chain_in_many_orders_have_one_result(n: int) -> None:
     a, b, c, _ = args = of_chain(n)
     stored(chain(), args)
     assert np.array_equal(c, a.astype(np.float32) ** 2 @ b.astype(np.float32))
 
 
-def test_additions_in_many_orders() -> None:
+def test_replays_of_additions_in_many_orders_have_one_result() -> None:
     a, b, c, n = of_chain(3)
     c += 1
     stored(adding(), [a, b, c, n])
@@ -107,13 +107,13 @@ def test_a_matmul_that_reads_registers_waits_in_its_iteration() -> None:
     assert any(x != found[0] for x in found)
 
 
-def test_two_producers_in_many_orders() -> None:
+def test_replays_of_two_producers_in_many_orders_have_one_result() -> None:
     x, y, out, _ = args = of_producers()
     stored(two_producers(), args)
     assert np.array_equal(out, x * y)
 
 
-def test_attention_in_many_orders() -> None:
+def test_replays_of_attention_in_many_orders_have_one_result() -> None:
     rng = np.random.default_rng(0)
     q, k, v = (rng.standard_normal((1, 1, n, 128)).astype(bf16) for n in (256, 480, 480))
     lse, out = np.zeros((1, 1, 256), np.float32), np.zeros((1, 1, 256, 128), bf16)
@@ -141,7 +141,7 @@ LIBRARY: dict[str, tuple[Any, str, str, list[tuple[int, ...]]]] = {
 
 
 @pytest.mark.parametrize("name", LIBRARY)
-def test_matmuls_of_the_library(name: str) -> None:
+def test_replays_of_library_matmuls_have_correct_results(name: str) -> None:
     tile, dtype, precision, sizes = LIBRARY[name]
     b_transposed = len(sizes) == 2
     operand, result = getattr(tg, dtype), "bfloat16" if dtype.startswith("float8") else dtype
@@ -163,7 +163,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("name", BY_HAND)
 @pytest.mark.parametrize("n", [0, 1, 7])
-def test_schedules_by_hand_in_many_orders(name: str, n: int) -> None:
+def test_replays_of_schedules_by_hand_have_one_result(name: str, n: int) -> None:
     grid = (1, 1) if name == "matmul" else (1,)
     made, parts = lowered(getattr(by_hand, name), len(grid) + 1)
     assert failure(ready(made, parts), [*BY_HAND[name], n], (*grid, parts.threads), ORDERS) == ""
@@ -182,7 +182,7 @@ def test_schedules_by_hand_in_many_orders(name: str, n: int) -> None:
         ("one_buffer", drop("mbarrier.arrive"), {"deadlock"}),
     ],
 )
-def test_wrong_schedules_by_hand(name: str, mutate: Mutation, kinds: set[str]) -> None:
+def test_replays_of_wrong_schedules_by_hand_fail(name: str, mutate: Mutation, kinds: set[str]) -> None:
     """The replay fails, and the checker refutes the schedule too."""
     made, parts = lowered(getattr(by_hand, name))
     mutate(made, parts)
@@ -214,7 +214,7 @@ WRONG: dict[str, tuple[str, Mutation, set[str]]] = {
 
 
 @sampled(3, "name", WRONG)
-def test_wrong_schedules(name: str) -> None:
+def test_replays_of_wrong_schedules_fail(name: str) -> None:
     """The replay fails in one of the first orders."""
     kernel, mutate, kinds = WRONG[name]
     made, args = KERNELS[kernel]
@@ -224,7 +224,7 @@ def test_wrong_schedules(name: str) -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_dropped_fence_changes_values(which: int) -> None:
+def test_a_dropped_fence_changes_replayed_values(which: int) -> None:
     """A copy overtakes the reads before it, or tensor cores read old values."""
     kernel, parts = lowered(chain())
     drop("fence.async", "", which)(kernel, parts)

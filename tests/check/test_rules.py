@@ -13,11 +13,11 @@ LONG = {"waiters are waited for", "arrivals are counted"}
 
 
 @sampled(3, "name", rest_slow(((name,) for name in RULES), lambda name: name not in LONG))
-def test_a_rule_that_is_left_out_is_noticed(name: str) -> None:
+def test_a_disabled_rule_of_the_verifier_fails_a_case(name: str) -> None:
     assert next(noticing(RULES[name], CASES), None) is not None
 
 
 @pytest.mark.parametrize("name", [*MUTATIONS, LATE, *TEXTS])
-def test_cases_that_are_only_here(name: str) -> None:
+def test_cases_for_single_rules_fail_with_their_kind(name: str) -> None:
     kind, check = CASES[name]
     assert said(check()) == kind

@@ -53,7 +53,9 @@ def body_of_matmul(kernel: Kernel) -> list[Op]:
     ("reads", "pending", "last"),
     [("the iteration", 1, 0), ("the iteration", 0, None), ("all iterations", 1, None)],
 )
-def test_waits_at_the_end_of_an_iteration(reads: str, pending: int, last: int | None) -> None:
+def test_matmuls_that_read_registers_need_a_wait_at_the_end_of_an_iteration(
+    reads: str, pending: int, last: int | None
+) -> None:
     kernel, parts = lowered(matmul(reads, pending))
     assert check_schedule(kernel, parts).passed
     end = body_of_matmul(kernel)[-2]

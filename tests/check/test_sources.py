@@ -42,7 +42,7 @@ def crossed(stages: int) -> Any:
     return kernel
 
 
-def test_fewer_stages_than_are_filled_before_the_first_release() -> None:
+def test_filling_more_stages_than_exist_before_a_release_is_refuted() -> None:
     assert verdict(crossed(2)).passed
     found = verdict(crossed(1))
     assert (found.status, found.kind) == ("refuted", "deadlock")
@@ -66,14 +66,14 @@ def bounded(most: int) -> Any:
 
 
 @pytest.mark.parametrize("most", [4, 1000])
-def test_counts_that_differ_are_refuted(most: int) -> None:
+def test_roles_with_different_trip_counts_are_refuted(most: int) -> None:
     """The search tries numbers that occur in the kernel."""
     found = verdict(bounded(most))
     assert found.status == "refuted"
     assert dict(found.launch)["n"] > most
 
 
-def test_counts_that_differ_far_away_are_not_proved() -> None:
+def test_trip_counts_that_differ_for_large_numbers_are_not_proved() -> None:
     """No launch that is unrolled has as many tiles."""
     found = verdict(bounded(10**6))
     assert found.status == "unproved" and found.gap is not None
@@ -92,7 +92,7 @@ def tile_before_the_loop(x: tg.array2d[float], out: tg.array2d[float], n: int):
         tg.tile_store(out, tile, offset=(0, 0))
 
 
-def test_no_tile_at_all() -> None:
+def test_a_pop_before_a_loop_without_iterations_is_refuted() -> None:
     found = verdict(tile_before_the_loop)
     assert (found.status, found.kind, found.launch) == ("refuted", "deadlock", (("n", 0),))
 
@@ -110,7 +110,7 @@ def loads_overlapped_with_other_work(x: tg.array2d[float], out: tg.array2d[float
             tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, N))
 
 
-def test_waiters_that_nothing_waits_for() -> None:
+def test_a_waiter_that_may_miss_a_phase_is_refuted() -> None:
     assert verdict(loads_overlapped_with_other_work).passed
 
     def all_wait(made: Any, parts: Any) -> None:
@@ -133,7 +133,7 @@ def from_an_array(x: tg.array2d[float], counts: tg.array1d[int], out: tg.array2d
             tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
 
 
-def test_counts_from_an_array_that_is_only_read() -> None:
+def test_trip_counts_from_a_read_only_array_pass() -> None:
     assert verdict(from_an_array).passed
 
 
@@ -153,7 +153,7 @@ def causal(x: tg.array2d[float], out: tg.array2d[float]):
             tg.tile_store(out, total, offset=(i, 0))
 
 
-def test_steps_that_depend_on_the_tile() -> None:
+def test_loops_whose_steps_depend_on_the_tile_pass() -> None:
     assert verdict(causal).passed
 
 
@@ -176,7 +176,7 @@ RIGHT = [(module, kernel.name) for module in MODULES if module not in WRONG for 
 
 
 @sampled(3, ("module", "name"), rest_slow(dict.fromkeys(RIGHT), lambda _, name: name not in LONG))
-def test_kernels_of_the_tests_of_roles(module: str, name: str) -> None:
+def test_kernels_with_roles_pass_the_checker(module: str, name: str) -> None:
     for kernel in kernels(module):
         if kernel.name == name:
             found = kernel.check()
@@ -193,14 +193,14 @@ def test_deadlocks_are_found_before_the_launch(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 8])
 @sampled(2, "name", ["two_roles", "three_roles", "four_roles"])
-def test_chains(name: str, stages: int) -> None:
+def test_chains_of_pipes_pass_the_checker(name: str, stages: int) -> None:
     made = getattr(importlib.import_module("support.pipe_kernels"), name)(stages)
     found = made.check()
     assert found.passed, found.message
 
 
 @pytest.mark.parametrize("name", ["two_roles", "three_roles"])
-def test_the_warps_that_execute_a_role(name: str) -> None:
+def test_checker_and_code_generation_agree_on_the_warps_of_a_role(name: str) -> None:
     """The checker and the code generation agree."""
     made, _ = lowered(getattr(importlib.import_module("support.pipe_kernels"), name)(2))
     roles = next(op for op in made.body.ops if isinstance(op, Roles))
@@ -229,7 +229,7 @@ def many_roles(roles: int) -> Any:
     return tg.kernel(names["kernel"], source=text)
 
 
-def test_named_barriers() -> None:
+def test_more_roles_than_named_barriers_are_refuted() -> None:
     assert verdict(many_roles(8)).passed
     found = verdict(many_roles(16))
     assert (found.status, found.kind) == ("refuted", "budget")
@@ -256,7 +256,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
 @pytest.mark.parametrize(
     "bounds", ["n", "2 * n + 1", "n // 3", "n - 1, -1, -1", "0, n, 3", "n * n", "(n + 63) // 64", "7"]
 )
-def test_bounds_that_are_understood(bounds: str) -> None:
+def test_loops_with_analysable_bounds_pass(bounds: str) -> None:
     assert verdict(loops(bounds, bounds)).passed
 
 
@@ -270,7 +270,7 @@ def test_bounds_that_are_understood(bounds: str) -> None:
         ("tg.max(n, 2) - 2", "n - 2"),
     ],
 )
-def test_bounds_that_are_equal(outer: str, inner: str) -> None:
+def test_loops_with_equal_bounds_pass(outer: str, inner: str) -> None:
     assert verdict(loops(outer, inner)).status == "proved"
 
 
@@ -287,11 +287,11 @@ def test_bounds_that_are_equal(outer: str, inner: str) -> None:
         ),
     ],
 )
-def test_bounds_that_differ(outer: str, inner: str) -> None:
+def test_loops_with_different_bounds_are_refuted(outer: str, inner: str) -> None:
     assert verdict(loops(outer, inner)).status == "refuted"
 
 
-def test_a_rest_and_a_mask_differ_for_negative_numbers() -> None:
+def test_remainders_and_masks_of_negative_numbers_are_distinguished() -> None:
     found = verdict(loops("n & 7", "n % 8"))
     assert found.status == "refuted" and dict(found.launch)["n"] < 0
 
@@ -315,14 +315,14 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], c: tg.array1d[int], d: 
 
 
 @pytest.mark.slow
-def test_counts_in_an_array_that_the_kernel_writes() -> None:
+def test_trip_counts_in_an_array_that_the_kernel_writes_are_unproved() -> None:
     assert verdict(counted("d[0] = 3")).passed
     for write in ("c[0] = 3", "tg.tile_store(c, tg.tile_ones(shape=1, dtype=int))", "tg.atomic_add(c, 0, 1)"):
         found = verdict(counted(write))
         assert found.status == "unproved" and found.places, write
 
 
-def test_more_than_is_unrolled() -> None:
+def test_long_loops_are_proved_but_not_explored() -> None:
     assert verdict(loops("100000", "100000")).status == "proved"
     found = explore(*lowered(loops("100000", "100000")), Gap(""))
     assert (found.status, found.explored[0]) == ("unproved", 0)

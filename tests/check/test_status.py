@@ -51,13 +51,13 @@ def checked(fills: str, pops: str, t: str = "int", on_fill: str = "", on_pop: st
         ("a[0]", "a[0]", "int"),
     ],
 )
-def test_equal_numbers(fills: str, pops: str, t: str) -> None:
+def test_roles_with_equal_trip_counts_are_proved_with_a_certificate(fills: str, pops: str, t: str) -> None:
     found = checked(fills, pops, t)
     assert found.status == "proved", found.message
     assert json.loads(found.certificate)["labels"]
 
 
-def test_numbers_that_are_equal_unless_one_wraps() -> None:
+def test_trip_counts_that_may_wrap_are_proved_with_a_guard() -> None:
     """The host checks that the number does not wrap."""
     found = checked("n", "1, n + 1")
     assert found.status == "proved" and [g.kind for g in found.guards] == ["fits"]
@@ -91,7 +91,7 @@ def test_compiled_kernels_keep_their_certificates() -> None:
     assert json.loads(kept["certificate"])["labels"]
 
 
-def test_reports() -> None:
+def test_reports_state_premises_guards_and_determinism() -> None:
     """Each verdict has the premises, the guards, and whether results are determined."""
     found = checked("n", "1, n + 1")
     assert all(p in found.report() for p in found.premises) and len(found.premises) == 5
@@ -109,7 +109,7 @@ def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, tg.tile_pipe_pop(pipe) * 2.0, offset=(k, 0))
 
 
-def test_the_verifier_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proof_that_the_verifier_rejects_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """A certificate that the verifier does not accept proves nothing."""
     real = schedule.prove
 
@@ -124,7 +124,7 @@ def test_the_verifier_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("error", [Stuck("no invariant"), KeyError("k"), AssertionError()])
-def test_without_the_prover_launches_are_explored(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launches_are_explored_if_the_prover_fails(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(kernel: Any, spread: Any) -> Any:
         raise error
 
@@ -134,7 +134,7 @@ def test_without_the_prover_launches_are_explored(error: Exception, monkeypatch:
     assert found.gap is not None and found.gap.failed is not isinstance(error, Stuck)
 
 
-def test_memory_of_two_roles_in_the_same_bytes() -> None:
+def test_buffers_of_two_roles_in_the_same_bytes_are_refuted() -> None:
     """The memory is private to threads and not handed over by a barrier, so the certificate does not mention it."""
 
     @tg.kernel
@@ -154,7 +154,7 @@ def test_memory_of_two_roles_in_the_same_bytes() -> None:
     assert (found.status, found.kind) == ("refuted", "race"), found.message
 
 
-def test_a_kernel_without_a_schedule() -> None:
+def test_a_kernel_without_a_schedule_passes() -> None:
     @tg.kernel
     def scaled(x: tg.array1d[float], out: tg.array1d[float]):
         i = tg.tid()
@@ -189,7 +189,7 @@ UPDATED = [
 
 
 @pytest.mark.parametrize(("stored", "dtype", "expected"), UPDATED)
-def test_results(stored: str, dtype: str, expected: str) -> None:
+def test_verdicts_state_whether_results_are_deterministic(stored: str, dtype: str, expected: str) -> None:
     text = f"""
 def sums(x: tg.array2d[{dtype}], out: tg.array2d[{dtype}], n: int):
     pipe = tg.tile_pipe(shape=(1, 8), dtype={dtype}, stages=2)

@@ -25,7 +25,7 @@ BOUNDS += [
 
 
 @sampled(4, "bound", BOUNDS)
-def test_a_verdict_is_given(bound: str) -> None:
+def test_schedules_with_unknown_divisors_get_a_verdict(bound: str) -> None:
     """Proved or not, by a verdict or an error that names the line; never a traceback."""
     text = (
         "def kernel(x: tg.array1d[float], y: tg.array1d[float], n: int, m: int):\n"

@@ -82,7 +82,7 @@ def test_vectorised_blocks_have_the_bits_of_single_blocks(kernel: Kernel) -> Non
     np.testing.assert_array_equal(together, run(kernel, a, 1))
 
 
-def test_places_that_differ_between_blocks() -> None:
+def test_block_varying_indices_have_correct_results() -> None:
     a = matrices()
     made = run(sorted_rows, a, BLOCKS)
     order = np.argsort(a[:, :, 0], axis=1)
@@ -91,7 +91,7 @@ def test_places_that_differ_between_blocks() -> None:
     assert not made[:, :, 2:].any()
 
 
-def test_iterations_end_for_each_block() -> None:
+def test_vectorised_loops_end_separately_for_each_block() -> None:
     a = matrices()
     a[3] *= 1000
     t = np.abs(a) + np.float32(0.5)
@@ -104,7 +104,7 @@ def test_iterations_end_for_each_block() -> None:
 
 @pytest.mark.parametrize("n", (3, pytest.param(8, marks=pytest.mark.slow)))
 @pytest.mark.parametrize("dtype", (np.float32, pytest.param(np.float64, marks=pytest.mark.slow)))
-def test_decompositions(n: int, dtype: Any) -> None:
+def test_decompositions_in_vectorised_blocks_have_the_bits_of_single_blocks(n: int, dtype: Any) -> None:
     rng = np.random.default_rng(n)
     a = rng.standard_normal((35, n, n)).astype(dtype)
     definite = a @ np.swapaxes(a, 1, 2) + np.eye(n, dtype=dtype)
@@ -123,7 +123,7 @@ def test_decompositions(n: int, dtype: Any) -> None:
             np.testing.assert_array_equal(made.numpy(), np.concatenate(alone))
 
 
-def test_reasons_to_run_one_by_one() -> None:
+def test_blocks_that_are_not_vectorised_have_a_reason() -> None:
     @tg.kernel
     def counts(a: tg.array3d[float], out: tg.array3d[float]):
         i = tg.tid()

@@ -90,7 +90,7 @@ def rotated(x: tg.array2d[float], n: int, out: tg.array2d[float]):
 
 
 @pytest.mark.parametrize("n", range(5))
-def test_tiles_that_change_places_move_their_addresses_only(x: np.ndarray, n: int) -> None:
+def test_swapped_tiles_exchange_their_addresses_only(x: np.ndarray, n: int) -> None:
     np.testing.assert_array_equal(launch(rotated, x, n, 3), np.roll(x[:3], -n, 0))
     assert copies(rotated) == 0
 
@@ -103,7 +103,7 @@ def in_place(x: tg.array2d[float], n: int, out: tg.array2d[float]):
     tg.tile_store(out, a, offset=(0, 0))
 
 
-def test_an_elementwise_step_is_done_in_place(x: np.ndarray) -> None:
+def test_elementwise_updates_of_carried_tiles_are_in_place(x: np.ndarray) -> None:
     want = x[0]
     for i in range(4):
         want = want * 2 + 1 + x[i]
@@ -170,7 +170,7 @@ def stepped_nested(a: Any, b: Any, i: int, n: int) -> Any:
     ids=("crossed", "doubled", "nested"),
 )
 @pytest.mark.parametrize("n", range(5))
-def test_values_are_taken_before_any_is_replaced(body: Any, step: Any, n: int) -> None:
+def test_carried_tiles_are_read_before_any_is_replaced(body: Any, step: Any, n: int) -> None:
     values = np.random.default_rng(5).integers(-9, 9, (8, 16)).astype(np.float32)
     a, b = values[:, :8], values[:, 8:]
     for i in range(n):
@@ -187,7 +187,7 @@ def stages(x: tg.array2d[float], n: int, out: tg.array2d[float]):
     tg.tile_store(out, d)
 
 
-def test_tiles_that_are_not_needed_together_share_memory() -> None:
+def test_carried_tiles_with_disjoint_lifetimes_share_memory() -> None:
     x = np.random.default_rng(2).integers(-1, 2, (32, 32)).astype(np.float32)
     want = x
     for _ in range(3):
@@ -206,7 +206,7 @@ def large(x: tg.array2d[float], n: int, out: tg.array2d[float]):
     tg.tile_store(out, a + b)
 
 
-def test_two_tiles_of_64_mib() -> None:
+def test_two_carried_tiles_of_64_mib_are_correct() -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     want = x + np.vstack([x[1:], np.zeros((1, 4), np.float32)])
     want[0, 0] += 32

@@ -64,7 +64,7 @@ def test_whole_vectors_stay_in_vector_registers() -> None:
     assert text.count("phi <8 x float>") >= 3 and "phi float" not in text
 
 
-def test_vectors_of_which_components_change() -> None:
+def test_vectors_with_changed_components_are_correct() -> None:
     a = np.random.default_rng(1).integers(0, 99, (5, 16)).astype(np.int32)
     out = tg.zeros(4, dtype=INTEGERS)
     tg.launch(parts, 2, [tg.array(a, dtype=INTEGERS), out, len(a)])

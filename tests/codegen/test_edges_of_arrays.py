@@ -52,7 +52,7 @@ def seconds(run: Callable[[], object]) -> float:
     return min(samples)
 
 
-def test_rows_beyond_the_end_cost_little() -> None:
+def test_tile_rows_beyond_the_end_of_an_array_cost_little() -> None:
     """A masked access to an unmapped page takes hundreds of cycles, even if no element is accessed."""
     out = tg.zeros((2000, COLUMNS))
     few, all_ = (tg.array(before_a_hole(rows), copy=False) for rows in (2, ROWS))
@@ -64,7 +64,7 @@ def test_rows_beyond_the_end_cost_little() -> None:
     assert not out.numpy().any()
 
 
-def test_nothing_beyond_the_end_is_accessed() -> None:
+def test_no_element_beyond_the_end_of_an_array_is_accessed() -> None:
     a, out = before_a_hole(3), before_a_hole(5)
     a[:] = np.arange(a.size).reshape(a.shape)
     out[:] = -1

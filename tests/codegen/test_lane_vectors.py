@@ -48,13 +48,13 @@ def test_straight_code_loads_and_stores_vectors() -> None:
 
 
 @pytest.mark.machine_code
-def test_lanes_left_over_run_one_by_one() -> None:
+def test_remainder_lanes_are_scalarised() -> None:
     assert "fadd float" in code(scaled, 250, [2.0, zeros(250), zeros(250)])
     assert "fadd float" in code(scaled, 100, [2.0, zeros(100), zeros(100)], 20)
 
 
 @pytest.mark.machine_code
-def test_the_size_of_most_floats_decides_how_many_lanes_run_at_once() -> None:
+def test_the_size_of_most_floats_decides_the_vector_width() -> None:
     wide = code(scaled, 256, [2.0, zeros(256, tg.float64), zeros(256, tg.float64)])
     assert "fadd <4 x double>" in wide
     assert "add <8 x i8>" in code(scaled, 256, [2.0, zeros(256, tg.int8), zeros(256, tg.int8)])
@@ -121,7 +121,7 @@ def gathered(index: tg.array[int], x: tg.array[float], y: tg.array[float]):
 
 
 @pytest.mark.machine_code
-def test_other_addresses_are_gathered() -> None:
+def test_addresses_without_a_stride_are_gathered() -> None:
     text = code(gathered, 256, [zeros(256, tg.int32), zeros(256), zeros(256)])
     assert "@llvm.masked.gather.v8f32" in text and "store <8 x float>" in text
 
@@ -133,7 +133,7 @@ def points(x: tg.array[tg.vec3], y: tg.array[float]):
 
 
 @pytest.mark.machine_code
-def test_components_of_neighbours_are_taken_apart() -> None:
+def test_components_of_neighbouring_vectors_are_deinterleaved() -> None:
     text = code(points, 256, [tg.zeros(256, dtype=tg.vec3), zeros(256)])
     assert "load <24 x float>" in text and "gather" not in text
 
@@ -145,7 +145,7 @@ def plane(x: tg.array2d[float], y: tg.array2d[float]):
 
 
 @pytest.mark.machine_code
-def test_rows_that_end_between_lanes_are_tested_for_neighbours() -> None:
+def test_rows_that_end_inside_a_vector_are_tested_for_contiguity() -> None:
     args = [tg.zeros((8, 100)), tg.zeros((8, 100))]
     text = code(plane, (8, 100), args)
     assert "load <8 x float>" in text and "masked.gather" in text
@@ -167,13 +167,13 @@ def printing(x: tg.array[float]):
 
 
 @pytest.mark.machine_code
-def test_reports_and_atomics_run_one_lane_at_a_time() -> None:
+def test_reports_and_atomics_are_scalarised() -> None:
     assert "<8 x " not in code(counted, 256, [zeros(256, tg.int32), zeros(256, tg.int32)])
     assert "<8 x " not in code(printing, 256, [zeros(256)])
 
 
 @pytest.mark.machine_code
-def test_debug_mode_runs_one_lane_at_a_time() -> None:
+def test_debug_mode_scalarises_lanes() -> None:
     tg.config.mode = "debug"
     try:
         assert "<8 x " not in code(scaled, 256, [2.0, zeros(256), zeros(256)])
@@ -239,7 +239,7 @@ def lane_loops(kernel: Any) -> int:
 
 
 @pytest.mark.machine_code
-def test_loops_that_all_lanes_follow_stay_whole() -> None:
+def test_uniform_loops_are_not_split() -> None:
     """Values carried by lanes stay in registers."""
     text = code(polynomial, 256, [zeros(256), zeros(5), zeros(256)])
     assert lane_loops(polynomial) == 1 and re.search(r"= phi <8 x float>", text)

@@ -44,7 +44,7 @@ def layouts(draw: st.DrawFn) -> Layout:
 
 @settings(max_examples=60)
 @given(layouts())
-def test_every_element_is_held_as_often_as_declared(layout: Layout) -> None:
+def test_layouts_hold_every_element_as_often_as_declared(layout: Layout) -> None:
     owners = layout.owners()
     copies = prod(m.size for m in layout.threads if m.dim == COPY)
     assert len(owners) == prod(layout.shape)
@@ -67,7 +67,7 @@ def test_a_reduction_leaves_copies_in_all_that_shared_a_row(layout: Layout, data
 
 @settings(max_examples=40)
 @given(layouts(), st.data())
-def test_parts_cover_each_element_once(layout: Layout, data: st.DataObject) -> None:
+def test_parts_of_a_layout_cover_each_element_once(layout: Layout, data: st.DataObject) -> None:
     """Each warp reduces its elements; then each thread reads all parts. A part starts at the coordinates of its
     base."""
     axis = data.draw(st.one_of(st.none(), st.integers(0, len(layout.shape) - 1)))
@@ -93,7 +93,7 @@ def flat(at: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(layouts(), st.data())
-def test_under_another_shape_threads_hold_the_same(layout: Layout, data: st.DataObject) -> None:
+def test_reshaped_layouts_keep_the_elements_of_each_thread(layout: Layout, data: st.DataObject) -> None:
     size = prod(layout.shape)
     rows = data.draw(st.sampled_from([n for n in range(1, size + 1) if size % n == 0]))
     made = layout.reshaped((rows, size // rows))
@@ -104,7 +104,7 @@ def test_under_another_shape_threads_hold_the_same(layout: Layout, data: st.Data
             assert flat(before, layout.shape) == flat(after, made.shape)
 
 
-def test_layouts_in_order_have_any_shape_of_whole_runs() -> None:
+def test_layouts_in_row_major_order_reshape_to_any_shape_of_whole_runs() -> None:
     assert blocked((32, 32), 32, 4).reshaped((1024,)) == blocked((1024,), 32, 4)
     assert blocked((1024,), 128, 4).reshaped((8, 4, 32)) == blocked((8, 4, 32), 128, 4)
     assert Layout((40,), (Mode(5, 0),), (Mode(8, 0, 5),)).reshaped((8, 5)) == Layout(
@@ -114,14 +114,14 @@ def test_layouts_in_order_have_any_shape_of_whole_runs() -> None:
 
 
 @given(layouts())
-def test_permuted_dimensions(layout: Layout) -> None:
+def test_permuting_the_dimensions_of_a_layout_twice_restores_the_layout(layout: Layout) -> None:
     order = tuple(reversed(range(len(layout.shape))))
     made = layout.permuted(order)
     assert made.permuted(order) == layout
     assert made.coordinates(5, 0) == layout.coordinates(5, 0)[::-1]
 
 
-def test_equal_maps_are_equal() -> None:
+def test_layouts_with_equal_maps_are_equal() -> None:
     a = Layout((8, 4), (Mode(2, 1), Mode(2, 1, 2), Mode(1, 0)), (Mode(4, 0), Mode(2, 0, 4), Mode(4, COPY)))
     b = Layout((8, 4), (Mode(4, 1),), (Mode(8, 0), Mode(2, COPY), Mode(2, COPY)))
     assert a == b and a.vector == 4

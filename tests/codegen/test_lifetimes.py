@@ -10,7 +10,7 @@ def spans(text: str, *pieces: str, made: int = 1 << 20) -> dict[str, tuple[int, 
     return lifetimes(text.strip("\n").split("\n"), dict.fromkeys(pieces, made))
 
 
-def test_from_the_first_line_to_the_last_through_computed_addresses() -> None:
+def test_lifetimes_extend_through_computed_addresses() -> None:
     text = """
   store i32 0, ptr %s1
   %v1 = getelementptr i8, ptr %s1, i64 4
@@ -54,7 +54,7 @@ def test_values_made_before_a_loop_live_to_its_end() -> None:
     assert spans(nested, "%s3", made=7)["%s3"] == (10, 13), "made in an iteration of the outer loop"
 
 
-def test_addresses_are_followed_through_any_instruction() -> None:
+def test_lifetimes_follow_addresses_through_any_instruction() -> None:
     text = """
   %v1 = insertelement <2 x ptr> poison, ptr %s1, i32 0
   %v2 = shufflevector <2 x ptr> %v1, <2 x ptr> poison, <2 x i32> zeroinitializer
@@ -75,7 +75,7 @@ def test_operands_of_phis_are_live_around_the_loop() -> None:
     assert found["%s2"] == (1, 11)
 
 
-def test_either_side_of_a_select() -> None:
+def test_both_operands_of_a_select_are_live() -> None:
     text = """
   %p = select i1 %c, ptr %s1, ptr %s2
   %x = load i32, ptr %v9
@@ -84,7 +84,7 @@ def test_either_side_of_a_select() -> None:
     assert spans(text, "%s1", "%s2") == {"%s1": (0, 3), "%s2": (0, 3)}
 
 
-def test_masked_accesses_and_vectors_of_addresses() -> None:
+def test_masked_accesses_and_vectors_of_addresses_extend_lifetimes() -> None:
     text = """
   %v1 = getelementptr i32, ptr %s1, <8 x i64> %i
   store i32 0, ptr %s3

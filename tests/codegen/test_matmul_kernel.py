@@ -146,7 +146,7 @@ def packed(m: int, n: int, k: int, a: DType, b: DType, acc: DType, **options: bo
         *((32, 48, 16), (40, 20, 3), (128, 128, 8), (7, 16, 129), (2, 200, 2), (100, 7, 40)),
     ],
 )
-def test_shapes(m: int, n: int, k: int, vector_bytes: int) -> None:
+def test_tile_matmuls_of_any_shape_are_exact(m: int, n: int, k: int, vector_bytes: int) -> None:
     check(packed(m, n, k, float32, float32, float32), vector_bytes)
     check(packed(m, n, k, float64, float64, float64), vector_bytes)
 
@@ -168,7 +168,9 @@ def test_shapes(m: int, n: int, k: int, vector_bytes: int) -> None:
     ],
 )
 @sampled(3, ("m", "n", "k"), [(8, 4, 8), (16, 16, 16), (33, 37, 19)])
-def test_dtypes(a: DType, b: DType, acc: DType, m: int, n: int, k: int, vector_bytes: int) -> None:
+def test_tile_matmuls_of_all_dtypes_are_exact(
+    a: DType, b: DType, acc: DType, m: int, n: int, k: int, vector_bytes: int
+) -> None:
     check(packed(m, n, k, a, b, acc), vector_bytes)
     check(MatmulSpec(m, n, k, a, b, acc, (1, m), (1, k), (n, 1)), vector_bytes)
 
@@ -178,7 +180,9 @@ def test_dtypes(a: DType, b: DType, acc: DType, m: int, n: int, k: int, vector_b
 @pytest.mark.parametrize("accumulate", [True, False])
 @pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("dtype", [float32, float64, int32])
-def test_scaling(dtype: DType, scaled: bool, accumulate: bool, vector_bytes: int) -> None:
+def test_tile_matmuls_with_factors_are_exact(
+    dtype: DType, scaled: bool, accumulate: bool, vector_bytes: int
+) -> None:
     for m, n, k in ((4, 4, 4), (24, 40, 20)):
         check(packed(m, n, k, dtype, dtype, dtype, scaled=scaled, accumulate=accumulate), vector_bytes)
 
@@ -189,7 +193,7 @@ def test_scaling(dtype: DType, scaled: bool, accumulate: bool, vector_bytes: int
 @pytest.mark.parametrize("b_transposed", [False, True])
 @pytest.mark.parametrize("c_transposed", [False, True])
 @pytest.mark.parametrize(("m", "n", "k"), [(5, 3, 2), (24, 40, 20), (1, 17, 9), (17, 1, 9), (9, 8, 1)])
-def test_transposed(
+def test_tile_matmuls_of_transposed_operands_are_exact(
     m: int, n: int, k: int, a_transposed: bool, b_transposed: bool, c_transposed: bool, vector_bytes: int
 ) -> None:
     a = (1, m) if a_transposed else (k, 1)
@@ -203,7 +207,9 @@ def test_transposed(
 @widths
 @pytest.mark.parametrize("dtype", [float16, bfloat16, float8_e4m3])
 @sampled(3, "k", [1, 2, 3, 5, 6, 7, 13])
-def test_transposes_are_packed_in_parts_that_are_not_whole(dtype: DType, k: int, vector_bytes: int) -> None:
+def test_transposed_operands_with_partial_panels_are_packed_correctly(
+    dtype: DType, k: int, vector_bytes: int
+) -> None:
     """Converted operands too: LLVM mixes up the halves of registers if only some results of a shuffle are used."""
     for m, n in ((3, 8), (9, 37)):
         check(MatmulSpec(m, n, k, dtype, dtype, float32, (k, 1), (1, k), (n, 1)), vector_bytes)
@@ -212,7 +218,7 @@ def test_transposes_are_packed_in_parts_that_are_not_whole(dtype: DType, k: int,
 @pytest.mark.machine_code(some=True)
 @widths
 @pytest.mark.parametrize("dtypes", [(float32, float32), (float16, float32), (int8, int32)])
-def test_any_strides(dtypes: tuple[DType, DType], vector_bytes: int) -> None:
+def test_tile_matmuls_of_any_strides_are_exact(dtypes: tuple[DType, DType], vector_bytes: int) -> None:
     x, acc = dtypes
     for m, n, k in ((3, 5, 4), (18, 21, 11)):
         spec = MatmulSpec(m, n, k, x, x, acc, (2 * k + 1, 2), (3, 3 * k + 2), (2 * n + 3, 2))
@@ -223,7 +229,7 @@ def test_any_strides(dtypes: tuple[DType, DType], vector_bytes: int) -> None:
 
 @pytest.mark.machine_code(some=True)
 @widths
-def test_strides_at_run_time(vector_bytes: int) -> None:
+def test_tile_matmuls_with_strides_at_run_time_are_exact(vector_bytes: int) -> None:
     for m, n, k in ((8, 4, 8), (30, 50, 20), (16, 16, 16), (33, 17, 40), (7, 150, 33), (64, 117, 64)):
         check(
             MatmulSpec(m, n, k, float32, float32, float32, (None, 1), (None, 1), (n, 1)),
@@ -244,7 +250,7 @@ def test_strides_at_run_time(vector_bytes: int) -> None:
 
 @pytest.mark.machine_code(some=True)
 @widths
-def test_regions_ahead(vector_bytes: int) -> None:
+def test_tile_matmuls_with_prefetched_regions_are_exact(vector_bytes: int) -> None:
     for m, n, k in ((8, 4, 8), (64, 64, 16), (33, 100, 20)):
         for ahead in ((Ahead(m, 4 * k),), (Ahead(3, 64), Ahead(100, 200))):
             spec = MatmulSpec(m, n, k, float32, float32, float32, (k, 1), (n, 1), (n, 1), ahead=ahead)
@@ -261,20 +267,22 @@ def test_regions_ahead(vector_bytes: int) -> None:
         ((16, 16, 16), 64, (False, True)),
     ],
 )
-def test_reads_in_place(size: tuple[int, int, int], vector_bytes: int, answer: tuple[bool, bool]) -> None:
+def test_the_size_of_a_matmul_decides_whether_operands_are_read_in_place(
+    size: tuple[int, int, int], vector_bytes: int, answer: tuple[bool, bool]
+) -> None:
     m, n, k = size
     spec = MatmulSpec(m, n, k, float32, float32, float32, (None, 1), (None, 1), (n, 1))
     assert reads_in_place(spec, vector_bytes) == answer
 
 
 @pytest.mark.parametrize("acc", [float16, bfloat16, bool_])
-def test_accumulators_are_wide(acc: DType) -> None:
+def test_matmul_specs_with_narrow_accumulators_are_refused(acc: DType) -> None:
     with pytest.raises(InternalError, match="not accumulated"):
         packed(4, 4, 4, float32, float32, acc)
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(8, 4, 8), (33, 37, 19)])
-def test_compiles_for_neon(m: int, n: int, k: int) -> None:
+def test_tile_matmuls_compile_for_neon(m: int, n: int, k: int) -> None:
     for a, acc in (
         (float32, float32),
         (float16, float32),
@@ -292,7 +300,7 @@ def test_compiles_for_neon(m: int, n: int, k: int) -> None:
 @pytest.mark.parametrize(
     ("m", "n", "k"), [(64, 64, 64), (67, 117, 35), (128, 128, 128), (8, 4, 8), (16, 64, 1000)]
 )
-def test_text_stays_short(m: int, n: int, k: int, vector_bytes: int) -> None:
+def test_the_llvm_text_of_a_tile_matmul_stays_short(m: int, n: int, k: int, vector_bytes: int) -> None:
     for dtype in (float32, float16, float64):
         acc = float64 if dtype is float64 else float32
         assert len(emit_matmul("matmul", packed(m, n, k, dtype, dtype, acc), vector_bytes)) < 60_000

@@ -47,7 +47,7 @@ def first_fit_by_size(pieces: list[Interval]) -> int:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(intervals(), max_size=14))
-def test_pieces_in_use_together_share_no_bytes(pieces: list[Interval]) -> None:
+def test_allocations_live_at_once_share_no_bytes(pieces: list[Interval]) -> None:
     plan = plan_memory(pieces)
     check(plan)
     assert plan.total <= sum(i.room + i.align for i in pieces)
@@ -56,18 +56,18 @@ def test_pieces_in_use_together_share_no_bytes(pieces: list[Interval]) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(intervals(), max_size=10))
-def test_never_more_than_all_side_by_side(pieces: list[Interval]) -> None:
+def test_a_memory_plan_never_exceeds_the_sum_of_its_allocations(pieces: list[Interval]) -> None:
     same = [Interval("t", i.start, i.end, i.size, branch=i.branch) for i in pieces]
     assert plan_memory(same).total <= sum(i.room for i in same)
 
 
-def test_later_pieces_reuse_the_memory_of_earlier_pieces() -> None:
+def test_allocations_with_disjoint_lifetimes_reuse_memory() -> None:
     plan = plan_memory([Interval("a", 0, 2, 128), Interval("b", 2, 4, 128), Interval("c", 3, 9, 64)])
     assert plan.total == 192
     assert plan.offsets[0] == plan.offsets[1]
 
 
-def test_another_order_is_tried_where_the_largest_first_wastes_memory() -> None:
+def test_another_allocation_order_is_tried_where_largest_first_wastes_memory() -> None:
     pieces = [
         *(Interval("a", 0, 4, 128), Interval("b", 3, 7, 128), Interval("c", 6, 10, 64)),
         *(Interval("d", 0, 10, 64), Interval("e", 9, 12, 192)),
@@ -87,13 +87,13 @@ def test_another_order_is_tried_where_the_largest_first_wastes_memory() -> None:
         (((0, 0), (1, 0)), ((0, 0), (1, 1)), True),
     ],
 )
-def test_branches_of_one_fork_are_concurrent(a: tuple, b: tuple, answer: bool) -> None:
+def test_allocations_of_concurrent_branches_share_no_bytes(a: tuple, b: tuple, answer: bool) -> None:
     assert concurrent(a, b) is answer
     shared = plan_memory([Interval("x", 0, 1, 64, branch=a), Interval("y", 5, 6, 64, branch=b)])
     assert shared.total == (128 if answer else 64)
 
 
-def test_table_names_size_and_lines() -> None:
+def test_the_table_of_a_memory_plan_has_names_sizes_and_lines() -> None:
     first, last = Location("k.py", 8), Location("k.py", 13)
     plan = plan_memory([Interval("x", 0, 9, 4096, loc=first, until=last), Interval("y", 1, 2, 64, loc=first)])
     head, x, _ = plan.table()
@@ -102,12 +102,12 @@ def test_table_names_size_and_lines() -> None:
     assert [i.name for i in plan.busiest()] == ["x", "y"]
 
 
-def test_padding_keeps_neighbours_apart() -> None:
+def test_padding_separates_neighbouring_allocations() -> None:
     plan = plan_memory([Interval(n, 0, 1, 4096, pad=320) for n in "ab"])
     assert sorted(plan.offsets) == [0, 4096 + 320]
 
 
-def test_many_pieces_are_planned_quickly() -> None:
+def test_plans_of_many_allocations_take_little_time() -> None:
     pieces = [Interval("t", k, k + 3, 64 * (1 + k % 5)) for k in range(1000)]
     plan = plan_memory(pieces)
     assert plan.total <= 64 * 5 * 3

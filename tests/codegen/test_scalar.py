@@ -263,7 +263,7 @@ def meaning(op: Op, data: tuple[np.ndarray, ...]) -> np.ndarray:
     [pytest.param(t, id=t.name, marks=[] if t == get_target() else [pytest.mark.slow]) for t in TARGETS],
 )
 @pytest.mark.parametrize("cases", [elementwise_cases, conversion_cases], ids=["elementwise", "conversions"])
-def test_ops_match_their_reference(cases: Callable[[], Iterator[Case]], target: CpuTarget) -> None:
+def test_scalar_ops_match_their_reference(cases: Callable[[], Iterator[Case]], target: CpuTarget) -> None:
     program, plan = Program(), []
     for case in cases():
         names = {w: program.add(len(case.op.operands) + 1, case.body(w), w) for w in WIDTHS_OF[target]}
@@ -279,7 +279,7 @@ def test_ops_match_their_reference(cases: Callable[[], Iterator[Case]], target: 
 
 
 @pytest.mark.slow
-def test_ops_need_no_library_on_other_machines() -> None:
+def test_scalar_ops_call_no_library_on_any_target() -> None:
     program = Program()
     for case in (*elementwise_cases(), *conversion_cases()):
         program.add(len(case.op.operands) + 1, case.body(4), 4)
@@ -452,7 +452,7 @@ def test_only_known_intrinsics_are_emitted() -> None:
 
 
 @pytest.mark.machine_code
-def test_masked_access_leaves_the_rest_alone() -> None:
+def test_masked_accesses_leave_inactive_elements_unchanged() -> None:
     program, names = Program(), {}
     for dtype in DTYPES.values():
 
@@ -548,7 +548,7 @@ def test_atomics_of_vectors_update_each_component() -> None:
 
 
 @pytest.mark.machine_code
-def test_threads_lose_no_update() -> None:
+def test_concurrent_atomics_lose_no_update() -> None:
     program, types = Program(), (int32, float32, DTYPES["float16"])
     names = {}
     for dtype in types:

@@ -41,7 +41,7 @@ KINDS = (tg.vec2f, tg.vec3f, tg.vec4d, tg.vec2h, tg.mat22f, tg.quatf, tg.vec3ub,
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @sampled(3, "rows, columns", [(7, 41), pytest.param(5, 33, marks=pytest.mark.slow)])
-def test_results_match_numpy(kind: Any, rows: int, columns: int) -> None:
+def test_tiles_of_vectors_match_numpy(kind: Any, rows: int, columns: int) -> None:
     empty = tg.zeros((rows, columns), dtype=kind).numpy()
     values = np.random.default_rng(0).integers(0, 60, empty.shape).astype(empty.dtype)
     x, y = tg.array(values, dtype=kind), tg.zeros((rows, columns), dtype=kind)

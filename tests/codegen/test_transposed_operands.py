@@ -52,7 +52,7 @@ SUMS = {np.float16: tg.float32, np.float32: tg.float32, np.float64: tg.float64, 
 
 @pytest.mark.parametrize("dtype", SUMS)
 @pytest.mark.parametrize("size", [(128, 192, 128), (100, 70, 90), (64, 1, 65), (70, 0, 3)])
-def test_matmuls_of_transposes(size: tuple[int, int, int], dtype: Any) -> None:
+def test_matmuls_of_transposed_tiles_match_numpy(size: tuple[int, int, int], dtype: Any) -> None:
     m, k, n = size
     a, b = integers(k, m, dtype=dtype), integers(n, k, dtype=dtype, seed=1)
     c = tg.full((m, n), 7, dtype=SUMS[dtype])
@@ -61,20 +61,20 @@ def test_matmuls_of_transposes(size: tuple[int, int, int], dtype: Any) -> None:
     assert np.array_equal(c.numpy(), a.T.astype(np.float64) @ b.T.astype(np.float64))
 
 
-def test_a_transpose_that_is_used_again() -> None:
+def test_a_transposed_tile_with_another_use_is_correct() -> None:
     a, c = integers(T, T), tg.zeros((T, T))
     tg.launch_tiled(used_again, 1, [tg.array(a)], [c], block_dim=64)
     assert np.array_equal(c.numpy(), a.T @ a.T + a.T)
 
 
-def test_rows_that_are_apart() -> None:
+def test_matmuls_of_transposed_tiles_with_strided_rows_match_numpy() -> None:
     a, b = integers(128, 256)[:, 64:192], integers(256, 128, seed=1)[::2]
     c = tg.zeros((128, 128))
     tg.launch_tiled(by_transposes, (2, 2), [tg.array(a), tg.array(b)], [c], block_dim=64)
     assert np.array_equal(c.numpy(), a.T @ b.T)
 
 
-def test_overwritten_elements_are_read_first() -> None:
+def test_transposed_operands_are_read_before_their_elements_are_overwritten() -> None:
     a, b = integers(T, T), integers(T, T, seed=1)
     changed, c = tg.array(b), tg.zeros((T, T))
     tg.launch_tiled(overwritten, 1, [tg.array(a), changed], [c], block_dim=64)

@@ -102,7 +102,7 @@ def run(package: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.cpu
-def test_losses_and_gains_are_seen(package: Path) -> None:
+def test_newly_failing_and_newly_passing_tests_are_reported(package: Path) -> None:
     names = package / "passing.txt"
     names.write_text("examples::cos\nexamples::sin\nsmall::test_double_cpu\n")
     done = run(package)
@@ -113,7 +113,7 @@ def test_losses_and_gains_are_seen(package: Path) -> None:
 
 
 @pytest.mark.cpu
-def test_names_are_written_and_kept(package: Path) -> None:
+def test_lists_of_passing_tests_are_written_and_kept(package: Path) -> None:
     names = package / "passing.txt"
     done = run(package, "small::test_double", "--update")
     assert (done.returncode, names.read_text()) == (0, "small::test_double_cpu\n"), done.stdout + done.stderr

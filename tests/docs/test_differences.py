@@ -32,12 +32,12 @@ DIFFERENCES: list[dict[str, Any]] = TOOL.differences()
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=[each["title"] for each in DIFFERENCES])
-def test_a_difference_is_shown_by_an_assertion(difference: dict[str, Any]) -> None:
+def test_each_difference_is_shown_by_an_assertion(difference: dict[str, Any]) -> None:
     """The page's blocks are run by test_pages.py."""
     assert "assert" in difference["program"]
 
 
-def test_the_page_is_generated_from_the_data() -> None:
+def test_the_page_of_differences_is_generated_from_the_data() -> None:
     assert TOOL.PAGE.read_text() == TOOL.page()
 
 

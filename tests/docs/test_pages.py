@@ -65,7 +65,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_the_runner_finds_faults(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runner_of_pages_finds_faults(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "README.md").write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "page.md").write_text(f"# Page\n\n```{text}```\n", encoding="utf-8")
     monkeypatch.setattr(TOOL, "ROOT", tmp_path)
@@ -73,7 +73,9 @@ def test_the_runner_finds_faults(text: str, tmp_path: Path, monkeypatch: pytest.
     assert fault.startswith("page.md:") and WRONG[text] in fault
 
 
-def test_the_runner_accepts_and_updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runner_of_pages_accepts_and_updates_outcomes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = tmp_path / "page.md"
     right = (
         "```python\n# first.py\nprint(1, 2, sep=chr(10))\n```\n\n```text\n1\n2\n```\n\n"

@@ -14,18 +14,18 @@ import tegula as tg
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tile_costs.md"
 
 
-def test_functions_are_measured_once_or_move_no_data() -> None:
+def test_tile_functions_are_measured_once_or_move_no_data() -> None:
     assert CASES.keys() | NO_DATA.keys() == {*functions()} and not CASES.keys() & NO_DATA.keys()
     assert CASES.keys() == json.loads(PATH.read_text()).keys()
 
 
-def test_slow_functions_have_a_reason() -> None:
+def test_slow_tile_functions_have_a_reason() -> None:
     rows = json.loads(PATH.read_text())
     slow = {name for name, row in rows.items() if is_slow(row)}
     assert slow <= REASONS.keys() <= CASES.keys(), slow - REASONS.keys()
 
 
-def test_the_page_has_the_measured_times() -> None:
+def test_the_page_of_tiles_has_the_measured_times() -> None:
     shown = [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     cells = {row[1].strip(" `"): (row[2].strip(), row[5].strip()) for row in shown}
     for name, row in json.loads(PATH.read_text()).items():
@@ -34,7 +34,7 @@ def test_the_page_has_the_measured_times() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", ["tile_map", "tile_concat"])
-def test_a_case_computes_its_formula(name: str) -> None:
+def test_each_measured_case_computes_its_formula(name: str) -> None:
     args = arguments(CASES[name], 3)
     tg.launch_tiled(kernel_of(CASES[name]), 3, inputs=args, block_dim=BLOCK)
     *given, made = (a.numpy() for a in args)

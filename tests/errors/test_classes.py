@@ -50,7 +50,7 @@ def classes() -> list[type]:
 
 
 @pytest.mark.parametrize("cls", classes(), ids=lambda c: c.__name__)
-def test_each_class_has_the_bases_that_are_promised(cls: type) -> None:
+def test_each_error_class_has_its_promised_bases(cls: type) -> None:
     assert issubclass(cls, RuntimeError) or cls in OF_THE_HOST
     promised = BASES.get(cls.__name__, ())
     assert [b for b in OF_PYTHON if issubclass(cls, b)] == [

@@ -19,7 +19,7 @@ HELPLESS = {errors.KernelAssertion}
 
 @pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("name", golden.names())
-def test_text_and_help(name: str) -> None:
+def test_each_program_has_its_expected_error_text_and_help(name: str) -> None:
     error = golden.failure(name)
     assert golden.printed(error) == golden.expected(name).read_text()
     for each in error.errors if isinstance(error, errors.CompileErrors) else [error]:
@@ -38,7 +38,7 @@ def concrete(cls: type) -> list[type]:
     return [*([cls] if getattr(cls, "CODE", "") else []), *below]
 
 
-def test_each_class_has_a_program() -> None:
+def test_each_error_class_has_a_program() -> None:
     """Of several errors in one text the class is CompileErrors."""
     codes = [re.findall(r"error\[([\w-]+)\]", golden.expected(name).read_text()) for name in golden.names()]
     shown = {errors.CompileErrors.CODE if len(found) > 1 else found[0] for found in codes}
@@ -51,5 +51,5 @@ def test_each_program_describes_its_fault_in_its_docstring() -> None:
         assert text is not None and text.endswith("."), name
 
 
-def test_nothing_expected_without_a_program() -> None:
+def test_each_expected_text_has_a_program() -> None:
     assert sorted(p.stem for p in Path(golden.PROGRAMS).glob("*.txt")) == golden.names()

@@ -17,5 +17,5 @@ def tool() -> ModuleType:
     return module
 
 
-def test_the_page_is_up_to_date() -> None:
+def test_the_page_of_errors_is_up_to_date() -> None:
     assert (ROOT / "docs" / "errors.md").read_text() == tool().page()

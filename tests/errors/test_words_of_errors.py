@@ -167,7 +167,9 @@ def failure(body: str, types: list[Any]) -> tg.CompileError:
 
 
 @pytest.mark.parametrize(("bases", "words", "body", "types"), WRONG)
-def test_classes_and_words(bases: Any, words: str, body: str, types: list[Any]) -> None:
+def test_errors_have_the_classes_and_words_of_other_tile_languages(
+    bases: Any, words: str, body: str, types: list[Any]
+) -> None:
     error = failure(body, types)
     assert isinstance(error, bases)
     assert re.search(words, str(error)), str(error)
@@ -218,7 +220,7 @@ TILE = "t = tg.tile_zeros(4)\n"
         ),
     ],
 )
-def test_types_and_ways_out(body: str, what: str, help: str) -> None:
+def test_errors_about_types_name_a_remedy(body: str, what: str, help: str) -> None:
     error = failure(body, [NUMBERS])
     assert what in error.message and help in error.help
 
@@ -229,7 +231,7 @@ INTERNAL = re.compile(
 """The notation of types and values in the text of the IR."""
 
 
-def test_the_text_of_the_ir_is_recognised() -> None:
+def test_text_of_the_ir_in_messages_is_recognised() -> None:
     types: list[Any] = [
         tg.vec3,
         tg.mat22,

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.machine_code
 SIZE = 100  # no multiple of a tile of queries or keys
 
 
-def test_weighted_values_match_float64() -> None:
+def test_attention_example_matches_float64() -> None:
     r = attention.run(SIZE)
     known, noisy = r["known"].astype(np.float64), r["noisy"].astype(np.float64)
     scores = attention.SCALE * noisy @ known.transpose(0, 2, 1)
@@ -20,7 +20,7 @@ def test_weighted_values_match_float64() -> None:
     assert np.abs(wanted - known).mean() < 0.2 * np.abs(noisy - known).mean(), "patterns are remembered"
 
 
-def test_the_schedule_is_shown_and_proved() -> None:
+def test_the_schedule_of_the_attention_example_is_shown_and_proved() -> None:
     r = attention.run(SIZE)
     assert r["proved"]
     lines = [line.strip() for line in r["schedule"].splitlines()]

@@ -32,7 +32,7 @@ def reference() -> np.ndarray:
     return x
 
 
-def test_the_cloth_falls_as_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cloth_example_matches_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloth, "DT", 4e-3)
     wanted = reference()
     assert np.linalg.norm(wanted, axis=-1).min() < cloth.RADIUS + cloth.MARGIN + 1e-6, "it lies on the ball"

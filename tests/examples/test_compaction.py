@@ -10,7 +10,7 @@ pytestmark = pytest.mark.machine_code
 
 
 @pytest.mark.parametrize(("size", "block_dim"), [(1000, 64), (300, 100)])
-def test_the_points_inside_are_kept_in_their_order(size: int, block_dim: int) -> None:
+def test_compaction_example_keeps_the_order_of_points_inside(size: int, block_dim: int) -> None:
     points = compaction.scattered(size)
     x, y = points.T.astype(np.float64)
     apart = np.hypot(x, y) - (0.6 + 0.3 * np.cos(5.0 * np.arctan2(y, x)))

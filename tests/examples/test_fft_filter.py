@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.machine_code
 
 
-def test_filtered_signals_match_float64() -> None:
+def test_fft_filter_example_matches_float64() -> None:
     found = example.run(3)
     k = np.arange(example.N)
     frequency = np.minimum(k, example.N - k)

@@ -41,7 +41,7 @@ def stirred(dye: np.ndarray, force: np.ndarray) -> np.ndarray:
     return dye
 
 
-def test_the_dye_and_its_gradient_match_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fluid_example_and_its_gradient_match_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fluid, "STEPS", 4)
     monkeypatch.setattr(fluid, "JACOBI", 3)
     rng = np.random.default_rng(0)
@@ -60,6 +60,6 @@ def test_the_dye_and_its_gradient_match_float64(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_a_force_is_found() -> None:
+def test_fluid_example_recovers_the_force() -> None:
     found = fluid.run(24, tries=20)["losses"]
     assert found[-1] < 0.3 * found[0]

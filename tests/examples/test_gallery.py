@@ -17,14 +17,14 @@ NAMES = sorted(p.stem for p in EXAMPLES.glob("*.py") if "import show" in p.read_
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_is_short_and_runs_by_its_name(name: str) -> None:
+def test_each_example_is_short_and_runs_by_its_name(name: str) -> None:
     text = (EXAMPLES / f"{name}.py").read_text()
     assert len(text.splitlines()) < 120
     assert f"python examples/{name}.py [--device cuda:0] [--size " in ast.get_docstring(ast.parse(text))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_page_shows_an_example_with_its_picture(name: str) -> None:
+def test_the_gallery_shows_each_example_with_its_picture(name: str) -> None:
     """A picture of matplotlib, with axes or images, which the example drew."""
     (part,) = (p for p in PAGE.split("\n## ") if f"(../examples/{name}.py)" in p)
     assert f"](pictures/{name}.svg)" in part and re.search(r": [\d.]+ s\. \[", part)
@@ -41,7 +41,7 @@ def test_the_page_shows_an_example_with_its_picture(name: str) -> None:
         (["--picture", "x.svg"], "--picture needs matplotlib: pip install"),
     ],
 )
-def test_options_that_cannot_be_followed(
+def test_examples_refuse_impossible_options(
     options: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["example.py", *options])
@@ -52,7 +52,7 @@ def test_options_that_cannot_be_followed(
 
 
 @pytest.mark.cpu
-def test_the_size_is_handed_on_and_the_time_is_printed(
+def test_examples_take_a_size_and_print_their_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["example.py", "--size", "7"])

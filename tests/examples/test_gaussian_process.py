@@ -25,7 +25,7 @@ def surprise(x: np.ndarray, y: np.ndarray, logs: np.ndarray) -> float:
     return 0.5 * (y @ np.linalg.solve(k, y) + np.linalg.slogdet(k)[1])
 
 
-def test_likelihoods_and_their_gradients_match_float64() -> None:
+def test_gaussian_process_likelihoods_and_gradients_match_float64() -> None:
     x, y = gp.series(SIZE)
     logs = np.array([[-1.0, -1.5], [-1.5, -1.0], [-2.0, -0.5]])
     given, loss = tg.array(logs, dtype=float, requires_grad=True), tg.zeros(SIZE, requires_grad=True)
@@ -41,7 +41,7 @@ def test_likelihoods_and_their_gradients_match_float64() -> None:
     np.testing.assert_allclose(given.grad.numpy(), np.array(wanted) / 2e-5, rtol=1e-3, atol=1e-3)
 
 
-def test_predictions_match_float64() -> None:
+def test_gaussian_process_predictions_match_float64() -> None:
     found = gp.run(SIZE, steps=2)
     x, y = gp.series(SIZE)
     for k in range(SIZE):

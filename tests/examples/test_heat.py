@@ -21,13 +21,13 @@ def later(plate: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("block_dim", [33, 64])
-def test_heat_spreads_as_in_float64(block_dim: int) -> None:
+def test_heat_example_matches_float64(block_dim: int) -> None:
     plate = np.random.default_rng(0).random((SIZE, SIZE))
     found = heat.later(tg.array(plate, dtype=float), block_dim).numpy()
     np.testing.assert_allclose(found, later(plate), rtol=1e-5, atol=1e-6)
 
 
-def test_the_gradient_is_the_transposed_equation() -> None:
+def test_the_gradient_of_the_heat_example_solves_the_adjoint_equation() -> None:
     """A step is a symmetric matrix: the gradient of |later(x) - m|**2 is 2 later(later(x) - m)."""
     guess, measured = np.random.default_rng(1).random((2, SIZE, SIZE))
     loss, slope = heat.gradient(
@@ -38,7 +38,7 @@ def test_the_gradient_is_the_transposed_equation() -> None:
     np.testing.assert_allclose(slope.numpy(), 2.0 * later(missed), rtol=1e-4, atol=1e-4)
 
 
-def test_the_beginning_is_recovered() -> None:
+def test_heat_example_recovers_the_initial_state() -> None:
     result = heat.run(64, tries=30)
     assert result["losses"][-1] < 1e-3 * result["losses"][0]
     near, far = (np.abs(result[key] - result["begin"]).mean() for key in ("found", "measured"))

@@ -19,7 +19,7 @@ def filtered(values: np.ndarray, down: np.ndarray, right: np.ndarray) -> np.ndar
 
 
 @pytest.mark.parametrize("block_dim", [33, 128])
-def test_filters_match_float64(block_dim: int) -> None:
+def test_image_filters_match_float64(block_dim: int) -> None:
     found = image.run(SIZE, block_dim)
     weights = image.WEIGHTS.astype(np.float64)
     blurred = filtered(image.drawing(SIZE).astype(np.float64), weights, weights)

@@ -22,7 +22,7 @@ def reference(size: int) -> np.ndarray:
     return times
 
 
-def test_points_escape_as_in_numpy() -> None:
+def test_mandelbrot_example_matches_numpy() -> None:
     """But for points at the border, which amplify how each iteration is rounded."""
     found, wanted = mandelbrot.run(60), reference(60)
     assert np.isclose(found, wanted, rtol=1e-4).mean() > 0.995

@@ -20,13 +20,13 @@ def reference() -> np.ndarray:
     return position
 
 
-def test_orbits_match_float64() -> None:
+def test_nbody_orbits_match_float64() -> None:
     first, _, last = nbody.run(BODIES, STEPS)
     np.testing.assert_allclose(first, nbody.galaxies(BODIES)[0], rtol=1e-6)
     np.testing.assert_allclose(last, reference(), atol=2e-5)
 
 
 @pytest.mark.parametrize("block_dim", [32, 100])
-def test_blocks_of_any_size_give_the_same_bits(block_dim: int) -> None:
+def test_nbody_has_the_same_bits_for_any_block_size(block_dim: int) -> None:
     found = nbody.run(BODIES, STEPS, block_dim)
     np.testing.assert_array_equal(found, nbody.run(BODIES, STEPS))

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.machine_code, pytest.mark.slow]
 SIZE = 32
 
 
-def test_the_sky_the_ball_and_its_shadow() -> None:
+def test_raytrace_example_renders_sky_ball_and_shadow() -> None:
     image = raytrace.run(SIZE, bounces=2).astype(np.float64)
     y, x = np.mgrid[0:SIZE, 0 : 2 * SIZE] + 0.5
     way = np.stack([2 * x / SIZE - 2, 1 - 2 * y / SIZE - 0.3, np.full_like(x, -2.2)], -1)

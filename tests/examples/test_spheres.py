@@ -38,7 +38,7 @@ def nearest() -> np.ndarray:
     return np.linalg.norm(np.cross(way, [0.0, 0.0, 3.0]), axis=-1)
 
 
-def test_a_ball_under_one_light_has_its_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spheres_example_shades_a_ball_under_one_light(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a ball scatters arrives at the sky: each path has the light of the sky times the colour."""
     monkeypatch.setattr(spheres, "sky", white)
     found, near = pictured(0.0, monkeypatch), nearest()
@@ -48,7 +48,7 @@ def test_a_ball_under_one_light_has_its_colour(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_allclose(found[near > 1.15], 1.0, rtol=1e-5)
 
 
-def test_a_mirror_shows_the_sky(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spheres_example_reflects_the_sky_in_a_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
     found, way, near = pictured(1.0, monkeypatch), directions(), nearest()
     start = np.array([0.0, 0.0, 3.0])
     along = -way @ start

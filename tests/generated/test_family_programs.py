@@ -64,7 +64,7 @@ def check(seeds: range) -> None:
         assert found == "ran", f"seed {seed}: {found}\n{program}"
 
 
-def test_all_families_are_generated() -> None:
+def test_programs_of_all_families_are_generated() -> None:
     seen: Counter[str] = Counter()
     for seed in range(200):
         seen.update(FamilyProgram(seed).seen)
@@ -72,27 +72,27 @@ def test_all_families_are_generated() -> None:
 
 
 @pytest.mark.machine_code
-def test_families_match_python() -> None:
+def test_family_programs_match_python() -> None:
     check(range(3))
 
 
 @pytest.mark.machine_code
 @pytest.mark.seconds(30)
 @pytest.mark.parametrize("chunk", chunks(range(120)))
-def test_families_match_python_in_many_programs(chunk: int) -> None:
+def test_many_family_programs_match_python(chunk: int) -> None:
     check(range(1000 + 10 * chunk, 1010 + 10 * chunk))
 
 
 @pytest.mark.cpu
 @pytest.mark.slow
 @pytest.mark.machine_code
-def test_code_for_gpus_matches_python() -> None:
+def test_gpu_code_of_family_programs_matches_python() -> None:
     """After all passes for GPUs in the interpreter, which detects data races, and thread by thread on the CPU."""
     program = FamilyProgram(5)
     assert outcome(program, ("lowered", "simulated")) == "ran", program
 
 
-def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_result_of_a_family_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     program = FamilyProgram(1)
     wrong, lines = program.expected()
     at = RESULTS.index("out")

@@ -24,7 +24,7 @@ def wrapping_index(x: tg.array2d[tg.float16], o: tg.array[tg.float16], n: int):
 
 
 @pytest.mark.parametrize("lanes", [7, 16, 27, 32])
-def test_an_index_that_wraps_within_a_vector(lanes: int) -> None:
+def test_an_index_that_wraps_within_a_vector_is_correct(lanes: int) -> None:
     x = np.random.default_rng(0).integers(-8, 9, (12, 12)).astype(np.float16)
     agree(wrapping_index, [tg.array(x), tg.zeros(2048, dtype=tg.float16), 3], lanes, 16)
 
@@ -38,7 +38,7 @@ def absent_element(x: tg.array[float], o: tg.array[float]):
     o[g] = t[i]
 
 
-def test_the_element_of_an_absent_lane() -> None:
+def test_the_element_of_an_absent_lane_is_zero() -> None:
     x = np.arange(1, 13, dtype=np.float32)
     _, o = agree(absent_element, [tg.array(x), tg.zeros(16)], 9, 4)
     assert o[:9].tolist() == [1, 1, 1, 1, 2, 2, 2, 2, 0]
@@ -57,7 +57,7 @@ def reshaped_view(o: tg.array[int]):
     tg.tile_store(o, tg.tile_reshape(tg.tile_transpose(t), 15))
 
 
-def test_the_reshape_of_a_transposed_tile() -> None:
+def test_the_reshape_of_a_transposed_tile_is_correct() -> None:
     agree(reshaped_view, [tg.zeros(15, dtype=int)], 1, 4, tiled=True)
     (o,) = agree(reshaped_transpose, [tg.zeros(15, dtype=int), 4], 1, 4, tiled=True)
     assert o.nonzero()[0].tolist() == [11]
@@ -71,7 +71,7 @@ def own_name_in_a_loop(x: tg.array2d[int], o: tg.array2d[int]):
     tg.tile_store(o, t @ tg.tile_load(x, shape=(4, 8)) + 1)
 
 
-def test_a_tile_assigned_to_its_own_name_in_a_loop() -> None:
+def test_a_tile_assigned_to_its_own_name_in_a_loop_is_correct() -> None:
     _, o = agree(
         own_name_in_a_loop, [tg.ones((4, 8), dtype=int), tg.zeros((8, 8), dtype=int)], 1, 4, tiled=True
     )
@@ -92,7 +92,7 @@ def one_place_for_all_lanes(o: tg.array[int], n: int):
     o[i * 16 + j] = t[j] + s
 
 
-def test_lanes_that_write_their_own_values_to_one_place() -> None:
+def test_the_last_lane_that_writes_an_element_wins() -> None:
     agree(one_place_for_all_lanes, [tg.zeros(32, dtype=int), 3], (2, 16), 16)
 
 
@@ -112,7 +112,7 @@ def cut_partial_tile(x: tg.array[float], n: int):
         t = t[32:]
 
 
-def test_views_of_a_tile_that_lacks_elements() -> None:
+def test_views_of_a_tile_that_lacks_elements_are_correct() -> None:
     x = tg.array(np.arange(75, dtype=np.float32))
     _, o = agree(part_of_a_partial_tile, [x, tg.zeros(75), 3], 75, 33)
     assert o[70] == 70 + 73 + 0
@@ -148,12 +148,12 @@ def extreme_of_the_last_lane(x: tg.array[tg.bfloat16], o: tg.array[tg.bfloat16])
     o[4 * block + lane] = number
 
 
-def test_an_extreme_of_a_widened_number_and_zero() -> None:
+def test_an_extreme_of_a_widened_number_and_zero_is_correct() -> None:
     values = [tg.array(np.array([-1.5], np.float32), dtype=tg.bfloat16), tg.zeros(4, dtype=tg.bfloat16)]
     assert agree(extreme_of_the_last_lane, values, 1, 4, tiled=True)[1].tolist() == [-1.5, -1.5, -1.5, 0.0]
 
 
-def test_numbers_compared_with_a_nan_in_single_steps() -> None:
+def test_comparisons_with_nan_in_single_steps_are_correct() -> None:
     columns = [tg.ones((3, 5), dtype=tg.uint16), tg.zeros(5, dtype=tg.float64)]
     assert agree(least_of_a_column, columns, 1, 4, tiled=True)[1].tolist() == [1] * 5
     assert agree(most_of_a_column, [tg.ones((3, 5)), tg.zeros(5)], 1, 4, tiled=True)[1].tolist() == [7] * 5

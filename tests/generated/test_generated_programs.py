@@ -107,21 +107,21 @@ def check_shard(shard: int, count: int) -> None:
     assert outcomes.total() - outcomes["ran"] <= REFUSALS * count + 2, outcomes
 
 
-def test_the_generator_draws_each_feature() -> None:
+def test_the_program_generator_draws_each_feature() -> None:
     seen = Counter(f for seed in range(DRAWN) for f in set(draw_program(seed).features))
     rare = {f: seen[f] for f in FLOOR if seen[f] < RARE * DRAWN}
     assert not rare
 
 
 @pytest.mark.machine_code
-def test_a_few_programs() -> None:
+def test_a_few_generated_programs_match_the_interpreter() -> None:
     check_shard(0, FEW)
 
 
 @pytest.mark.machine_code
 @pytest.mark.seconds(30)
 @pytest.mark.parametrize("shard", chunks(range(1, 1 + SHARDS)))
-def test_the_device_equals_the_interpreter(shard: int) -> None:
+def test_generated_programs_match_the_interpreter(shard: int) -> None:
     check_shard(shard, max(1, (PROGRAMS - FEW) // SHARDS))
 
 
@@ -129,7 +129,7 @@ def test_the_device_equals_the_interpreter(shard: int) -> None:
 @pytest.mark.v3
 @pytest.mark.seconds(35)
 @pytest.mark.parametrize("shard", [13, pytest.param(14, marks=pytest.mark.campaign)])
-def test_other_programs(shard: int) -> None:
+def test_other_generated_programs_match_the_interpreter(shard: int) -> None:
     """The default run for another processor has other programs."""
     check_shard(shard, max(1, PROGRAMS // OTHER_SHARDS))
 

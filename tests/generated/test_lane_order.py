@@ -29,14 +29,14 @@ def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("seed", [3, 14])
-def test_accesses_are_in_the_order_of_statements(seed: int) -> None:
+def test_accesses_of_generated_programs_are_in_statement_order(seed: int) -> None:
     assert outcome(seed) == "ran"
 
 
 @pytest.mark.machine_code
 @pytest.mark.seconds(30)
 @pytest.mark.parametrize("chunk", chunks(range(150)))
-def test_many_accesses_are_in_the_order_of_statements(chunk: int) -> None:
+def test_accesses_of_many_generated_programs_are_in_statement_order(chunk: int) -> None:
     outcomes = Counter(outcome(seed) for seed in range(1000 + 33 * chunk, 1033 + 33 * chunk))
     assert outcomes["ran"] >= 10, outcomes
 
@@ -47,7 +47,7 @@ def backwards(program: LaneProgram) -> bool:
 
 
 @pytest.mark.cpu
-def test_some_programs_do_not_depend_on_which_thread_writes_last() -> None:
+def test_some_generated_programs_do_not_depend_on_the_last_writing_thread() -> None:
     """GPUs run only these programs."""
     assert all(backwards(LaneProgram(seed, fixed=True)) for seed in range(40))
     assert not all(backwards(LaneProgram(seed)) for seed in range(40))

@@ -31,7 +31,7 @@ def command(*options: object) -> list[str]:
     return [sys.executable, str(TOOL), "--jobs", "1", *map(str, options)]
 
 
-def test_programs_are_counted_and_noted_one_by_one(tmp_path: Path) -> None:
+def test_each_outcome_of_a_program_is_counted_and_recorded(tmp_path: Path) -> None:
     into = tmp_path / "found.jsonl"
     asked = command("--first", 7, "--into", into)
     done = subprocess.run([*asked, "--count", "2"], capture_output=True, text=True)
@@ -46,7 +46,7 @@ def test_programs_are_counted_and_noted_one_by_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_interrupted_run_prints_its_outcomes(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupted_run_of_programs_prints_its_outcomes(tmp_path: Path, number: signal.Signals) -> None:
     into = tmp_path / "found.jsonl"
     asked = command("--count", 10**6, "--into", into, "--every", 0.2)
     with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as running:

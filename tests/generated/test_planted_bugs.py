@@ -98,7 +98,9 @@ BUGS: dict[Patch, int] = {
 
 
 @sampled(3, "bug", BUGS, ids=lambda bug: bug.__name__)
-def test_a_planted_bug_is_found(bug: Patch, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_generated_programs_find_a_planted_bug(
+    bug: Patch, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
     with monkeypatch.context() as planted:
         bug(planted)

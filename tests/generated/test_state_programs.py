@@ -40,13 +40,13 @@ def check(seeds: range) -> Counter[str]:
     return seen
 
 
-def test_state_agrees_with_python() -> None:
+def test_state_programs_match_python() -> None:
     check(range(6))
 
 
 @pytest.mark.seconds(60)
 @pytest.mark.parametrize("chunk", chunks(range(CHUNKS)))
-def test_state_agrees_with_python_in_many_programs(chunk: int) -> None:
+def test_many_state_programs_match_python(chunk: int) -> None:
     seen = check(range(1000 + chunk * EACH, 1000 + (chunk + 1) * EACH))
     missing = {
         "push",
@@ -99,7 +99,7 @@ def test_a_stack_keeps_its_elements_from_one_iteration_to_the_next() -> None:
 
 @pytest.mark.slow
 @pytest.mark.cpu
-def test_programs_find_a_plan_that_forgets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_state_programs_find_a_plan_that_loses_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A bug: the memory plan takes tiles that are named in a loop only for temporaries of one iteration."""
     right = storage.lifetimes
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))

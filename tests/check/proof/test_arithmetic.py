@@ -191,7 +191,7 @@ WORLDS = list(worlds())
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("seed", range(4))
-def test_conditions(arithmetic: Any, seed: int) -> None:
+def test_decided_conditions_hold_wherever_the_facts_hold(arithmetic: Any, seed: int) -> None:
     """A decided condition holds in every world in which the facts hold."""
     source, decided = random.Random(seed), 0
     for _ in range(150):
@@ -210,7 +210,7 @@ def test_conditions(arithmetic: Any, seed: int) -> None:
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("seed", range(4))
-def test_compound_facts(arithmetic: Any, seed: int) -> None:
+def test_conclusions_from_compound_facts_hold_wherever_the_facts_hold(arithmetic: Any, seed: int) -> None:
     """So do conclusions from conjunctions and disjunctions of facts."""
     source, decided = random.Random(f"compound {seed}"), 0
     for _ in range(100):
@@ -229,7 +229,7 @@ def test_compound_facts(arithmetic: Any, seed: int) -> None:
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("which", ["min", "max"])
-def test_products_of_extremes(arithmetic: Any, which: str) -> None:
+def test_products_with_a_maximum_are_not_bounded_by_its_operands(arithmetic: Any, which: str) -> None:
     """A maximum is not less than either number, but products with it may be."""
     a = arithmetic()
     x, y = a.symbol("x"), a.symbol("y")
@@ -240,7 +240,7 @@ def test_products_of_extremes(arithmetic: Any, which: str) -> None:
 
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
-def test_alternatives(arithmetic: Any) -> None:
+def test_excluded_alternatives_leave_the_one_that_holds(arithmetic: Any) -> None:
     """If all alternatives but one are excluded, that one holds; a known remainder leaves a quotient."""
     a = arithmetic()
     x, y = a.symbol("x"), a.symbol("y")
@@ -278,7 +278,7 @@ def chosen(n: int, end: int, p: Any, q: Any, wanted: Any) -> Any:
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize(("kind", "exact"), [("floordiv", True), ("div", False)])
-def test_quotients_by_unknown_numbers(arithmetic: Any, kind: str, exact: bool) -> None:
+def test_quotients_by_positive_symbols_equal_trip_counts(arithmetic: Any, kind: str, exact: bool) -> None:
     """A loop in steps of d does as many iterations as the quotient that is rounded up; for positive d only."""
 
     def conditions(positive: bool) -> tuple[Any, Any, Any]:
@@ -302,7 +302,7 @@ def test_quotients_by_unknown_numbers(arithmetic: Any, kind: str, exact: bool) -
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_choices_at_a_stage(arithmetic: Any, n: int) -> None:
+def test_a_choice_is_the_next_stage_only_if_all_alternatives_are(arithmetic: Any, n: int) -> None:
     """A choice is the next stage, or the next parity, only where it is in all worlds."""
     source, other = random.Random(n), lambda a: a.mod(a.symbol("y"), 2)
     parities = [parity(n, 0), parity(n, 1), other]
@@ -323,7 +323,7 @@ def test_choices_at_a_stage(arithmetic: Any, n: int) -> None:
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("stages", [1, 2, 3, 4, 7, 12])
-def test_stages_and_parities(arithmetic: Any, stages: int) -> None:
+def test_counted_stages_and_parities_are_recognised(arithmetic: Any, stages: int) -> None:
     """Exactly the counted stages and parities are recognised as the stages and parities of items."""
     a = arithmetic()
     x = a.symbol("x")
@@ -356,7 +356,7 @@ def strip(a: Any, n: int, r: int, holds: bool) -> tuple[Any, Any]:
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("n", [2, 3, 5, 48])
 @pytest.mark.parametrize("r", [0, 1])
-def test_strips(arithmetic: Any, n: int, r: int) -> None:
+def test_known_remainders_determine_a_number_in_a_strip(arithmetic: Any, n: int, r: int) -> None:
     """For a number in a strip of n, a known remainder determines the number; an excluded remainder excludes that number
     and no other."""
     a = arithmetic()
@@ -394,7 +394,7 @@ EXPRESSIONS = (
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
-def test_ops_that_wrap(dtype: str) -> None:
+def test_terms_of_wrapping_ops_evaluate_to_the_results_of_the_ops(dtype: str) -> None:
     """The term of a number, evaluated for numbers instead of parameters, is the result of the ops."""
     numbers = np.array([0, 1, 2, 3, 5, 7, 8, 100, 126, 127, 128, 129, 200, 254, 255], np.uint8).view(dtype)
     for expression in EXPRESSIONS:

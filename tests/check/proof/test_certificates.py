@@ -51,7 +51,7 @@ def says_no_more(path: Place) -> bool:
     return field in ("facts", "loose", "ahead", "offsets") or splits or (field == "lags" and path[-1] == 3)
 
 
-def test_every_field() -> None:
+def test_certificates_with_a_corrupted_field_are_rejected() -> None:
     kernel, parts, certificate = certified(copies)
     found = list(corruptions(certificate))
     assert len(found) > 500
@@ -62,7 +62,7 @@ def test_every_field() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", [two_producers(), chain()])
-def test_every_field_of_larger_certificates(kernel: Any) -> None:
+def test_larger_certificates_with_a_corrupted_field_are_rejected(kernel: Any) -> None:
     made, parts, certificate = certified(kernel)
     accepted = [path for path, corrupted in corruptions(certificate) if not rejected(made, parts, corrupted)]
     assert [path for path in accepted if not says_no_more(path)] == []
@@ -81,7 +81,7 @@ TWINS = {
 
 
 @pytest.mark.parametrize("name", TWINS)
-def test_the_certificate_of_another_kernel(name: str) -> None:
+def test_the_certificate_of_another_kernel_is_rejected(name: str) -> None:
     """The certificate is refused even if it claims to be of this kernel."""
     kernel, mutate = TWINS[name]
     made, parts, certificate = certified(kernel)
@@ -91,13 +91,13 @@ def test_the_certificate_of_another_kernel(name: str) -> None:
     assert rejected(made, parts, certificate)
 
 
-def test_of_the_lowered_kernel() -> None:
+def test_certificates_of_kernels_with_deferred_matmul_waits_are_accepted() -> None:
     """Matmuls are waited for one iteration late, in registers that the next iteration does not use."""
     made, parts = lowered_late(gemm())
     assert not rejected(made, parts, json.loads(json.dumps(prove(made, parts))))
 
 
-def test_a_quotient_that_its_type_does_not_hold() -> None:
+def test_a_certificate_with_an_overflowing_quotient_is_rejected() -> None:
     """Certificates may name any function of numbers; a quotient that is not a number of its type contradicts
     nothing."""
     kernel, parts, certificate = certified(copies)

@@ -80,7 +80,7 @@ def computed_apart(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_clusters(seed: int) -> None:
+def test_schedules_of_clusters_are_proved(seed: int) -> None:
     assert outcome(made(seed)) == "proved"
 
 

@@ -64,12 +64,12 @@ def of(text: str, stages: int, others: int) -> str:
 
 @pytest.mark.parametrize("stages", [(1, 2), (2, 3)])
 @pytest.mark.parametrize("name", TEXTS)
-def test_right(name: str, stages: tuple[int, int]) -> None:
+def test_schedules_that_depend_on_data_are_proved(name: str, stages: tuple[int, int]) -> None:
     assert outcome(lowered(kernel(of(TEXTS[name], *stages)))) == "proved"
 
 
 @pytest.mark.parametrize("name", but({"one more row is fetched"}, MUTATED, slow=1))
-def test_wrong(name: str) -> None:
+def test_faulty_schedules_that_depend_on_data_are_not_proved(name: str) -> None:
     which, old, new = MUTATED[name]
     text = of(TEXTS[which], 2, 3)
     assert old in text

@@ -113,7 +113,7 @@ def test_no_forged_certificate_of_a_wrong_kernel_is_accepted(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
-def test_no_forged_certificate_of_a_wrong_kernel_is_accepted_of_many(name: str) -> None:
+def test_no_forged_certificate_of_many_wrong_kernels_is_accepted(name: str) -> None:
     assert forged(name, 300) == ([], 300)
 
 
@@ -129,7 +129,7 @@ def forged(name: str, count: int) -> tuple[list[Any], int]:
     return [x for x in found if not rejected(kernel, parts, x)], len(found)
 
 
-def test_numbers_that_are_not_whole() -> None:
+def test_certificates_with_fractions_are_rejected() -> None:
     """With half a stage of delay for each of two hand-overs, two engines would be in order in neither."""
     kernel, parts, text = made("copies")
     certificate = json.loads(text)
@@ -142,7 +142,7 @@ def test_numbers_that_are_not_whole() -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, 1, 2])
-def test_waits_by_name_begin_with_the_first_item(offset: int) -> None:
+def test_certificates_whose_named_waits_skip_the_first_item_are_rejected(offset: int) -> None:
     """Nothing else says from which item on a role waits at a barrier in registers."""
     kernel, parts, text = made("turns")
     certificate = json.loads(text)
@@ -150,7 +150,7 @@ def test_waits_by_name_begin_with_the_first_item(offset: int) -> None:
         assert rejected(kernel, parts, {**certificate, "offsets": [[b, r, offset]]})
 
 
-def test_guards_that_contradict_each_other() -> None:
+def test_certificates_with_contradictory_guards_are_rejected() -> None:
     """Guards that no launch satisfies prove nothing."""
     kernel, parts, text = made("bounds")
     certificate = json.loads(text)

@@ -69,7 +69,7 @@ def keyed(first: str, second: str, read: str = READ) -> Any:
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_given_back_when_a_key_changes(first: str, second: str) -> None:
+def test_stages_released_when_a_key_changes_are_proved(first: str, second: str) -> None:
     assert outcome(keyed(first, second)) == "proved"
 
 
@@ -83,7 +83,7 @@ def test_given_back_when_a_key_changes(first: str, second: str) -> None:
         ("keys[k] != keys[k - 1]", "keys[k] > keys[k - 1]"),  # changes of other objects
     ],
 )
-def test_wrong_keys_are_rejected(first: str, second: str, what: str, instead: str) -> None:
+def test_faulty_releases_by_key_are_not_proved(first: str, second: str, what: str, instead: str) -> None:
     assert outcome(keyed(first, second, READ.replace(what, instead, 1))) != "proved"
 
 
@@ -104,7 +104,7 @@ TWO_RINGS = """def rings(x: tg.array2d[float], out: tg.array2d[float], n: int, m
 
 
 @sampled(3, ("one", "two"), [(1, 1), (3, 3), (2, 1)], slow=1)
-def test_pipes_with_as_many_stages(one: int, two: int) -> None:
+def test_pipes_of_equal_stage_counts_are_distinguished(one: int, two: int) -> None:
     """A stage is that of the barrier at which it is used, also in inner loops."""
     right, wrong = (TWO_RINGS.format(one=one, two=two, last=last) for last in ("m", "m + 1"))
     assert outcome(lowered(kernel(right))) == "proved"
@@ -138,7 +138,7 @@ AGAIN = """def again(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 
 @sampled(2, "stages", [1, 3])
-def test_waits_that_are_repeated_in_two_iterations_at_a_time(stages: int) -> None:
+def test_waits_repeated_in_pairs_of_iterations_are_proved(stages: int) -> None:
     assert outcome(lowered(kernel(AGAIN.format(phase="phase"), stages=stages))) == "proved"
     assert outcome(lowered(kernel(AGAIN.format(phase="phase ^ 1"), stages=stages))) != "proved"
 
@@ -171,7 +171,7 @@ LATE = """def late(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int)
 """
 
 
-def test_the_lead_of_a_role_over_its_accesses() -> None:
+def test_the_lead_of_a_role_over_its_accesses_decides_the_proof() -> None:
     """For its first items the role has released nothing; later it has released three items less than it has read."""
     assert outcome(lowered(kernel(LATE.format(item="k")))) == "proved"
     assert outcome(lowered(kernel(LATE.format(item="(k - 3)")))) != "proved"

@@ -198,7 +198,7 @@ WRONG = {
 
 
 @sampled(2, "name", but({"nested, no wait for the first items"}, RIGHT))
-def test_loops_that_agree(name: str) -> None:
+def test_roles_whose_loops_agree_are_proved(name: str) -> None:
     assert outcome(lowered(roles(*RIGHT[name]))) == "proved"
 
 
@@ -214,7 +214,7 @@ FEW = {
 @pytest.mark.parametrize(
     "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow(every=3)) for name in WRONG]
 )
-def test_loops_that_do_not(name: str) -> None:
+def test_roles_whose_loops_disagree_are_not_proved(name: str) -> None:
     assert outcome(lowered(roles(*WRONG[name]))) != "proved"
 
 
@@ -240,7 +240,7 @@ def ahead(by: int, first: int, rest: str) -> Any:
 
 
 @sampled(3, "by", [2, 0, 1], slow=1)
-def test_a_role_that_is_ahead(by: int) -> None:
+def test_a_role_ahead_of_its_consumer_is_proved_up_to_the_stage_count(by: int) -> None:
     """The role may be ahead by at most one item less than the other pipe has stages, and must fill the rest."""
     assert outcome(lowered(ahead(by, by, f"tg.min({by}, count)"))) == "proved"
     assert outcome(lowered(ahead(by, by, f"tg.min({by}, count - 1)"))) != "proved" or by == 0
@@ -253,7 +253,7 @@ LATELY = READ.replace(
 
 
 @pytest.mark.parametrize("by", [1, 2, 3])
-def test_late_releases(by: int) -> None:
+def test_late_releases_are_proved_up_to_the_stage_count(by: int) -> None:
     """Stages that are given back some items later, fewer than there are; and items that are waited for twice."""
     text = "def kernel(x: tg.array2d[float], out: tg.array2d[float], flags: tg.array1d[int], n: int, m: int, d: int):"
     wait = "tg.mbarrier_wait(full, k % 3, k // 3)\n"
@@ -265,14 +265,14 @@ def test_late_releases(by: int) -> None:
 # Guards --------------------------------------------------------------------------------------------------------------
 
 
-def test_guards_only_where_needed() -> None:
+def test_proofs_have_guards_only_where_needed() -> None:
     """Numbers that may wrap are guarded where the proof rests on that."""
     assert prove(*lowered(pipe("range(n + m)", "range(n + m)")))["guards"] == []
     kinds = [kind for kind, _ in prove(*lowered(pipe("range(n - 1, -1, -1)", "range(n)")))["guards"]]
     assert kinds == ["fits"]
 
 
-def test_guards_are_about_the_launch() -> None:
+def test_guards_of_proofs_depend_on_launch_arguments_alone() -> None:
     """Conditions that the host cannot compute, or that the kernel does not assert, are not guards."""
     kernel, parts = lowered(roles("assert n <= m", PLAIN, "for k in range(tg.min(n, m)):\n    BODY"))
     certificate = prove(kernel, parts)
@@ -321,11 +321,11 @@ SHARES = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: 
         ("c", "tg.min(last, (t // m + 1) * m)"),
     ],
 )
-def test_items_of_a_block_are_walked_by_tiles(first: str, stop: str) -> None:
+def test_items_of_a_block_walked_by_tiles_are_proved(first: str, stop: str) -> None:
     """One role walks over all items of a block, the other over tiles, the first and last of which may be cut off."""
     assert outcome(lowered(kernel(SHARES.format(first=first, stop=stop, next="stop")))) == "proved"
 
 
-def test_tiles_that_go_beyond_the_items_of_a_block() -> None:
+def test_tiles_beyond_the_items_of_a_block_are_not_proved() -> None:
     made = kernel(SHARES.format(first="c", stop="(t // m + 1) * m", next="stop"))
     assert outcome(lowered(made)) != "proved"

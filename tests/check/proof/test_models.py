@@ -43,7 +43,7 @@ def holding(known: list[Any]) -> list[Model]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_known_conditions_hold_in_models(seed: int) -> None:
+def test_facts_hold_in_found_models(seed: int) -> None:
     rng = Random(f"models {seed}")
     given = conditions(rng)
     known = Known()
@@ -56,13 +56,13 @@ def test_known_conditions_hold_in_models(seed: int) -> None:
         assert all(point.number(asked) >= 0 for point in holding(given))
 
 
-def test_a_model_is_mended() -> None:
+def test_a_failing_model_is_repaired() -> None:
     made = counterexample([Model(0, {})], [ge(X - 5), ge(Y - X * 2), eq(mod(Y, 4) - 3), ge(-Y + 30)])
     assert made is not None
     assert made.number(X) >= 5 and made.number(Y) % 4 == 3 and 2 * made.number(X) <= made.number(Y) <= 30
 
 
-def test_functions_of_the_same_numbers_are_the_same() -> None:
+def test_functions_of_equal_numbers_are_equal_in_models() -> None:
     def load(p: Sum) -> Sum:
         return atom("app", ("array.load", "[]", 0, "int32"), (p,))
 
@@ -72,6 +72,6 @@ def test_functions_of_the_same_numbers_are_the_same() -> None:
     assert other is None
 
 
-def test_nothing_is_found_where_nothing_holds() -> None:
+def test_contradictory_facts_have_no_model() -> None:
     starts = [Model(k, {}) for k in range(len(KINDS))]
     assert counterexample(starts, [ge(X), conjunction(ge(-X - 1), ge(Y))]) is None

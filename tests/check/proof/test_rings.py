@@ -277,7 +277,7 @@ MUTATED = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_handed_over(name: str) -> None:
+def test_rings_with_any_handover_are_proved(name: str) -> None:
     text, stages = RIGHT[name]
     assert outcome(lowered(kernel(text, None, stages))) == "proved"
 

@@ -20,7 +20,7 @@ attention: Any = importlib.import_module("tegula.kernels.attention")
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 5])
-def test_a_pipe(stages: int) -> None:
+def test_one_pipe_of_any_stage_count_is_proved(stages: int) -> None:
     @tg.kernel
     def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
         pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=stages)
@@ -44,20 +44,20 @@ MADE = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_pipes(name: str) -> None:
+def test_kernels_with_several_pipes_are_proved(name: str) -> None:
     assert outcome(lowered(MADE[name]())) == "proved"
 
 
 @pytest.mark.parametrize(
     "tile", [0, pytest.param(2, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)]
 )
-def test_matmul_of_the_library(tile: int) -> None:
+def test_matmuls_of_the_library_are_proved(tile: int) -> None:
     made = gemm.matmul_kernel(tg.bfloat16, shapes.TENSOR_CORES[tile], False, gemm.Epilogue(tg.bfloat16))
     assert outcome(lowered(made)) == "proved"
 
 
 @pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_attention_of_the_library(causal: bool) -> None:
+def test_attention_of_the_library_is_proved(causal: bool) -> None:
     made = attention.forward(tg.bfloat16, 128, causal, False, False)
     assert outcome(lowered(made, 4 if causal else 2)) == "proved"
 
@@ -69,7 +69,7 @@ OPEN = {"items_filled_in_two_ways"}
 
 
 @sampled(2, "name", but({"ping_pong_with_a_single_tile"}, CORPUS))
-def test_corpus(name: str) -> None:
+def test_right_programs_of_the_corpus_are_proved_and_wrong_programs_are_not(name: str) -> None:
     texts = program(name)
     assert outcome(lowered(kernel(texts.WRONG))) != "proved"
     assert (outcome(lowered(kernel(texts.RIGHT))) == "proved") is (name not in OPEN)
@@ -96,7 +96,7 @@ PROVED = (
 
 
 @pytest.mark.parametrize("name", PROVED)
-def test_idioms(name: str) -> None:
+def test_schedules_in_idioms_of_users_are_proved(name: str) -> None:
     assert outcome(lowered(kernel(RIGHT[name], None, 3))) == "proved"
 
 
@@ -126,10 +126,10 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_loops_of_equal_length(name: str) -> None:
+def test_roles_with_loops_of_equal_length_are_proved(name: str) -> None:
     assert outcome(lowered(pipe(*LOOPS[name]))) == "proved"
 
 
 @sampled(3, "name", OTHERS, slow=2)
-def test_loops_of_other_lengths(name: str) -> None:
+def test_roles_with_loops_of_different_lengths_are_not_proved(name: str) -> None:
     assert outcome(lowered(pipe(*OTHERS[name]))) != "proved"

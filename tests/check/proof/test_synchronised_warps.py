@@ -73,7 +73,7 @@ def test_warps_synchronise_after_each_has_waited_for_its_part_of_a_matmul() -> N
 
 
 @pytest.mark.parametrize("which", range(4))
-def test_each_barrier_around_stores_in_place_is_needed(which: int) -> None:
+def test_without_any_barrier_around_stores_in_place_there_is_no_proof(which: int) -> None:
     made, parts = lowered(kernel(IN_PLACE))
     assert outcome((made, parts)) == "proved"
     barriers = [op for op in made.walk() if isinstance(op, Barrier)]
@@ -83,7 +83,7 @@ def test_each_barrier_around_stores_in_place_is_needed(which: int) -> None:
 
 
 @pytest.mark.parametrize("which", range(2))
-def test_all_fence_before_they_synchronise(which: int) -> None:
+def test_warps_that_synchronise_without_a_fence_are_not_proved(which: int) -> None:
     made, parts = lowered(kernel(IN_PLACE))
     fence = [op for op in made.walk() if isinstance(op, FenceAsync)][which]
     assert fence.parent is not None
