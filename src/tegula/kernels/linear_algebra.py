@@ -172,7 +172,7 @@ def sort(keys: Any, descending: bool = False) -> tuple[Any, Any]:
     Source:
         Batcher (1968).
     """
-    made, places = over_batches("sort", "_tile_sorted", {"keys": keys}, descending=descending)
+    made, places = over_batches("sort", "_tile_sort_with_indices", {"keys": keys}, descending=descending)
     return made, places
 
 
@@ -193,7 +193,7 @@ def argsort(keys: Any, descending: bool = False) -> Any:
     Source:
         Batcher (1968).
     """
-    return over_batches("argsort", "_tile_sorted", {"keys": keys}, descending=descending)[1]
+    return over_batches("argsort", "_tile_sort_with_indices", {"keys": keys}, descending=descending)[1]
 
 
 def topk(keys: Any, k: int) -> tuple[Any, Any]:

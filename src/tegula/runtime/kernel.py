@@ -210,7 +210,7 @@ class Kernel(KernelDef):
         if p.annotation is ANY or isinstance(p.annotation, ArrayAnnotation) or is_element(p.annotation):
             return
         name = getattr(p.annotation, "__name__", str(p.annotation))
-        what = f"the annotation of '{p.name}': a launch cannot pass a {name}"
+        what = f"the annotation of '{p.name}' is {name}, which a launch cannot pass"
         raise TypeMismatch(self.definition.parameter_location(p.name), what=what, help=ANNOTATIONS)
 
     def forms_for(self, wanted: Specialisation) -> Forms:

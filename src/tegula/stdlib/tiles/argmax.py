@@ -9,7 +9,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.signature import Extents, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.argmin import R, Scalar, along_axes, first_along, lines
+from tegula.stdlib.tiles.argmin import R, Scalar, extreme_indices, sample_tiles, samples_along_axes
 from tegula.types import float32, float64, int32, int64, uint32, uint64
 
 S = Extents("S")
@@ -37,7 +37,7 @@ def tile_argmax(
     Gradient:
         refused (no-gradient) for floats: an index has no gradient.
     """
-    return tg._tile_place_of_least(tg._tile_reversed_bits(a), axis, keepdims)
+    return tg._tile_index_of_min(tg._tile_reversed_bits(a), axis, keepdims)
 
 
 @part
@@ -74,12 +74,12 @@ def _tile_reversed_bits(x: uint64):
 
 @tile_argmax.reference
 def reference(a, axis=None, keepdims=False):
-    return first_along(a, axis, keepdims, least=False)
+    return extreme_indices(a, axis, keepdims, least=False)
 
 
 @tile_argmax.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
-    yield from map(Sample, lines(rng))
-    yield from along_axes(rng)
+    yield from map(Sample, sample_tiles(rng))
+    yield from samples_along_axes(rng)
     yield Refused(2, code="type-mismatch", says=("'a' must be a tile[Scalar, *S], got int32",))
     yield Refused(np.ones((2, 3)), 2, code="out-of-range", says=("axis 2 is out of bounds",))

@@ -10,7 +10,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Dtypes, Element, Extents, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.sort import Bits, around
+from tegula.stdlib.tiles.sort import Bits, split_at_axis
 from tegula.types import DTYPES, float32, int32, uint32, uint64
 
 S = Extents("S")
@@ -23,7 +23,7 @@ Scalar = Dtypes(
 )
 
 
-def reduced(S: tuple[int, ...], axis: int | None, keepdims: bool) -> tuple[int, ...]:
+def reduced_shape(S: tuple[int, ...], axis: int | None, keepdims: bool) -> tuple[int, ...]:
     """The shape of a reduction of a tile of shape S."""
     if axis is None:
         return (1,) * len(S) if keepdims else (1,)
@@ -31,7 +31,7 @@ def reduced(S: tuple[int, ...], axis: int | None, keepdims: bool) -> tuple[int, 
     return tuple(kept) or (1,)
 
 
-R = Extents("R", value=reduced)
+R = Extents("R", value=reduced_shape)
 
 
 @cooperative
@@ -56,56 +56,58 @@ def tile_argmin(
     Gradient:
         refused (no-gradient) for floats: an index has no gradient.
     """
-    return tg._tile_place_of_least(tg._tile_sort_bits(a), axis, keepdims)
+    return tg._tile_index_of_min(tg._tile_sort_bits(a), axis, keepdims)
 
 
 @cooperative
-def _tile_place_of_least(bits: Tile[Bits, *S], axis: constexpr, keepdims: constexpr[bool]) -> Tile[int32, *R]:
+def _tile_index_of_min(bits: Tile[Bits, *S], axis: constexpr, keepdims: constexpr[bool]) -> Tile[int32, *R]:
     """The index of the first of the smallest elements of a tile, or of each line along an axis."""
 
 
-@_tile_place_of_least.program(when=lambda Bits: Bits == uint32)
-def of_short_keys(bits, axis, keepdims):
+@_tile_index_of_min.program(when=lambda Bits: Bits == uint32)
+def minimum_of_packed_pairs(bits, axis, keepdims):
     """For 32-bit keys: the minimum of 64-bit integers with the key in the upper and the index in the lower half."""
-    pairs = (tg.tile_astype(bits, uint64) << uint64(32)) | tg.tile_astype(tg._tile_places(bits, axis), uint64)
-    return tg.tile_astype(tg.tile_min(pairs, axis, keepdims) & uint64(0xFFFFFFFF), int)
+    packed = (tg.tile_astype(bits, uint64) << uint64(32)) | tg.tile_astype(
+        tg._tile_indices(bits, axis), uint64
+    )
+    return tg.tile_astype(tg.tile_min(packed, axis, keepdims) & uint64(0xFFFFFFFF), int)
 
 
-@_tile_place_of_least.program
-def of_long_keys(bits, axis, keepdims):
+@_tile_index_of_min.program
+def minimum_of_flagged_indices(bits, axis, keepdims):
     """For 64-bit keys: the minimum of 32-bit integers whose bit 31 is set if the key is above the least key, and whose
     other bits are the index."""
-    more = tg.tile_astype(tg.min(bits - tg.tile_min(bits, axis, True), uint64(1)), uint32)
+    is_larger = tg.tile_astype(tg.min(bits - tg.tile_min(bits, axis, True), uint64(1)), uint32)
     return tg.tile_astype(
-        tg.tile_min((more << uint32(31)) | tg._tile_places(bits, axis), axis, keepdims), int
+        tg.tile_min((is_larger << uint32(31)) | tg._tile_indices(bits, axis), axis, keepdims), int
     )
 
 
 @cooperative
-def _tile_places(t: Tile[Element, *S], axis: constexpr) -> Tile[uint32, *S]:
+def _tile_indices(t: Tile[Element, *S], axis: constexpr) -> Tile[uint32, *S]:
     """The row-major index of each element, or its index along an axis."""
     shape = t.shape
     if tg.static(axis is None):
         return tg.tile_reshape(tg.tile_arange(tg.static(prod(shape)), dtype=uint32), shape)
     else:
-        before, n, after = tg.static(around(shape, axis))
+        before, n, after = tg.static(split_at_axis(shape, axis))
         line = tg.tile_reshape(tg.tile_arange(n, dtype=uint32), (1, n, 1))
         return tg.tile_reshape(tg.tile_broadcast(line, (before, n, after)), shape)
 
 
 @tile_argmin.reference
 def reference(a, axis=None, keepdims=False):
-    return first_along(a, axis, keepdims, least=True)
+    return extreme_indices(a, axis, keepdims, least=True)
 
 
-def first_along(a: np.ndarray, axis: int | None, keepdims: bool, least: bool) -> np.ndarray:
+def extreme_indices(a: np.ndarray, axis: int | None, keepdims: bool, least: bool) -> np.ndarray:
     """The index of the first extreme of a tile, or of each line along an axis, as tile_argmin defines it."""
     rows = a.reshape(1, -1) if axis is None else np.moveaxis(a, axis, -1).reshape(-1, a.shape[axis])
-    made = np.array([first(row, least) for row in rows], np.int32)
-    return made.reshape(reduced(a.shape, axis, keepdims))
+    indices = np.array([first_extreme(row, least) for row in rows], np.int32)
+    return indices.reshape(reduced_shape(a.shape, axis, keepdims))
 
 
-def first(a: np.ndarray, least: bool) -> int:
+def first_extreme(a: np.ndarray, least: bool) -> int:
     """The row-major index of the first extreme element: numbers are preferred to NaN, and -0.0 is below 0.0."""
     line = a.ravel()
     if line.dtype.kind != "f":
@@ -115,7 +117,7 @@ def first(a: np.ndarray, least: bool) -> int:
     return int(order[0])
 
 
-def lines(rng: np.random.Generator) -> Iterator[np.ndarray]:
+def sample_tiles(rng: np.random.Generator) -> Iterator[np.ndarray]:
     """Tiles of several shapes and dtypes, with equal elements, NaNs, infinities, zeros of both signs and the limits of
     integers."""
     for shape in ((1,), (2,), (33,), (200,), (3, 5), (4, 2, 3)):
@@ -133,7 +135,7 @@ def lines(rng: np.random.Generator) -> Iterator[np.ndarray]:
     yield np.array([False, True, True, False])
 
 
-def along_axes(rng: np.random.Generator) -> Iterator[Sample]:
+def samples_along_axes(rng: np.random.Generator) -> Iterator[Sample]:
     """Tiles and the dimension to go along."""
     cube = rng.integers(0, 5, (3, 4, 5)).astype(np.float32)
     for axis, keepdims in ((0, False), (1, True), (-1, False), (None, True)):
@@ -145,10 +147,10 @@ def along_axes(rng: np.random.Generator) -> Iterator[Sample]:
 
 @tile_argmin.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
-    yield from map(Sample, lines(rng))
-    yield from along_axes(rng)
+    yield from map(Sample, sample_tiles(rng))
+    yield from samples_along_axes(rng)
     yield Refused(1.0, code="type-mismatch", says=("'a' must be a tile[Scalar, *S]",))
     yield Refused(np.ones((2, 3)), -3, code="out-of-range", says=("axis -3 is out of bounds",))
 
 
-__all__ = ["R", "Scalar", "along_axes", "first_along", "lines"]
+__all__ = ["R", "Scalar", "extreme_indices", "sample_tiles", "samples_along_axes"]

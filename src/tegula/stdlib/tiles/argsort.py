@@ -10,7 +10,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extents, Key, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.sort import around, sorted_places
+from tegula.stdlib.tiles.sort import sort_indices, split_at_axis
 from tegula.types import int32
 
 S = Extents("S")
@@ -40,18 +40,18 @@ def tile_argsort(
         Batcher, "Sorting networks and their applications" (1968): the bitonic network.
     """
     shape = keys.shape
-    before, length, after = tg.static(around(shape, axis))
+    before, length, after = tg.static(split_at_axis(shape, axis))
     lines = tg.tile_reshape(tg._tile_sort_bits(keys), (before, length, after))
     bits = tg.tile_reshape(tg.tile_permute(lines, (0, 2, 1)), (before * after, length))
-    places = tg.tile_reshape(tg._tile_sorted_places(~bits if descending else bits), (before, after, length))
-    return tg.tile_reshape(tg.tile_permute(places, (0, 2, 1)), shape)
+    indices = tg.tile_reshape(tg._tile_sort_indices(~bits if descending else bits), (before, after, length))
+    return tg.tile_reshape(tg.tile_permute(indices, (0, 2, 1)), shape)
 
 
 @tile_argsort.reference
 def reference(keys, axis=-1, descending=False):
     if axis is None:
-        return sorted_places(keys.ravel(), 0, descending).astype(np.int32).reshape(keys.shape)
-    return sorted_places(keys, axis, descending).astype(np.int32)
+        return sort_indices(keys.ravel(), 0, descending).astype(np.int32).reshape(keys.shape)
+    return sort_indices(keys, axis, descending).astype(np.int32)
 
 
 @tile_argsort.samples

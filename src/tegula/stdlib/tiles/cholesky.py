@@ -46,7 +46,7 @@ def tile_cholesky(
 
 
 @tile_cholesky.program(when=lambda N, fill_mode: N > PANEL and fill_mode == "lower")
-def lower_in_panels(a):
+def lower_blocked(a):
     """Factors PANEL columns at a time, and subtracts the product of each panel with its transpose from the trailing
     matrix."""
     n = a.shape[0]
@@ -54,12 +54,12 @@ def lower_in_panels(a):
     for p in tg.static(range(0, n, PANEL)):
         b, m = tg.static(min(PANEL, n - p)), tg.static(n - p)
         panel = a[:, :b]
-        place = tg.tile_arange(m, dtype=int)
-        rows, columns = tg.tile_reshape(place, (m, 1)), tg.tile_reshape(place[:b], (1, b))
+        index = tg.tile_arange(m, dtype=int)
+        rows, columns = tg.tile_reshape(index, (m, 1)), tg.tile_reshape(index[:b], (1, b))
         for k in range(b):
             d = panel[k, k]
             pivot = tg.where(d > 0.0, tg.sqrt(d), type(d)(nan))
-            column = tg.where(place > k, panel[:, k] / pivot, tg.where(place == k, pivot, type(d)(0.0)))
+            column = tg.where(index > k, panel[:, k] / pivot, tg.where(index == k, pivot, type(d)(0.0)))
             below, right = tg.tile_reshape(column, (m, 1)), tg.tile_reshape(column[:b], (1, b))
             panel = tg.where(columns > k, panel - below * right, tg.where(columns == k, below, panel))
         tg.tile_assign(factor, tg.where(rows >= columns, panel, 0.0), (p, p))
@@ -69,15 +69,15 @@ def lower_in_panels(a):
 
 
 @tile_cholesky.program(when=lambda fill_mode: fill_mode == "lower")
-def lower(a):
+def lower_unblocked(a):
     """Factors column by column, and subtracts the outer product of each column with itself from the trailing matrix."""
     n = a.shape[0]
-    place = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
     for k in range(n):
         d = a[k, k]
         pivot = tg.where(d > 0.0, tg.sqrt(d), type(d)(nan))
-        column = tg.where(place > k, a[:, k] / pivot, tg.where(place == k, pivot, type(d)(0.0)))
+        column = tg.where(index > k, a[:, k] / pivot, tg.where(index == k, pivot, type(d)(0.0)))
         below, right = tg.tile_reshape(column, (n, 1)), tg.tile_reshape(column, (1, n))
         a = tg.where(columns > k, a - below * right, tg.where(columns == k, below, a))
     factor = tg.where(rows >= columns, a, 0.0)
@@ -94,8 +94,8 @@ def upper(a):
 def _tile_first_nan(factor: Tile[Real, N, N]) -> Tile[int32, ONE]:
     """The 1-based index of the first NaN on the diagonal of a matrix; 0 if there is none."""
     n = factor.shape[0]
-    place = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
     first = tg.tile_min(tg.where((rows == columns) & tg.isnan(factor), rows, n))
     return tg.where(first < n, first + 1, 0)
 
@@ -106,16 +106,16 @@ def adjoint(result, grad, fill_mode):
     inv(L) with half of its diagonal."""
     (result, _), (grad, _) = result, grad
     n = grad.shape[0]
-    place = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
     upper = result if fill_mode == "upper" else tg.tile_transpose(result)
-    given = tg.tile_transpose(grad) if fill_mode == "upper" else grad
-    product = upper @ given
+    grad_factor = tg.tile_transpose(grad) if fill_mode == "upper" else grad
+    product = upper @ grad_factor
     p = tg.where(rows > columns, product, tg.where(rows == columns, 0.5 * product, 0.0))
     half = tg.tile_upper_solve(upper, p + tg.tile_transpose(p))
     b = tg.tile_upper_solve(upper, tg.tile_transpose(half))
-    grown = tg.where(rows > columns, b, tg.where(rows == columns, 0.5 * b, 0.0))
-    return tg.tile_transpose(grown) if fill_mode == "upper" else grown
+    grad_a = tg.where(rows > columns, b, tg.where(rows == columns, 0.5 * b, 0.0))
+    return tg.tile_transpose(grad_a) if fill_mode == "upper" else grad_a
 
 
 @tile_cholesky.reference
@@ -133,7 +133,7 @@ def reference(a, fill_mode="lower", info=False):
     return (factor if fill_mode == "lower" else np.swapaxes(factor, -1, -2)), first
 
 
-def definite(rng: np.random.Generator, *shape: int) -> np.ndarray:
+def positive_definite(rng: np.random.Generator, *shape: int) -> np.ndarray:
     """Symmetric positive definite matrices whose eigenvalues are far from 0."""
     *_, n = shape
     m = rng.standard_normal(shape)
@@ -143,18 +143,20 @@ def definite(rng: np.random.Generator, *shape: int) -> np.ndarray:
 @tile_cholesky.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     for n in (1, 2, 5, 16):
-        yield Sample(definite(rng, n, n).astype(np.float32), differentiable=n == 5)
-    unread = definite(rng, 6, 6) + np.triu(np.full((6, 6), np.nan), 1)
+        yield Sample(positive_definite(rng, n, n).astype(np.float32), differentiable=n == 5)
+    unread = positive_definite(rng, 6, 6) + np.triu(np.full((6, 6), np.nan), 1)
     yield Sample(unread)
     yield Sample(unread.T, fill_mode="upper")
-    yield Sample(definite(rng, 4, 4).astype(np.float32), "upper", differentiable=True)
-    yield Sample(definite(rng, 2, 3, 4, 4), differentiable=True)
-    yield Sample(definite(rng, 3, 3).astype(np.float16))
-    yield Sample(definite(rng, 40, 40).astype(np.float32) + np.triu(np.full((40, 40), np.float32(nan)), 1))
+    yield Sample(positive_definite(rng, 4, 4).astype(np.float32), "upper", differentiable=True)
+    yield Sample(positive_definite(rng, 2, 3, 4, 4), differentiable=True)
+    yield Sample(positive_definite(rng, 3, 3).astype(np.float16))
+    yield Sample(
+        positive_definite(rng, 40, 40).astype(np.float32) + np.triu(np.full((40, 40), np.float32(nan)), 1)
+    )
     for d in (0.0, -1.0, nan):
-        yield Sample(definite(rng, 4, 4) * np.diag([1, 1, d, 1]) + np.diag([0, 0, d, 0]), info=True)
-    yield Sample(definite(rng, 3, 3), "upper", info=True, differentiable=True)
-    yield Sample(definite(rng, 2, 40, 40) - np.diag(np.arange(40) > 35), info=True, tolerance=1e4)
+        yield Sample(positive_definite(rng, 4, 4) * np.diag([1, 1, d, 1]) + np.diag([0, 0, d, 0]), info=True)
+    yield Sample(positive_definite(rng, 3, 3), "upper", info=True, differentiable=True)
+    yield Sample(positive_definite(rng, 2, 40, 40) - np.diag(np.arange(40) > 35), info=True, tolerance=1e4)
     yield Refused(np.ones((3, 4), np.float32), code="type-mismatch", says=("(3, 4)", "N is 3 and 4"))
     yield Refused(np.ones(3, np.float32), code="type-mismatch", says=("(3,)", "tile[Real, ..., N, N]"))
     yield Refused(np.ones((3, 3), np.int32), code="type-mismatch", says=("int32",))

@@ -9,7 +9,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.lower_solve import factor, solved
+from tegula.stdlib.tiles.lower_solve import factor, solve_reference
 
 N, R = Extent("N"), Extent("R", optional=True)
 FillMode = constexpr["lower", "upper"]
@@ -42,19 +42,19 @@ def tile_cholesky_solve(
 
 
 @tile_cholesky_solve.program(when=lambda fill_mode: fill_mode == "lower")
-def of_lower(l, y):  # noqa: E741
+def solve_lower(l, y):  # noqa: E741
     return tg.tile_upper_solve(tg.tile_transpose(l), tg.tile_lower_solve(l, y))
 
 
 @tile_cholesky_solve.program(when=lambda fill_mode: fill_mode == "upper")
-def of_upper(l, y):  # noqa: E741
+def solve_upper(l, y):  # noqa: E741
     return tg.tile_upper_solve(l, tg.tile_lower_solve(tg.tile_transpose(l), y))
 
 
 @tile_cholesky_solve.reference
 def reference(l, y, fill_mode="lower"):  # noqa: E741
     lower = np.tril(l) if fill_mode == "lower" else np.swapaxes(np.triu(l), -1, -2)
-    return solved(lower @ np.swapaxes(lower, -1, -2), y)
+    return solve_reference(lower @ np.swapaxes(lower, -1, -2), y)
 
 
 @tile_cholesky_solve.samples

@@ -35,32 +35,32 @@ def tile_dct(x: Tile[Number, *S]) -> Tile[Number, *S]:
     """
     shape, lane = x.shape, tg.group_lane()
     n, rows = tg.static(shape[-1]), tg.static(prod(shape[:-1]))
-    lines = tg.tile_reshape(x, (rows, n))
-    zero = type(lines[0, 0])(0.0)
+    matrix = tg.tile_reshape(x, (rows, n))
+    zero = type(matrix[0, 0])(0.0)
     half, count = tg.static((n + 1) // 2), tg.static(rows * n)
-    given = tg.tile_empty(shape=(rows, n), dtype=type(zero), storage="shared")
+    permuted = tg.tile_empty(shape=(rows, n), dtype=type(zero), storage="shared")
     for first in range(0, count, tg.group_present()):
         number = first + lane
         if number < count:
             row, k = number // n, number % n
-            given[row, k] = lines[row, 2 * k if k < half else 2 * (n - k) - 1]
-    spectrum = tg.tile_rfft(given)
-    made = tg.tile_empty(shape=(rows, n), dtype=type(zero), storage="shared")
+            permuted[row, k] = matrix[row, 2 * k if k < half else 2 * (n - k) - 1]
+    spectrum = tg.tile_rfft(permuted)
+    result = tg.tile_empty(shape=(rows, n), dtype=type(zero), storage="shared")
     for first in range(0, count, tg.group_present()):
         number = first + lane
         if number < count:
             row, k = number // n, number % n
             z = spectrum[row, tg.min(k, n - k)]
             c, d = tg._tile_quarter_root(n, zero, k)
-            made[row, k] = 2.0 * (z[0] * c - (z[1] if 2 * k <= n else -z[1]) * d)
-    return tg.tile_reshape(made, shape)
+            result[row, k] = 2.0 * (z[0] * c - (z[1] if 2 * k <= n else -z[1]) * d)
+    return tg.tile_reshape(result, shape)
 
 
 @tile_dct.vjp
-def of_dct(grad):
+def dct_vjp(grad):
     shape = grad.shape
-    place = tg.tile_arange(tg.static(shape[-1]), dtype=int)
-    return tg.tile_idct(tg.tile_map(tg._tile_first_times, grad, place, 2.0))
+    index = tg.tile_arange(tg.static(shape[-1]), dtype=int)
+    return tg.tile_idct(tg.tile_map(tg._tile_scale_first, grad, index, 2.0))
 
 
 @cooperative
@@ -82,33 +82,33 @@ def tile_idct(x: Tile[Number, *S]) -> Tile[Number, *S]:
     """
     shape, lane = x.shape, tg.group_lane()
     n, rows = tg.static(shape[-1]), tg.static(prod(shape[:-1]))
-    lines = tg.tile_reshape(x, (rows, n))
-    zero = type(lines[0, 0])(0.0)
+    matrix = tg.tile_reshape(x, (rows, n))
+    zero = type(matrix[0, 0])(0.0)
     half, count = tg.static(n // 2 + 1), tg.static(rows * (n // 2 + 1))
     spectrum = tg.tile_empty(shape=(rows, half), dtype=type(tg.vector(zero, zero)), storage="shared")
     for first in range(0, count, tg.group_present()):
         number = first + lane
         if number < count:
             row, k = number // half, number % half
-            a, b = lines[row, k], tg.where(k > 0, lines[row, (n - k) % n], zero)
+            a, b = matrix[row, k], tg.where(k > 0, matrix[row, (n - k) % n], zero)
             c, d = tg._tile_quarter_root(n, zero, k)
             spectrum[row, k] = tg.vector(a * c - b * d, -a * d - b * c)
     mixed = tg.tile_irfft(spectrum, n)
-    made = tg.tile_empty(shape=(rows, n), dtype=type(zero), storage="shared")
+    result = tg.tile_empty(shape=(rows, n), dtype=type(zero), storage="shared")
     total = tg.static(rows * n)
     for first in range(0, total, tg.group_present()):
         number = first + lane
         if number < total:
             row, k = number // n, number % n
-            made[row, k] = mixed[row, k // 2 if k % 2 == 0 else n - 1 - k // 2]
-    return tg.tile_reshape(made, shape)
+            result[row, k] = mixed[row, k // 2 if k % 2 == 0 else n - 1 - k // 2]
+    return tg.tile_reshape(result, shape)
 
 
 @tile_idct.vjp
-def of_idct(grad):
+def idct_vjp(grad):
     shape = grad.shape
-    place = tg.tile_arange(tg.static(shape[-1]), dtype=int)
-    return tg.tile_map(tg._tile_first_times, tg.tile_dct(grad), place, 0.5)
+    index = tg.tile_arange(tg.static(shape[-1]), dtype=int)
+    return tg.tile_map(tg._tile_scale_first, tg.tile_dct(grad), index, 0.5)
 
 
 @part
@@ -119,29 +119,29 @@ def _tile_quarter_root(n, like, k):
 
 
 @part
-def _tile_first_times(x, k, factor):
+def _tile_scale_first(x, k, factor):
     """A row with the first element multiplied by a factor."""
     return tg.where(k == 0, x * type(x)(factor), x)
 
 
-def cosines(n: int) -> np.ndarray:
+def dct_matrix(n: int) -> np.ndarray:
     """The matrix of the transform of type II."""
     k, j = np.arange(n)[:, None], np.arange(n)
     return 2 * np.cos(np.pi * k * (2 * j + 1) / (2 * n))
 
 
 @tile_dct.reference
-def reference(x):
-    return x @ cosines(x.shape[-1]).T
+def dct_reference(x):
+    return x @ dct_matrix(x.shape[-1]).T
 
 
 @tile_idct.reference
-def of_inverse(x):
+def idct_reference(x):
     first = np.arange(x.shape[-1]) == 0
-    return np.where(first, x / 2, x) @ cosines(x.shape[-1])
+    return np.where(first, x / 2, x) @ dct_matrix(x.shape[-1])
 
 
-def lines(rng: np.random.Generator) -> Iterator[Sample]:
+def dct_samples(rng: np.random.Generator) -> Iterator[Sample]:
     """Tiles of real numbers."""
     for n in (1, 2, 5, 16):
         yield Sample(rng.standard_normal(n).astype(np.float32), differentiable=n == 5)
@@ -150,5 +150,5 @@ def lines(rng: np.random.Generator) -> Iterator[Sample]:
     yield Refused(np.ones(3, np.int32), code="type-mismatch", says=("float32, float64", "int32"))
 
 
-tile_dct.samples(lines)
-tile_idct.samples(lines)
+tile_dct.samples(dct_samples)
+tile_idct.samples(dct_samples)

@@ -43,8 +43,8 @@ def tile_eigh(
         (1985): Jacobi rotations, N / 2 at a time.
     """
     n = a.shape[0]
-    place = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
     read = rows >= columns if fill_mode == "lower" else rows <= columns
     a = tg.where(read, a, tg.tile_transpose(a))
@@ -55,18 +55,18 @@ def tile_eigh(
     least = tg._tile_epsilon(one) * tg._tile_epsilon(one) * tg.tile_sum(a * a)[0]
     rest = tg.tile_sum(tg.where(rows == columns, zero, a * a))[0]
     sweep = 0
-    while (not rest <= least) and sweep < tg._tile_most_sweeps(one):
-        for turn in range(tg.static(n - 1 + n % 2)):
-            partner = tg._tile_partners(place, turn)
-            low, high = tg.min(place, partner), tg.max(place, partner)
+    while (not rest <= least) and sweep < tg._tile_max_sweeps(one):
+        for step in range(tg.static(n - 1 + n % 2)):
+            partner = tg._tile_partners(index, step)
+            low, high = tg.min(index, partner), tg.max(index, partner)
             diagonal, flat = (
                 tg.tile_sum(tg.where(rows == columns, a, zero), axis=0),
                 tg.tile_reshape(a, (-1,)),
             )
-            first, second, between = diagonal[low], diagonal[high], flat[high * n + low]
-            t = tg.where(low == high, zero, tg._tile_tangents(first, second, between))
+            first, second, off_diagonal = diagonal[low], diagonal[high], flat[high * n + low]
+            t = tg.where(low == high, zero, tg._tile_tangents(first, second, off_diagonal))
             c = 1.0 / tg.sqrt(t * t + 1.0)
-            s = tg.where(place < partner, -t * c, t * c)
+            s = tg.where(index < partner, -t * c, t * c)
             c, s = tg.tile_reshape(c, (1, n)), tg.tile_reshape(s, (1, n))
             a = a * c + tg.tile_slice_indexed(a, partner, 1) * s
             v = v * c + tg.tile_slice_indexed(v, partner, 1) * s
@@ -75,8 +75,8 @@ def tile_eigh(
             )
             # The entries that rotations eliminate are set to exactly 0, and the diagonals are updated without rounding
             # errors of these entries.
-            t = tg.where(place < partner, -t, t)
-            rotated = diagonal + t * between
+            t = tg.where(index < partner, -t, t)
+            rotated = diagonal + t * off_diagonal
             a = tg.where(
                 rows == columns,
                 tg.tile_reshape(rotated, (1, n)),
@@ -85,7 +85,7 @@ def tile_eigh(
         rest = tg.tile_sum(tg.where(rows == columns, zero, a * a))[0]
         sweep += 1
     w = tg.tile_sum(tg.where(rows == columns, a, zero), axis=0)
-    order = tg.tile_reshape(tg._tile_sorted_places(tg.tile_reshape(tg._tile_sort_bits(w), (1, n))), (n,))
+    order = tg.tile_reshape(tg._tile_sort_indices(tg.tile_reshape(tg._tile_sort_bits(w), (1, n))), (n,))
     v = tg.tile_slice_indexed(v, order, 1)
     sign = tg.where(-tg.tile_min(v, axis=0) > tg.tile_max(v, axis=0), -one, one)
     bad = not rest <= least
@@ -96,15 +96,15 @@ def tile_eigh(
 
 @tile_eigh.vjp(keep="result")
 def adjoint(result, grad, fill_mode):
-    (w, v, _), (of_w, of_v, _) = result, grad
+    (w, v, _), (grad_w, grad_v, _) = result, grad
     n = w.shape[0]
-    place = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
-    apart = tg.tile_reshape(w, (1, n)) - tg.tile_reshape(w, (n, 1))
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
+    gaps = tg.tile_reshape(w, (1, n)) - tg.tile_reshape(w, (n, 1))
     guard = tg.static(8.0 * n) * tg._tile_epsilon(w[0]) * tg.tile_max(tg.abs(w))[0]
     transposed = tg.tile_transpose(v)
-    slopes = (transposed @ of_v) * tg._tile_inverse_gaps(apart, guard)
-    middle = tg.where(rows == columns, tg.tile_reshape(of_w, (1, n)), slopes)
+    slopes = (transposed @ grad_v) * tg._tile_inverse_gaps(gaps, guard)
+    middle = tg.where(rows == columns, tg.tile_reshape(grad_w, (1, n)), slopes)
     k = v @ middle @ transposed
     both = k + tg.tile_transpose(k)
     read = rows > columns if fill_mode == "lower" else rows < columns

@@ -12,13 +12,13 @@ from tegula.errors import OutOfRange
 from tegula.signature import Dtypes, Extent, Extents, InOut, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.roots import (
-    LONGEST,
+    MAX_LENGTH,
+    butterfly_steps,
     chirp,
-    chirp_transform,
+    chirp_spectrum,
+    digit_reversal,
     is_smooth,
-    levels,
-    padded,
-    places,
+    padded_length,
     roots,
     stages,
     twiddles,
@@ -69,64 +69,66 @@ def tile_ifft(inout: InOut[Tile[Complex, *S]]):
 
 
 @cooperative
-def _tile_dft(x: Tile[Complex, *S], back: Flag) -> Tile[Complex, *S]:
-    """The unnormalised transform along the last dimension; `back`: the inverse."""
+def _tile_dft(x: Tile[Complex, *S], inverse: Flag) -> Tile[Complex, *S]:
+    """The unnormalised transform along the last dimension; `inverse`: the inverse."""
     shape = x.shape
     n, size = tg.static(shape[-1]), tg.static(prod(shape))
-    return tg.tile_reshape(tg._tile_dft_of_rows(tg.tile_reshape(x, (size,)), n, back), shape)
+    return tg.tile_reshape(tg._tile_row_dft(tg.tile_reshape(x, (size,)), n, inverse), shape)
 
 
 @_tile_dft.vjp
-def of_dft(grad, back):
-    return tg._tile_dft(grad, not back)
+def dft_vjp(grad, inverse):
+    return tg._tile_dft(grad, not inverse)
 
 
 @cooperative
-def _tile_dft_of_rows(x: Tile[Complex, N], n: constexpr[int], back: Flag) -> Tile[Complex, N]:
+def _tile_row_dft(x: Tile[Complex, N], n: constexpr[int], inverse: Flag) -> Tile[Complex, N]:
     """The transforms of all rows of n elements."""
 
 
-@_tile_dft_of_rows.program(when=lambda n: is_smooth(n))
-def by_stages(x, n, back):
+@_tile_row_dft.program(when=lambda n: is_smooth(n))
+def stockham(x, n, inverse):
     """The inverse is the transform with real and imaginary parts exchanged before the first stage and after the last
     stage."""
     size = x.shape[0]
-    made = tg.tile_reshape(x, (size, 1))
-    for r, m, s in tg.static(stages(shortest(n))):
-        made = tg._tile_stage(made, r, m, s, tg.static(back and s == 1), tg.static(back and m == 1))
-    return tg.tile_reshape(made, (size,))
+    result = tg.tile_reshape(x, (size, 1))
+    for r, m, s in tg.static(stages(transform_length(n))):
+        result = tg._tile_stage(result, r, m, s, tg.static(inverse and s == 1), tg.static(inverse and m == 1))
+    return tg.tile_reshape(result, (size,))
 
 
-@_tile_dft_of_rows.program
-def by_convolution(x, n, back):
+@_tile_row_dft.program
+def bluestein(x, n, inverse):
     """Bluestein's algorithm: k * j = (k * k + j * j - (k - j) * (k - j)) / 2, so that a transform is a convolution with
     a chirp, between two multiplications by the chirp."""
-    size, length = x.shape[0], tg.static(shortest(n))
+    size, length = x.shape[0], tg.static(transform_length(n))
     rows = tg.static(size // n)
 
-    def chirped(z, k):
-        return tg._tile_times(z, tg.static(chirp(n)), k)
+    def times_chirp(z, k):
+        return tg._tile_multiply_by_table(z, tg.static(chirp(n)), k)
 
-    def multiplied(z, k):
-        return tg._tile_times(z, tg.static(chirp_transform(n)), k)
+    def times_chirp_transform(z, k):
+        return tg._tile_multiply_by_table(z, tg.static(chirp_spectrum(n)), k)
 
-    place = tg.tile_arange(length, dtype=int)
+    index = tg.tile_arange(length, dtype=int)
     padded = tg.tile_zeros(shape=(rows, length), dtype=type(x[0]))
-    given = tg.tile_map(tg._tile_exchanged_parts, x) if tg.static(back) else x
-    tg.tile_assign(padded, tg.tile_map(chirped, tg.tile_reshape(given, (rows, n)), place[:n]), (0, 0))
-    spectrum = tg._tile_dft_of_rows(tg.tile_reshape(padded, (rows * length,)), length, False)
-    product = tg.tile_map(multiplied, tg.tile_reshape(spectrum, (rows, length)), place)
-    whole = tg._tile_dft_of_rows(tg.tile_reshape(product, (rows * length,)), length, True)
-    made = tg.tile_map(chirped, tg.tile_reshape(whole, (rows, length))[:, :n], place[:n])
-    return tg.tile_reshape(tg.tile_map(tg._tile_exchanged_parts, made) if tg.static(back) else made, (size,))
+    source = tg.tile_map(tg._tile_swap_parts, x) if tg.static(inverse) else x
+    tg.tile_assign(padded, tg.tile_map(times_chirp, tg.tile_reshape(source, (rows, n)), index[:n]), (0, 0))
+    spectrum = tg._tile_row_dft(tg.tile_reshape(padded, (rows * length,)), length, False)
+    product = tg.tile_map(times_chirp_transform, tg.tile_reshape(spectrum, (rows, length)), index)
+    convolved = tg._tile_row_dft(tg.tile_reshape(product, (rows * length,)), length, True)
+    result = tg.tile_map(times_chirp, tg.tile_reshape(convolved, (rows, length))[:, :n], index[:n])
+    return tg.tile_reshape(
+        tg.tile_map(tg._tile_swap_parts, result) if tg.static(inverse) else result, (size,)
+    )
 
 
-def shortest(n: int) -> int:
+def transform_length(n: int) -> int:
     """The length of the transforms of Bluestein's algorithm; OutOfRange if there are no tables of this length."""
-    length = n if is_smooth(n) else padded(n)
-    if length > LONGEST:
+    length = n if is_smooth(n) else padded_length(n)
+    if length > MAX_LENGTH:
         by = f", by transforms of length {length}," if length != n else ""
-        raise OutOfRange(None, what=f"a transform of length {n}{by} has more than {LONGEST} elements")
+        raise OutOfRange(None, what=f"a transform of length {n}{by} has more than {MAX_LENGTH} elements")
     return length
 
 
@@ -136,57 +138,57 @@ def _tile_stage(
     r: constexpr[int],
     m: constexpr[int],
     s: constexpr[int],
-    enters: Flag,
-    leaves: Flag,
+    swap_input: Flag,
+    swap_output: Flag,
 ) -> Tile[Complex, P, Q]:
     """A Stockham stage of transforms of length r * m * s: each of m * s butterflies reads r numbers with a stride of m
     * s, multiplies its results by twiddle factors, and writes them with a stride of s. The numbers are in rows of s,
-    the results in rows of r * s. `enters`, `leaves`: whether real and imaginary parts are exchanged before and after
-    the stage.
+    the results in rows of r * s. `swap_input`, `swap_output`: whether real and imaginary parts are exchanged before and
+    after the stage.
 
     Threads are distributed over the s consecutive results if there are enough of them, else over all butterflies of a
     row, so that consecutive threads access consecutive elements; an outer loop covers the remaining butterflies."""
     size, lane, zero = tg.static(x.shape[0] * x.shape[1]), tg.group_lane(), type(x[0, 0][0])(0.0)
-    rows, apart = tg.static(size // (r * m * s)), tg.static(m * s)
+    rows, stride = tg.static(size // (r * m * s)), tg.static(m * s)
     threads = tg.group_size()
-    outer, inner = tg.static(division(rows, m, s, threads))
-    wide = tg.static(r * s + padding(r, m, s))
-    made = tg.tile_empty(shape=(rows * m, wide), dtype=type(x[0, 0]), storage="shared")
+    outer, inner = tg.static(split_butterflies(rows, m, s, threads))
+    row_length = tg.static(r * s + padding(r, m, s))
+    result = tg.tile_empty(shape=(rows * m, row_length), dtype=type(x[0, 0]), storage="shared")
     for line in range(outer):
         for first in range(0, inner, tg.group_present()):
             number = first + lane
             if number < inner:
                 if tg.static(inner == s):
                     row, p, q = line // m, line % m, number
-                elif tg.static(inner == apart):
+                elif tg.static(inner == stride):
                     row, p, q = line, number // s, number % s
                 else:
-                    row, p, q = number // apart, number % apart // s, number % s
+                    row, p, q = number // stride, number % stride // s, number % s
                 re, im = tg.vector(zero, length=r), tg.vector(zero, length=r)
                 for k in tg.unrolled(r):
                     z = x[row * (r * m) + p + k * m, q]
-                    re[k], im[k] = z[1 if enters else 0], z[0 if enters else 1]
+                    re[k], im[k] = z[1 if swap_input else 0], z[0 if swap_input else 1]
                 re, im = tg._tile_butterfly(re, im, r)
                 for k in tg.unrolled(r):
-                    at = tg.table(tg.static(places(r)))[k]
+                    at = tg.table(tg.static(digit_reversal(r)))[k]
                     z = tg.vector(re[at], im[at])
                     if tg.static(m > 1) and k > 0:
-                        z = tg._tile_times(z, tg.static(twiddles(r, m)), k, p)
-                    made[row * m + p, k * s + q] = tg._tile_exchanged_parts(z) if tg.static(leaves) else z
-    return made[:, : r * s]
+                        z = tg._tile_multiply_by_table(z, tg.static(twiddles(r, m)), k, p)
+                    result[row * m + p, k * s + q] = tg._tile_swap_parts(z) if tg.static(swap_output) else z
+    return result[:, : r * s]
 
 
-PHASE = 16
-"""How many numbers of 8 bytes the banks of shared memory read or write at a time."""
+BANK_PHASE = 16
+"""The number of 8-byte elements that the banks of shared memory read or write at a time."""
 
 
 def padding(r: int, m: int, s: int) -> int:
     """The padding of a row of results, in numbers, with which threads that write to several rows at a time write to
     different banks of shared memory; the last stage has none, because its results stay together."""
-    return s if m > 1 and s < PHASE and r % 2 == 0 else 0
+    return s if m > 1 and s < BANK_PHASE and r % 2 == 0 else 0
 
 
-def division(rows: int, m: int, s: int, threads: int) -> tuple[int, int]:
+def split_butterflies(rows: int, m: int, s: int, threads: int) -> tuple[int, int]:
     """The distribution of a stage's butterflies: the number of iterations of the outer loop, and the number of
     butterflies per iteration."""
     for around, inner in ((rows * m, s), (rows, m * s)):
@@ -196,20 +198,20 @@ def division(rows: int, m: int, s: int, threads: int) -> tuple[int, int]:
 
 
 @part
-def _tile_times(z, parts, k):
+def _tile_multiply_by_table(z, parts, k):
     """A complex number times element k of a table of complex numbers, whose parts are the last dimension."""
     c, d = tg.table(parts, type(z[0]))[k, 0], tg.table(parts, type(z[0]))[k, 1]
     return tg.vector(z[0] * c - z[1] * d, z[0] * d + z[1] * c)
 
 
 @part
-def _tile_times(z, parts, k, p):
+def _tile_multiply_by_table(z, parts, k, p):
     c, d = tg.table(parts, type(z[0]))[k, p, 0], tg.table(parts, type(z[0]))[k, p, 1]
     return tg.vector(z[0] * c - z[1] * d, z[0] * d + z[1] * c)
 
 
 @part
-def _tile_exchanged_parts(z):
+def _tile_swap_parts(z):
     """A complex number with its real and imaginary parts exchanged."""
     return tg.vector(z[1], z[0])
 
@@ -222,24 +224,24 @@ def _tile_complex(re, im):
 
 @part
 def _tile_butterfly(x, y, r):
-    """The transform of r real and r imaginary parts; the results are in the order of `places`."""
+    """The transform of r real and r imaginary parts; the results are in the order of `digit_reversal`."""
     zero = type(x[0])(0.0)
-    for f, apart in tg.static(levels(r)):
+    for f, stride in tg.static(butterfly_steps(r)):
         for t in tg.unrolled(tg.static(r // f)):
-            offset = t % apart
-            base = t // apart * (f * apart) + offset
+            offset = t % stride
+            base = t // stride * (f * stride) + offset
             u, v = tg.vector(zero, length=f), tg.vector(zero, length=f)
             for k in tg.unrolled(f):
-                u[k], v[k] = x[base + k * apart], y[base + k * apart]
+                u[k], v[k] = x[base + k * stride], y[base + k * stride]
             u, v = tg._tile_small_dft(u, v, f)
             for k in tg.unrolled(f):
                 a, b = u[k], v[k]
                 if k * offset > 0:
-                    power = k * offset * tg.static(r // (f * apart))
+                    power = k * offset * tg.static(r // (f * stride))
                     parts = tg.static(roots(r, np.arange(r)))
                     c, d = tg.table(parts[0], type(zero))[power], tg.table(parts[1], type(zero))[power]
                     a, b = a * c - b * d, a * d + b * c
-                x[base + k * apart], y[base + k * apart] = a, b
+                x[base + k * stride], y[base + k * stride] = a, b
     return x, y
 
 
@@ -274,16 +276,16 @@ def _tile_small_dft(x, y, f):
 
 
 @tile_fft.reference
-def reference(inout):
+def fft_reference(inout):
     return np.fft.fft(inout, axis=-1)
 
 
 @tile_ifft.reference
-def of_inverse(inout):
+def ifft_reference(inout):
     return np.fft.ifft(inout, axis=-1) * inout.shape[-1]
 
 
-def numbers(rng: np.random.Generator) -> Iterator[Sample]:
+def fft_samples(rng: np.random.Generator) -> Iterator[Sample]:
     """Tiles of complex numbers."""
     for n in (1, 2, 5, 16):
         yield Sample(complex_numbers(rng, n).astype(np.complex64), differentiable=n == 5)
@@ -297,5 +299,5 @@ def complex_numbers(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 
-tile_fft.samples(numbers)
-tile_ifft.samples(numbers)
+tile_fft.samples(fft_samples)
+tile_ifft.samples(fft_samples)

@@ -49,22 +49,22 @@ def tile_ifft2(inout: InOut[Tile[Complex, ..., M, N]]):
 
 
 @cooperative
-def _tile_dft2(x: Tile[Complex, M, N], back: constexpr[bool]) -> Tile[Complex, M, N]:
-    """The transform of a matrix; `back`: the inverse, not divided by the number of elements."""
-    return tg.tile_transpose(tg._tile_dft(tg.tile_transpose(tg._tile_dft(x, back)), back))
+def _tile_dft2(x: Tile[Complex, M, N], inverse: constexpr[bool]) -> Tile[Complex, M, N]:
+    """The transform of a matrix; `inverse`: the inverse, not divided by the number of elements."""
+    return tg.tile_transpose(tg._tile_dft(tg.tile_transpose(tg._tile_dft(x, inverse)), inverse))
 
 
 @tile_fft2.reference
-def reference(inout):
+def fft2_reference(inout):
     return np.fft.fft2(inout)
 
 
 @tile_ifft2.reference
-def of_inverse(inout):
+def ifft2_reference(inout):
     return np.fft.ifft2(inout) * (inout.shape[-1] * inout.shape[-2])
 
 
-def matrices(rng: np.random.Generator) -> Iterator[Sample]:
+def fft2_samples(rng: np.random.Generator) -> Iterator[Sample]:
     """Tiles of matrices of complex numbers."""
     for shape in ((1, 1), (2, 3), (4, 8), (16, 12)):
         yield Sample(complex_numbers(rng, *shape).astype(np.complex64), differentiable=shape == (2, 3))
@@ -73,5 +73,5 @@ def matrices(rng: np.random.Generator) -> Iterator[Sample]:
     yield Refused(np.ones((3, 3), np.float32), code="type-mismatch", says=("vec2", "float32"))
 
 
-tile_fft2.samples(matrices)
-tile_ifft2.samples(matrices)
+tile_fft2.samples(fft2_samples)
+tile_ifft2.samples(fft2_samples)

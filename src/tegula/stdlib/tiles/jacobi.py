@@ -22,42 +22,42 @@ def _tile_epsilon(x: float64):
 
 
 @part
-def _tile_most_sweeps(x: float32):
+def _tile_max_sweeps(x: float32):
     """The maximum number of sweeps of a decomposition."""
     return 12
 
 
 @part
-def _tile_most_sweeps(x: float64):
+def _tile_max_sweeps(x: float64):
     return 16
 
 
 @cooperative
-def _tile_partners(place: Tile[int32, N], turn: int32) -> Tile[int32, N]:
+def _tile_partners(index: Tile[int32, N], step: int32) -> Tile[int32, N]:
     """The partner of each column in one step of a sweep. A sweep has each pair once; a column without a partner is its
     own partner."""
-    n = place.shape[0]
+    n = index.shape[0]
     last = tg.static(n - 1 + n % 2)
     # The circle method of round-robin tournaments: partners are opposite on a circle, and the column opposite to itself
     # is paired with the last column, which is not on the circle.
-    opposite = (turn - place + last) % last
-    alone = tg.where(opposite == place, last, opposite)
-    half = turn // 2 + turn % 2 * ((last + 1) // 2)
-    partner = tg.where(place == last, half, alone)
-    return tg.where(partner < n, partner, place)
+    opposite = (step - index + last) % last
+    alone = tg.where(opposite == index, last, opposite)
+    half = step // 2 + step % 2 * ((last + 1) // 2)
+    partner = tg.where(index == last, half, alone)
+    return tg.where(partner < n, partner, index)
 
 
 @cooperative
-def _tile_tangents(first: Tile[Real, N], second: Tile[Real, N], between: Tile[Real, N]) -> Tile[Real, N]:
+def _tile_tangents(first: Tile[Real, N], second: Tile[Real, N], off_diagonal: Tile[Real, N]) -> Tile[Real, N]:
     """The tangents, at most 1, of the rotations that diagonalise (first, between; between, second)."""
-    done = between == 0.0
-    theta = (second - first) / (2.0 * tg.where(done, 1.0, between))
+    done = off_diagonal == 0.0
+    theta = (second - first) / (2.0 * tg.where(done, 1.0, off_diagonal))
     t = 1.0 / (tg.abs(theta) + tg.sqrt(theta * theta + 1.0))
     return tg.where(done, 0.0, tg.where(theta < 0.0, -t, t))
 
 
 @cooperative
-def _tile_inverse_gaps(apart: Tile[Real, N, N], guard: Real) -> Tile[Real, N, N]:
+def _tile_inverse_gaps(gaps: Tile[Real, N, N], guard: Real) -> Tile[Real, N, N]:
     """The reciprocals of differences; 0 for differences of at most `guard`."""
-    near = tg.abs(apart) <= guard
-    return tg.where(near, 0.0, 1.0 / tg.where(near, 1.0, apart))
+    is_small = tg.abs(gaps) <= guard
+    return tg.where(is_small, 0.0, 1.0 / tg.where(is_small, 1.0, gaps))

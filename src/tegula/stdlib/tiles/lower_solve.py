@@ -44,19 +44,19 @@ def tile_lower_solve(l: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile
 def adjoint(l, result, grad):  # noqa: E741
     """The adjoint of y is b = inv(l).T @ grad, that of l is the lower triangle of -b @ z.T."""
     n = l.shape[0]
-    place = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
-    of_y = tg.tile_upper_solve(tg.tile_transpose(l), grad)
-    product = tg.tile_reshape(of_y, (n, -1)) @ tg.tile_transpose(tg.tile_reshape(result, (n, -1)))
-    return tg.where(rows >= columns, -product, 0.0), of_y
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
+    grad_y = tg.tile_upper_solve(tg.tile_transpose(l), grad)
+    product = tg.tile_reshape(grad_y, (n, -1)) @ tg.tile_transpose(tg.tile_reshape(result, (n, -1)))
+    return tg.where(rows >= columns, -product, 0.0), grad_y
 
 
 @tile_lower_solve.reference
 def reference(l, y):  # noqa: E741
-    return solved(np.tril(l), y)
+    return solve_reference(np.tril(l), y)
 
 
-def solved(matrix: np.ndarray, y: np.ndarray) -> np.ndarray:
+def solve_reference(matrix: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The NumPy solution; a batch of vectors is passed as matrices with one column."""
     return (
         np.linalg.solve(matrix, y) if y.ndim == matrix.ndim else np.linalg.solve(matrix, y[..., None])[..., 0]

@@ -34,7 +34,7 @@ def tile_lstsq(a: Tile[Real, ..., M, N], y: Tile[Real, ..., M, R]) -> Tile[Real,
 
 
 @tile_lstsq.program(when=lambda M, N: M >= N)
-def by_reflections(a, y):
+def lstsq_by_qr(a, y):
     m, n = a.shape
     q, r = tg.tile_qr(a)
     x = tg.tile_upper_solve(r, tg.tile_transpose(q) @ tg.tile_reshape(y, (m, -1)))
@@ -46,11 +46,11 @@ def adjoint(a, y, result, grad):
     m, n = a.shape
     _, r = tg.tile_qr(a)
     right, x = tg.tile_reshape(y, (m, -1)), tg.tile_reshape(result, (n, -1))
-    given = tg.tile_reshape(grad, (n, -1))
-    g = tg.tile_upper_solve(r, tg.tile_lower_solve(tg.tile_transpose(r), given))
-    of_y = a @ g
-    of_a = (right - a @ x) @ tg.tile_transpose(g) - of_y @ tg.tile_transpose(x)
-    return of_a, tg.tile_reshape(of_y, y.shape)
+    grad_x = tg.tile_reshape(grad, (n, -1))
+    g = tg.tile_upper_solve(r, tg.tile_lower_solve(tg.tile_transpose(r), grad_x))
+    grad_y = a @ g
+    grad_a = (right - a @ x) @ tg.tile_transpose(g) - grad_y @ tg.tile_transpose(x)
+    return grad_a, tg.tile_reshape(grad_y, y.shape)
 
 
 @tile_lstsq.reference

@@ -35,24 +35,24 @@ def tile_lu(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., N, N], Tile[int32
         LAPACK getrf.
     """
     n = a.shape[0]
-    place = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
-    piv = place
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
+    piv = index
     for k in range(n):
         p = tg._tile_pivot(a[:, k], k)[0]
-        here, row = a[k, :], a[p, :]
+        row_k, row = a[k, :], a[p, :]
         pivot = row[k]
         a = tg.where(
-            rows == k, tg.tile_reshape(row, (1, n)), tg.where(rows == p, tg.tile_reshape(here, (1, n)), a)
+            rows == k, tg.tile_reshape(row, (1, n)), tg.where(rows == p, tg.tile_reshape(row_k, (1, n)), a)
         )
         factor = a[:, k] / tg.where(pivot == 0.0, type(pivot)(1.0), pivot)
-        below = tg.tile_reshape(tg.where(place > k, factor, 0.0), (n, 1))
+        below = tg.tile_reshape(tg.where(index > k, factor, 0.0), (n, 1))
         a = tg.where(
             columns > k,
             a - below * tg.tile_reshape(row, (1, n)),
             tg.where((columns == k) & (rows > k), below, a),
         )
-        piv = tg.where(place == k, p, piv)
+        piv = tg.where(index == k, p, piv)
     return a, piv
 
 
@@ -60,50 +60,50 @@ def tile_lu(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., N, N], Tile[int32
 def _tile_pivot(column: Tile[Real, N], start: int32) -> Tile[int32, ONE]:
     """The index of the first element of the largest magnitude from `start` on; NaNs are preferred to numbers."""
     bits = tg._tile_sort_bits(tg.abs(column))
-    place = tg.tile_arange(column.shape[0], dtype=int)
-    return tg._tile_place_of_least(~tg.where(place >= start, bits, type(bits[0])(0)), None, False)
+    index = tg.tile_arange(column.shape[0], dtype=int)
+    return tg._tile_index_of_min(~tg.where(index >= start, bits, type(bits[0])(0)), None, False)
 
 
 @cooperative
-def _tile_exchanged(y: Tile[Real, N, M], piv: Tile[int32, N]) -> Tile[Real, N, M]:
+def _tile_permute_rows(y: Tile[Real, N, M], piv: Tile[int32, N]) -> Tile[Real, N, M]:
     """The row exchanges of `piv`, applied to a matrix."""
     n, m = y.shape
     rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
     for k in range(n):
         p = piv[k]
-        here, there = tg.tile_reshape(y[k, :], (1, m)), tg.tile_reshape(y[p, :], (1, m))
-        y = tg.where(rows == k, there, tg.where(rows == p, here, y))
+        row_k, row_p = tg.tile_reshape(y[k, :], (1, m)), tg.tile_reshape(y[p, :], (1, m))
+        y = tg.where(rows == k, row_p, tg.where(rows == p, row_k, y))
     return y
 
 
 @cooperative
-def _tile_exchanged_back(y: Tile[Real, N, M], piv: Tile[int32, N]) -> Tile[Real, N, M]:
+def _tile_unpermute_rows(y: Tile[Real, N, M], piv: Tile[int32, N]) -> Tile[Real, N, M]:
     """The row exchanges of `piv`, undone."""
     n, m = y.shape
     rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
-    for done in range(n):
-        k = n - 1 - done
+    for step in range(n):
+        k = n - 1 - step
         p = piv[k]
-        here, there = tg.tile_reshape(y[k, :], (1, m)), tg.tile_reshape(y[p, :], (1, m))
-        y = tg.where(rows == k, there, tg.where(rows == p, here, y))
+        row_k, row_p = tg.tile_reshape(y[k, :], (1, m)), tg.tile_reshape(y[p, :], (1, m))
+        y = tg.where(rows == k, row_p, tg.where(rows == p, row_k, y))
     return y
 
 
 @tile_lu.vjp(keep="result")
 def adjoint(result, grad):
     lu, piv = result
-    given, _ = grad
+    grad_lu, _ = grad
     n = lu.shape[0]
-    place = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
     lower = tg.where(rows == columns, 1.0, tg.where(rows > columns, lu, 0.0))
     upper = tg.where(rows <= columns, lu, 0.0)
-    of_lower, of_upper = tg.where(rows > columns, given, 0.0), tg.where(rows <= columns, given, 0.0)
-    left, right = tg.tile_transpose(lower) @ of_lower, of_upper @ tg.tile_transpose(upper)
+    grad_lower, grad_upper = tg.where(rows > columns, grad_lu, 0.0), tg.where(rows <= columns, grad_lu, 0.0)
+    left, right = tg.tile_transpose(lower) @ grad_lower, grad_upper @ tg.tile_transpose(upper)
     middle = tg.where(rows > columns, left, right)
     half = tg.tile_upper_solve(tg.tile_transpose(lower), middle)
-    grown = tg.tile_transpose(tg.tile_upper_solve(upper, tg.tile_transpose(half)))
-    return tg._tile_exchanged_back(grown, piv)
+    permuted = tg.tile_transpose(tg.tile_upper_solve(upper, tg.tile_transpose(half)))
+    return tg._tile_unpermute_rows(permuted, piv)
 
 
 @tile_lu.reference
@@ -121,7 +121,7 @@ def reference(a):
     return lu, piv
 
 
-def regular(rng: np.random.Generator, *shape: int) -> np.ndarray:
+def well_pivoted(rng: np.random.Generator, *shape: int) -> np.ndarray:
     """Square matrices with well separated pivots, so that rounding does not change the choice of pivots."""
     *batch, n = shape
     upper = np.triu(rng.uniform(-1, 1, shape), 1) + np.eye(n) * rng.uniform(1, 2, shape)
@@ -133,9 +133,9 @@ def regular(rng: np.random.Generator, *shape: int) -> np.ndarray:
 @tile_lu.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     for n in (1, 2, 5, 16):
-        yield Sample(regular(rng, n, n).astype(np.float32), differentiable=n == 5)
-    yield Sample(regular(rng, 40, 40), tolerance=256)
-    yield Sample(regular(rng, 2, 3, 4, 4), differentiable=True)
+        yield Sample(well_pivoted(rng, n, n).astype(np.float32), differentiable=n == 5)
+    yield Sample(well_pivoted(rng, 40, 40), tolerance=256)
+    yield Sample(well_pivoted(rng, 2, 3, 4, 4), differentiable=True)
     yield Sample(np.array([[2, 1], [4, 1]], np.float16))
     yield Sample(np.array([[0, 1, 2], [0, 3, 4], [0, 6, 9]], np.float32))
     yield Sample(np.zeros((3, 3)))
@@ -144,4 +144,4 @@ def samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Refused(np.ones((3, 3), np.int32), code="type-mismatch", says=("int32",))
 
 
-__all__ = ["regular"]
+__all__ = ["well_pivoted"]

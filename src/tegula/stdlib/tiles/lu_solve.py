@@ -9,9 +9,9 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.lower_solve import solved
+from tegula.stdlib.tiles.lower_solve import solve_reference
 from tegula.stdlib.tiles.lu import reference as factored
-from tegula.stdlib.tiles.lu import regular
+from tegula.stdlib.tiles.lu import well_pivoted
 from tegula.types import int32
 
 N, R = Extent("N"), Extent("R", optional=True)
@@ -40,45 +40,45 @@ def tile_lu_solve(
         LAPACK getrs.
     """
     n = lu.shape[0]
-    place = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
-    exchanged = tg._tile_exchanged(tg.tile_reshape(y, (n, -1)), piv)
-    z = tg.tile_lower_solve(tg.where(rows == columns, 1.0, lu), exchanged)
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
+    permuted = tg._tile_permute_rows(tg.tile_reshape(y, (n, -1)), piv)
+    z = tg.tile_lower_solve(tg.where(rows == columns, 1.0, lu), permuted)
     return tg.tile_reshape(tg.tile_upper_solve(lu, z), y.shape)
 
 
 @tile_lu_solve.vjp(keep=("lu", "piv", "result"))
 def adjoint(lu, piv, result, grad):
     n = lu.shape[0]
-    place = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
-    x, given = tg.tile_reshape(result, (n, -1)), tg.tile_reshape(grad, (n, -1))
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
+    x, grad_x = tg.tile_reshape(result, (n, -1)), tg.tile_reshape(grad, (n, -1))
     upper, transposed = tg.where(rows <= columns, lu, 0.0), tg.tile_transpose(lu)
-    of_upper = tg.tile_lower_solve(transposed, given)
-    of_lower = tg.tile_upper_solve(tg.where(rows == columns, 1.0, transposed), of_upper)
-    below, above = of_lower @ tg.tile_transpose(upper @ x), of_upper @ tg.tile_transpose(x)
-    of_y = tg._tile_exchanged_back(of_lower, piv)
-    return tg.where(rows > columns, -below, -above), tg.tile_reshape(of_y, grad.shape)
+    grad_upper = tg.tile_lower_solve(transposed, grad_x)
+    grad_lower = tg.tile_upper_solve(tg.where(rows == columns, 1.0, transposed), grad_upper)
+    below, above = grad_lower @ tg.tile_transpose(upper @ x), grad_upper @ tg.tile_transpose(x)
+    grad_y = tg._tile_unpermute_rows(grad_lower, piv)
+    return tg.where(rows > columns, -below, -above), tg.tile_reshape(grad_y, grad.shape)
 
 
 @tile_lu_solve.reference
 def reference(lu, piv, y):
     n = lu.shape[-1]
     product = (np.tril(lu, -1) + np.eye(n)) @ np.triu(lu)
-    for matrix, exchanged in zip(product.reshape(-1, n, n), piv.reshape(-1, n), strict=True):
+    for matrix, permuted in zip(product.reshape(-1, n, n), piv.reshape(-1, n), strict=True):
         for k in range(n - 1, -1, -1):
-            matrix[[k, exchanged[k]]] = matrix[[exchanged[k], k]]
-    return solved(product, y)
+            matrix[[k, permuted[k]]] = matrix[[permuted[k], k]]
+    return solve_reference(product, y)
 
 
 @tile_lu_solve.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     for n in (1, 3, 16):
-        lu, piv = factored(regular(rng, n, n))
+        lu, piv = factored(well_pivoted(rng, n, n))
         yield Sample(lu.astype(np.float32), piv, rng.standard_normal(n).astype(np.float32), tolerance=256)
-    lu, piv = factored(regular(rng, 4, 4))
+    lu, piv = factored(well_pivoted(rng, 4, 4))
     yield Sample(lu, piv, rng.standard_normal((4, 2)), tolerance=256, differentiable=True)
-    lu, piv = factored(regular(rng, 2, 3, 3))
+    lu, piv = factored(well_pivoted(rng, 2, 3, 3))
     yield Sample(lu, piv, rng.standard_normal((2, 3)), tolerance=256, differentiable=True)
     one, order = np.ones((3, 3), np.float32), np.zeros(3, np.int32)
     yield Refused(

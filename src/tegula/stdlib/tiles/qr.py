@@ -34,19 +34,19 @@ def tile_qr(a: Tile[Real, ..., M, N]) -> tuple[Tile[Real, ..., M, N], Tile[Real,
 
 
 @tile_qr.program(when=lambda M, N: M >= N)
-def by_reflections(a):
+def householder_qr(a):
     m, n = a.shape
-    place, along = tg.tile_arange(m, dtype=int), tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(place, (m, 1)), tg.tile_reshape(along, (1, n))
+    index, column_index = tg.tile_arange(m, dtype=int), tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (m, 1)), tg.tile_reshape(column_index, (1, n))
     kept = tg.tile_zeros(shape=(m, n), dtype=type(a[0, 0]))
     for k in range(n):
-        column = tg.where(place >= k, a[:, k], 0.0)
+        column = tg.where(index >= k, a[:, k], 0.0)
         # The matrix is scaled, so that squares neither overflow nor underflow. A NaN or an infinity makes all results
         # NaN.
         size = tg.tile_max(tg.abs(column))[0]
         column = column / tg.where(size > 0.0, size, 1.0)
         head, length = column[k], tg.sqrt(tg.tile_sum(column * column)[0])
-        mirror = tg.where(place == k, column + tg.where(head < 0.0, -length, length), column)
+        mirror = tg.where(index == k, column + tg.where(head < 0.0, -length, length), column)
         norm = tg.tile_sum(mirror * mirror)[0]
         mirror = mirror * tg.sqrt(2.0 / tg.where(norm == 0.0, 1.0, norm))
         mirror = tg.tile_reshape(mirror, (m, 1))
@@ -66,14 +66,14 @@ def by_reflections(a):
 @tile_qr.vjp(keep="result")
 def adjoint(result, grad):
     q, r = result
-    of_q, of_r = grad
+    grad_q, grad_r = grad
     n = r.shape[0]
-    place = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
-    of_r = tg.where(rows <= columns, of_r, 0.0)
-    t = r @ tg.tile_transpose(of_r) - tg.tile_transpose(of_q) @ q
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
+    grad_r = tg.where(rows <= columns, grad_r, 0.0)
+    t = r @ tg.tile_transpose(grad_r) - tg.tile_transpose(grad_q) @ q
     mirrored = tg.where(rows >= columns, t, tg.tile_transpose(t))
-    return tg.tile_transpose(tg.tile_upper_solve(r, tg.tile_transpose(of_q + q @ mirrored)))
+    return tg.tile_transpose(tg.tile_upper_solve(r, tg.tile_transpose(grad_q + q @ mirrored)))
 
 
 @tile_qr.reference

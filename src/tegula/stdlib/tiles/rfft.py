@@ -18,7 +18,7 @@ from tegula.types import scalar_of, vector
 N, ROWS, S = Extent("N"), Extent("ROWS"), Extents("S")
 FLAT = Extent("FLAT", value=lambda ROWS, N: ROWS * (N // 2 if N % 2 == 0 else N))
 HALF = Extents("H", value=lambda S: (*S[:-1], S[-1] // 2 + 1))
-WHOLE = Extents("W", value=lambda S, n: (*S[:-1], n))
+FULL = Extents("W", value=lambda S, n: (*S[:-1], n))
 Pair = Dtypes("Pair", value=lambda Number: vector(2, Number))
 Scalar = Dtypes("Scalar", value=lambda Complex: scalar_of(Complex))
 
@@ -44,34 +44,34 @@ def tile_rfft(x: Tile[Number, *S]) -> Tile[Pair, *HALF]:
     n, rows = tg.static(shape[-1]), tg.static(prod(shape[:-1]))
     half, lane = tg.static(n // 2), tg.group_lane()
     count = tg.static(rows * (half + 1))
-    made = tg.tile_empty(shape=(rows, half + 1), dtype=type(tg.vector(zero, zero)), storage="shared")
-    whole = tg._tile_dft_of_reals(tg.tile_reshape(x, (rows, n)))
+    result = tg.tile_empty(shape=(rows, half + 1), dtype=type(tg.vector(zero, zero)), storage="shared")
+    spectrum = tg._tile_real_dft(tg.tile_reshape(x, (rows, n)))
     for first in range(0, count, tg.group_present()):
         number = first + lane
         if number < count:
             row, k = number // (half + 1), number % (half + 1)
             if tg.static(n % 2 == 0):
-                here, there = row * half + k % half, row * half + (half - k) % half
-                c, d = tg._tile_root_of(n, zero, k)
-                z, w = whole[here], whole[there]
+                index, mirror = row * half + k % half, row * half + (half - k) % half
+                c, d = tg._tile_root(n, zero, k)
+                z, w = spectrum[index], spectrum[mirror]
                 a, b = (z[0] + w[0]) / 2.0, (z[1] - w[1]) / 2.0
                 e, f = (z[1] + w[1]) / 2.0, (w[0] - z[0]) / 2.0
-                made[row, k] = tg.vector(a + e * c - f * d, b + e * d + f * c)
+                result[row, k] = tg.vector(a + e * c - f * d, b + e * d + f * c)
             else:
-                made[row, k] = whole[row * n + k]
-    return tg.tile_reshape(made, tg.static((*shape[:-1], half + 1)))
+                result[row, k] = spectrum[row * n + k]
+    return tg.tile_reshape(result, tg.static((*shape[:-1], half + 1)))
 
 
 @tile_rfft.vjp(keep="x")
-def of_rfft(x, grad):
+def rfft_vjp(x, grad):
     shape = x.shape
     n = tg.static(shape[-1])
-    place = tg.tile_arange(tg.static(n // 2 + 1), dtype=int)
-    return tg.tile_irfft(tg.tile_map(tg._tile_inner_times, grad, place, n, 0.5), n)
+    index = tg.tile_arange(tg.static(n // 2 + 1), dtype=int)
+    return tg.tile_irfft(tg.tile_map(tg._tile_scale_inner, grad, index, n, 0.5), n)
 
 
 @cooperative
-def tile_irfft(x: Tile[Complex, *S], n: constexpr[int]) -> Tile[Scalar, *WHOLE]:
+def tile_irfft(x: Tile[Complex, *S], n: constexpr[int]) -> Tile[Scalar, *FULL]:
     """The inverse of `tile_rfft` times n: n times numpy.fft.irfft(x, n).
 
     The imaginary parts of the first element of each row and, if n is even, of the last element are ignored.
@@ -91,12 +91,12 @@ def tile_irfft(x: Tile[Complex, *S], n: constexpr[int]) -> Tile[Scalar, *WHOLE]:
         as for `tile_rfft`.
     """
     shape = x.shape
-    rows, half = tg.static(prod(shape[:-1])), tg.static(halved(shape, n))
+    rows, half = tg.static(prod(shape[:-1])), tg.static(half_length(shape, n))
     flat, lane = tg.tile_reshape(x, (rows, half + 1)), tg.group_lane()
     zero = type(flat[0, 0][0])(0.0)
     length = tg.static(half if n % 2 == 0 else n)
     count = tg.static(rows * length)
-    given = tg.tile_empty(shape=(rows, length), dtype=type(flat[0, 0]), storage="shared")
+    source = tg.tile_empty(shape=(rows, length), dtype=type(flat[0, 0]), storage="shared")
     for first in range(0, count, tg.group_present()):
         number = first + lane
         if number < count:
@@ -105,48 +105,48 @@ def tile_irfft(x: Tile[Complex, *S], n: constexpr[int]) -> Tile[Scalar, *WHOLE]:
                 z, w = flat[row, k], flat[row, half - k]
                 inner = k > 0
                 y, v = tg.where(inner, z[1], zero), tg.where(inner, w[1], zero)
-                c, d = tg._tile_root_of(n, zero, k)
+                c, d = tg._tile_root(n, zero, k)
                 a, b = z[0] - w[0], y + v
-                given[row, k] = tg.vector(z[0] + w[0] + (a * d - b * c), y - v + (a * c + b * d))
+                source[row, k] = tg.vector(z[0] + w[0] + (a * d - b * c), y - v + (a * c + b * d))
             else:
                 z = flat[row, tg.min(k, n - k)]
-                given[row, k] = tg.vector(z[0], tg.where(k == 0, zero, tg.where(k > half, -z[1], z[1])))
-    whole = tg._tile_dft_of_rows(tg.tile_reshape(given, (rows * length,)), length, True)
-    made = tg.tile_map(tg._tile_component, whole, 0)
+                source[row, k] = tg.vector(z[0], tg.where(k == 0, zero, tg.where(k > half, -z[1], z[1])))
+    spectrum = tg._tile_row_dft(tg.tile_reshape(source, (rows * length,)), length, True)
+    result = tg.tile_map(tg._tile_component, spectrum, 0)
     if tg.static(n % 2 == 0):
         pairs = tg.tile_empty(shape=(rows * length, 2), dtype=type(zero), storage="shared")
-        tg.tile_assign(pairs, tg.tile_reshape(made, (rows * length, 1)), (0, 0))
+        tg.tile_assign(pairs, tg.tile_reshape(result, (rows * length, 1)), (0, 0))
         tg.tile_assign(
-            pairs, tg.tile_reshape(tg.tile_map(tg._tile_component, whole, 1), (rows * length, 1)), (0, 1)
+            pairs, tg.tile_reshape(tg.tile_map(tg._tile_component, spectrum, 1), (rows * length, 1)), (0, 1)
         )
-        made = pairs
-    return tg.tile_reshape(made, tg.static((*shape[:-1], n)))
+        result = pairs
+    return tg.tile_reshape(result, tg.static((*shape[:-1], n)))
 
 
 @tile_irfft.vjp
-def of_irfft(grad, n):
-    place = tg.tile_arange(tg.static(n // 2 + 1), dtype=int)
+def irfft_vjp(grad, n):
+    index = tg.tile_arange(tg.static(n // 2 + 1), dtype=int)
     return tg.tile_map(
-        tg._tile_without_ends, tg.tile_map(tg._tile_inner_times, tg.tile_rfft(grad), place, n, 2.0), place, n
+        tg._tile_clear_ends, tg.tile_map(tg._tile_scale_inner, tg.tile_rfft(grad), index, n, 2.0), index, n
     )
 
 
 @cooperative
-def _tile_dft_of_reals(x: Tile[Number, ROWS, N]) -> Tile[Pair, FLAT]:
+def _tile_real_dft(x: Tile[Number, ROWS, N]) -> Tile[Pair, FLAT]:
     """The transforms of the rows of a matrix. A row of even length is transformed as half as many complex numbers,
     whose real parts are the elements of even index."""
     rows, n = x.shape
     if tg.static(n % 2 == 0):
         pairs = tg.tile_reshape(x, (rows * n // 2, 2))
-        given = tg.tile_map(tg._tile_complex, pairs[:, 0], pairs[:, 1])
-        made = tg._tile_dft_of_rows(given, n // 2, False)
+        source = tg.tile_map(tg._tile_complex, pairs[:, 0], pairs[:, 1])
+        result = tg._tile_row_dft(source, n // 2, False)
     else:
-        given = tg.tile_map(tg._tile_complex, tg.tile_reshape(x, (rows * n,)), type(x[0, 0])(0.0))
-        made = tg._tile_dft_of_rows(given, n, False)
-    return made
+        source = tg.tile_map(tg._tile_complex, tg.tile_reshape(x, (rows * n,)), type(x[0, 0])(0.0))
+        result = tg._tile_row_dft(source, n, False)
+    return result
 
 
-def halved(shape: tuple[int, ...], n: int) -> int:
+def half_length(shape: tuple[int, ...], n: int) -> int:
     """n // 2; OutOfRange unless the rows of a shape have n // 2 + 1 elements."""
     if n < 1 or shape[-1] != n // 2 + 1:
         help = f"a row is {n // 2 + 1} elements for n = {n}" if n > 0 else "n is 1 or more"
@@ -155,31 +155,31 @@ def halved(shape: tuple[int, ...], n: int) -> int:
 
 
 @part
-def _tile_root_of(n, like, k):
+def _tile_root(n, like, k):
     """exp(-2 pi i k / n) for k up to n // 2."""
     parts = tg.static(roots(n, np.arange(n // 2 + 1)))
     return tg.table(parts[0], type(like))[k], tg.table(parts[1], type(like))[k]
 
 
 @part
-def _tile_inner_times(z, k, n, factor):
+def _tile_scale_inner(z, k, n, factor):
     """z times a factor, except for the self-conjugate elements of a row: the first and, if n is even, the last."""
     return tg.where(k == 0 or 2 * k == n, z, z * type(z[0])(factor))
 
 
 @part
-def _tile_without_ends(z, k, n):
+def _tile_clear_ends(z, k, n):
     """z with an imaginary part of 0 in the self-conjugate elements."""
     return tg.vector(z[0], tg.where(k == 0 or 2 * k == n, type(z[0])(0.0), z[1]))
 
 
 @tile_rfft.reference
-def reference(x):
+def rfft_reference(x):
     return np.fft.rfft(x, axis=-1)
 
 
 @tile_irfft.reference
-def of_inverse(x, n):
+def irfft_reference(x, n):
     return np.fft.irfft(x, n, axis=-1) * n
 
 
@@ -193,7 +193,7 @@ def samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 @tile_irfft.samples
-def of_inverses(rng: np.random.Generator) -> Iterator[Sample]:
+def irfft_samples(rng: np.random.Generator) -> Iterator[Sample]:
     for n in (1, 2, 5, 16):
         yield Sample(complex_numbers(rng, n // 2 + 1).astype(np.complex64), n, differentiable=n > 1)
     yield Sample(complex_numbers(rng, 2, 3, 7), n=12, differentiable=True)

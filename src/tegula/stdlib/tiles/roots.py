@@ -8,9 +8,9 @@ import numpy as np
 
 PRIMES = (2, 3, 5, 7, 11, 13)
 """The prime factors of lengths that are transformed by stages of butterflies."""
-LARGEST = 16
+MAX_RADIX = 16
 """The largest radix of a stage."""
-LONGEST = 1 << 16
+MAX_LENGTH = 1 << 16
 """The largest length of a transform by stages."""
 
 
@@ -41,7 +41,7 @@ def is_smooth(n: int, primes: tuple[int, ...] = PRIMES) -> bool:
 
 
 @lru_cache(maxsize=256)
-def radices(n: int, largest: int = LARGEST) -> tuple[int, ...]:
+def radices(n: int, largest: int = MAX_RADIX) -> tuple[int, ...]:
     """The shortest factorisation of n with factors of at most `largest`, or prime factors above; of several the one
     with the smallest sum, in descending order."""
     if n == 1:
@@ -52,14 +52,14 @@ def radices(n: int, largest: int = LARGEST) -> tuple[int, ...]:
     return tuple(sorted(best, reverse=True))
 
 
-def stages(n: int, largest: int = LARGEST) -> tuple[tuple[int, int, int], ...]:
+def stages(n: int, largest: int = MAX_RADIX) -> tuple[tuple[int, int, int], ...]:
     """The stages of a transform: the radix r, the number m of butterflies of a part, and the number s of parts, with
     r * m * s = n."""
-    made, parts = list[tuple[int, int, int]](), 1
+    result, parts = list[tuple[int, int, int]](), 1
     for r in radices(n, largest):
-        made.append((r, n // parts // r, parts))
+        result.append((r, n // parts // r, parts))
         parts *= r
-    return tuple(made)
+    return tuple(result)
 
 
 @lru_cache(maxsize=64)
@@ -68,7 +68,7 @@ def twiddles(r: int, m: int) -> np.ndarray:
     return np.stack(roots(r * m, np.arange(r)[:, None] * np.arange(m)), axis=-1)
 
 
-def padded(n: int) -> int:
+def padded_length(n: int) -> int:
     """The padded length of Bluestein's algorithm: the least length of at least 2 n - 1 without prime factors above
     5."""
     length = 2 * n - 1
@@ -84,53 +84,53 @@ def chirp(n: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def chirp_transform(n: int) -> np.ndarray:
-    """The transform of the conjugate of `chirp`, periodic with length `padded` and symmetric around 0, divided by the
-    length: real and imaginary parts in the last dimension."""
-    length = padded(n)
+def chirp_spectrum(n: int) -> np.ndarray:
+    """The transform of the conjugate of `chirp`, periodic with length `padded_length` and symmetric around 0, divided
+    by the length: real and imaginary parts in the last dimension."""
+    length = padded_length(n)
     cosine, sine = precise_roots(2 * n, np.arange(n) ** 2)
     around = np.zeros(length, np.clongdouble)
     around[:n] = cosine - 1j * sine
     around[length - n + 1 :] = around[1:n][::-1]
-    made = np.fft.fft(around) / length
-    return np.stack((made.real, made.imag), axis=-1).astype(np.float64)
+    result = np.fft.fft(around) / length
+    return np.stack((result.real, result.imag), axis=-1).astype(np.float64)
 
 
 def factors(r: int) -> tuple[int, ...]:
     """The factors of a radix in a butterfly: 4 and prime numbers."""
-    made = list[int]()
+    result = list[int]()
     for f in (4, *PRIMES):
         while r % f == 0:
-            made.append(f)
+            result.append(f)
             r //= f
-    return tuple(made)
+    return tuple(result)
 
 
-def levels(r: int) -> tuple[tuple[int, int], ...]:
+def butterfly_steps(r: int) -> tuple[tuple[int, int], ...]:
     """The steps of a butterfly of r elements: a factor, and the stride of the elements that the step combines."""
-    made, apart = list[tuple[int, int]](), r
+    result, stride = list[tuple[int, int]](), r
     for f in factors(r):
-        apart //= f
-        made.append((f, apart))
-    return tuple(made)
+        stride //= f
+        result.append((f, stride))
+    return tuple(result)
 
 
-def places(r: int) -> np.ndarray:
+def digit_reversal(r: int) -> np.ndarray:
     """The position of each result of a butterfly, the digit reversal of its index."""
     order = np.zeros(1, np.int32)
-    for f, apart in levels(r):
-        order = (order[None, :] + np.arange(f, dtype=np.int32)[:, None] * apart).ravel()
+    for f, stride in butterfly_steps(r):
+        order = (order[None, :] + np.arange(f, dtype=np.int32)[:, None] * stride).ravel()
     return order
 
 
 __all__ = [
+    "butterfly_steps",
     "chirp",
-    "chirp_transform",
+    "chirp_spectrum",
+    "digit_reversal",
     "factors",
     "is_smooth",
-    "levels",
-    "padded",
-    "places",
+    "padded_length",
     "radices",
     "roots",
     "stages",

@@ -10,7 +10,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.signature import Dtypes, Extent, Extents, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.sort import around
+from tegula.stdlib.tiles.sort import split_at_axis
 from tegula.types import DTYPES, DType, MatType, bool_, components, float32, int32, scalar_of, uint32
 
 N, S = Extent("N"), Extents("S")
@@ -28,16 +28,16 @@ REGISTERS = 64
 """The number of 32-bit registers that the elements of a thread may take."""
 
 
-def chunk(n: int, threads: int) -> int:
+def chunk_length(n: int, threads: int) -> int:
     """The number of consecutive elements per thread: the least sufficient divisor of n, or n / threads rounded up if
     the divisor is more than 4 times as large."""
     least = -(-n // threads)
     return next((c for c in range(least, 4 * least + 1) if n % c == 0), least)
 
 
-def fits(n: int, t: DType, threads: int) -> bool:
+def fits_in_registers(n: int, t: DType, threads: int) -> bool:
     """Whether each thread can hold its elements in registers."""
-    return chunk(n, threads) * t.bits <= REGISTERS * 32
+    return chunk_length(n, threads) * t.bits <= REGISTERS * 32
 
 
 @cooperative
@@ -59,9 +59,9 @@ def tile_scan_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Num
         the running sum of the adjoint from the last element to the first.
     """
     if tg.static(axis is None):
-        return tg._tile_running_sum(a, False)
+        return tg._tile_scan_sum(a, False)
     else:
-        return tg._tile_along_axis(a, axis, "sum", False)
+        return tg._tile_scan_axis(a, axis, "sum", False)
 
 
 @cooperative
@@ -83,9 +83,9 @@ def tile_scan_exclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Num
         the exclusive running sum of the adjoint from the last element to the first.
     """
     if tg.static(axis is None):
-        return tg._tile_running_sum(a, True)
+        return tg._tile_scan_sum(a, True)
     else:
-        return tg._tile_along_axis(a, axis, "sum", True)
+        return tg._tile_scan_axis(a, axis, "sum", True)
 
 
 @cooperative
@@ -107,9 +107,9 @@ def tile_scan_max_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile
         flows to the element that set the extreme; along a dimension it is divided among equal elements.
     """
     if tg.static(axis is None):
-        return tg._tile_running_extreme(a, "max")
+        return tg._tile_scan_extreme(a, "max")
     else:
-        return tg._tile_along_axis(a, axis, "max", False)
+        return tg._tile_scan_axis(a, axis, "max", False)
 
 
 @cooperative
@@ -131,135 +131,139 @@ def tile_scan_min_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile
         flows to the element that set the extreme; along a dimension it is divided among equal elements.
     """
     if tg.static(axis is None):
-        return tg._tile_running_extreme(a, "min")
+        return tg._tile_scan_extreme(a, "min")
     else:
-        return tg._tile_along_axis(a, axis, "min", False)
+        return tg._tile_scan_axis(a, axis, "min", False)
 
 
 @cooperative
-def _tile_along_axis(
+def _tile_scan_axis(
     t: Tile[Number, *S], axis: constexpr, kind: Kind, exclusive: constexpr[bool]
 ) -> Tile[Number, *S]:
     """Combines the elements up to each one along an axis, in steps that double. Absent threads are the last threads, so
     that the elements of present threads are complete."""
     shape = t.shape
-    before, n, after = tg.static(around(shape, axis))
-    made = tg.tile_reshape(t, (before, n, after))
+    before, n, after = tg.static(split_at_axis(shape, axis))
+    result = tg.tile_reshape(t, (before, n, after))
     for k in tg.static(range((n - 1).bit_length())):
-        apart = 1 << k
-        near, far = made[:, apart:], made[:, : n - apart]
+        stride = 1 << k
+        near, far = result[:, stride:], result[:, : n - stride]
         if tg.static(kind == "sum"):
-            more = near + far
+            combined = near + far
         elif tg.static(kind == "min"):
-            more = tg.min(near, far)
+            combined = tg.min(near, far)
         else:
-            more = tg.max(near, far)
-        made = tg.tile_concat((made[:, :apart], more), 1)
+            combined = tg.max(near, far)
+        result = tg.tile_concat((result[:, :stride], combined), 1)
     if tg.static(exclusive):
-        nothing = tg.tile_zeros(shape=(before, 1, after), dtype=made.dtype)
+        nothing = tg.tile_zeros(shape=(before, 1, after), dtype=result.dtype)
         if tg.static(n > 1):
-            made = tg.tile_concat((nothing, made[:, : n - 1]), 1)
+            result = tg.tile_concat((nothing, result[:, : n - 1]), 1)
         else:
-            made = nothing
-    return tg.tile_map(tg._tile_second, t, tg.tile_reshape(made, shape))
+            result = nothing
+    return tg.tile_map(tg._tile_select_second, t, tg.tile_reshape(result, shape))
 
 
 # With a gradient -----------------------------------------------------------------------------------------------------
 
 
 @cooperative
-def _tile_running_sum(t: Tile[Number, *S], exclusive: constexpr[bool]) -> Tile[Number, *S]:
+def _tile_scan_sum(t: Tile[Number, *S], exclusive: constexpr[bool]) -> Tile[Number, *S]:
     """Running sums. The adjoint is the running sum of the result's adjoint from the last element to the first."""
-    return tg._tile_running(t, "sum", exclusive, False)
+    return tg._tile_scan(t, "sum", exclusive, False)
 
 
-@_tile_running_sum.vjp
-def of_sums(grad, exclusive):
-    return tg._tile_running(grad, "sum", exclusive, True)
+@_tile_scan_sum.vjp
+def scan_sum_vjp(grad, exclusive):
+    return tg._tile_scan(grad, "sum", exclusive, True)
 
 
 @cooperative
-def _tile_running_extreme(t: Tile[Number, *S], kind: Kind) -> Tile[Number, *S]:
+def _tile_scan_extreme(t: Tile[Number, *S], kind: Kind) -> Tile[Number, *S]:
     """Running extremes. The adjoint of an element that changes the extreme is the sum of the results' adjoints from
     this element to the next change."""
-    return tg._tile_running(t, kind, False, False)
+    return tg._tile_scan(t, kind, False, False)
 
 
-@_tile_running_extreme.vjp(keep="t")
-def of_extremes(t, grad, kind):
+@_tile_scan_extreme.vjp(keep="t")
+def scan_extreme_vjp(t, grad, kind):
     """Elements of absent threads are read as NaN, which never changes the extreme."""
     shape = t.shape
     n = tg.static(prod(shape))
-    flat, there = tg.tile_reshape(t, (n,)), tg.tile_reshape(tg.tile_map(tg._tile_there, t), (n,))
-    numbers = tg.where(there, flat, type(flat[0])(nan))
-    return tg.tile_reshape(tg._tile_to_extremes(numbers, tg.tile_reshape(grad, (n,)), kind), shape)
+    flat, present = tg.tile_reshape(t, (n,)), tg.tile_reshape(tg.tile_map(tg._tile_is_present, t), (n,))
+    numbers = tg.where(present, flat, type(flat[0])(nan))
+    return tg.tile_reshape(tg._tile_extreme_adjoint(numbers, tg.tile_reshape(grad, (n,)), kind), shape)
 
 
 # Combination---------------------------------------------------------------------------------------------------------
 
 
 @cooperative
-def _tile_running(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
-    """Combines the elements up to each element, exclusive of the element itself if `exclusive`; `back`: from the last
-    element to the first."""
+def _tile_scan(t: Tile[Number, *S], kind: Kind, exclusive: Flag, reverse: Flag) -> Tile[Number, *S]:
+    """Combines the elements up to each element, exclusive of the element itself if `exclusive`; `reverse`: from the
+    last element to the first."""
     if tg.group_present() == tg.group_size():
-        made = tg._tile_in_chunks(t, kind, exclusive, back)
+        result = tg._tile_scan_chunked(t, kind, exclusive, reverse)
     else:
-        made = tg._tile_scan_sequential(t, kind, exclusive, back)
-    return tg.tile_map(tg._tile_second, t, made)
+        result = tg._tile_scan_sequential(t, kind, exclusive, reverse)
+    return tg.tile_map(tg._tile_select_second, t, result)
 
 
-@_tile_running.program(when=lambda S, group, partial, back: partial and S == (group,) and not back)
-def of_one_each(t, kind, exclusive, back):
+@_tile_scan.program(when=lambda S, group, partial, reverse: partial and S == (group,) and not reverse)
+def one_element_per_thread(t, kind, exclusive, reverse):
     """With one element per thread, only absent threads have absent elements, so that no serial path is needed."""
-    return tg.tile_map(tg._tile_second, t, tg._tile_in_chunks(t, kind, exclusive, back))
+    return tg.tile_map(tg._tile_select_second, t, tg._tile_scan_chunked(t, kind, exclusive, reverse))
 
 
 @cooperative
-def _tile_in_chunks(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
+def _tile_scan_chunked(t: Tile[Number, *S], kind: Kind, exclusive: Flag, reverse: Flag) -> Tile[Number, *S]:
     """Each thread scans its consecutive elements, then combines them with the total of all preceding threads."""
 
 
-@_tile_in_chunks.program(
-    when=lambda S, Number, group: isinstance(Number, DType) and fits(prod(S), Number, group)
+@_tile_scan_chunked.program(
+    when=lambda S, Number, group: isinstance(Number, DType) and fits_in_registers(prod(S), Number, group)
 )
-def in_registers(t, kind, exclusive, back):
+def chunks_in_registers(t, kind, exclusive, reverse):
     shape, threads = t.shape, tg.group_size()
     n = tg.static(prod(shape))
-    c = tg.static(chunk(n, threads))
+    c = tg.static(chunk_length(n, threads))
     rows = tg.static(-(-n // c))
-    own = tg.tile_local(tg._tile_in_rows(t, rows, c), (threads, 1))
-    first, last = (c - 1, 0) if tg.static(back) else (0, c - 1)
+    local = tg.tile_local(tg._tile_pad_to_rows(t, rows, c), (threads, 1))
+    first, last = (c - 1, 0) if tg.static(reverse) else (0, c - 1)
     for k in tg.unrolled(1, c):
-        i, before = (c - 1 - k, c - k) if tg.static(back) else (k, k - 1)
-        own[0, i] = tg._tile_combined(kind, own[0, i], own[0, before])
-    none = type(own[0, 0])(0) if tg.static(kind == "sum") else own[0, 0]
-    front = tg._tile_in_front(kind, back, rows, none, own[0, last])
+        i, before = (c - 1 - k, c - k) if tg.static(reverse) else (k, k - 1)
+        local[0, i] = tg._tile_combine(kind, local[0, i], local[0, before])
+    identity = type(local[0, 0])(0) if tg.static(kind == "sum") else local[0, 0]
+    prefix = tg._tile_exclusive_prefix(kind, reverse, rows, identity, local[0, last])
     if tg.static(exclusive):
         for k in tg.unrolled(c - 1):
-            i, before = (k, k + 1) if tg.static(back) else (c - 1 - k, c - 2 - k)
-            own[0, i] = tg._tile_combined(kind, own[0, before], front)
-        own[0, first] = front
+            i, before = (k, k + 1) if tg.static(reverse) else (c - 1 - k, c - 2 - k)
+            local[0, i] = tg._tile_combine(kind, local[0, before], prefix)
+        local[0, first] = prefix
     else:
         for k in tg.unrolled(c):
-            own[0, k] = tg._tile_combined(kind, own[0, k], front)
-    return tg.tile_reshape(tg._tile_of_rows(tg.tile_from_local(own, (threads, 1), (rows, c)), n), shape)
+            local[0, k] = tg._tile_combine(kind, local[0, k], prefix)
+    return tg.tile_reshape(
+        tg._tile_drop_padding(tg.tile_from_local(local, (threads, 1), (rows, c)), n), shape
+    )
 
 
-@_tile_in_chunks.program(when=lambda S, Number, group: fits(prod(S), scalar_of(Number), group))
-def of_each_component(t, kind, exclusive, back):
+@_tile_scan_chunked.program(
+    when=lambda S, Number, group: fits_in_registers(prod(S), scalar_of(Number), group)
+)
+def scan_components(t, kind, exclusive, reverse):
     """Scans each component of tiles of vectors and matrices separately."""
     shape = t.shape
     n = tg.static(prod(shape))
-    made, vector = t, type(tg.tile_reshape(t, (n,))[0])
+    result, vector = t, type(tg.tile_reshape(t, (n,))[0])
     for k in tg.static(range(components(vector))):
-        one = tg._tile_in_chunks(tg.tile_map(tg._tile_component, t, k), kind, exclusive, back)
-        made = tg.tile_map(tg._tile_with_component, made, k, one)
-    return made
+        component = tg._tile_scan_chunked(tg.tile_map(tg._tile_component, t, k), kind, exclusive, reverse)
+        result = tg.tile_map(tg._tile_with_component, result, k, component)
+    return result
 
 
-@_tile_in_chunks.program
-def through_memory(t, kind, exclusive, back):
+@_tile_scan_chunked.program
+def chunks_in_shared_memory(t, kind, exclusive, reverse):
     """For more elements than fit in registers: a first pass computes each thread's total, a second pass starts from the
     total of the preceding threads."""
     shape, threads = t.shape, tg.group_size()
@@ -270,153 +274,159 @@ def through_memory(t, kind, exclusive, back):
     line = tg.tile_zeros(shape=rows * c, dtype=type(flat[0]), storage="shared")
     tg.tile_assign(line, flat, 0)
     cells, lane = tg.tile_reshape(line, (rows, c)), tg.group_lane()
-    none = type(flat[0])()
-    whole = none
+    identity = type(flat[0])()
+    aggregate = identity
     if lane < rows:
-        none = none if tg.static(kind == "sum") else cells[lane, 0]
-        whole = cells[lane, c - 1 if tg.static(back) else 0]
+        identity = identity if tg.static(kind == "sum") else cells[lane, 0]
+        aggregate = cells[lane, c - 1 if tg.static(reverse) else 0]
         for k in range(1, c):
-            whole = tg._tile_combined(kind, cells[lane, c - 1 - k if tg.static(back) else k], whole)
-    front = tg._tile_in_front(kind, back, rows, none, whole)
+            aggregate = tg._tile_combine(kind, cells[lane, c - 1 - k if tg.static(reverse) else k], aggregate)
+    prefix = tg._tile_exclusive_prefix(kind, reverse, rows, identity, aggregate)
     if lane < rows:
         for k in range(c):
-            i = c - 1 - k if tg.static(back) else k
-            more = tg._tile_combined(kind, cells[lane, i], front)
-            cells[lane, i] = front if tg.static(exclusive) else more
-            front = more
+            i = c - 1 - k if tg.static(reverse) else k
+            combined = tg._tile_combine(kind, cells[lane, i], prefix)
+            cells[lane, i] = prefix if tg.static(exclusive) else combined
+            prefix = combined
     return tg.tile_reshape(line[:n], shape)
 
 
 @cooperative
-def _tile_scan_sequential(t: Tile[Number, *S], kind: Kind, exclusive: Flag, back: Flag) -> Tile[Number, *S]:
-    """The result of `_tile_in_chunks`, computed by the first thread alone, which is present in every block."""
+def _tile_scan_sequential(
+    t: Tile[Number, *S], kind: Kind, exclusive: Flag, reverse: Flag
+) -> Tile[Number, *S]:
+    """The result of `_tile_scan_chunked`, computed by the first thread alone, which is present in every block."""
     shape = t.shape
     n = tg.static(prod(shape))
-    flat, there = tg.tile_reshape(t, (n,)), tg.tile_zeros(shape=n, dtype=bool, storage="shared")
+    flat, present = tg.tile_reshape(t, (n,)), tg.tile_zeros(shape=n, dtype=bool, storage="shared")
     line = tg.tile_zeros(shape=n, dtype=type(flat[0]), storage="shared")
     tg.tile_assign(line, flat, 0)
-    tg.tile_assign(there, tg.tile_reshape(tg.tile_map(tg._tile_there, t), (n,)), 0)
+    tg.tile_assign(present, tg.tile_reshape(tg.tile_map(tg._tile_is_present, t), (n,)), 0)
     if tg.group_lane() == 0:
         total = type(flat[0])() if tg.static(kind == "sum") else line[0]
         for k in range(n):
-            i = n - 1 - k if tg.static(back) else k
-            if there[i]:
-                more = tg._tile_combined(kind, line[i], total)
-                line[i] = total if tg.static(exclusive) else more
-                total = more
+            i = n - 1 - k if tg.static(reverse) else k
+            if present[i]:
+                combined = tg._tile_combine(kind, line[i], total)
+                line[i] = total if tg.static(exclusive) else combined
+                total = combined
     return tg.tile_reshape(line, shape)
 
 
 @cooperative
-def _tile_to_extremes(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
+def _tile_extreme_adjoint(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
     """For each element that changes the running extreme, the sum of the results' adjoints from this element to the next
     change; 0 for other elements."""
     if tg.group_present() == tg.group_size():
-        made = tg._tile_to_extremes_in_chunks(t, grad, kind)
+        result = tg._tile_extreme_adjoint_chunked(t, grad, kind)
     else:
-        made = tg._tile_to_extremes_by(t, grad, kind, 1)
-    return made
+        result = tg._tile_extreme_adjoint_shared(t, grad, kind, 1)
+    return result
 
 
-@_tile_to_extremes.program(when=lambda Number: not isinstance(Number, DType))
-def by_components(t, grad, kind):
+@_tile_extreme_adjoint.program(when=lambda Number: not isinstance(Number, DType))
+def extreme_adjoint_of_components(t, grad, kind):
     """Handles each component of tiles of vectors and matrices separately."""
-    made, vector = grad, type(t[0])
+    result, vector = grad, type(t[0])
     for k in tg.static(range(components(vector))):
         x, g = tg.tile_map(tg._tile_component, t, k), tg.tile_map(tg._tile_component, grad, k)
-        made = tg.tile_map(tg._tile_with_component, made, k, tg._tile_to_extremes(x, g, kind))
-    return made
+        result = tg.tile_map(tg._tile_with_component, result, k, tg._tile_extreme_adjoint(x, g, kind))
+    return result
 
 
 @cooperative
-def _tile_to_extremes_in_chunks(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
-    """The result of `_tile_to_extremes`; a scan over threads computes the extremes before and the sums after each
+def _tile_extreme_adjoint_chunked(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
+    """The result of `_tile_extreme_adjoint`; a scan over threads computes the extremes before and the sums after each
     thread's elements."""
-    return tg._tile_to_extremes_by(t, grad, kind, tg.group_size())
+    return tg._tile_extreme_adjoint_shared(t, grad, kind, tg.group_size())
 
 
-@_tile_to_extremes_in_chunks.program(when=lambda N, Number, group: fits(2 * N, Number, group))
-def both_in_registers(t, grad, kind):
+@_tile_extreme_adjoint_chunked.program(when=lambda N, Number, group: fits_in_registers(2 * N, Number, group))
+def extreme_adjoint_in_registers(t, grad, kind):
     n, threads = t.shape[0], tg.group_size()
-    c = tg.static(chunk(n, threads))
+    c = tg.static(chunk_length(n, threads))
     rows = tg.static(-(-n // c))
-    sets = tg.tile_local(tg._tile_in_rows(t, rows, c), (threads, 1))
-    sums = tg.tile_local(tg._tile_in_rows(grad, rows, c), (threads, 1))
-    none, zero = type(t[0])(nan), type(t[0])(0.0)
-    best = sets[0, 0]
+    changes = tg.tile_local(tg._tile_pad_to_rows(t, rows, c), (threads, 1))
+    sums = tg.tile_local(tg._tile_pad_to_rows(grad, rows, c), (threads, 1))
+    identity, zero = type(t[0])(nan), type(t[0])(0.0)
+    best = changes[0, 0]
     for k in tg.unrolled(1, c):
-        best = tg._tile_combined(kind, best, sets[0, k])
-    before = tg._tile_in_front(kind, False, rows, none, best)
+        best = tg._tile_combine(kind, best, changes[0, k])
+    before = tg._tile_exclusive_prefix(kind, False, rows, identity, best)
     for k in tg.unrolled(c):
-        after = tg._tile_combined(kind, before, sets[0, k])
-        sets[0, k] = tg._tile_is_set(before, after)
+        after = tg._tile_combine(kind, before, changes[0, k])
+        changes[0, k] = tg._tile_changes_extreme(before, after)
         before = after
-    whole = tg.vector(zero, zero)
+    aggregate = tg.vector(zero, zero)
     for k in tg.unrolled(c):
-        whole = tg._tile_combined("segment", tg._tile_segment(sums[0, c - 1 - k], sets[0, c - 1 - k]), whole)
-    following = tg._tile_in_front("segment", True, rows, tg.vector(zero, zero), whole)
+        aggregate = tg._tile_combine(
+            "segment", tg._tile_segment(sums[0, c - 1 - k], changes[0, c - 1 - k]), aggregate
+        )
+    following = tg._tile_exclusive_prefix("segment", True, rows, tg.vector(zero, zero), aggregate)
     for k in tg.unrolled(c):
         i = c - 1 - k
-        total = tg.where(sets[0, i] > zero, sums[0, i] + following[0], zero)
-        following = tg._tile_combined("segment", tg._tile_segment(sums[0, i], sets[0, i]), following)
+        total = tg.where(changes[0, i] > zero, sums[0, i] + following[0], zero)
+        following = tg._tile_combine("segment", tg._tile_segment(sums[0, i], changes[0, i]), following)
         sums[0, i] = total
-    return tg._tile_of_rows(tg.tile_from_local(sums, (threads, 1), (rows, c)), n)
+    return tg._tile_drop_padding(tg.tile_from_local(sums, (threads, 1), (rows, c)), n)
 
 
 @cooperative
-def _tile_to_extremes_by(
+def _tile_extreme_adjoint_shared(
     t: Tile[Number, N], grad: Tile[Number, N], kind: Kind, threads: constexpr[int]
 ) -> Tile[Number, N]:
-    """The result of `_tile_to_extremes`, computed through shared memory by the first `threads` threads."""
+    """The result of `_tile_extreme_adjoint`, computed through shared memory by the first `threads` threads."""
     n, lane = t.shape[0], tg.group_lane()
     c = tg.static(-(-n // threads))
     rows = tg.static(-(-n // c))
-    none, zero = type(t[0])(nan), type(t[0])(0.0)
+    identity, zero = type(t[0])(nan), type(t[0])(0.0)
     line = tg.tile_zeros(shape=rows * c, dtype=type(t[0]), storage="shared")
-    along = tg.tile_zeros(shape=rows * c, dtype=type(t[0]), storage="shared")
+    scan_lines = tg.tile_zeros(shape=rows * c, dtype=type(t[0]), storage="shared")
     tg.tile_assign(line, t, 0)
-    tg.tile_assign(along, grad, 0)
-    sets, sums = tg.tile_reshape(line, (rows, c)), tg.tile_reshape(along, (rows, c))
-    best = none
+    tg.tile_assign(scan_lines, grad, 0)
+    changes, sums = tg.tile_reshape(line, (rows, c)), tg.tile_reshape(scan_lines, (rows, c))
+    best = identity
     if lane < rows:
         for k in range(c):
-            best = tg._tile_combined(kind, best, sets[lane, k])
-    before = tg._tile_in_front(kind, False, rows, none, best)
-    whole = tg.vector(zero, zero)
+            best = tg._tile_combine(kind, best, changes[lane, k])
+    before = tg._tile_exclusive_prefix(kind, False, rows, identity, best)
+    aggregate = tg.vector(zero, zero)
     if lane < rows:
         for k in range(c):
-            after = tg._tile_combined(kind, before, sets[lane, k])
-            sets[lane, k] = tg._tile_is_set(before, after)
+            after = tg._tile_combine(kind, before, changes[lane, k])
+            changes[lane, k] = tg._tile_changes_extreme(before, after)
             before = after
         for k in range(c):
             i = c - 1 - k
-            whole = tg._tile_combined("segment", tg._tile_segment(sums[lane, i], sets[lane, i]), whole)
-    following = tg._tile_in_front("segment", True, rows, tg.vector(zero, zero), whole)
+            aggregate = tg._tile_combine(
+                "segment", tg._tile_segment(sums[lane, i], changes[lane, i]), aggregate
+            )
+    following = tg._tile_exclusive_prefix("segment", True, rows, tg.vector(zero, zero), aggregate)
     if lane < rows:
         for k in range(c):
             i = c - 1 - k
-            total = tg.where(sets[lane, i] > zero, sums[lane, i] + following[0], zero)
-            following = tg._tile_combined(
-                "segment", tg._tile_segment(sums[lane, i], sets[lane, i]), following
+            total = tg.where(changes[lane, i] > zero, sums[lane, i] + following[0], zero)
+            following = tg._tile_combine(
+                "segment", tg._tile_segment(sums[lane, i], changes[lane, i]), following
             )
             sums[lane, i] = total
-    return along[:n]
+    return scan_lines[:n]
 
 
 @cooperative
-def _tile_in_rows(
+def _tile_pad_to_rows(
     t: Tile[Number, *S], rows: constexpr[int], length: constexpr[int]
 ) -> Tile[Number, ROWS, LENGTH]:
     """The elements of a tile in `rows` rows of `length`, the last row padded with zeros."""
 
 
-@_tile_in_rows.program(when=lambda S, rows, length: prod(S) == rows * length)
-def of_whole_rows(t, rows, length):
+@_tile_pad_to_rows.program(when=lambda S, rows, length: prod(S) == rows * length)
+def reshape_to_rows(t, rows, length):
     return tg.tile_reshape(t, (rows, length))
 
 
-@_tile_in_rows.program
-def with_more(t, rows, length):
+@_tile_pad_to_rows.program
+def pad_to_rows(t, rows, length):
     shape = t.shape
     n = tg.static(prod(shape))
     flat = tg.tile_reshape(t, (n,))
@@ -427,17 +437,17 @@ def with_more(t, rows, length):
 
 
 @cooperative
-def _tile_of_rows(t: Tile[Number, ROWS, LENGTH], n: constexpr[int]) -> Tile[Number, NUMBER]:
+def _tile_drop_padding(t: Tile[Number, ROWS, LENGTH], n: constexpr[int]) -> Tile[Number, NUMBER]:
     """The first n elements of a tile of rows, in row-major order."""
 
 
-@_tile_of_rows.program(when=lambda rows, length, n: n == rows * length)
-def of_all(t, n):
+@_tile_drop_padding.program(when=lambda rows, length, n: n == rows * length)
+def reshape_to_line(t, n):
     return tg.tile_reshape(t, (n,))
 
 
-@_tile_of_rows.program
-def of_some(t, n):
+@_tile_drop_padding.program
+def drop_padding(t, n):
     rows, length = t.shape
     line = tg.tile_empty(shape=rows * length, dtype=type(t[0, 0]), storage="shared")
     tg.tile_assign(line, tg.tile_reshape(t, (rows * length,)), 0)
@@ -448,7 +458,7 @@ def of_some(t, n):
 
 
 @part
-def _tile_combined(kind, near, far):
+def _tile_combine(kind, near, far):
     """Combines `near` with `far`, whose elements are farther from the result's element. The order matters only for
     segments, which are vectors of the sum up to the first element that begins a segment, and of 1 if any element begins
     a segment, else 0."""
@@ -464,42 +474,42 @@ def _tile_combined(kind, near, far):
 
 
 @part
-def _tile_in_front(kind, back, count, none, whole):
-    """The combined totals of the preceding threads, or of the following threads if `back`, among `count` threads;
-    `none` for the first or last thread. Within a warp, the totals are combined by a butterfly exchange, in which the
-    number of threads that a total covers doubles at each step; across warps, through one shared element per warp. With
-    `back` the warp's last threads may be absent, and the first thread has the warp's total."""
+def _tile_exclusive_prefix(kind, reverse, count, identity, aggregate):
+    """The combined totals of the preceding threads, or of the following threads if `reverse`, among `count` threads;
+    `identity` for the first or last thread. Within a warp, the totals are combined by a butterfly exchange, in which
+    the number of threads that a total covers doubles at each step; across warps, through one shared element per warp.
+    With `reverse` the warp's last threads may be absent, and the first thread has the warp's total."""
     lane, warp = tg.group_lane() % 32, tg.group_lane() // 32
     threads = tg.group_size()
-    warps, uneven = tg.static((count + 31) // 32), tg.static((threads % 32) & (threads % 32 - 1) != 0)
-    front = none
+    warps, is_uneven = tg.static((count + 31) // 32), tg.static((threads % 32) & (threads % 32 - 1) != 0)
+    prefix = identity
     for k in tg.unrolled(tg.static(min(count - 1, 31).bit_length())):
-        far = ((lane & (1 << k)) == 0) == tg.static(back)
-        if tg.static(back and uneven):
-            other = tg.lane_shuffle(whole, (lane ^ (1 << k)) & -(1 << k))
+        far = ((lane & (1 << k)) == 0) == tg.static(reverse)
+        if tg.static(reverse and is_uneven):
+            other = tg.lane_shuffle(aggregate, (lane ^ (1 << k)) & -(1 << k))
         else:
-            other = tg.lane_xor(whole, 1 << k)
-        front = tg.where(far, tg._tile_combined(kind, front, other) if k > 0 else other, front)
+            other = tg.lane_xor(aggregate, 1 << k)
+        prefix = tg.where(far, tg._tile_combine(kind, prefix, other) if k > 0 else other, prefix)
         if tg.static(kind == "segment"):
-            ahead, after = tg._tile_combined(kind, whole, other), tg._tile_combined(kind, other, whole)
-            whole = tg.where(far, ahead, after)
+            ahead, after = tg._tile_combine(kind, aggregate, other), tg._tile_combine(kind, other, aggregate)
+            aggregate = tg.where(far, ahead, after)
         else:
-            whole = tg._tile_combined(kind, whole, other)
+            aggregate = tg._tile_combine(kind, aggregate, other)
     if tg.static(warps > 1):
-        wholes = tg.tile_empty(shape=(threads + 31) // 32, dtype=type(none), storage="shared")
+        warp_aggregates = tg.tile_empty(shape=(threads + 31) // 32, dtype=type(identity), storage="shared")
         if lane == 0:
-            wholes[warp] = whole
-        before = none
+            warp_aggregates[warp] = aggregate
+        before = identity
         for k in tg.unrolled(warps - 1):
-            w = warps - 1 - k if tg.static(back) else k
-            more = tg._tile_combined(kind, wholes[w], before) if k > 0 else wholes[w]
-            before = tg.where(w > warp if tg.static(back) else w < warp, more, before)
-        front = tg._tile_combined(kind, front, before)
-    return front
+            w = warps - 1 - k if tg.static(reverse) else k
+            combined = tg._tile_combine(kind, warp_aggregates[w], before) if k > 0 else warp_aggregates[w]
+            before = tg.where(w > warp if tg.static(reverse) else w < warp, combined, before)
+        prefix = tg._tile_combine(kind, prefix, before)
+    return prefix
 
 
 @part
-def _tile_is_set(before, after):
+def _tile_changes_extreme(before, after):
     """1 if an element changed the running extreme from `before` to `after`, else 0."""
     return tg.where(tg.isnan(after) | (after == before), type(after)(0.0), type(after)(1.0))
 
@@ -511,14 +521,14 @@ def _tile_segment(x, begins):
 
 
 @part
-def _tile_there(x):
-    """True; `tile_map` with this function gives False for the elements of absent threads."""
+def _tile_is_present(x):
+    """True; `tile_map` of this function returns a tile that is False for the elements of absent threads."""
     return True
 
 
 @part
-def _tile_second(x, y):
-    """y; `tile_map` with this function makes the elements of y absent where the elements of x are absent."""
+def _tile_select_second(x, y):
+    """y; `tile_map` of this function makes the elements of y absent where the elements of x are absent."""
     return y
 
 
@@ -549,46 +559,48 @@ def _tile_with_component(x, k, y):
 
 
 @tile_scan_inclusive.reference
-def running_sums(a, axis=None):
-    return along(a, axis, lambda x: np.cumsum(x, dtype=x.dtype))
+def inclusive_sums(a, axis=None):
+    return scan_lines(a, axis, lambda x: np.cumsum(x, dtype=x.dtype))
 
 
 @tile_scan_exclusive.reference
-def sums_in_front(a, axis=None):
-    return along(a, axis, lambda x: np.concatenate([np.zeros(1, x.dtype), np.cumsum(x, dtype=x.dtype)[:-1]]))
+def exclusive_sums(a, axis=None):
+    return scan_lines(
+        a, axis, lambda x: np.concatenate([np.zeros(1, x.dtype), np.cumsum(x, dtype=x.dtype)[:-1]])
+    )
 
 
 @tile_scan_max_inclusive.reference
 def running_maxima(a, axis=None):
-    return along(a, axis, lambda x: _extremes(x, 1))
+    return scan_lines(a, axis, lambda x: _extremes(x, 1))
 
 
 @tile_scan_min_inclusive.reference
 def running_minima(a, axis=None):
-    return along(a, axis, lambda x: _extremes(x, -1))
+    return scan_lines(a, axis, lambda x: _extremes(x, -1))
 
 
-def along(a: np.ndarray, axis: int | None, scan: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def scan_lines(a: np.ndarray, axis: int | None, scan: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """The scan of a tile as one line, or of each line along an axis."""
     if axis is None:
         return scan(a.ravel()).reshape(a.shape)
-    lines = np.moveaxis(a, axis, -1)
-    made = np.array([scan(x) for x in lines.reshape(-1, lines.shape[-1])])
-    return np.moveaxis(made.reshape(lines.shape), -1, axis)
+    scan_samples = np.moveaxis(a, axis, -1)
+    result = np.array([scan(x) for x in scan_samples.reshape(-1, scan_samples.shape[-1])])
+    return np.moveaxis(result.reshape(scan_samples.shape), -1, axis)
 
 
 def _extremes(a: np.ndarray, sign: int) -> np.ndarray:
     """Running maxima, or minima for the sign -1; numbers are preferred to NaN, and -0.0 is below 0.0."""
-    made = a.ravel().copy()
-    for k in range(1, made.size):
-        x, best = made[k], made[k - 1]
+    result = a.ravel().copy()
+    for k in range(1, result.size):
+        x, best = result[k], result[k - 1]
         above = np.signbit(best) != np.signbit(x) and np.signbit(best) == (sign > 0)
         beyond = np.isnan(best) or sign * float(x) > sign * float(best) or (x == best and above)
-        made[k] = x if beyond and not np.isnan(x) else best
-    return made.reshape(a.shape)
+        result[k] = x if beyond and not np.isnan(x) else best
+    return result.reshape(a.shape)
 
 
-def lines(rng: np.random.Generator) -> Iterator[Sample]:
+def scan_samples(rng: np.random.Generator) -> Iterator[Sample]:
     """Tiles of all shapes and dtypes."""
     for shape in ((1,), (7,), (33,), (37,), (64,), (6, 5), (2, 3, 4), (1000,)):
         size = int(np.prod(shape))
@@ -607,15 +619,15 @@ def lines(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 def special(rng: np.random.Generator) -> Iterator[Sample]:
-    """The samples of `lines`, and tiles with NaNs, infinities, zeros of both signs and the limits of integers."""
+    """Tiles of `scan_samples`, and tiles with NaNs, infinities, zeros of both signs and the limits of integers."""
     yield Sample(np.array([nan, 0.0, -0.0, 0.0, nan, -0.0, np.inf, -np.inf], np.float32), tolerance=0)
     yield Sample(np.full((2, 3), nan))
     ends = np.iinfo(np.int64)
     yield Sample(np.array([5, ends.max, ends.min, 7], np.int64))
-    yield from lines(rng)
+    yield from scan_samples(rng)
 
 
-tile_scan_inclusive.samples(lines)
-tile_scan_exclusive.samples(lines)
+tile_scan_inclusive.samples(scan_samples)
+tile_scan_exclusive.samples(scan_samples)
 tile_scan_max_inclusive.samples(special)
 tile_scan_min_inclusive.samples(special)

@@ -9,7 +9,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.lu import regular
+from tegula.stdlib.tiles.lu import well_pivoted
 
 N, ONE = Extent("N"), 1
 
@@ -43,8 +43,8 @@ def tile_slogdet(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., ONE], Tile[R
 
 @tile_slogdet.vjp(keep="a")
 def adjoint(a, grad):
-    _, of_log = grad
-    return tg.tile_inverse(tg.tile_transpose(a)) * of_log[0]
+    _, grad_log = grad
+    return tg.tile_inverse(tg.tile_transpose(a)) * grad_log[0]
 
 
 @tile_slogdet.reference
@@ -56,8 +56,8 @@ def reference(a):
 @tile_slogdet.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     for n in (1, 2, 5, 16):
-        yield Sample(regular(rng, n, n).astype(np.float32), tolerance=256, differentiable=n == 5)
-    yield Sample(regular(rng, 2, 3, 4, 4), tolerance=256, differentiable=True)
+        yield Sample(well_pivoted(rng, n, n).astype(np.float32), tolerance=256, differentiable=n == 5)
+    yield Sample(well_pivoted(rng, 2, 3, 4, 4), tolerance=256, differentiable=True)
     yield Sample(np.zeros((3, 3), np.float32), tolerance=0)
     yield Sample(np.array([[1, 2], [2, 4]], np.float16), tolerance=0)
     yield Sample(np.eye(40, dtype=np.float32) * np.float32(1e-20))

@@ -9,8 +9,8 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.lower_solve import solved
-from tegula.stdlib.tiles.lu import regular
+from tegula.stdlib.tiles.lower_solve import solve_reference
+from tegula.stdlib.tiles.lu import well_pivoted
 
 N, R = Extent("N"), Extent("R", optional=True)
 
@@ -39,25 +39,27 @@ def tile_solve(a: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile[Real,
 @tile_solve.vjp(keep=("a", "result"))
 def adjoint(a, result, grad):
     n = a.shape[0]
-    of_y = tg.tile_solve(tg.tile_transpose(a), grad)
-    product = tg.tile_reshape(of_y, (n, -1)) @ tg.tile_transpose(tg.tile_reshape(result, (n, -1)))
-    return -product, of_y
+    grad_y = tg.tile_solve(tg.tile_transpose(a), grad)
+    product = tg.tile_reshape(grad_y, (n, -1)) @ tg.tile_transpose(tg.tile_reshape(result, (n, -1)))
+    return -product, grad_y
 
 
 @tile_solve.reference
 def reference(a, y):
-    return solved(a, y)
+    return solve_reference(a, y)
 
 
 @tile_solve.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     for n in (1, 3, 16):
         yield Sample(
-            regular(rng, n, n).astype(np.float32), rng.standard_normal(n).astype(np.float32), tolerance=1024
+            well_pivoted(rng, n, n).astype(np.float32),
+            rng.standard_normal(n).astype(np.float32),
+            tolerance=1024,
         )
-    yield Sample(regular(rng, 40, 40), rng.standard_normal((40, 3)), tolerance=1e6)
-    yield Sample(regular(rng, 4, 4), rng.standard_normal((4, 2)), tolerance=1024, differentiable=True)
-    yield Sample(regular(rng, 2, 3, 3), rng.standard_normal((2, 3)), tolerance=1024, differentiable=True)
+    yield Sample(well_pivoted(rng, 40, 40), rng.standard_normal((40, 3)), tolerance=1e6)
+    yield Sample(well_pivoted(rng, 4, 4), rng.standard_normal((4, 2)), tolerance=1024, differentiable=True)
+    yield Sample(well_pivoted(rng, 2, 3, 3), rng.standard_normal((2, 3)), tolerance=1024, differentiable=True)
     one = np.ones((3, 3), np.float32)
     yield Refused(one, np.ones(4, np.float32), code="shape-mismatch", says=("(3, 3)", "(4,)", "N is 3"))
     yield Refused(one[:2], np.ones(3, np.float32), code="type-mismatch", says=("(2, 3)", "N is 2 and 3"))

@@ -45,21 +45,21 @@ def tile_sort(
     """
     flat, along = tg.tile_reshape(keys, (-1,)), tg.tile_reshape(values, (-1,))
     shape = keys.shape
-    before, length, after = tg.static(around(shape, axis))
+    before, length, after = tg.static(split_at_axis(shape, axis))
     lines = tg.tile_reshape(tg._tile_sort_bits(flat), (before, length, after))
     bits = tg.tile_reshape(tg.tile_permute(lines, (0, 2, 1)), (before * after, length))
-    places = tg.tile_reshape(tg._tile_sorted_places(~bits if descending else bits), (before, after, length))
+    indices = tg.tile_reshape(tg._tile_sort_indices(~bits if descending else bits), (before, after, length))
     if tg.static(before * after > 1):
         line = tg.tile_arange(before * after, dtype=int)
         first = line // after * (length * after) + line % after
-        places = places * after + tg.tile_reshape(first, (before, after, 1))
-    order = tg.tile_reshape(tg.tile_permute(places, (0, 2, 1)), (-1,))
+        indices = indices * after + tg.tile_reshape(first, (before, after, 1))
+    order = tg.tile_reshape(tg.tile_permute(indices, (0, 2, 1)), (-1,))
     sorted_keys, sorted_values = flat[order], along[order]
     tg.tile_assign(flat, sorted_keys, 0)
     tg.tile_assign(along, sorted_values, 0)
 
 
-def around(shape: tuple[int, ...], axis: int | None) -> tuple[int, int, int]:
+def split_at_axis(shape: tuple[int, ...], axis: int | None) -> tuple[int, int, int]:
     """The number of elements before, along and after an axis; OutOfRange if there is no such axis. None: the tile is
     one line."""
     if axis is None:
@@ -106,34 +106,34 @@ def _tile_sort_bits(x: uint64):
 
 
 @cooperative
-def _tile_sorted_places(bits: Tile[Bits, M, N]) -> Tile[int32, M, N]:
+def _tile_sort_indices(bits: Tile[Bits, M, N]) -> Tile[int32, M, N]:
     """For each element of the sorted rows of a matrix, its index in the row before."""
 
 
-@_tile_sorted_places.program(when=lambda Bits: Bits == uint32)
-def of_short_keys(bits):
+@_tile_sort_indices.program(when=lambda Bits: Bits == uint32)
+def sort_packed_pairs(bits):
     """For 32-bit keys: a bitonic network of 64-bit integers with the key in the upper and the index in the lower half.
     No two integers are equal, which makes the sort stable."""
     rows, n = bits.shape
     m = tg.static(1 << (n - 1).bit_length())
     pairs = tg.tile_full(shape=(rows, m), value=uint64(0xFFFFFFFFFFFFFFFF), dtype=uint64)
-    places = tg.tile_reshape(tg.tile_arange(n, dtype=uint64), (1, n))
-    tg.tile_assign(pairs, (tg.tile_astype(bits, uint64) << uint64(32)) | places, (0, 0))
+    indices = tg.tile_reshape(tg.tile_arange(n, dtype=uint64), (1, n))
+    tg.tile_assign(pairs, (tg.tile_astype(bits, uint64) << uint64(32)) | indices, (0, 0))
     pairs = tg.tile_reshape(pairs, (rows * m,))
     lane = tg.tile_arange(rows * m, dtype=int)
     for k in range(tg.static((m - 1).bit_length())):
         # Every other part is sorted in descending order, except the last part, which is the whole row.
         descends = lane & (m - 1) & (2 << k)
-        for back in range(k + 1):
-            apart = 1 << (k - back)
-            other = pairs[lane ^ apart]
-            least = ((lane & apart) == 0) == (descends == 0)
-            pairs = tg.where(least, tg.min(pairs, other), tg.max(pairs, other))
+        for step in range(k + 1):
+            stride = 1 << (k - step)
+            other = pairs[lane ^ stride]
+            takes_min = ((lane & stride) == 0) == (descends == 0)
+            pairs = tg.where(takes_min, tg.min(pairs, other), tg.max(pairs, other))
     return tg.tile_astype(tg.tile_reshape(pairs, (rows, m))[:, :n] & uint64(0xFFFFFFFF), int)
 
 
-@_tile_sorted_places.program
-def of_long_keys(bits):
+@_tile_sort_indices.program
+def sort_keys_and_indices(bits):
     """For 64-bit keys: a bitonic network of keys and indices; equal keys, including those of the padding, are ordered
     by index."""
     rows, n = bits.shape
@@ -142,37 +142,37 @@ def of_long_keys(bits):
     tg.tile_assign(padded, bits, (0, 0))
     keys = tg.tile_reshape(padded, (rows * m,))
     lane = tg.tile_arange(rows * m, dtype=int)
-    places = lane & (m - 1)
+    indices = lane & (m - 1)
     for k in range(tg.static((m - 1).bit_length())):
         descends = lane & (m - 1) & (2 << k)
-        for back in range(k + 1):
-            apart = 1 << (k - back)
-            key, place = keys[lane ^ apart], places[lane ^ apart]
-            least = ((lane & apart) == 0) == (descends == 0)
-            before = (keys < key) | ((keys == key) & (places < place))
-            stays = before == least
-            keys, places = tg.where(stays, keys, key), tg.where(stays, places, place)
-    return tg.tile_reshape(places, (rows, m))[:, :n]
+        for step in range(k + 1):
+            stride = 1 << (k - step)
+            key, index = keys[lane ^ stride], indices[lane ^ stride]
+            takes_min = ((lane & stride) == 0) == (descends == 0)
+            before = (keys < key) | ((keys == key) & (indices < index))
+            stays = before == takes_min
+            keys, indices = tg.where(stays, keys, key), tg.where(stays, indices, index)
+    return tg.tile_reshape(indices, (rows, m))[:, :n]
 
 
 @tile_sort.reference
 def reference(keys, values, axis=None, descending=False):
     at = 0 if axis is None else axis
     flat, along = (keys.ravel(), values.ravel()) if axis is None else (keys, values)
-    order = sorted_places(flat, at, descending)
+    order = sort_indices(flat, at, descending)
     made = (np.take_along_axis(x, order, axis=at) for x in (flat, along))
     return tuple(x.reshape(keys.shape) for x in made)
 
 
-def sorted_places(keys: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+def sort_indices(keys: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     """The indices of a stable NumPy sort with NaN above all numbers. NumPy compares -0.0 and 0.0 as equal, so the sign
     is a second key."""
     by_sign = np.signbit(keys) & (keys == 0) if keys.dtype.kind == "f" else np.zeros(keys.shape, bool)
     if not descending:
         return np.lexsort((~by_sign, keys), axis=axis)
     # Keys are reversed before and after the sort, so that equal keys stay in order.
-    reversed_places = np.lexsort((~np.flip(by_sign, axis), np.flip(keys, axis)), axis=axis)
-    return keys.shape[axis] - 1 - np.flip(reversed_places, axis)
+    reversed_indices = np.lexsort((~np.flip(by_sign, axis), np.flip(keys, axis)), axis=axis)
+    return keys.shape[axis] - 1 - np.flip(reversed_indices, axis)
 
 
 @tile_sort.samples
@@ -185,8 +185,8 @@ def samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.integers(-3, 3, (3, 5), np.int32), rng.standard_normal((3, 5)).astype(np.float16))
     few = rng.integers(0, 3, 17, np.uint32) << np.uint32(30)
     yield Sample(few, rng.standard_normal(17), tolerance=0, differentiable=True)
-    apart = rng.permutation(12).astype(np.float32)
-    yield Sample(apart, rng.standard_normal(12).astype(np.float32), tolerance=0)
+    distinct = rng.permutation(12).astype(np.float32)
+    yield Sample(distinct, rng.standard_normal(12).astype(np.float32), tolerance=0)
     ends = np.iinfo(np.int64)
     yield Sample(np.array([ends.max, 0, ends.min, -1, ends.max]), np.arange(5, dtype=np.int8))
     yield Sample(rng.integers(0, 4, (2, 3, 4)).astype(np.uint64), np.arange(24).reshape(2, 3, 4) % 2 == 0)

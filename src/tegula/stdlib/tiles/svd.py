@@ -45,16 +45,16 @@ def tile_svd(
 
 
 @tile_svd.program(when=lambda M, N: M < N)
-def of_wide(a):
+def svd_of_transposed(a):
     u, s, vt, failed = tg.tile_svd(tg.tile_transpose(a), info=True)
     return tg.tile_transpose(vt), s, tg.tile_transpose(u), failed
 
 
 @tile_svd.program
-def of_high(a):
+def svd_by_qr(a):
     """Decomposes r.T of a = q @ r, whose columns are closer to orthogonal than the columns of a."""
     q, r = tg.tile_qr(a)
-    v, s, ut, failed = tg._tile_rotated(tg.tile_transpose(r))
+    v, s, ut, failed = tg._tile_jacobi_svd(tg.tile_transpose(r))
     n = s.shape[0]
     u = q @ tg.tile_transpose(ut)
     low, high = tg.tile_min(v, axis=0), tg.tile_max(v, axis=0)
@@ -63,46 +63,49 @@ def of_high(a):
 
 
 @cooperative
-def _tile_rotated(
+def _tile_jacobi_svd(
     a: Tile[Real, N, N],
 ) -> tuple[Tile[Real, N, N], Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
     """The singular value decomposition of a square matrix: columns are rotated until they are orthogonal, and a QR
     decomposition yields their directions, also for columns of zeros."""
     n = a.shape[0]
-    place = tg.tile_arange(n, dtype=int)
+    index = tg.tile_arange(n, dtype=int)
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
     # The matrix is scaled, so that squares neither overflow nor underflow.
     size = tg.tile_max(tg.abs(a))[0]
     size = tg.where(size > zero, size, one)
     a = a / size
-    v = tg.where(tg.tile_reshape(place, (n, 1)) == tg.tile_reshape(place, (1, n)), one, zero)
+    v = tg.where(tg.tile_reshape(index, (n, 1)) == tg.tile_reshape(index, (1, n)), one, zero)
     epsilon = tg._tile_epsilon(one)
-    near = tg.static(4.0 * n**0.5) * epsilon
-    rest, sweep = one, 0
-    while (not rest <= near) and sweep < tg._tile_most_sweeps(one):
-        rest = zero
-        for turn in range(tg.static(n - 1 + n % 2)):
-            partner = tg._tile_partners(place, turn)
+    threshold = tg.static(4.0 * n**0.5) * epsilon
+    total, sweep = one, 0
+    while (not total <= threshold) and sweep < tg._tile_max_sweeps(one):
+        total = zero
+        for step in range(tg.static(n - 1 + n % 2)):
+            partner = tg._tile_partners(index, step)
             other = tg.tile_slice_indexed(a, partner, 1)
-            squares, between = tg.tile_sum(a * a, axis=0), tg.tile_sum(a * other, axis=0)
-            others = squares[partner]
+            squares, inner = tg.tile_sum(a * a, axis=0), tg.tile_sum(a * other, axis=0)
+            partner_squares = squares[partner]
             # A column without a partner counts as orthogonal; a column with a NaN never does.
-            between = tg.where(partner == place, squares - squares, between)
-            rest = rest + tg.tile_sum(tg._tile_cosines(squares, others, between, near))[0]
-            is_first = place < partner
-            first, second = tg.where(is_first, squares, others), tg.where(is_first, others, squares)
-            t = tg._tile_tangents(first, second, between)
-            t = tg.where(partner == place, zero, tg.where(is_first, -t, t))
+            inner = tg.where(partner == index, squares - squares, inner)
+            total = total + tg.tile_sum(tg._tile_cosines(squares, partner_squares, inner, threshold))[0]
+            is_first = index < partner
+            first, second = (
+                tg.where(is_first, squares, partner_squares),
+                tg.where(is_first, partner_squares, squares),
+            )
+            t = tg._tile_tangents(first, second, inner)
+            t = tg.where(partner == index, zero, tg.where(is_first, -t, t))
             c = tg.tile_reshape(1.0 / tg.sqrt(t * t + 1.0), (1, n))
             s = tg.tile_reshape(t, (1, n)) * c
             a, v = a * c + other * s, v * c + tg.tile_slice_indexed(v, partner, 1) * s
         sweep += 1
     squares = tg.tile_sum(a * a, axis=0)
     bits = tg.tile_reshape(~tg._tile_sort_bits(squares), (1, n))
-    order = tg.tile_reshape(tg._tile_sorted_places(bits), (n,))
+    order = tg.tile_reshape(tg._tile_sort_indices(bits), (n,))
     u, _ = tg.tile_qr(tg.tile_slice_indexed(a, order, 1))
     v, s = tg.tile_slice_indexed(v, order, 1), tg.sqrt(squares[order]) * size
-    bad = not rest <= near
+    bad = not total <= threshold
     missing = tg.where(bad, type(a[0, 0])(nan), zero)
     return (
         u + missing,
@@ -114,40 +117,40 @@ def _tile_rotated(
 
 @cooperative
 def _tile_cosines(
-    squares: Tile[Real, N], others: Tile[Real, N], between: Tile[Real, N], near: Real
+    squares: Tile[Real, N], partner_squares: Tile[Real, N], inner: Tile[Real, N], threshold: Real
 ) -> Tile[Real, N]:
     """The cosines between columns, from squared lengths and inner products. Columns count as orthogonal, with a cosine
     of 0, if the cosine is near 0, or if they consist of rounding errors of other columns, so that no sweep would
     converge."""
-    cosines = tg.where(between == 0.0, 0.0, tg.abs(between) / (tg.sqrt(squares) * tg.sqrt(others)))
-    least = tg._tile_epsilon(near) * tg._tile_epsilon(near) * tg.tile_max(squares)[0]
-    noise = (tg.min(squares, others) <= least) & (between == between)
-    return tg.where((cosines <= near) | noise, 0.0, cosines)
+    cosines = tg.where(inner == 0.0, 0.0, tg.abs(inner) / (tg.sqrt(squares) * tg.sqrt(partner_squares)))
+    least = tg._tile_epsilon(threshold) * tg._tile_epsilon(threshold) * tg.tile_max(squares)[0]
+    noise = (tg.min(squares, partner_squares) <= least) & (inner == inner)
+    return tg.where((cosines <= threshold) | noise, 0.0, cosines)
 
 
 @tile_svd.vjp(keep="result")
 def adjoint(result, grad):
-    (u, s, vt, _), (of_u, of_s, of_vt, _) = result, grad
+    (u, s, vt, _), (grad_u, grad_s, grad_vt, _) = result, grad
     n = s.shape[0]
     is_high, is_wide = u.shape[0] > n, vt.shape[1] > n
     along = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(along, (n, 1)), tg.tile_reshape(along, (1, n))
-    v, ut, of_v = tg.tile_transpose(vt), tg.tile_transpose(u), tg.tile_transpose(of_vt)
+    v, ut, grad_v = tg.tile_transpose(vt), tg.tile_transpose(u), tg.tile_transpose(grad_vt)
     wide, high = tg.tile_reshape(s, (1, n)), tg.tile_reshape(s, (n, 1))
     largest = tg.tile_max(s)[0]
     guard = tg.static(8.0 * n) * tg._tile_epsilon(largest) * largest * largest
     gaps = tg._tile_inverse_gaps((wide - high) * (wide + high), guard)
-    left, right = ut @ of_u, vt @ of_v
+    left, right = ut @ grad_u, vt @ grad_v
     middle = gaps * (left - tg.tile_transpose(left)) * wide + high * gaps * (right - tg.tile_transpose(right))
-    middle = middle + tg.where(rows == columns, tg.tile_reshape(of_s, (1, n)), 0.0)
-    grown = u @ middle @ vt
-    near = s <= tg.static(8.0 * n) * tg._tile_epsilon(largest) * largest
-    inverse = tg.tile_reshape(tg.where(near, 0.0, 1.0 / tg.where(near, 1.0, s)), (1, n))
+    middle = middle + tg.where(rows == columns, tg.tile_reshape(grad_s, (1, n)), 0.0)
+    grad_a = u @ middle @ vt
+    threshold = s <= tg.static(8.0 * n) * tg._tile_epsilon(largest) * largest
+    inverse = tg.tile_reshape(tg.where(threshold, 0.0, 1.0 / tg.where(threshold, 1.0, s)), (1, n))
     if is_high:
-        grown = grown + ((of_u - u @ left) * inverse) @ vt
+        grad_a = grad_a + ((grad_u - u @ left) * inverse) @ vt
     if is_wide:
-        grown = grown + (u * inverse) @ tg.tile_transpose(of_v - v @ right)
-    return grown
+        grad_a = grad_a + (u * inverse) @ tg.tile_transpose(grad_v - v @ right)
+    return grad_a
 
 
 @tile_svd.reference
@@ -166,7 +169,7 @@ def reference(a, info=False):
     return u, s, vt, failed
 
 
-def apart(rng: np.random.Generator, *shape: int) -> np.ndarray:
+def separated_singular_values(rng: np.random.Generator, *shape: int) -> np.ndarray:
     """Matrices with well separated singular values."""
     *batch, m, n = shape
     k = min(m, n)
@@ -179,11 +182,11 @@ def apart(rng: np.random.Generator, *shape: int) -> np.ndarray:
 @tile_svd.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     for shape in ((1, 1), (2, 2), (5, 4), (16, 16)):
-        yield Sample(apart(rng, *shape).astype(np.float32), tolerance=1024)
-    yield Sample(apart(rng, 40, 13), tolerance=1e4)
-    yield Sample(apart(rng, 4, 4), tolerance=512, differentiable=True)
-    yield Sample(apart(rng, 5, 3), tolerance=512, differentiable=True)
-    yield Sample(apart(rng, 2, 2, 3), tolerance=512, info=True, differentiable=True)
+        yield Sample(separated_singular_values(rng, *shape).astype(np.float32), tolerance=1024)
+    yield Sample(separated_singular_values(rng, 40, 13), tolerance=1e4)
+    yield Sample(separated_singular_values(rng, 4, 4), tolerance=512, differentiable=True)
+    yield Sample(separated_singular_values(rng, 5, 3), tolerance=512, differentiable=True)
+    yield Sample(separated_singular_values(rng, 2, 2, 3), tolerance=512, info=True, differentiable=True)
     yield Sample(np.diag([1, 3]).astype(np.float16))
     yield Sample(np.array([[[1, 0], [nan, 2]], [[2, 0], [0, 1]]], np.float32), info=True)
     yield Refused(np.ones(3, np.float32), code="type-mismatch", says=("(3,)", "tile[Real, ..., M, N]"))

@@ -11,7 +11,7 @@ from tegula.declaration import Refused, Sample, cooperative
 from tegula.errors import OutOfRange
 from tegula.signature import Extent, Key, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.sort import sorted_places
+from tegula.stdlib.tiles.sort import sort_indices
 from tegula.types import int32
 
 N, K = Extent("N"), Extent("k")
@@ -37,21 +37,21 @@ def tile_topk(keys: Tile[Key, ..., N], k: constexpr[int]) -> tuple[Tile[Key, ...
         Batcher, "Sorting networks and their applications" (1968): the bitonic network.
     """
     n = keys.shape[0]
-    count = tg.static(within(k, n))
-    made, places = tg._tile_sorted(keys, descending=True)
-    return made[:count], places[:count]
+    count = tg.static(check_k(k, n))
+    sorted_keys, indices = tg._tile_sort_with_indices(keys, descending=True)
+    return sorted_keys[:count], indices[:count]
 
 
 @cooperative
-def _tile_sorted(
+def _tile_sort_with_indices(
     keys: Tile[Key, ..., N], descending: constexpr[bool] = False
 ) -> tuple[Tile[Key, ..., N], Tile[int32, ..., N]]:
     """The sorted keys along the last dimension, and their indices."""
-    places = tg.tile_argsort(keys, descending=descending)
-    return keys[places], places
+    indices = tg.tile_argsort(keys, descending=descending)
+    return keys[indices], indices
 
 
-def within(k: int, n: int) -> int:
+def check_k(k: int, n: int) -> int:
     """k; OutOfRange unless k is between 1 and the number of keys."""
     if not 1 <= k <= n:
         raise OutOfRange(
@@ -62,7 +62,7 @@ def within(k: int, n: int) -> int:
 
 @tile_topk.reference
 def reference(keys, k):
-    order = sorted_places(keys, -1, descending=True)[..., :k]
+    order = sort_indices(keys, -1, descending=True)[..., :k]
     return np.take_along_axis(keys, order, axis=-1), order.astype(np.int32)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.lower_solve import factor, solved
+from tegula.stdlib.tiles.lower_solve import factor, solve_reference
 
 N, R = Extent("N"), Extent("R", optional=True)
 
@@ -46,16 +46,16 @@ def tile_upper_solve(u: Tile[Real, ..., N, N], z: Tile[Real, ..., N, R]) -> Tile
 def adjoint(u, result, grad):
     """The adjoint of z is b = inv(u).T @ grad, that of u is the upper triangle of -b @ x.T."""
     n = u.shape[0]
-    place = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(place, (n, 1)), tg.tile_reshape(place, (1, n))
-    of_z = tg.tile_lower_solve(tg.tile_transpose(u), grad)
-    product = tg.tile_reshape(of_z, (n, -1)) @ tg.tile_transpose(tg.tile_reshape(result, (n, -1)))
-    return tg.where(rows <= columns, -product, 0.0), of_z
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
+    grad_z = tg.tile_lower_solve(tg.tile_transpose(u), grad)
+    product = tg.tile_reshape(grad_z, (n, -1)) @ tg.tile_transpose(tg.tile_reshape(result, (n, -1)))
+    return tg.where(rows <= columns, -product, 0.0), grad_z
 
 
 @tile_upper_solve.reference
 def reference(u, z):
-    return solved(np.triu(u), z)
+    return solve_reference(np.triu(u), z)
 
 
 @tile_upper_solve.samples
