@@ -6,7 +6,7 @@ maxima are variables with the inequalities that define them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import product
 from math import prod
 
@@ -29,6 +29,17 @@ CHOICES = 16
 """Maximum number of combinations of cases that are tried."""
 
 
+class Variable:
+    """An integer variable of a scope: of one lane, the `side`, or of both, None. `key`: what it stands for in the
+    scope. A scope has one object for each key and side, so that variables are compared and hashed by identity; a key
+    holds further variables, to any depth."""
+
+    __slots__ = ("key", "side")
+
+    def __init__(self, key: Hashable, side: str | None) -> None:
+        self.key, self.side = key, side
+
+
 @dataclass(slots=True)
 class Facts:
     """Constraints on a variable: `equal`, forms that are 0; `nonnegative`, forms that are 0 or more; `cases`, the
@@ -48,6 +59,7 @@ class LanePairScope:
         self.region, self.together = region, together
         self.known, self.ranges = known, ranges
         self.facts: dict[Atom, Facts] = {}
+        self.variables: dict[tuple[Hashable, str | None], Variable] = {}
         self.exchanges: dict[Atom, tuple[LaneSide, Value, Value]] = {}
         self.stable_values: dict[Value, bool] = {}
         self.a, self.b = LaneSide(self, "a"), LaneSide(self, "b")
@@ -270,9 +282,10 @@ class LaneSide:
     def _opaque(self, value: Value, bounds: Range) -> Form:
         return self._new(value, bounds, self.scope.common(value))
 
-    def _new(self, key: Atom, bounds: Range, common: bool) -> Form:
+    def _new(self, key: Hashable, bounds: Range, common: bool) -> Form:
         """A form of one variable with these bounds, shared by both sides if `common`, else this side's own."""
-        atom = key, None if common else self.side
+        named = key, None if common else self.side
+        atom = self.scope.variables.setdefault(named, Variable(*named))
         form: Form = {atom: 1}, 0
         if atom not in self.scope.facts:
             facts = self.scope.facts[atom] = Facts(atom)
@@ -439,7 +452,7 @@ class LaneSide:
                         self._nested(known[small][0], known[big][0], big // small, (key, small, big), common)
         return known[by]
 
-    def _nested(self, small: Form, big: Form, ratio: int, key: Atom, common: bool) -> None:
+    def _nested(self, small: Form, big: Form, ratio: int, key: Hashable, common: bool) -> None:
         """Relate two quotients of one form: dividing by a multiple of a divisor divides that divisor's quotient."""
         (atom,) = small[0]
         left = self._new((key, "nested"), (0, ratio - 1), common)

@@ -12,7 +12,7 @@ from math import gcd
 Atom = Hashable
 """An integer variable."""
 Form = tuple[Mapping[Atom, int], int]
-"""A sum of coefficients times variables, and a constant."""
+"""A sum of coefficients, which are not 0, times variables, and a constant."""
 MOST = 160
 """Number of inequalities above which elimination stops without a proof."""
 
@@ -30,13 +30,16 @@ def plus(a: Form, b: Form, factor: int = 1) -> Form:
         return a
     total = dict(a[0])
     for atom, n in b[0].items():
-        total[atom] = total.get(atom, 0) + factor * n
-    return {atom: n for atom, n in total.items() if n}, a[1] + factor * b[1]
+        if new := total.get(atom, 0) + factor * n:
+            total[atom] = new
+        else:
+            del total[atom]
+    return total, a[1] + factor * b[1]
 
 
 def times(a: Form, factor: int) -> Form:
     """A linear form times a number."""
-    return plus(ZERO, a, factor)
+    return ({atom: factor * n for atom, n in a[0].items()}, factor * a[1]) if factor else ZERO
 
 
 def replaced(form: Form, numbers: Mapping[Atom, int]) -> Form:
