@@ -18,7 +18,7 @@ from benchmarks.measure import TOLERANCE, Row
 BURST, PAUSE = 4e-3, 20e-3
 """The seconds of a burst, and of the pause before it."""
 ITERATIONS = 15
-MOST_CALLS = 200
+MAX_CALLS = 200
 CYCLES = 2e9
 """The approximate clock rate in cycles per second, by which the time of a spin kernel is computed."""
 
@@ -63,7 +63,7 @@ def _prepared(call: Call, sets: int) -> Timed:
         call(k % sets)
     trial.host = (time.perf_counter() - start) / trial.calls
     once = _burst(trial, sets)
-    return Timed(call, [], max(1, min(MOST_CALLS, round(BURST / once))), trial.host)
+    return Timed(call, [], max(1, min(MAX_CALLS, round(BURST / once))), trial.host)
 
 
 def _burst(timed: Timed, sets: int) -> float:

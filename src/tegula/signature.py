@@ -360,13 +360,13 @@ class Unified:
             return n
         if n.value is None:
             return self.letters.get(n.name, -1)
-        return _of_others(n.value, {**self.constants, **self.letters})
+        return _evaluate(n.value, {**self.constants, **self.letters})
 
     def dtype(self, known: Dtypes | ElementType) -> ElementType | None:
         """The dtype of a result; None for a class that no argument determines."""
         if not isinstance(known, Dtypes):
             return known
-        return self.dtypes.get(known.name) if known.value is None else _of_others(known.value, self.dtypes)
+        return self.dtypes.get(known.name) if known.value is None else _evaluate(known.value, self.dtypes)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -374,13 +374,13 @@ class Unified:
         return {**self.letters, **self.dtypes}
 
 
-def _of_others(value: Callable[..., Any], known: Mapping[str, Any]) -> Any:
+def _evaluate(value: Callable[..., Any], known: Mapping[str, Any]) -> Any:
     """A function of letters or classes of dtypes, called with those that it names."""
     return value(**{name: known[name] for name in inspect.signature(value).parameters})
 
 
 @dataclass(frozen=True, slots=True)
-class GivenTile:
+class TileArgument:
     """The dtype and shape of a tile argument."""
 
     dtype: ElementType
@@ -394,7 +394,7 @@ class Unifier:
         self.known = Unified({}, {}, {})
         self.origin: dict[str, tuple[str, TilePattern, Shape]] = {}
 
-    def tiles(self, given: Sequence[tuple[str, TilePattern, GivenTile]]) -> Unified:
+    def tiles(self, given: Sequence[tuple[str, TilePattern, TileArgument]]) -> Unified:
         """Unify tiles with their patterns; Misfit if one does not fit. Tiles with optional extents come last, because
         the others determine the batch."""
         for name, pattern, tile in sorted(given, key=lambda one: len(one[1].forms)):
@@ -422,7 +422,7 @@ class Unifier:
             raise Misfit(name, what, "convert one of them: tg.tile_astype")
         self.origin.setdefault("dtype " + wanted.name, (name, TilePattern(wanted, ()), ()))
 
-    def _tile(self, name: str, pattern: TilePattern, tile: GivenTile) -> None:
+    def _tile(self, name: str, pattern: TilePattern, tile: TileArgument) -> None:
         problem: Misfit | None = None
         for form in self._forms(pattern, tile.shape):
             before = dict(self.known.letters), self.known.batch, dict(self.origin)
@@ -496,7 +496,6 @@ __all__ = [
     "Element",
     "Extent",
     "Extents",
-    "GivenTile",
     "InOut",
     "InOutElement",
     "InOutPattern",
@@ -506,6 +505,7 @@ __all__ = [
     "Pattern",
     "Real",
     "Tile",
+    "TileArgument",
     "TilePattern",
     "Unified",
     "Unifier",

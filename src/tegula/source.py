@@ -14,7 +14,7 @@ from tegula.dataclass import dataclass, field
 
 # A file that changes twice within a tick of the file system's clock keeps its time stamp, so recently changed files are
 # read again.
-SETTLED_NS = 50 * 10**6
+STABLE_NS = 50 * 10**6
 
 
 class Text:
@@ -38,7 +38,7 @@ def versions(file: str) -> list[Text]:
     return _versions.get(file, [])[::-1]
 
 
-def text_now(file: str, module: Mapping[str, Any]) -> Text | None:
+def current_text(file: str, module: Mapping[str, Any]) -> Text | None:
     """The current text of a file, or the text that Python's linecache has for code that is in no file; None if there is
     none. `module`: the names of the code's module. A file is read again only if it has changed."""
     remembered = linecache.cache.get(file)
@@ -54,7 +54,7 @@ def text_now(file: str, module: Mapping[str, Any]) -> Text | None:
     known = _latest.get(file)
     if known is not None and known[0] == stamp:
         return known[1]
-    settled = changed < time.time_ns() - SETTLED_NS
+    settled = changed < time.time_ns() - STABLE_NS
     try:
         with tokenize.open(file) as stream:
             lines = stream.readlines()

@@ -53,7 +53,7 @@ class Leaf:
             return self.type
         return VecType(_in_numpy(self.type)[0].itemsize // 8, int64)
 
-    def seen_in(self, data: np.ndarray) -> np.ndarray:
+    def component_view(self, data: np.ndarray) -> np.ndarray:
         """The leaf in structured NumPy data, with its components as the last dimensions."""
         for name in self.path:
             data = data[name]
@@ -436,15 +436,15 @@ def _as_entry(t: FieldType, x: Any) -> Any:
 
 def entries(struct: StructType, value: Any) -> np.ndarray:
     """The fill value of an array of structs: a value of the struct, structured NumPy data, or 0."""
-    found = as_entries(struct, value)
+    found = as_structured(struct, value)
     if found is not None:
         return found
     if isinstance(value, int | float) and value == 0:
         return np.zeros((), struct.numpy_dtype())
-    return laid_out(np.asarray(value), struct.numpy_dtype())
+    return relayout(np.asarray(value), struct.numpy_dtype())
 
 
-def laid_out(data: np.ndarray, wanted: np.dtype[Any]) -> np.ndarray:
+def relayout(data: np.ndarray, wanted: np.dtype[Any]) -> np.ndarray:
     """Structured NumPy data in another layout of the same fields; UnfitNumber for other data."""
     if data.dtype == wanted:
         return data
@@ -457,7 +457,7 @@ def laid_out(data: np.ndarray, wanted: np.dtype[Any]) -> np.ndarray:
     return data.astype(wanted)
 
 
-def as_entries(struct: StructType, data: Any) -> np.ndarray | None:
+def as_structured(struct: StructType, data: Any) -> np.ndarray | None:
     """Values of a struct, in lists or alone, as a structured array of NumPy; None for other data."""
     found = np.empty((), object)
     found[()] = data
@@ -474,10 +474,10 @@ def as_entries(struct: StructType, data: Any) -> np.ndarray | None:
     return made
 
 
-def held_arrays(struct: StructType, data: Any) -> list[Any]:
+def contained_arrays(struct: StructType, data: Any) -> list[Any]:
     """The arrays in values of a struct, alone or in lists."""
     if isinstance(data, list | tuple):
-        return [x for part in data for x in held_arrays(struct, part)]
+        return [x for part in data for x in contained_arrays(struct, part)]
     if not isinstance(data, Struct):
         return []
     return [data.leaf(leaf) for leaf in struct.leaves if not is_element(leaf.type)]

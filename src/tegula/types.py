@@ -617,18 +617,18 @@ NAMED_ELEMENTS: dict[str, ElementType] = {
 }
 
 
-MOST_COMPONENTS = 1024
+MAX_COMPONENTS = 1024
 """The limit on components of a vector or matrix, which a thread holds in registers."""
 
 
 def vector(length: int, dtype: object) -> VecType:
-    """The type of vectors of `length` components of `dtype`; ValueError for more than MOST_COMPONENTS."""
+    """The type of vectors of `length` components of `dtype`; ValueError for more than MAX_COMPONENTS."""
     check_components(f"a vector of length {length:,}", length)
     return VecType(length, scalar_of(element_type(dtype)))
 
 
 def matrix(shape: tuple[int, int], dtype: object) -> MatType:
-    """The type of `shape` = (rows, cols) matrices of `dtype`; ValueError for more than MOST_COMPONENTS entries."""
+    """The type of `shape` = (rows, cols) matrices of `dtype`; ValueError for more than MAX_COMPONENTS entries."""
     check_components(f"a matrix of shape {tuple(shape)}", shape[0] * shape[1])
     return MatType(shape[0], shape[1], scalar_of(element_type(dtype)))
 
@@ -652,9 +652,9 @@ def _of_algebra(algebra: Algebra, dtype: object) -> VecType:
 
 def check_components(what: str, count: int) -> None:
     """Raise ValueError for a vector or matrix, described by `what`, with too many components."""
-    if count > MOST_COMPONENTS:
+    if count > MAX_COMPONENTS:
         raise ValueError(
-            f"{what} has {count:,} components, more than {MOST_COMPONENTS:,}; use a tile or an array for more"
+            f"{what} has {count:,} components, more than {MAX_COMPONENTS:,}; use a tile or an array for more"
         )
 
 

@@ -238,7 +238,7 @@ def digests(tmp_path, root):
 
 
 def test_the_digest_of_sources_is_that_of_their_contents(tmp_path, monkeypatch):
-    monkeypatch.setattr(tools, "SETTLED_NS", 0)
+    monkeypatch.setattr(tools, "STABLE_NS", 0)
     one, other = tree(tmp_path / "one"), tree(tmp_path / "other")
     os.utime(other / "a.py", ns=(1, 1))
     first = digests(tmp_path, one)
@@ -251,7 +251,7 @@ def test_the_digest_of_sources_is_that_of_their_contents(tmp_path, monkeypatch):
 
 def test_the_digest_of_sources_changes_with_contents_of_equal_size_and_time(tmp_path, monkeypatch):
     """Builds that set all times to one date make such changes."""
-    monkeypatch.setattr(tools, "SETTLED_NS", 0)
+    monkeypatch.setattr(tools, "STABLE_NS", 0)
     root = tree(tmp_path / "one")
     path = root / "a.py"
     os.utime(path, ns=(1, 1))
@@ -271,7 +271,7 @@ def test_recently_changed_sources_have_no_digest_memo(tmp_path):
 
 
 def test_a_damaged_digest_memo_is_rebuilt(tmp_path, monkeypatch):
-    monkeypatch.setattr(tools, "SETTLED_NS", 0)
+    monkeypatch.setattr(tools, "STABLE_NS", 0)
     root = tree(tmp_path / "one")
     good = digests(tmp_path, root)
     (memo,) = (tmp_path / "memos").iterdir()
@@ -285,7 +285,7 @@ def test_a_damaged_digest_memo_is_rebuilt(tmp_path, monkeypatch):
 
 
 def test_digest_memos_are_not_cache_entries(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(tools, "SETTLED_NS", 0)
+    monkeypatch.setattr(tools, "STABLE_NS", 0)
     tools._remembered(store.path, tree(tmp_path / "one"))
     assert (store.entries(), store.size()) == ([], 0)
     store.trim()

@@ -298,7 +298,7 @@ def test_each_call_looks_for_memory_that_is_shared() -> None:
 
 @pytest.mark.machine_code
 def test_the_cache_of_configurations_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operands, "MOST_PLANS", 3)
+    monkeypatch.setattr(operands, "MAX_PLANS", 3)
     gemm.plans.known.clear()
     for n in range(1, 9):
         matmul(tg.zeros((n, 8)), tg.zeros((8, 8)))

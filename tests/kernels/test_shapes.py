@@ -76,4 +76,4 @@ def test_steps_hold_as_many_bytes_whatever_the_type() -> None:
         found = shapes.candidates(dtype, False, precision)
         assert [t.depth * dtype.bits for t in found] == [t.depth * 16 for t in TENSOR_CORES]
     assert shapes.candidates(tg.float32, False) == shapes.VECTOR_UNITS
-    assert all(t.rows * t.columns <= shapes.MOST_CROWDED for t in shapes.candidates(tg.bfloat16, True))
+    assert all(t.rows * t.columns <= shapes.MAX_CROWDED for t in shapes.candidates(tg.bfloat16, True))

@@ -9,7 +9,7 @@ import sys
 from tegula.lang.capture import CONSTANTS
 from tegula.ops import PUBLIC
 from tegula.runtime.library import BOTH, library
-from tegula.stdlib import FUNCTIONS, WHOLES
+from tegula.stdlib import COMPOUND_FUNCTIONS, FUNCTIONS
 from tegula.stdlib.tiles import DECLARED
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
@@ -18,10 +18,10 @@ def test_the_names_of_both_are_listed():
     elsewhere = PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()
     assert FUNCTIONS.keys() & elsewhere == BOTH
     tiles = {name for name in library() if name.startswith(("tile_", "_tile_"))}
-    assert not WHOLES.keys() & (FUNCTIONS.keys() | elsewhere)
-    assert set(library()) == FUNCTIONS.keys() | WHOLES.keys() | tiles
+    assert not COMPOUND_FUNCTIONS.keys() & (FUNCTIONS.keys() | elsewhere)
+    assert set(library()) == FUNCTIONS.keys() | COMPOUND_FUNCTIONS.keys() | tiles
     assert not tiles & (FUNCTIONS.keys() | elsewhere) and DECLARED.keys() < tiles
-    assert all(name in library() for name in (*FUNCTIONS, *WHOLES))
+    assert all(name in library() for name in (*FUNCTIONS, *COMPOUND_FUNCTIONS))
 
 
 LAUNCH = """

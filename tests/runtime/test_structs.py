@@ -258,7 +258,7 @@ def test_launches_with_arrays_of_structs_take_the_fast_path() -> None:
 
     a = tg.array(np.ones(3, Inner.numpy_dtype()), dtype=Inner)
     tg.launch(scaled, 3, inputs=[a, 2.0])
-    assert scaled.of_leaves().fast_path(plan((3,), 256), (*a.leaves, 2.0)) is not None
+    assert scaled.kernel_of_leaves().fast_path(plan((3,), 256), (*a.leaves, 2.0)) is not None
     tg.launch(scaled, 3, inputs=[a, 2.0])
     assert a.numpy()["x"].tolist() == [4.0] * 3
 
@@ -375,7 +375,7 @@ def test_numbers_of_numpy_in_fields_take_the_fast_path() -> None:
     tg.launch(weighted, 2, inputs=[s, out])
     leaves = weighted.flatten_arguments((s, out))
     assert leaves is not None and type(leaves[-3]) is float
-    assert weighted.of_leaves().fast_path(plan((2,), 256), leaves) is not None
+    assert weighted.kernel_of_leaves().fast_path(plan((2,), 256), leaves) is not None
 
 
 def test_errors_about_absent_arrays_of_structs_name_the_arrays() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from mpmath import mp, mpf
 
 import tegula as tg
-from tegula.stdlib.registry import MEANINGS
+from tegula.stdlib.registry import EXACT_DEFINITIONS
 
 Range = tuple[float, float]
 KINDS: dict[Any, tuple[Any, Any]] = {
@@ -76,7 +76,7 @@ CASES: dict[str, Case] = {
 
 CASES |= {
     name: Case(known.exact, known.ranges[0], known.bounds, *known.ranges[1:])
-    for name, known in MEANINGS.items()
+    for name, known in EXACT_DEFINITIONS.items()
 }
 
 HARD: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import tegula as tg
-from tegula.stdlib.registry import MEANINGS
+from tegula.stdlib.registry import EXACT_DEFINITIONS
 
 D = tg.float64
 
@@ -30,8 +30,8 @@ TWO = {
 }
 
 
-ONE |= {name: known.smooth[0] for name, known in MEANINGS.items() if len(known.smooth) == 1}
-TWO |= {name: known.smooth for name, known in MEANINGS.items() if len(known.smooth) == 2}
+ONE |= {name: known.smooth[0] for name, known in EXACT_DEFINITIONS.items() if len(known.smooth) == 1}
+TWO |= {name: known.smooth for name, known in EXACT_DEFINITIONS.items() if len(known.smooth) == 2}
 
 
 def inputs(*ranges: tuple[float, float]) -> list[Any]:

@@ -91,7 +91,7 @@ def test_the_fastest_runs() -> None:
 def test_later_launches_of_a_class_run_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = tg.autotune(REPEATS=[1, 2])(busy)
     run(kernel)
-    monkeypatch.setattr(tuned, "timed", None)
+    monkeypatch.setattr(tuned, "time_calls", None)
     for n in (N, 520, 1000):
         run(kernel, n)
     assert len(kernel.reports) == 1
@@ -241,7 +241,7 @@ def again(made_of: Any, **values: Any) -> Tuned:
 def test_the_choice_is_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     first = again(busy, REPEATS=[500, 1, 700])
     run(first)
-    monkeypatch.setattr(tuned, "timed", None)
+    monkeypatch.setattr(tuned, "time_calls", None)
     second = again(busy, REPEATS=[500, 1, 700])
     np.testing.assert_array_equal(run(second), np.arange(N) + 1.0)
     assert second.reports[0].remembered and str(second.reports[0]).endswith(": REPEATS=1 (remembered)")
@@ -250,13 +250,13 @@ def test_the_choice_is_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def times_tuned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of candidates that were timed, for each tuning."""
     counts: list[int] = []
-    whole = tuned.timed
+    whole = tuned.time_calls
 
     def counted(calls: Any, *rest: Any) -> list[float]:
         counts.append(len(calls))
         return whole(calls, *rest)
 
-    monkeypatch.setattr(tuned, "timed", counted)
+    monkeypatch.setattr(tuned, "time_calls", counted)
     return counts
 
 
@@ -268,7 +268,7 @@ def test_the_properties_that_a_choice_depends_on(monkeypatch: pytest.MonkeyPatch
     assert len(counts) == 1
     run(again(busy, REPEATS=[1, 5]))
     assert len(counts) == 2
-    monkeypatch.setattr(tuned, "described_device", lambda device: "another processor")
+    monkeypatch.setattr(tuned, "describe_device", lambda device: "another processor")
     for _ in range(2):
         run(again(busy, REPEATS=[1, 5]))
     assert len(counts) == 3
@@ -294,7 +294,7 @@ def test_another_kernel_at_the_chosen_position_is_tuned_anew(monkeypatch: pytest
 
         return kernel
 
-    monkeypatch.setattr(tuned, "timed", lambda calls, *rest: [2.0, 1.0])
+    monkeypatch.setattr(tuned, "time_calls", lambda calls, *rest: [2.0, 1.0])
     remembered = []
     for value in (2.0, 2.0, 4.0):
         table[2] = value
@@ -434,7 +434,7 @@ def test_a_process_that_ends_does_not_affect_the_others(monkeypatch: pytest.Monk
     request = tuned.Request(N, (numbers(), tg.zeros(N)), None, False, None, None)
     jobs = [build.job(*request.traced(c)) for c in kernel.candidates]
     with monkeypatch.context() as patched:
-        patched.setattr(build, "encoded", lambda job: "no JSON")
+        patched.setattr(build, "encode_job", lambda job: "no JSON")
         said = build._in_processes(jobs, 2, lambda: None)
     assert all("ended with status 1" in text for text in said)
     assert build._in_processes(jobs, 2, lambda: None) == ["", "", ""]

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tegula.tune.results import agreeing, difference
+from tegula.tune.results import difference, group_agreeing
 
 X = np.random.default_rng(0).standard_normal(10000).astype(np.float32)
 
@@ -58,4 +58,4 @@ def test_integers_are_equal() -> None:
 
 def test_groups() -> None:
     results = [[("float32", x)] for x in (X, X * 2, X * 2.00001, X * 3, X * 2)]
-    assert agreeing(results, None) == [[1, 2, 4], [0], [3]]
+    assert group_agreeing(results, None) == [[1, 2, 4], [0], [3]]

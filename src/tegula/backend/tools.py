@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 MEMO = ".sources-"
 # A file that changes twice within a tick of the file system's clock keeps its times, so that younger files are read
 # again.
-SETTLED_NS = 2 * 10**9
+STABLE_NS = 2 * 10**9
 
 _read: dict[Path, bytes] = {}
 
@@ -41,7 +41,7 @@ def _remembered(memos: Path, root: Path) -> bytes:
     if len(data) == 64 and _bound(memo, data[:32]) == data[32:]:
         return data[:32]
     digest = _contents(root, [path for path, _ in files])
-    if max((s.st_ctime_ns for _, s in files), default=0) < time.time_ns() - SETTLED_NS:
+    if max((s.st_ctime_ns for _, s in files), default=0) < time.time_ns() - STABLE_NS:
         _write(memo, digest + _bound(memo, digest))
     return digest
 

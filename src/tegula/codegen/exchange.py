@@ -159,7 +159,7 @@ def reduce(s: State, op: LaneReduce) -> None:
         sources = [_parts(s, values, at) for at in starts]
         targets = [_parts(s, made, at) for at in starts]
         for c in range(components(made.dtype)):
-            total = _folded(
+            total = _wrap_cell(
                 s, op.combine, scalar, [s.memory.load(p[c], scalar, width) for p in sources], width
             )
             spread = s.memory.splat(total, scalar, width)
@@ -168,7 +168,7 @@ def reduce(s: State, op: LaneReduce) -> None:
     rows.done(op, made)
 
 
-def _folded(s: State, kind: type, dtype: DType, vectors: Sequence[str], width: int) -> str:
+def _wrap_cell(s: State, kind: type, dtype: DType, vectors: Sequence[str], width: int) -> str:
     while len(vectors) > 1:
         half = len(vectors) // 2
         pairs = zip(vectors[:half], vectors[half:], strict=True)

@@ -207,7 +207,7 @@ def make_allocator(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -
 
 DEFAULT_STREAM = 1
 """The driver's handle of a device's default stream."""
-MOST_SCRATCH = 4
+MAX_SCRATCH = 4
 """The number of scratch arrays that a thread keeps."""
 
 
@@ -237,7 +237,7 @@ def scratch(shape: tuple[int, int, int], like: Any, device: Any, graded: bool = 
         return tg.empty(padded, tg.float32, device)[:, :, end]
     made = kept.known.get((device, shape))
     if made is None:
-        if len(kept.known) >= MOST_SCRATCH:
+        if len(kept.known) >= MAX_SCRATCH:
             kept.known.clear()
         made = kept.known[device, shape] = tg.empty(padded, tg.float32, device)[:, :, end]
     return made
@@ -249,7 +249,7 @@ def processors(device: Any) -> int:
     return device.sm_count or os.cpu_count() or 1
 
 
-MOST_PLANS = 4096
+MAX_PLANS = 4096
 
 
 class ConfigCache:
@@ -269,7 +269,7 @@ class ConfigCache:
         if plan is None:
             plan = self.make(*inputs, out, *options)
             if key is not None:
-                if len(self.known) >= MOST_PLANS:
+                if len(self.known) >= MAX_PLANS:
                     self.known.clear()
                 self.known[key] = plan
         elif plan.reach is not None:

@@ -27,12 +27,12 @@ from tegula.ops.tile import TileEmpty, TileFull, TileMarkPartial, TileReshape, T
 from tegula.signature import (
     ConstantPattern,
     Dtypes,
-    GivenTile,
     InOutPattern,
     Misfit,
     NumberPattern,
     Pattern,
     Shape,
+    TileArgument,
     TilePattern,
     Unified,
     Unifier,
@@ -193,7 +193,7 @@ class _Call:
 
     def _given(self, found: Mapping[str, Any]) -> Given:
         given = Given({}, {}, {}, Unified({}, {}, {}))
-        unifier, tiles = Unifier(), list[tuple[str, TilePattern, GivenTile]]()
+        unifier, tiles = Unifier(), list[tuple[str, TilePattern, TileArgument]]()
         for name, pattern in self.patterns.items():
             x = found[name]
             if isinstance(pattern, ConstantPattern):
@@ -212,7 +212,7 @@ class _Call:
                 pattern = pattern.tile
             value = given.values[name] = self.builder.tile(x, partial=not filled)
             assert isinstance(value.type, TileType)
-            tiles.append((name, pattern, GivenTile(value.type.dtype, value.type.shape)))
+            tiles.append((name, pattern, TileArgument(value.type.dtype, value.type.shape)))
         try:
             for name, value in given.values.items():
                 pattern = self.patterns[name]

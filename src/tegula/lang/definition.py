@@ -155,7 +155,7 @@ class Definition:
         """The parameters as written, before compound parameters are replaced by leaves."""
         return self.parameters if self._whole is None else self._whole
 
-    def of_leaves(self, leaves: Sequence[Parameter]) -> Definition:
+    def kernel_of_leaves(self, leaves: Sequence[Parameter]) -> Definition:
         """The definition with the leaves of its compound parameters as parameters."""
         made = copy.copy(self)
         made._whole, made._parameters = self.parameters, list(leaves)

@@ -22,7 +22,7 @@ from tegula.source import Location
 from tegula.types import BufType
 
 Queue: TypeAlias = tuple[frozenset[TileMatmul], ...]
-DEEPEST = 16
+MAX_DEPTH = 16
 """The maximum length of a queue; older matmuls share the last position."""
 
 
@@ -75,7 +75,7 @@ class _Walk:
         if not in_flight(op):
             return queue
         assert isinstance(op, TileMatmul)
-        *near, last = (frozenset((op,)), *queue, frozenset[TileMatmul]())[: DEEPEST + 1]
+        *near, last = (frozenset((op,)), *queue, frozenset[TileMatmul]())[: MAX_DEPTH + 1]
         return (*near, last) if last else tuple(near)
 
     def _loop(self, op: Op, queue: Queue) -> Queue:

@@ -13,7 +13,7 @@ from tegula.ir import TypeRule
 from tegula.lang.calls import Calls
 from tegula.lang.state import describe_type
 from tegula.lang.structs import stored
-from tegula.ops.structs import Columns, Fields, StructValue, inplace, of_leaves, stored_leaf
+from tegula.ops.structs import Columns, Fields, StructValue, inplace, kernel_of_leaves, stored_leaf
 from tegula.types import ArrayType, StackType
 
 OF_MEMORY = ("shape", "dtype", "ndim", "size", "T")
@@ -49,7 +49,7 @@ class StructPlaces(Calls):
             help = f"take the field of an element: a[i].{name}" if owner.has(name) else ""
             raise TypeRule("", help, "UnknownAttribute", owner=owner.type, name=name)
         if name == "T":
-            return of_leaves(owner.struct, [self.builder.attribute(x, name) for x in owner.leaves])
+            return kernel_of_leaves(owner.struct, [self.builder.attribute(x, name) for x in owner.leaves])
         return self.builder.attribute(owner.leaves[0], name)
 
     def by_index(self, owner: Columns, index: Sequence[Any]) -> Fields:
@@ -60,7 +60,7 @@ class StructPlaces(Calls):
             self.with_constants(lambda i, x=x: self.builder.subscript(x, i), tuple(index))
             for x in owner.leaves
         ]
-        return of_leaves(owner.struct, made)
+        return kernel_of_leaves(owner.struct, made)
 
     def set_by_index(self, owner: Columns, index: tuple[Any, ...], value: Any) -> None:
         """Build owner[index] = value."""

@@ -138,7 +138,7 @@ def _leaves(p: Parameter) -> Iterator[Parameter]:
 def leaves_of(definition: Definition) -> Definition:
     """The definition with a parameter for each leaf of its compound parameters; the same object if it has none."""
     found = leaf_parameters(definition.parameters)
-    return definition if found == definition.parameters else definition.of_leaves(found)
+    return definition if found == definition.parameters else definition.kernel_of_leaves(found)
 
 
 def bindings_of(definition: Definition, values: Sequence[Value]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from tegula.lang.typed import typed
-from tegula.source import FunctionSource, Text, text_now, versions
+from tegula.source import FunctionSource, Text, current_text, versions
 
 BEGIN_NS = time.time_ns()
 """The start time: unchanged files since then contain the source of modules, even if import hooks rewrote their code."""
@@ -65,7 +65,7 @@ def text_of(function: FunctionType) -> Text | None:
     def fits(text: Text) -> bool:
         return any(compiled_from(found, function) for found in _at_its_place(text, function.__code__))
 
-    return typed(function, fits) or text_now(function.__code__.co_filename, function.__globals__)
+    return typed(function, fits) or current_text(function.__code__.co_filename, function.__globals__)
 
 
 def parsed(function: FunctionType, text: Text | None) -> FunctionSource:

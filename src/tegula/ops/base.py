@@ -11,7 +11,7 @@ from tegula.ir import Op, TypeRule, Value
 from tegula.ir.fields import operand
 from tegula.ops.structs import FieldWise
 from tegula.types import (
-    MOST_COMPONENTS,
+    MAX_COMPONENTS,
     ArrayType,
     BufType,
     DType,
@@ -85,10 +85,10 @@ def require_type(found: Type, wanted: Type, holder: str) -> None:
 
 
 def require_components(t: VecType | MatType) -> None:
-    """Raise TypeRule for a vector or matrix with more than MOST_COMPONENTS components."""
+    """Raise TypeRule for a vector or matrix with more than MAX_COMPONENTS components."""
     require(
-        components(t) <= MOST_COMPONENTS,
-        f"{t} has {components(t):,} components, more than {MOST_COMPONENTS:,}",
+        components(t) <= MAX_COMPONENTS,
+        f"{t} has {components(t):,} components, more than {MAX_COMPONENTS:,}",
         "use a tile for more numbers",
     )
 

@@ -24,7 +24,7 @@ LAST: Range = (0, 2**31 - 1)
 """The range of thread indices and array lengths; launches beyond it are refused."""
 NESTED = 3
 """The greatest depth of inductions on carried values within inductions on others."""
-DEEPEST = 80
+MAX_DEPTH = 80
 """The greatest depth of operands of operands that are analysed."""
 STEPS = 4
 """The number of times that the bounds of a carried value are widened before they become the range of its type."""
@@ -75,7 +75,7 @@ class IntegerRanges:
             at = at.outer
         whole = of_type(value.type)
         assert whole is not None, f"{value} has no bounds"
-        if self.depth >= DEEPEST:
+        if self.depth >= MAX_DEPTH:
             return whole
         self.depth += 1
         found = self._found(value, whole)

@@ -10,7 +10,7 @@ from typing import Any
 from tegula.ir import TypeRule, Value
 from tegula.ops.base import require
 from tegula.ops.builder import Function, OpBuilder, Operand, describe, is_tuple
-from tegula.ops.structs import Columns, Fields, StructValue, leaves, of_leaves, rebuilt
+from tegula.ops.structs import Columns, Fields, StructValue, kernel_of_leaves, leaves, rebuilt
 from tegula.ops.tile import TileConcat, TileReshape, TileSlice
 from tegula.types import TileType, int32, is_element
 
@@ -49,7 +49,7 @@ def map_structs(
             f"{what}: the function can neither print nor change memory",
             "print or write memory in a separate map",
         )
-    return of_leaves(first.struct, made)
+    return kernel_of_leaves(first.struct, made)
 
 
 def _element(x: Operand, rest: Any) -> Operand:
@@ -82,13 +82,13 @@ def reduce_structs(b: OpBuilder, op: Function, t: Columns, axis: Operand) -> Ope
     while (n := _size(parts[0])) > 1:
         pairs = n // 2
         left, right = ([_part(b, x, start, pairs, 2) for x in parts] for start in (0, 1))
-        both = (of_leaves(t.struct, left), of_leaves(t.struct, right))
+        both = (kernel_of_leaves(t.struct, left), kernel_of_leaves(t.struct, right))
         made: Any = map_structs(b, combine, both, [*left, *right])
         rest = [_part(b, x, n - 1, 1, 1) for x in parts] if n % 2 else []
         parts = made.leaves
         if rest:
             parts = [b.one(TileConcat, [x, y], {"axis": 0}) for x, y in zip(parts, rest, strict=True)]
-    return of_leaves(t.struct, parts)
+    return kernel_of_leaves(t.struct, parts)
 
 
 def _quoted(op: Function) -> str:

@@ -311,10 +311,10 @@ def _given(struct: StructType, made: Sequence[Any], gives: Gives) -> Any:
         return tuple(_given(struct, [x[k] for x in made], one) for k, one in enumerate(gives))
     if gives == SAME or made[0] is None:
         return made[0]
-    return of_leaves(struct, made)
+    return kernel_of_leaves(struct, made)
 
 
-def of_leaves(struct: StructType, made: Sequence[Any]) -> Fields:
+def kernel_of_leaves(struct: StructType, made: Sequence[Any]) -> Fields:
     """A struct value, or an array, tile or stack of structs, made of its leaves."""
     kind = StructValue if made and is_element(getattr(made[0], "type", None)) else Columns
     return grouped(kind, struct, iter(made))

@@ -67,7 +67,7 @@ class _Converter:
         build.region.append(op)
         layout = self.layouts[op.result]
         if not layout.owns_once:
-            self._later(op.result, self.read(build, self.buffer(build, op.result), layout))
+            self._max_ignoring_nan(op.result, self.read(build, self.buffer(build, op.result), layout))
 
     def natural(self, build: Builder, op: Op) -> None:
         """Convert the operands and results of an op to and from the layouts that it requires."""
@@ -83,9 +83,9 @@ class _Converter:
             if isinstance(result.type, TileType) and self.layouts[result] != wanted:
                 final = self.layouts[result]
                 self.layouts[result] = wanted
-                self._later(result, self.converted(build, result, final))
+                self._max_ignoring_nan(result, self.converted(build, result, final))
 
-    def _later(self, old: Value, new: Value) -> None:
+    def _max_ignoring_nan(self, old: Value, new: Value) -> None:
         """Replace all later uses of a value by its conversion, except in the conversion itself."""
         conversion = new.owner
         assert isinstance(conversion, BufRead)
@@ -186,7 +186,7 @@ class _Converter:
         old, final = op.result, self.layouts[op.result]
         self.layouts[old] = made
         if final != made:
-            self._later(old, self.converted(build, old, final))
+            self._max_ignoring_nan(old, self.converted(build, old, final))
             self.layouts[old] = final
 
     def rows(self, build: Builder, op: Op, tile: Value) -> None:

@@ -83,7 +83,7 @@ class _Simplifier:
         kept: list[Op] = []
         for op in region.ops:
             op.substitute(self.mapping)
-            replaced = self._folded(op, kept)
+            replaced = self._wrap_cell(op, kept)
             if replaced is not None:
                 self.mapping[op.result] = replaced
                 continue
@@ -105,7 +105,7 @@ class _Simplifier:
             new.name = new.name or old.name
             self.mapping[old] = new
 
-    def _folded(self, op: Op, kept: list[Op]) -> Value | None:
+    def _wrap_cell(self, op: Op, kept: list[Op]) -> Value | None:
         if isinstance(op, Select) and self._is_wrap(op):
             return op.b
         same = self._unchanged(op) or _rounded_back(op)

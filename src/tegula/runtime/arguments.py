@@ -111,7 +111,7 @@ def with_constants(kernel: Kernel, *given: Any) -> Bound:
     if not kernel.takes_constants and not any(x is None for x in args):
         return Bound(kernel, args, range(len(args)))
     parameters = kernel.parameters
-    places = kernel.constant_places
+    places = kernel.constant_positions
     bound = [k for k, x in enumerate(args) if k in places or (x is None and _is_absent(parameters[k], x))]
     if kernel.is_compound:
         bound = [k for k in bound if k in places]
@@ -131,7 +131,9 @@ def plain(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Kernel, Any]:
     if type(kernel) is not GenericKernel:
         return kernel, args
     found = kernel.flatten_arguments(args)
-    return flattened(kernel, arguments_of(kernel, args)) if found is None else (kernel.of_leaves(), found)
+    return (
+        flattened(kernel, arguments_of(kernel, args)) if found is None else (kernel.kernel_of_leaves(), found)
+    )
 
 
 class Pair(NamedTuple):

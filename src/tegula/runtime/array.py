@@ -36,7 +36,7 @@ from tegula.runtime.description import ALIGNMENT, Description, described
 from tegula.runtime.device import CPU, Device, get_device
 from tegula.runtime.recording import recording
 from tegula.runtime.tensors import host_data, is_tensor
-from tegula.structs import StructType, as_entries, entries, held_arrays
+from tegula.structs import StructType, as_structured, contained_arrays, entries
 from tegula.types import (
     ElementType,
     VecType,
@@ -165,7 +165,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         if isinstance(data, array):
             self._follow(data)
         elif isinstance(made, StructType):
-            self._held = held_arrays(made, data)
+            self._held = contained_arrays(made, data)
         if requires_grad:
             self.requires_grad = True
         if grad is not None:
@@ -386,7 +386,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
     def _leaf(self, k: int) -> array:
         struct: Any = self.dtype
         leaf = struct.leaves[k]
-        made = wrap(leaf.seen_in(self._data), leaf.stored, self.device)
+        made = wrap(leaf.component_view(self._data), leaf.stored, self.device)
         plain = self._source is None and self._requires_grad is None
         if not plain and scalar_of(leaf.stored).is_float:
             made._source = self, lambda g: g.leaves[k]
@@ -497,7 +497,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         Gradient:
             flows to `source` if it is an array (recorded by tapes).
         """
-        known = as_entries(self.dtype, source) if isinstance(self.dtype, StructType) else None
+        known = as_structured(self.dtype, source) if isinstance(self.dtype, StructType) else None
         data, where = (known, CPU) if known is not None else _found(source, self._data.dtype)
         if data.shape != self._data.shape:
             raise ValueError(
@@ -711,7 +711,7 @@ def _from_data(
     """Data of any kind on a device, and the element type. Device None: data on a GPU stay there, and host data go to
     the current device."""
     if isinstance(dtype, StructType):
-        found = as_entries(dtype, data)
+        found = as_structured(dtype, data)
         data = data if found is None else found
     source, home = _found(data, to_numpy(scalar_of(dtype)) if dtype is not None else None)
     in_pairs = source.dtype.kind == "c" and (dtype is None or element_shape(dtype) == (2,))

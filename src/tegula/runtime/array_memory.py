@@ -14,7 +14,7 @@ from tegula.errors import UnfitNumber
 from tegula.fitting import first_leaf, fitted, is_numeric, limits, listed, new_extents
 from tegula.runtime.description import ALIGNMENT, MOST_DESCRIPTIONS
 from tegula.runtime.device import CPU, Device, is_cuda_available
-from tegula.structs import laid_out
+from tegula.structs import relayout
 from tegula.types import (
     DType,
     ElementType,
@@ -130,7 +130,7 @@ def copied(target: np.ndarray, device: Device, source: np.ndarray, home: Device)
     if home is not CPU:
         source = cuda_memory().download(home, source)
     if target.dtype.names is not None:
-        source = laid_out(source, target.dtype)
+        source = relayout(source, target.dtype)
     else:
         source = fitted(source, target.dtype, from_numpy(target.dtype).name)
     if device is CPU:

@@ -13,7 +13,7 @@ from tegula.runtime.argument_flattening import has_leaves
 from tegula.runtime.array import array
 from tegula.runtime.indexed_array import indexedarray
 from tegula.runtime.kernel import Kernel
-from tegula.runtime.resolve import wrong_count
+from tegula.runtime.resolve import argument_count_error
 from tegula.structs import Struct, StructType
 from tegula.types import ArrayType
 
@@ -25,10 +25,10 @@ def flattened(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, tuple[Any,
         return kernel, args
     written = kernel.definition.parameters
     if len(args) != len(written):
-        raise wrong_count(kernel, written, len(args))
+        raise argument_count_error(kernel, written, len(args))
     wanted = [_wanted(p.annotation, x) for p, x in zip(written, args, strict=True)]
     declared = all(t is p.annotation for t, p in zip(wanted, written, strict=True))
-    leaf_kernel = kernel.of_leaves(None if declared else tuple(wanted))
+    leaf_kernel = kernel.kernel_of_leaves(None if declared else tuple(wanted))
     try:
         found = [
             leaf

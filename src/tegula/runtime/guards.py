@@ -11,7 +11,7 @@ from tegula.ir import Kernel
 from tegula.runtime.pack import FORMATS
 from tegula.types import ArrayType, DType, element_bytes, is_element
 
-MOST_REMEMBERED = 4096
+MAX_CACHED = 4096
 """The largest number of cached sets of arguments that satisfy the guards of a form."""
 SLOT = 8
 """The size in bytes of a slot of packed arguments; each argument takes whole slots."""
@@ -34,7 +34,7 @@ class LaunchGuards:
         if given not in self.satisfied:
             numbers = dict(zip(self.leaves, map(int, given), strict=True))
             require(self.kernel, self.guards, numbers.__getitem__)
-            if len(self.satisfied) >= MOST_REMEMBERED:
+            if len(self.satisfied) >= MAX_CACHED:
                 self.satisfied.clear()
             self.satisfied.add(given)
 

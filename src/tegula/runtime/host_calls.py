@@ -52,7 +52,7 @@ from tegula.types import (
 if TYPE_CHECKING:
     from tegula.lang.kernel import Tracer
 
-MOST_PROGRAMS = 1024
+MAX_PROGRAMS = 1024
 """The number of traced calls that are cached."""
 ONE = LaunchClass(ndim=1, block_dim=1, uniform=(False,), last_is_block=False, partial=False)
 OPERATORS = (*SYMBOLS, "neg", "pos", "not")
@@ -137,7 +137,7 @@ def typed(f: FuncDef, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[l
     converted to Python numbers, and integers to floats, as in launches, except for the user's overloads."""
     several = len(f.definitions) > 1 and not f.definition.library
     narrow = f.in_float32 and any(_type(x) in (float16, bfloat16) for x in (*args, *kwargs.values()))
-    for taken in (_itself,) if narrow or several else (_itself, _python, _float):
+    for taken in (_unchanged,) if narrow or several else (_unchanged, _python, _float):
         given = [taken(x) for x in args]
         named = {key: taken(x) for key, x in kwargs.items()}
         best: tuple[int, Sequence[Parameter], list[Any]] | None = None
@@ -158,7 +158,7 @@ def typed(f: FuncDef, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[l
     return [*args], {**kwargs}
 
 
-def _itself(x: Any) -> Any:
+def _unchanged(x: Any) -> Any:
     return x
 
 
@@ -246,10 +246,10 @@ def _replaced(x: Any, values: Mapping[Value, Any]) -> Any:
 def _interpreter() -> Any:
     """The constructor of machines for programs; the interpreter is imported on the first call."""
     from tegula.interp.launch import FAMILIES
-    from tegula.runtime.host_report import alone
+    from tegula.runtime.host_report import single_thread_machine
 
     assert FAMILIES  # registers the handlers
-    return alone
+    return single_thread_machine
 
 
 _programs: dict[object, HostProgram] = {}
@@ -276,7 +276,7 @@ def evaluate(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
                 plain = HostArguments(args, kwargs)
                 if (plain.forms, plain.named) == key[1:]:
                     raise error.with_traceback(None) from None
-                _kept(_refused, key, None)
+                _cached(_refused, key, None)
     arguments = HostArguments(args, kwargs)
     key = (name if is_public else callee, arguments.forms, arguments.named)
     try:
@@ -289,14 +289,14 @@ def _program(callee: Any, arguments: HostArguments, key: object) -> HostProgram:
     program = _programs.get(key)
     if program is None or not all(map(unchanged, program.captured)):
         program = _traced(callee, arguments)
-        _kept(_programs, key, program)
+        _cached(_programs, key, program)
     return program
 
 
-def _kept(programs: dict[Any, Any], key: object, value: Any) -> None:
+def _cached(programs: dict[Any, Any], key: object, value: Any) -> None:
     programs.pop(key, None)
     programs[key] = value
-    while len(programs) > MOST_PROGRAMS:
+    while len(programs) > MAX_PROGRAMS:
         programs.pop(next(iter(programs)), None)
 
 
@@ -331,7 +331,7 @@ def _traced(callee: Any, arguments: HostArguments) -> HostProgram:
         result = None
     E.raise_all(tracer.errors)
     for op in body.walk():
-        if not _alone(op):
+        if not _runs_without_block(op):
             raise E.OutsideKernel(op.loc, name=name, what=_needs_block(op.loc.subject or op.NAME, name))
     results: list[Value] = []
     result = _values(builder, result, results, name, place)
@@ -371,7 +371,7 @@ class OneThread(KernelBuilder):
     block_lanes = property(_size, _unused)  # pyright: ignore[reportAssignmentType]
 
 
-def _alone(op: Op) -> bool:
+def _runs_without_block(op: Op) -> bool:
     """Whether a single thread without a block can execute an op, which is neither cooperative nor thread-varying and
     does not depend on the position in a launch."""
     if op.COOPERATIVE or op.VARYING:

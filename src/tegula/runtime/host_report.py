@@ -32,7 +32,7 @@ class HostReport(RunReport):
         self.failure = self.failure or DivisionByZero("integer division by zero", op.loc)
 
 
-def alone(kernel: Kernel, debug: bool) -> tuple[Machine, HostReport]:
+def single_thread_machine(kernel: Kernel, debug: bool) -> tuple[Machine, HostReport]:
     """A machine of one thread, and its report."""
     report = HostReport(kernel, print, debug=debug)
     return Machine(1, np.ones(1, bool), report), report

@@ -89,7 +89,7 @@ class Kernel(KernelDef):
     """A kernel. Launch it with `tg.launch` or `tg.launch_tiled`."""
 
     takes_constants = False
-    constant_places: frozenset[int] = frozenset()
+    constant_positions: frozenset[int] = frozenset()
     """The positions of the parameters that take constants."""
 
     def __new__(cls, func: Any, *arguments: Any, **options: Any) -> Self:
@@ -189,7 +189,7 @@ class Kernel(KernelDef):
         """Whether there are compound parameters (structs or indexed arrays), which launches flatten to leaves."""
         return leaves_of(self.definition) is not self.definition
 
-    def of_leaves(self, annotations: tuple[Annotation, ...] | None = None) -> Kernel:
+    def kernel_of_leaves(self, annotations: tuple[Annotation, ...] | None = None) -> Kernel:
         """The leaf kernel: the kernel whose parameters are the leaves of the compound parameters.
 
         Parameters:
@@ -384,7 +384,7 @@ class GenericKernel(Kernel):
         return make_flattener(self.parameters)
 
     @cached_property
-    def constant_places(self) -> frozenset[int]:
+    def constant_positions(self) -> frozenset[int]:
         """The positions of the parameters that take constants."""
         return frozenset(k for k, p in enumerate(self.parameters) if takes_constant(p.annotation))
 

@@ -74,7 +74,7 @@ def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchP
             f"a launch has 1 to {MAX_DIMS} dimensions, got {len(dims)}",
             "merge some of them and split the index in the kernel",
         )
-    whole = tuple(_whole(n) for n in dims)
+    whole = tuple(_as_int(n) for n in dims)
     if any(n < 0 for n in whole):
         raise LaunchError(
             f"launch dimensions must not be negative, got {whole}",
@@ -89,9 +89,9 @@ def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchP
     return LaunchPlan(whole, block_dim, device)
 
 
-def _plan_of_any(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchPlan:
+def _plan_uncached(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchPlan:
     """The plan of a launch whose dimensions may have any number type, and be unhashable."""
-    return plan(tuple(map(_whole, dims)), block_dim, device)
+    return plan(tuple(map(_as_int, dims)), block_dim, device)
 
 
 def dimensions(dim: Any) -> tuple[Any, ...]:
@@ -103,7 +103,7 @@ def dimensions(dim: Any) -> tuple[Any, ...]:
     return tuple(dim) if isinstance(dim, Sequence) and not isinstance(dim, str) else (dim,)
 
 
-def _whole(n: Any) -> int:
+def _as_int(n: Any) -> int:
     """A launch dimension as an int; whole floats are accepted."""
     try:
         if not isinstance(n, float):
@@ -187,7 +187,7 @@ def launch(
     # backend/launcher.py).
     told = None
     if kernel.native is not None and not (
-        (recording.on and _concerns_tapes(kernel, inputs, outputs, record_tape))
+        (recording.on and _needs_recording(kernel, inputs, outputs, record_tape))
         or adjoint
         or adj_inputs
         or adj_outputs
@@ -210,7 +210,7 @@ def launch(
     elif type(block_dim) is not int:
         block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
     if adjoint:
-        made = _plan_of_any(dims, block_dim)
+        made = _plan_uncached(dims, block_dim)
         part, args, grads = leaf_arguments_with_gradients(
             kernel, (inputs, adj_inputs), (outputs, adj_outputs)
         )
@@ -227,7 +227,7 @@ def launch(
     return None
 
 
-def _concerns_tapes(kernel: Kernel, inputs: Arguments, outputs: Arguments, record: bool = True) -> bool:
+def _needs_recording(kernel: Kernel, inputs: Arguments, outputs: Arguments, record: bool = True) -> bool:
     """Whether a tape needs to be notified of a launch in machine code."""
     if type(inputs) in LISTS and type(outputs) in LISTS:
         return recording.concerns((*inputs, *outputs), kernel.written, record)
@@ -365,7 +365,7 @@ def _launch_part(
         _cache_launch(part, told, (one.dims, one.threads, args, (), 0), part, made, compiled)
 
 
-def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
+def _device_for(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
     """The device of a kernel without arrays; for a kernel with arrays the CPU, as a placeholder."""
     if stream is not None and not hasattr(stream, "cuda_stream"):
         help = "make one with tg.Stream(device), or leave out stream="
@@ -418,7 +418,7 @@ def launch_tiled(
             outputs = ()
     told = None
     if kernel.native is not None and not (
-        options or (recording.on and _concerns_tapes(kernel, inputs, outputs))
+        options or (recording.on and _needs_recording(kernel, inputs, outputs))
     ):
         told = kernel.native(dim, block_dim, inputs, outputs, TILED, None)
         if told is True:
@@ -465,13 +465,13 @@ def _run(
     if device is not None or stream is not None or (switch.used and not (args and type(args[0]) is array)):
         if device is not None:
             get_device(device)  # an unknown device is reported before errors of arguments
-        where = _place(device, stream, settled(kernel, args).arguments)
+        where = _device_for(device, stream, settled(kernel, args).arguments)
     try:
         made = plan(dims, block_dim) if where is CPU else plan(dims, block_dim, where)
     except LaunchError:
         raise
     except TypeError:
-        made = _plan_of_any(dims, block_dim, where)
+        made = _plan_uncached(dims, block_dim, where)
     try:
         found = kernel.fast_path(made, args)
         if found is None:

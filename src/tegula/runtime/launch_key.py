@@ -40,13 +40,13 @@ def launch_key(*arguments: Any) -> Hashable:
     try:
         return tuple([_PARTS[type(x)](x) for x in arguments])
     except KeyError:
-        return launch_key(*arguments) if _knows_tensors_now(arguments) else None
+        return launch_key(*arguments) if _register_torch_types(arguments) else None
     except RuntimeError:
         # One of the tensors has no strides or no memory.
         return None
 
 
-def _of_tensor(tensor: Any) -> tuple[Hashable, ...]:
+def _tensor_key(tensor: Any) -> tuple[Hashable, ...]:
     # Tensors that need a gradient are refused on the CPU.
     start = tensor.data_ptr() % ALIGNMENT
     return tensor.dtype, tensor.shape, tensor.stride(), tensor.device, start, tensor.requires_grad
@@ -60,11 +60,11 @@ _PARTS: dict[type, Callable[[Any], Hashable]] = {
 differently."""
 
 
-def _knows_tensors_now(arguments: tuple[Any, ...]) -> bool:
+def _register_torch_types(arguments: tuple[Any, ...]) -> bool:
     """Register PyTorch's types when a tensor is passed for the first time. Returns whether they were registered now."""
     if not any(map(is_tensor, arguments)):
         return False
     torch = sys.modules["torch"]
     kinds = {torch.Tensor, torch.nn.Parameter} - _PARTS.keys()
-    _PARTS.update(dict.fromkeys(kinds, _of_tensor))
+    _PARTS.update(dict.fromkeys(kinds, _tensor_key))
     return bool(kinds)

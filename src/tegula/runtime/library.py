@@ -69,14 +69,14 @@ STATE = Kind(
 def documentation(f: FuncDef) -> str:
     """The docstring of a library function: the docstring of its first overload. For functions of numbers, the accepted
     dtypes are the union over all overloads."""
-    from tegula.stdlib import FAMILIES, WHOLES
+    from tegula.stdlib import COMPOUND_FUNCTIONS, FAMILIES
 
     first, text = f.definitions[0], f.definitions[0].__doc__ or ""
-    if f.name in WHOLES:
+    if f.name in COMPOUND_FUNCTIONS:
         rows = ((STATE if p.changed and p.annotation == uint32 else None, p.name) for p in f.all_parameters)
         return completed(text, in_rows(rows), FAMILIES.get(f.name))
     if any(isinstance(p.annotation, ElementPattern) for p in first.definition.parameters):
-        return completed(text, in_rows(map(_of_pattern, f.all_parameters)), OF_VECTORS)
+        return completed(text, in_rows(map(_describe_pattern, f.all_parameters)), OF_VECTORS)
     parameters = [p for each in f.definitions for p in each.definition.parameters]
     taken = [p.annotation for p in parameters if isinstance(p.annotation, DType)]
     names = [p.name for p in first.definition.parameters]
@@ -86,7 +86,7 @@ def documentation(f: FuncDef) -> str:
     return completed(text, [(kind, names)], NUMBERS)
 
 
-def _of_pattern(p: Parameter) -> tuple[Kind | None, str]:
+def _describe_pattern(p: Parameter) -> tuple[Kind | None, str]:
     """The kind and the name of a parameter; parameters of one pattern have one kind."""
     return (_kind(p.annotation) if isinstance(p.annotation, ElementPattern) else None), p.name
 
@@ -134,9 +134,9 @@ def _tiles() -> dict[str, FuncDef]:
 
 @cache
 def _functions() -> dict[str, FuncDef]:
-    from tegula.stdlib import FUNCTIONS, SIXTEEN_BIT, WHOLES
+    from tegula.stdlib import COMPOUND_FUNCTIONS, FUNCTIONS, SIXTEEN_BIT
 
-    return _overloaded({**FUNCTIONS, **WHOLES}, SIXTEEN_BIT)
+    return _overloaded({**FUNCTIONS, **COMPOUND_FUNCTIONS}, SIXTEEN_BIT)
 
 
 def _overloaded(

@@ -149,7 +149,7 @@ def empty(
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """
-    made, where, lengths = element_type(dtype), get_device(device), extents(given_shape(shape, n))
+    made, where, lengths = element_type(dtype), get_device(device), extents(resolve_shape(shape, n))
     strides = None if where is CPU else packed_strides(lengths, made)
     if strides is None:
         memory = allocate((*lengths, *element_shape(made)), scalar_of(made), where, pinned)
@@ -450,7 +450,7 @@ def _part(a: array, name: str, first: int, count: int) -> array:
     return a.flatten()[first : first + count]
 
 
-def given_shape(shape: int | Sequence[int] | None, n: int | None) -> int | Sequence[int]:
+def resolve_shape(shape: int | Sequence[int] | None, n: int | None) -> int | Sequence[int]:
     """The shape of a new array; TypeError unless exactly one of `shape` and `n` is given."""
     if shape is not None and n is None:
         return shape

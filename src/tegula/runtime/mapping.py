@@ -27,7 +27,7 @@ from tegula.runtime.elementwise import (
 )
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.library import library
-from tegula.runtime.pack import LARGEST_VALUE
+from tegula.runtime.pack import MAX_VALUE
 from tegula.source import Location
 from tegula.types import DType, ElementType, bool_, float32, float64, from_numpy, int32, int64, scalar_of
 from tegula.types import matrix as matrix_type
@@ -106,7 +106,7 @@ def _is_foreign(x: Any) -> bool:
     if type(x) in ARRAYS or isinstance(x, np.generic):
         return False
     if isinstance(x, np.ndarray):
-        return x.size > LARGEST_VALUE
+        return x.size > MAX_VALUE
     return hasattr(x, "__dlpack__") or hasattr(x, "__cuda_array_interface__")
 
 
@@ -156,7 +156,7 @@ _MAPPED = "__tegula_mapped__"
 """The attribute of a mapped function of Python that holds the function of the language made of it."""
 _lambdas: dict[Any, FuncDef] = {}
 """The functions of mapped lambdas, by code and captures."""
-MOST_LAMBDAS = 1024
+MAX_LAMBDAS = 1024
 NAMED_BUILTINS = ("abs", "min", "max", "round", "pow")
 """The functions that both Python and the language have."""
 
@@ -175,33 +175,33 @@ def _expression(func: Any, count: int) -> tuple[Expression, bool]:
         raise LaunchError(
             f"map cannot apply {shown}", "give a function of the language, a @tg.func, a function or a lambda"
         )
-    made = _of_lambda(func) if func.__name__ == "<lambda>" else _of_function(func)
+    made = _lambda_function(func) if func.__name__ == "<lambda>" else _function_expression(func)
     return Expression(made.name, f"function({fields})", (("function", made),)), False
 
 
-def _of_function(func: FunctionType) -> FuncDef:
+def _function_expression(func: FunctionType) -> FuncDef:
     known = vars(func)
     if _MAPPED not in known:
         known[_MAPPED] = FuncDef(Definition(func))
     return known[_MAPPED]
 
 
-def _of_lambda(func: FunctionType) -> FuncDef:
+def _lambda_function(func: FunctionType) -> FuncDef:
     """A lambda as a function of the language with its expression as the body."""
     code = func.__code__
     cells = dict(zip(code.co_freevars, (c.cell_contents for c in func.__closure__ or ()), strict=True))
     key = code, id(func.__globals__), tuple(_identity(x) for x in cells.values())
     found = _lambdas.get(key)
     if found is None:
-        definition = _defined(func, cells)
-        if len(_lambdas) >= MOST_LAMBDAS:
+        definition = _define(func, cells)
+        if len(_lambdas) >= MAX_LAMBDAS:
             _lambdas.clear()
         # Objects that the key identifies by identity are kept alive by the variables of the definition.
         found = _lambdas[key] = FuncDef(definition)
     return found
 
 
-def _defined(func: FunctionType, cells: Mapping[str, Any]) -> Definition:
+def _define(func: FunctionType, cells: Mapping[str, Any]) -> Definition:
     """A function with the expression of a lambda, its global variables and variables for its captures."""
     code, name = func.__code__, "mapped"
     lines = [f"def {name}({_parameters(code)}):", f"    return {_text_of_body(func)}"]

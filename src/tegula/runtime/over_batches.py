@@ -14,7 +14,7 @@ from tegula.lang.cooperative import CooperativeDef
 from tegula.lang.cooperative_calls import no_program
 from tegula.runtime.kernel import kernel
 from tegula.runtime.library import library
-from tegula.signature import GivenTile, Misfit, TilePattern, Unified, Unifier
+from tegula.signature import Misfit, TileArgument, TilePattern, Unified, Unifier
 from tegula.stdlib.registry import tg
 
 WARP = 32
@@ -130,7 +130,9 @@ def _unified(f: CooperativeDef, name: str, found: Mapping[str, Any], constants: 
     for key, x in constants.items():
         unifier.constant(key, x)
     try:
-        return unifier.tiles([(k, _tile(f, k), GivenTile(x.dtype, tuple(x.shape))) for k, x in found.items()])
+        return unifier.tiles(
+            [(k, _tile(f, k), TileArgument(x.dtype, tuple(x.shape))) for k, x in found.items()]
+        )
     except Misfit as misfit:
         given = ", ".join(f"'{key}' of shape {x.shape} and dtype {x.dtype}" for key, x in found.items())
         help = "pass arrays of the shapes and dtypes that the signature takes"

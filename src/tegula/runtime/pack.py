@@ -41,7 +41,7 @@ ARRAY_HELP = (
     "pass a tg.array, or an array of booleans, integers or floats in native byte order with 1 to 4 dimensions"
 )
 
-LARGEST_VALUE = 16
+MAX_VALUE = 16
 """The maximum size of NumPy arrays that are vectors or matrices for parameters without an annotation."""
 
 Packed = tuple[int, bytes]
@@ -93,7 +93,7 @@ def _is_array(p: Parameter, value: Any) -> bool:
     if p.annotation is not ANY or isinstance(value, np.generic):
         return False
     if isinstance(value, np.ndarray):
-        return value.size > LARGEST_VALUE
+        return value.size > MAX_VALUE
     return hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__")
 
 
@@ -188,7 +188,7 @@ def _pack_any(p: Parameter, value: Any) -> Packed:
         return _scalar_packer(p, _scalar_type(p, value))(value.item())
     if isinstance(value, Composite):
         return _pack_composite(p, cast(VecType | MatType, value.type), value)
-    if isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size <= LARGEST_VALUE:
+    if isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size <= MAX_VALUE:
         scalar = _scalar_type(p, value)
         rows, cols = value.shape[0], value.shape[-1]
         made = VecType(rows, scalar) if value.ndim == 1 else MatType(rows, cols, scalar)

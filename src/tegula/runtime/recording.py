@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 from weakref import WeakSet, finalize
 
-MOST_NOTED = 4096
+MAX_NOTED = 4096
 """The maximum size of the set of noted writes, which is then cleared."""
 
 
@@ -32,7 +32,7 @@ class Observer(Protocol):
         """An array was written in any way."""
 
 
-class _OfThread(threading.local):
+class _ThreadState(threading.local):
     tape: Observer | None = None
 
 
@@ -46,7 +46,7 @@ class Recording:
         self.watching: WeakSet[Observer] = WeakSet()
         self.noted: set[tuple[bytes, int]] = set()
         # A tape may be finalised, which updates `on`, while this thread holds the lock.
-        self._here, self._lock = _OfThread(), threading.RLock()
+        self._here, self._lock = _ThreadState(), threading.RLock()
 
     @property
     def tape(self) -> Observer | None:
@@ -143,7 +143,7 @@ class Recording:
         with self._lock:
             for tape in list(self.watching):
                 tape.written(target)
-            if len(self.noted) >= MOST_NOTED:
+            if len(self.noted) >= MAX_NOTED:
                 self.noted.clear()
             self.noted.add((target.packed, target.launch_id))
 

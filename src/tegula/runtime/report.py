@@ -47,7 +47,7 @@ _noted: dict[Any, Any] = {}
 """The registry of Python's warnings, by which each line has one warning."""
 
 
-class _Memory:
+class _ReportBuffer:
     """The report buffer; between launches all zeros except the address of the table of structures. `pointer`: its
     address in packed arguments."""
 
@@ -72,7 +72,7 @@ class _Memory:
 class _Local(threading.local):
     """The memory of this thread, while no launch uses it."""
 
-    memory: _Memory | None = None
+    memory: _ReportBuffer | None = None
 
 
 _local = _Local()
@@ -82,7 +82,7 @@ def run_reporting(compiled: Compiled, packed: bytes, blocks: int, threads: int |
     """Run a kernel with sites, on at most `threads` threads; print its output and raise its first failure.
 
     A nested launch, in a signal handler, has a buffer of its own; the buffer of an interrupted launch is dropped."""
-    memory, _local.memory = _local.memory or _Memory(), None
+    memory, _local.memory = _local.memory or _ReportBuffer(), None
     args = packed[: -len(NO_REPORT)] + memory.pointer
     run(compiled.function, args, blocks, compiled.scratch_bytes, threads)
     if not memory.count.value:

@@ -93,14 +93,14 @@ def packed_arguments(kernel: Kernel, args: tuple[Any, ...]) -> list[tuple[int, b
     """The launch id of each argument's specialisation, with the argument's bytes."""
     packers = kernel.packers
     if len(args) != len(packers):
-        raise wrong_count(kernel, kernel.parameters, len(args))
+        raise argument_count_error(kernel, kernel.parameters, len(args))
     try:
         return [pack(value) for pack, value in zip(packers, args, strict=True)]
     except LaunchError as error:
         raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from error.__cause__
 
 
-def wrong_count(kernel: Kernel, parameters: Sequence[Parameter], count: int) -> LaunchError:
+def argument_count_error(kernel: Kernel, parameters: Sequence[Parameter], count: int) -> LaunchError:
     """The error for a number of arguments that differs from the number of parameters."""
     names = ", ".join(p.name for p in parameters)
     help = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"

@@ -10,11 +10,11 @@ from collections.abc import MutableMapping
 from tegula.runtime.device import synchronize
 
 
-class _OfThread(threading.local):
+class _ThreadState(threading.local):
     depth = 0
 
 
-_here = _OfThread()
+_thread_state = _ThreadState()
 
 
 class ScopedTimer:
@@ -66,7 +66,7 @@ class ScopedTimer:
             if self.detailed:
                 self._profile = cProfile.Profile()
                 self._profile.enable()
-            _here.depth += 1
+            _thread_state.depth += 1
             self._begin = time.perf_counter_ns()
         return self
 
@@ -78,7 +78,7 @@ class ScopedTimer:
                 synchronize()
         finally:
             self.elapsed = (time.perf_counter_ns() - self._begin) / 1e6
-            _here.depth -= 1
+            _thread_state.depth -= 1
             if self.dict is not None:
                 self.dict[self.name].append(self.elapsed)
             self._report()
@@ -88,5 +88,5 @@ class ScopedTimer:
             self._profile.disable()
             self._profile.print_stats(sort="tottime")
         if self.print:
-            text = f"{'    ' * _here.depth}{self.name} took {self.elapsed:.2f} ms {self.extra_msg}"
+            text = f"{'    ' * _thread_state.depth}{self.name} took {self.elapsed:.2f} ms {self.extra_msg}"
             print(text.rstrip())

@@ -43,14 +43,14 @@ class TapeGraph:
             )
         for k, record in enumerate(self.records):
             lines.append(f"    r{k} [shape=box, style=rounded, label={quoted(title(record))}];")
-            lines += [f"    a{self.nodes[u.elements]} -> r{k};" for u in self._seen(record.reads)]
-            lines += [f"    r{k} -> a{self.nodes[u.elements]};" for u in self._seen(record.writes)]
+            lines += [f"    a{self.nodes[u.elements]} -> r{k};" for u in self._describe_uses(record.reads)]
+            lines += [f"    r{k} -> a{self.nodes[u.elements]};" for u in self._describe_uses(record.writes)]
             if isinstance(record, Called):
                 known = [self.nodes[at] for a in record.arrays if (at := ElementRange.of(a)) in self.nodes]
                 lines += [f"    a{n} -> r{k} [dir=none, style=dashed];" for n in known]
         return "\n".join([*lines, "}", ""])
 
-    def _seen(self, uses: Sequence[Use]) -> list[Use]:
+    def _describe_uses(self, uses: Sequence[Use]) -> list[Use]:
         return [use for use in uses if use.elements in self.nodes]
 
 

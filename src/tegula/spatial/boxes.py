@@ -31,23 +31,23 @@ LARGE = 1.0e38
 
 
 @tg.func
-def in_order(low: tg.vec3, high: tg.vec3):
+def is_valid_box(low: tg.vec3, high: tg.vec3):
     """Whether a box has points: it is in order, and has no NaN."""
     return low[0] <= high[0] and low[1] <= high[1] and low[2] <= high[2]
 
 
 @tg.func
-def box_of(low: tg.vec3, high: tg.vec3):
+def make_box(low: tg.vec3, high: tg.vec3):
     """A box as eight floats: the lower corner, the negated upper one, and two zeros; infinities for an empty box."""
     b = VEC8(tg.inf)
-    if in_order(low, high):
+    if is_valid_box(low, high):
         b = VEC8(low[0], low[1], low[2], -high[0], -high[1], -high[2], 0.0, 0.0)
         b = lang._larger_of_each(lang._smaller_of_each(b, VEC8(LARGE)), VEC8(-LARGE))
     return b
 
 
 @tg.func
-def bounds_with(a: VEC8, b: VEC8):
+def union(a: VEC8, b: VEC8):
     """The union of two boxes; NaN components of the first are ignored."""
     return lang._smaller_of_each(a, b)
 
@@ -68,7 +68,7 @@ def area(b: VEC8):
 
 
 @tg.func
-def first_of_level(counts: tg.array1d[int], level: int):
+def level_begin(counts: tg.array1d[int], level: int):
     """The first node of a level, by the numbers of nodes of all levels."""
     first = 1
     for k in range(level):
@@ -77,7 +77,7 @@ def first_of_level(counts: tg.array1d[int], level: int):
 
 
 @tg.kernel
-def place_boxes(
+def write_boxes(
     lower: tg.array1d[tg.vec3],
     upper: tg.array1d[tg.vec3],
     groups: tg.array1d[int],
@@ -96,14 +96,14 @@ def place_boxes(
         number, group = tg.bitcast(item[6], tg.int32), tg.bitcast(item[7], tg.int32)
     low, high = lower[number], upper[number]
     box = VEC8(tg.nan)
-    if in_order(low, high):
+    if is_valid_box(low, high):
         box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], 0.0, 0.0)
     box[6], box[7] = tg.bitcast(number, tg.float32), tg.bitcast(group, tg.float32)
     items[i] = box
 
 
 @tg.func
-def bounds_of_leaf(items: tg.uint64, begin: int, count: int):
+def leaf_bounds(items: tg.uint64, begin: int, count: int):
     """The bounds of adjacent items; boxes of NaN are ignored. Most leaves have no more than two items, for which
     there is no branch."""
     last = begin + count - 1
@@ -118,7 +118,7 @@ def bounds_of_leaf(items: tg.uint64, begin: int, count: int):
 
 
 @tg.func
-def rotated(v: VEC8, by: int):
+def rotate_components(v: VEC8, by: int):
     """The components of a vector, moved by a number of places."""
     r = VEC8()
     for k in tg.static(range(WIDTH)):
@@ -127,7 +127,7 @@ def rotated(v: VEC8, by: int):
 
 
 @tg.func
-def bounds_of_node(nodes: tg.uint64, node: int):
+def node_bounds(nodes: tg.uint64, node: int):
     """The bounds of the children of a node; boxes of NaN are ignored."""
     low, high = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
     at = nodes + tg.uint64(node) * NODE_BYTES
@@ -135,14 +135,14 @@ def bounds_of_node(nodes: tg.uint64, node: int):
         lower = lang._smaller_of_each(lang._element_at(at + axis * AXIS, VEC8), VEC8(tg.inf))
         upper = lang._larger_of_each(lang._element_at(at + UPPER + axis * AXIS, VEC8), VEC8(-tg.inf))
         for by in tg.static((4, 2, 1)):
-            lower = lang._smaller_of_each(lower, rotated(lower, by))
-            upper = lang._larger_of_each(upper, rotated(upper, by))
+            lower = lang._smaller_of_each(lower, rotate_components(lower, by))
+            upper = lang._larger_of_each(upper, rotate_components(upper, by))
         low[axis], high[axis] = lower[0], upper[0]
     return low, high
 
 
 @tg.func
-def write_middle(nodes: tg.array1d[float], node: int, low: tg.vec3, high: tg.vec3):
+def write_centre(nodes: tg.array1d[float], node: int, low: tg.vec3, high: tg.vec3):
     """Write the middle of a node's bounds."""
     at = tg.int64(node) * NODE + MIDDLE_WORD
     for axis in tg.static(range(3)):
@@ -150,7 +150,7 @@ def write_middle(nodes: tg.array1d[float], node: int, low: tg.vec3, high: tg.vec
 
 
 @tg.func
-def renew_child(
+def refit_child(
     nodes: tg.array1d[float], words: tg.array1d[int], at: tg.uint64, items: tg.uint64, node: int, k: int
 ):
     """Write the bounds of a child of a node, whose levels below are done; `at`: the address of the nodes."""
@@ -158,12 +158,12 @@ def renew_child(
     child = words[place + CHILD_WORD]
     low, high = tg.vec3(tg.nan, tg.nan, tg.nan), tg.vec3(tg.nan, tg.nan, tg.nan)
     if child > 0:
-        low, high = bounds_of_node(at, child)
-        write_middle(nodes, child, low, high)
+        low, high = node_bounds(at, child)
+        write_centre(nodes, child, low, high)
     else:
         quarter = tg.int64(k // 4)
         count = (words[tg.int64(node) * NODE + COUNT_WORD + quarter] >> (8 * (k % 4))) & 255
-        low, high = bounds_of_leaf(items, -1 - child, count)
+        low, high = leaf_bounds(items, -1 - child, count)
         for axis in tg.static(range(3)):
             low[axis] = tg.where(count > 0, low[axis], tg.nan)
     # Empty boxes are empty along each axis.
@@ -173,7 +173,7 @@ def renew_child(
 
 
 @tg.kernel
-def renew_nodes(
+def refit_nodes(
     nodes: tg.array1d[float],
     words: tg.array1d[int],
     at: tg.uint64,
@@ -185,16 +185,16 @@ def renew_nodes(
 ):
     """Write the bounds of the children of the nodes of a level, whose levels below are done. `each`: the number of
     threads of a node."""
-    first = first_of_level(counts, level)
+    first = level_begin(counts, level)
     for part in range(tg.tid(), each * counts[level], threads):
         for k in range(part % each, WIDTH, each):
-            renew_child(nodes, words, at, items, first + part // each, k)
+            refit_child(nodes, words, at, items, first + part // each, k)
 
 
 @tg.kernel
 def write_header(nodes: tg.array1d[float], at: tg.uint64):
     """Write the bounds of all items."""
-    low, high = bounds_of_node(at, 1)
-    write_middle(nodes, 1, low, high)
+    low, high = node_bounds(at, 1)
+    write_centre(nodes, 1, low, high)
     for k in tg.static(range(3)):
         nodes[k], nodes[3 + k] = low[k], high[k]

@@ -13,7 +13,7 @@ from typing import Any
 import tegula as tg
 from tegula.runtime.array import array
 from tegula.runtime.device import Device
-from tegula.spatial.boxes import CHILD_WORD, COUNT_WORD, EIGHT, NODE, PARENT_WORD, first_of_level
+from tegula.spatial.boxes import CHILD_WORD, COUNT_WORD, EIGHT, NODE, PARENT_WORD, level_begin
 from tegula.spatial.curve import Curve
 from tegula.spatial.number import Numbering
 from tegula.stdlib.geometry.layout import LEVELS, WIDTH
@@ -25,7 +25,7 @@ DEPTH = -(-(3 * BITS + 31) // 3)
 
 
 @tg.func
-def height(keys: tg.array1d[tg.uint64], begin: int, end: int):
+def differing_bit(keys: tg.array1d[tg.uint64], begin: int, end: int):
     """The highest bit in which keys of a range differ; of one of equal keys, -64 and the bits of its number; -64 of one
     key."""
     x = keys[begin] ^ keys[end - 1]
@@ -36,7 +36,7 @@ def height(keys: tg.array1d[tg.uint64], begin: int, end: int):
 
 
 @tg.func
-def cut_of(keys: tg.array1d[tg.uint64], begin: int, end: int, bit: int):
+def split_position(keys: tg.array1d[tg.uint64], begin: int, end: int, bit: int):
     """Where a range is split: at the first key in which a bit is set, or in the middle if keys are equal."""
     low, high = begin + 1, end - 1
     if bit < 0:
@@ -67,7 +67,7 @@ def begin_tree(
 
 
 @tg.kernel
-def part_level(
+def split_level(
     keys: tg.array1d[tg.uint64],
     leaf: int,
     level: int,
@@ -79,12 +79,12 @@ def part_level(
 ):
     """Write the children of the nodes of a level, in the order of the keys: for those that are nodes the begins of
     their ranges, and the lengths as the node's first words."""
-    first = first_of_level(counts, level)
+    first = level_begin(counts, level)
     last = first + counts[level]
     for node in range(first + tg.tid(), last, threads):
         kids, sizes, bits = EIGHT(), EIGHT(), EIGHT()
         kids[0], sizes[0] = begins[node] - 1, ends[node] - begins[node]
-        bits[0] = tg.where(sizes[0] > leaf, height(keys, kids[0], kids[0] + sizes[0]), -64)
+        bits[0] = tg.where(sizes[0] > leaf, differing_bit(keys, kids[0], kids[0] + sizes[0]), -64)
         number, which = 1, 0
         while which >= 0 and number < WIDTH:
             which, best = -1, -64
@@ -96,9 +96,9 @@ def part_level(
                 for k in tg.static(range(WIDTH)):
                     if k == which:
                         begin, end = kids[k], kids[k] + sizes[k]
-                cut = cut_of(keys, begin, end, best)
-                lower = tg.where(cut - begin > leaf, height(keys, begin, cut), -64)
-                upper = tg.where(end - cut > leaf, height(keys, cut, end), -64)
+                cut = split_position(keys, begin, end, best)
+                lower = tg.where(cut - begin > leaf, differing_bit(keys, begin, cut), -64)
+                upper = tg.where(end - cut > leaf, differing_bit(keys, cut, end), -64)
                 for back in tg.static(range(WIDTH - 1)):
                     k = WIDTH - 1 - back
                     if k > which + 1:
@@ -128,12 +128,12 @@ def part_level(
 
 
 class MortonBuild:
-    """The memory of builds of hierarchies of at most `room` boxes and `nodes` nodes on a device, and the steps. `most`:
-    the threads of a launch."""
+    """The memory of builds of hierarchies of at most `capacity` boxes and `nodes` nodes on a device, and the steps.
+    `most`: the threads of a launch."""
 
-    def __init__(self, room: int, nodes: int, device: Device, most: int) -> None:
+    def __init__(self, capacity: int, nodes: int, device: Device, most: int) -> None:
         self.device, self.nodes, self.most = device, nodes, most
-        self.curve = Curve(room, device, BITS)
+        self.curve = Curve(capacity, device, BITS)
         self.numbering = Numbering(min(nodes, most), device)
         self.begins, self.ends = (tg.empty(nodes, tg.int32, device) for _ in range(2))
 
@@ -143,7 +143,7 @@ class MortonBuild:
         self._launch(begin_tree, 1, [count, *ranges])
         for level in range(DEPTH):
             threads = min(1 << min(3 * level, 31), self.nodes, self.most)
-            self._launch(part_level, threads, [self.curve.keys, leaf, level, threads, *ranges])
+            self._launch(split_level, threads, [self.curve.keys, leaf, level, threads, *ranges])
             self.numbering.number(counts, level, threads, self.begins, self.ends, words)
 
     def _launch(self, kernel: Any, dim: int, inputs: list[Any]) -> None:

@@ -12,15 +12,15 @@ from tegula.errors import LaunchError
 from tegula.runtime.array import array
 from tegula.runtime.device import get_device
 from tegula.spatial.boxes import VEC8
-from tegula.spatial.build_sah import AXES, DEEPEST, FINE, Ranges, build, measure
+from tegula.spatial.build_sah import AXES, FINE, MAX_DEPTH, Ranges, build, measure
 from tegula.spatial.clusters import (
     EACH,
-    add_up,
     bound_clusters,
     mark_clusters,
     number_clusters,
-    place_clusters,
-    place_items,
+    prefix_sum,
+    write_cluster_offsets,
+    write_items,
 )
 from tegula.spatial.curve import Curve
 from tegula.spatial.number import Numbering
@@ -55,9 +55,9 @@ class HostBuild:
         self._make_nodes(starts)
         self._part(whole, by)
         self.at, self.order = _ints(len(self.ranges.boxes) + 1), _ints(self.count)
-        _launch(place_clusters, 1, [self.ranges.boxes, self.at], 1)
+        _launch(write_cluster_offsets, 1, [self.ranges.boxes, self.at], 1)
         args = [self.ranges.boxes, self.at, self.first, self.ids, self.order]
-        _launch(place_items, len(self.ranges.boxes), args)
+        _launch(write_items, len(self.ranges.boxes), args)
 
     def _sort(self, groups: array | None) -> None:
         """Sort the boxes along a curve, and stably by group."""
@@ -73,7 +73,7 @@ class HostBuild:
         chunks = -(-self.count // EACH)
         marks, numbers = tg.empty(self.count, tg.uint8, "cpu"), _ints(chunks + 1)
         _launch(mark_clusters, chunks, [self.keys, groups, self.ids, most, marks, numbers], 1)
-        _launch(add_up, 1, [numbers], 1)
+        _launch(prefix_sum, 1, [numbers], 1)
         clusters = int(numbers.numpy()[-1])
         self.first = _ints(clusters + 1)
         _launch(number_clusters, chunks, [marks, numbers, self.first], 1)
@@ -115,7 +115,7 @@ class HostBuild:
         """Allocate the memory of `threads` threads: bins, and the stacks of nodes to split."""
         r, bins = self.ranges, AXES * FINE
         r.bins, r.counts = tg.empty((threads, bins), VEC8, "cpu"), tg.empty((threads, bins), tg.int32, "cpu")
-        r.stack = tg.empty((threads, 2 * DEEPEST + 4), tg.int32, "cpu")
+        r.stack = tg.empty((threads, 2 * MAX_DEPTH + 4), tg.int32, "cpu")
 
     def _part(self, whole: int, by: int) -> None:
         """Split large ranges one after the other, then build the remaining subtrees in parallel."""
@@ -123,7 +123,7 @@ class HostBuild:
         most = max(clusters // PARTS, 1024)
         if len(roots) == 1:
             # Nodes of a level have disjoint boxes, so that few nodes of a level are large.
-            listed = tg.zeros((DEEPEST + 2) * (clusters // most + 1) + 2, dtype=int, device="cpu")
+            listed = tg.zeros((MAX_DEPTH + 2) * (clusters // most + 1) + 2, dtype=int, device="cpu")
             self._build(roots, listed, most, whole, by)
             roots = listed.numpy()[1 : 1 + int(listed.numpy()[0])]
         if len(roots):
@@ -169,7 +169,7 @@ class HostBuild:
         return numbers[:level].tolist(), tg.array(np.array(pairs, np.int32).reshape(-1), device="cpu")
 
 
-def most_nodes(count: int, groups: int) -> int:
+def max_nodes(count: int, groups: int) -> int:
     """The largest number of nodes of a hierarchy of items in groups, and the header: nodes whose children are leaves
     have two items at least, the others eight children."""
     return count * (WIDTH // 2) // (WIDTH - 1) + 2 * groups + 4

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tegula as tg
-from tegula.spatial.boxes import LARGE, VEC8, area, bounds_with, centre, lang
+from tegula.spatial.boxes import LARGE, VEC8, area, centre, lang, union
 
 FINE, COARSE = 16, 8
 """The number of bins along an axis of ranges of many boxes, and of others."""
@@ -21,7 +21,7 @@ MANY, FEW = 64, 6
 AXES = 3
 SAH, MEDIAN = 0, 1
 """Where ranges are cut: by the surface area heuristic, or by numbers."""
-DEEPEST = 30
+MAX_DEPTH = 30
 """The maximum depth of a binary hierarchy. A range is halved if any other split could exceed this depth."""
 
 
@@ -45,13 +45,13 @@ class Ranges:
 
 
 @tg.func
-def bin_of(x: float, bins: int):
+def bin_index(x: float, bins: int):
     """The bin of a centre; 0 for NaN."""
-    return int(lang._sooner(lang._later(0.0, x), float(bins - 1)))
+    return int(lang._min_ignoring_nan(lang._max_ignoring_nan(0.0, x), float(bins - 1)))
 
 
 @tg.func
-def levels_of(count: int):
+def tree_depth(count: int):
     """The depth of a tree that halves a range of `count` boxes."""
     return 32 - tg.int32(tg.clz(tg.uint32(count - 1)))
 
@@ -69,7 +69,7 @@ def add_range(r: Ranges, node: int, b: int, e: int):
     weight, box, mid = r.weight[node], r.box[node], r.mid[node]
     for i in range(b, e):
         v = r.boxes[i]
-        box, mid = bounds_with(v, box), bounds_with(centre(v), mid)
+        box, mid = union(v, box), union(centre(v), mid)
         weight += tg.bitcast(v[7], tg.int32)
     r.weight[node], r.box[node], r.mid[node] = weight, box, mid
 
@@ -89,12 +89,12 @@ def split_range(
         v = r.boxes[i]
         c = centre(v)
         x = tg.where(axis == 0, c[0], tg.where(axis == 1, c[1], c[2]))
-        if bin_of((x - start) * along, bins) <= last:
-            box, mid = bounds_with(v, box), bounds_with(c, mid)
+        if bin_index((x - start) * along, bins) <= last:
+            box, mid = union(v, box), union(c, mid)
             weight += tg.bitcast(v[7], tg.int32)
             i += 1
         else:
-            other_box, other_mid = bounds_with(v, other_box), bounds_with(c, other_mid)
+            other_box, other_mid = union(v, other_box), union(c, other_mid)
             r.boxes[i] = r.boxes[j]
             r.boxes[j] = v
             j -= 1
@@ -135,9 +135,9 @@ def _by_bins(bins: int) -> Callable[..., Any]:
             x = tg.cw_mul(centre(v) - mid, scale)
             weight = tg.bitcast(v[7], tg.int32)
             for axis in tg.static(range(AXES)):
-                k = axis * bins + bin_of(x[axis], bins)
+                k = axis * bins + bin_index(x[axis], bins)
                 r.counts[thread, k] = r.counts[thread, k] + weight
-                r.bins[thread, k] = bounds_with(v, r.bins[thread, k])
+                r.bins[thread, k] = union(v, r.bins[thread, k])
         total = r.weight[node]
         best, best_axis, best_bin = float(tg.inf), (-1), 0
         for axis in range(AXES):
@@ -147,12 +147,12 @@ def _by_bins(bins: int) -> Callable[..., Any]:
             for back in tg.static(range(bins - 1)):
                 k = axis * bins + bins - 1 - back
                 count += r.counts[thread, k]
-                box = bounds_with(r.bins[thread, k], box)
+                box = union(r.bins[thread, k], box)
                 costs[bins - 2 - back] = area(box) * float(count)
             count, box = 0, VEC8(tg.inf)
             for k in tg.static(range(bins - 1)):
                 count += r.counts[thread, axis * bins + k]
-                box = bounds_with(r.bins[thread, axis * bins + k], box)
+                box = union(r.bins[thread, axis * bins + k], box)
                 cost = area(box) * float(count) + costs[k]
                 if by == MEDIAN:
                     cost = float(tg.abs(2 * count - total))
@@ -170,7 +170,7 @@ by_fine_bins, by_coarse_bins = _by_bins(FINE), _by_bins(COARSE)
 
 
 @tg.func
-def in_middle(r: Ranges, node: int, b: int, e: int):
+def split_at_midpoint(r: Ranges, node: int, b: int, e: int):
     """Split a range in the middle of the axis along which its centres are furthest apart."""
     mid = r.mid[node]
     axis, start, size = 0, mid[0], -mid[3] - mid[0]
@@ -208,10 +208,10 @@ def build(r: Ranges, roots: tg.array1d[int], open_nodes: tg.array1d[int], most: 
                 open_nodes[0] = k
                 open_nodes[k] = node
             else:
-                if r.level[node] + levels_of(e - b) >= DEEPEST:
+                if r.level[node] + tree_depth(e - b) >= MAX_DEPTH:
                     split_range(r, node, b, e, 0, 0.0, 0.0, 0, 2)
                 elif e - b <= FEW:
-                    in_middle(r, node, b, e)
+                    split_at_midpoint(r, node, b, e)
                 elif e - b < MANY:
                     by_coarse_bins(r, node, b, e, t, by)
                 else:

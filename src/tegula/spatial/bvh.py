@@ -15,11 +15,11 @@ from tegula.runtime.cuda.graph import keep_recorded
 from tegula.runtime.device import Device
 from tegula.runtime.recording import recording
 from tegula.runtime.structures import Structure
-from tegula.spatial.boxes import VEC8, place_boxes, renew_nodes, write_header
+from tegula.spatial.boxes import VEC8, refit_nodes, write_boxes, write_header
 from tegula.spatial.build_morton import DEPTH, MortonBuild
-from tegula.spatial.build_on_host import HostBuild, most_nodes
+from tegula.spatial.build_on_host import HostBuild, max_nodes
 from tegula.spatial.build_sah import MEDIAN, SAH
-from tegula.stdlib.geometry.layout import LEVELS, MOST_ITEMS, NODE_BYTES, TREE, WIDTH
+from tegula.stdlib.geometry.layout import LEVELS, MAX_ITEMS, NODE_BYTES, TREE, WIDTH
 from tegula.structs import Struct
 from tegula.types import VecType, float32
 
@@ -61,12 +61,12 @@ class Bvh(Structure):
         leaf_size: int = 1,
     ) -> None:
         for name, a in (("lowers", lowers), ("uppers", uppers)):
-            require(a, name, VEC3, len(lowers), lowers.device)
+            check_array(a, name, VEC3, len(lowers), lowers.device)
         if groups is not None:
-            require(groups, "groups", tg.int32, len(lowers), lowers.device)
+            check_array(groups, "groups", tg.int32, len(lowers), lowers.device)
         self.lowers, self.uppers, self.groups = lowers, uppers, groups
-        self.leaf_size = leaf_of(leaf_size)
-        self._constructor = constructor_named(constructor, groups, lowers.device)
+        self.leaf_size = check_leaf_size(leaf_size)
+        self._constructor = resolve_constructor(constructor, groups, lowers.device)
         self.nodes: array | None = None
         self.enter(BVH_KIND, lowers.device)
         self._build()
@@ -81,7 +81,7 @@ class Bvh(Structure):
         self.version += 1
         if len(self.lowers):
             self._place(None)
-            self._renew()
+            self._refit_nodes()
 
     def rebuild(self, constructor: str | None = None) -> None:
         """Rebuild the tree from `lowers` and `uppers`. The id stays the same.
@@ -92,7 +92,7 @@ class Bvh(Structure):
             ValueError: there is no such constructor.
         """
         if constructor is not None:
-            self._constructor = constructor_named(constructor, self.groups, self.device)
+            self._constructor = resolve_constructor(constructor, self.groups, self.device)
         self._build()
 
     def in_kernels(self) -> Struct:
@@ -129,12 +129,12 @@ class Bvh(Structure):
                 by_keys = self._constructor == "lbvh" and self.groups is None
                 order = self._build_by_keys(count) if by_keys else self._build_on_host(count)
                 self._place(order)
-                self._renew()
+                self._refit_nodes()
         self.publish()
 
     def _build_by_keys(self, count: int) -> array:
         """Build the tree on the device, without waiting for it. Returns the order of the items."""
-        nodes = most_nodes(count, 1)
+        nodes = max_nodes(count, 1)
         self._allocate(nodes, count)
         made = MortonBuild(count, nodes, self.device, RESIDENT)
         order = made.curve.sort(self.lowers, self.uppers)
@@ -150,7 +150,7 @@ class Bvh(Structure):
         groups = None if self.groups is None else self.groups.to("cpu")
         by, whole = CONSTRUCTORS[self._constructor], self.leaf_size * WIDTH
         made = HostBuild(self.lowers.to("cpu"), self.uppers.to("cpu"), groups, whole, by)
-        nodes = most_nodes(count, len(made.roots))
+        nodes = max_nodes(count, len(made.roots))
         self._allocate(nodes, count)
         words = self.node_words
         if not self.device.is_cpu:
@@ -177,18 +177,20 @@ class Bvh(Structure):
     def _place(self, order: array | None) -> None:
         """Write the boxes of the items; with `order` also their numbers."""
         self._launch(
-            place_boxes, len(self.lowers), [self.lowers, self.uppers, self.groups, order, self._items]
+            write_boxes, len(self.lowers), [self.lowers, self.uppers, self.groups, order, self._items]
         )
 
-    def _renew(self) -> None:
+    def _refit_nodes(self) -> None:
         """Write the boxes of all nodes."""
         assert self.nodes is not None
         keep_recorded(self.device, self.nodes, self._items)
         each = 1 if self.device.is_cpu else WIDTH
-        self.by_level(renew_nodes, each, [self.nodes, self.node_words, self.nodes.ptr, self._items.ptr, each])
+        self.launch_by_level(
+            refit_nodes, each, [self.nodes, self.node_words, self.nodes.ptr, self._items.ptr, each]
+        )
         self._launch(write_header, 1, [self.nodes, self.nodes.ptr])
 
-    def by_level(self, kernel: Any, each: int, inputs: list[Any]) -> None:
+    def launch_by_level(self, kernel: Any, each: int, inputs: list[Any]) -> None:
         """Launch a kernel for each level, from the lowest one up.
 
         Parameters:
@@ -230,7 +232,7 @@ class Bvh(Structure):
         tg.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_tape=False)
 
 
-def require(a: Any, name: str, dtype: Any, count: int, device: Any) -> None:
+def check_array(a: Any, name: str, dtype: Any, count: int, device: Any) -> None:
     """Raise LaunchError unless an argument is a packed array with a given dtype, length and device."""
     fits = (
         isinstance(a, array) and a.dtype == dtype and a.ndim == 1 and len(a) == count and a.device == device
@@ -240,14 +242,14 @@ def require(a: Any, name: str, dtype: Any, count: int, device: Any) -> None:
         raise LaunchError(what, f"make one with tg.array(..., dtype=tg.{dtype}, device='{device}')")
 
 
-def leaf_of(size: int) -> int:
+def check_leaf_size(size: int) -> int:
     """The leaf size; ValueError if the size is out of range."""
-    if type(size) is not int or not 1 <= size <= MOST_ITEMS:
-        raise ValueError(f"the leaf size is from 1 to {MOST_ITEMS}, got {size!r}")
+    if type(size) is not int or not 1 <= size <= MAX_ITEMS:
+        raise ValueError(f"the leaf size is from 1 to {MAX_ITEMS}, got {size!r}")
     return size
 
 
-def constructor_named(name: str | None, groups: array | None, device: Device) -> str:
+def resolve_constructor(name: str | None, groups: array | None, device: Device) -> str:
     """A constructor, by default that of a device; ValueError if there is none of this name."""
     found = ("sah" if device.is_cpu else "lbvh") if name is None else str(name).lower()
     if found not in CONSTRUCTORS:

@@ -4,7 +4,7 @@ down. Where more boxes have one key, each is a cluster of its own."""
 from __future__ import annotations
 
 import tegula as tg
-from tegula.spatial.boxes import VEC8, bounds_with, box_of
+from tegula.spatial.boxes import VEC8, make_box, union
 
 EACH = 2048
 """The number of boxes whose clusters one thread finds."""
@@ -54,7 +54,7 @@ def mark_clusters(
 
 
 @tg.kernel
-def add_up(numbers: tg.array1d[int]):
+def prefix_sum(numbers: tg.array1d[int]):
     """Write running sums; by one thread."""
     numbers[0] = 0
     for c in range(1, numbers.shape[0]):
@@ -86,13 +86,13 @@ def bound_clusters(
     c = tg.tid()
     box = VEC8(tg.inf)
     for i in range(first[c], first[c + 1]):
-        box = bounds_with(box_of(lower[ids[i]], upper[ids[i]]), box)
+        box = union(make_box(lower[ids[i]], upper[ids[i]]), box)
     box[6], box[7] = tg.bitcast(c, tg.float32), tg.bitcast(first[c + 1] - first[c], tg.float32)
     boxes[c] = box
 
 
 @tg.kernel
-def place_clusters(boxes: tg.array1d[VEC8], at: tg.array1d[int]):
+def write_cluster_offsets(boxes: tg.array1d[VEC8], at: tg.array1d[int]):
     """Write the place of the first item of each cluster, in the order of the hierarchy; by one thread."""
     place = 0
     for k in range(boxes.shape[0]):
@@ -102,7 +102,7 @@ def place_clusters(boxes: tg.array1d[VEC8], at: tg.array1d[int]):
 
 
 @tg.kernel
-def place_items(
+def write_items(
     boxes: tg.array1d[VEC8],
     at: tg.array1d[int],
     first: tg.array1d[int],

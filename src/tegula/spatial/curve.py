@@ -8,7 +8,7 @@ import tegula as tg
 from tegula.algorithms.sorting import Chunks, sort
 from tegula.runtime.array import array
 from tegula.runtime.device import Device
-from tegula.spatial.boxes import box_of, centre, in_order
+from tegula.spatial.boxes import centre, is_valid_box, make_box
 
 THREADS, CPU_THREADS = 1 << 15, 64
 """The threads that find the bounds of all centres on a GPU, and on a CPU."""
@@ -16,14 +16,14 @@ HALF = 1 << 31
 
 
 @tg.func
-def ordered_bits(x: float):
+def sortable_bits(x: float):
     """A number that is ordered as floats are."""
     bits = tg.bitcast(x, tg.uint32)
     return tg.where(bits >= tg.uint32(HALF), ~bits, bits ^ tg.uint32(HALF))
 
 
 @tg.func
-def float_of(bits: tg.uint32):
+def float_from_bits(bits: tg.uint32):
     """The float of an ordered number."""
     return tg.bitcast(tg.where(bits >= tg.uint32(HALF), bits ^ tg.uint32(HALF), ~bits), tg.float32)
 
@@ -36,17 +36,17 @@ def bound_centres(
     ones, which both become larger from 0 on."""
     first, last = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
     for i in range(tg.tid(), lower.shape[0], threads):
-        c = centre(box_of(lower[i], upper[i]))
+        c = centre(make_box(lower[i], upper[i]))
         for k in tg.static(range(3)):
             first[k] = tg.where(c[k] < first[k], c[k], first[k])
             last[k] = tg.where(c[k] > last[k], c[k], last[k])
     for k in tg.static(range(3)):
-        tg.atomic_max(bounds, k, ~ordered_bits(first[k]))
-        tg.atomic_max(bounds, 3 + k, ordered_bits(last[k]))
+        tg.atomic_max(bounds, k, ~sortable_bits(first[k]))
+        tg.atomic_max(bounds, 3 + k, sortable_bits(last[k]))
 
 
 @tg.func
-def spread(x: tg.uint64):
+def spread_bits(x: tg.uint64):
     """The lowest 21 bits of a number, each the first of three."""
     x = (x | (x << tg.uint64(32))) & tg.uint64(0x1F00000000FFFF)
     x = (x | (x << tg.uint64(16))) & tg.uint64(0x1F0000FF0000FF)
@@ -69,26 +69,26 @@ def number_boxes(
     low, high = lower[i], upper[i]
     key = (tg.uint64(1) << tg.uint64(3 * bits)) - tg.uint64(1)
     most = (1 << bits) - 1
-    if in_order(low, high):
-        c = centre(box_of(low, high))
+    if is_valid_box(low, high):
+        c = centre(make_box(low, high))
         key = tg.uint64(0)
         for k in tg.static(range(3)):
-            start = float_of(~bounds[k])
-            size = float_of(bounds[3 + k]) - start
+            start = float_from_bits(~bounds[k])
+            size = float_from_bits(bounds[3 + k]) - start
             scale = tg.where(size > 1e-30, float(most) / size, 0.0)
             cell = tg.clamp(int((c[k] - start) * scale), 0, most)
-            key = key | (spread(tg.uint64(cell)) << tg.uint64(k))
+            key = key | (spread_bits(tg.uint64(cell)) << tg.uint64(k))
     keys[i], ids[i] = keys.dtype(key), i
 
 
 class Curve:
-    """The memory of sorts of at most `room` boxes on a device, with keys of `bits` bits for each coordinate."""
+    """The memory of sorts of at most `capacity` boxes on a device, with keys of `bits` bits for each coordinate."""
 
-    def __init__(self, room: int, device: Device, bits: int) -> None:
+    def __init__(self, capacity: int, device: Device, bits: int) -> None:
         self.device, self.bits = device, bits
         dtype = tg.uint32 if 3 * bits <= 32 else tg.uint64
-        self.keys, self.ids = tg.empty(2 * room, dtype, device), tg.empty(2 * room, tg.int32, device)
-        self.chunks = Chunks(room, device)
+        self.keys, self.ids = tg.empty(2 * capacity, dtype, device), tg.empty(2 * capacity, tg.int32, device)
+        self.chunks = Chunks(capacity, device)
         self.bounds = tg.empty(6, tg.uint32, device)
 
     def sort(self, lower: array, upper: array) -> array:

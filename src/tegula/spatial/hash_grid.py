@@ -19,7 +19,7 @@ from tegula.types import VecType, element_type, float16, float32, float64, int32
 
 _DOUBLE = Struct("<d")
 COORDINATES = (float16, float32, float64)
-MOST_CELLS = (1 << 31) - 1
+MAX_CELLS = (1 << 31) - 1
 CELLS, CELLS_ON_GPU = 2048, 32
 """The number of cells per thread of `find_starts`, on a CPU and on a GPU."""
 NEAR = 8
@@ -66,7 +66,7 @@ def split_keys(keys: tg.array1d[tg.uint64], cells: tg.array1d[tg.uint32], groups
 
 
 @tg.func
-def first_not_below(cells: tg.array1d[tg.uint32], low: int, high: int, cell: tg.uint32):
+def lower_bound_cell(cells: tg.array1d[tg.uint32], low: int, high: int, cell: tg.uint32):
     """The first position from `low` to `high` whose cell is at least `cell`, or `high` if there is none."""
     while low < high:
         middle = low + (high - low) // 2
@@ -83,7 +83,7 @@ def find_starts(cells: tg.array1d[tg.uint32], count: int, last: int, each: int, 
     by a galloping search, so that a cell with many points costs little."""
     cell = tg.tid() * each
     end = tg.min(cell + each, last + 1)
-    at = first_not_below(cells, 0, count, tg.uint32(cell))
+    at = lower_bound_cell(cells, 0, count, tg.uint32(cell))
     while cell < end:
         following = end
         if at < count:
@@ -100,23 +100,23 @@ def find_starts(cells: tg.array1d[tg.uint32], count: int, last: int, each: int, 
                 low = high + 1
                 high = tg.min(high + step, count)
                 step = 2 * step
-            at = first_not_below(cells, low, high, tg.uint32(cell))
+            at = lower_bound_cell(cells, low, high, tg.uint32(cell))
 
 
-class _Memory:
-    """The double buffers of a sort of at most `room` points: keys and point indices."""
+class _SortBuffers:
+    """The double buffers of a sort of at most `capacity` points: keys and point indices."""
 
-    def __init__(self, room: int, device: Device) -> None:
-        self.room, self.device = room, device
-        self.keys = tg.empty(2 * room, tg.uint32, device)
-        self.ids = tg.empty(2 * room, tg.int32, device)
+    def __init__(self, capacity: int, device: Device) -> None:
+        self.capacity, self.device = capacity, device
+        self.keys = tg.empty(2 * capacity, tg.uint32, device)
+        self.ids = tg.empty(2 * capacity, tg.int32, device)
         self.wide_keys = tg.empty(0, tg.uint64, device)
-        self.chunks = Chunks(room, device)
+        self.chunks = Chunks(capacity, device)
 
     def widen(self) -> None:
         """Reallocate the keys with 64 bits."""
         if not self.wide_keys.size:
-            self.wide_keys = tg.empty(2 * self.room, tg.uint64, self.device)
+            self.wide_keys = tg.empty(2 * self.capacity, tg.uint64, self.device)
 
 
 class HashGrid(Structure):
@@ -140,9 +140,9 @@ class HashGrid(Structure):
     ) -> None:
         self.dims = tuple(_dimension(n) for n in (dim_x, dim_y, dim_z))
         cells = math.prod(self.dims)
-        if cells > MOST_CELLS:
+        if cells > MAX_CELLS:
             raise RuntimeError(
-                f"Hash grid cell count exceeds supported limit: {cells} cells, {MOST_CELLS} are possible"
+                f"Hash grid cell count exceeds supported limit: {cells} cells, {MAX_CELLS} are possible"
             )
         self.dtype = float32 if dtype is None else element_type(dtype)
         if self.dtype not in COORDINATES:
@@ -150,7 +150,7 @@ class HashGrid(Structure):
                 f"the coordinates of a hash grid are float16, float32 or float64, not {self.dtype}"
             )
         self.enter(HASH_GRID_KIND, get_device(device))
-        self._memory: _Memory | None = None
+        self._buffers: _SortBuffers | None = None
         self._starts: array | None = None
         self._groups: array | None = None
         self._count, self._grouped, self._scale = 0, False, 0.0
@@ -177,8 +177,8 @@ class HashGrid(Structure):
         self._scale = 1.0 / float(radius)
         self._count, self._grouped = count, groups is not None
         self.reserve(count, with_groups=groups is not None)
-        assert self._memory is not None and self._starts is not None
-        m, cells = self._memory, math.prod(self.dims)
+        assert self._buffers is not None and self._starts is not None
+        m, cells = self._buffers, math.prod(self.dims)
         bits = max(cells - 1, 1).bit_length()
         if count and groups is None:
             self._launch(number_cells, count, [flat, self._scale, *self.dims, m.keys, m.ids])
@@ -212,12 +212,12 @@ class HashGrid(Structure):
         """
         if num_points < 0:
             raise ValueError(f"a hash grid cannot have {num_points} points")
-        room = max(num_points, 1)
-        if self._memory is None or self._memory.room < room:
-            self._memory, self._groups = _Memory(room, self.device), None
+        capacity = max(num_points, 1)
+        if self._buffers is None or self._buffers.capacity < capacity:
+            self._buffers, self._groups = _SortBuffers(capacity, self.device), None
         if with_groups and self._groups is None:
-            self._memory.widen()
-            self._groups = tg.empty(self._memory.room, int32, self.device)
+            self._buffers.widen()
+            self._groups = tg.empty(self._buffers.capacity, int32, self.device)
         if self._starts is None:
             self._starts = tg.zeros(math.prod(self.dims) + 1, int32, self.device)
         self.publish()
@@ -234,8 +234,8 @@ class HashGrid(Structure):
         made.count, made.bits, made.grouped = self._count, scalar_of(self.dtype).bits, int(self._grouped)
         made.dim_x, made.dim_y, made.dim_z = self.dims
         made.scale, made.id = self._scale, self.id
-        if self._memory is not None and self._starts is not None:
-            made.starts, made.ids = self._starts.ptr, self._memory.ids.ptr
+        if self._buffers is not None and self._starts is not None:
+            made.starts, made.ids = self._starts.ptr, self._buffers.ids.ptr
             made.groups = 0 if self._groups is None else self._groups.ptr
         return made
 

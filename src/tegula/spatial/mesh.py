@@ -11,7 +11,7 @@ from tegula.runtime.array import array
 from tegula.runtime.cuda.graph import keep_recorded
 from tegula.runtime.structures import Structure, gradient_address
 from tegula.spatial.boxes import VEC8, lang
-from tegula.spatial.bvh import VEC3, Bvh, constructor_named, require
+from tegula.spatial.bvh import VEC3, Bvh, check_array, resolve_constructor
 from tegula.spatial.winding import DATA, TRIANGLE, sum_level
 from tegula.stdlib.geometry.layout import MESH
 from tegula.structs import Struct
@@ -21,7 +21,7 @@ LEAF = 2
 
 
 @tg.kernel
-def bounds_of_faces(
+def write_face_bounds(
     points: tg.array1d[tg.vec3],
     indices: tg.array1d[int],
     lower: tg.array1d[tg.vec3],
@@ -46,7 +46,7 @@ def vertex(points: tg.uint64, indices: tg.uint64, place: int):
 
 
 @tg.kernel
-def place_faces(
+def write_faces(
     points: tg.uint64,
     indices: tg.uint64,
     groups: tg.array1d[int],
@@ -75,8 +75,8 @@ def place_faces(
     box = VEC8(0.0)
     for k in tg.static(range(3)):
         triangles[at + k], triangles[at + 3 + k], triangles[at + 6 + k] = a[k], b[k], c[k]
-        low = lang._sooner(lang._sooner(a[k], b[k]), c[k])
-        high = lang._later(lang._later(a[k], b[k]), c[k])
+        low = lang._min_ignoring_nan(lang._min_ignoring_nan(a[k], b[k]), c[k])
+        high = lang._max_ignoring_nan(lang._max_ignoring_nan(a[k], b[k]), c[k])
         box[k], box[3 + k] = tg.where(known, low, tg.nan), tg.where(known, high, tg.nan)
     box[6], box[7] = tg.bitcast(face, tg.float32), tg.bitcast(group, tg.float32)
     items[i] = box
@@ -96,13 +96,13 @@ class _Faces(Bvh):
         lower, upper = (tg.empty(faces, dtype=VEC3, device=device) for _ in range(2))
         if faces:
             args = [points, indices, lower, upper]
-            tg.launch(bounds_of_faces, dim=faces, inputs=args, device=device, record_tape=False)
+            tg.launch(write_face_bounds, dim=faces, inputs=args, device=device, record_tape=False)
         super().__init__(lower, upper, constructor, groups, leaf)
 
     def _place(self, order: array | None) -> None:
         keep_recorded(self.device, self.points, self.indices)
         args = [self.points.ptr, self.indices.ptr, self.groups, order, self._items]
-        self._launch(place_faces, len(self.lowers), [*args, self.triangles, self.triangle_words])
+        self._launch(write_faces, len(self.lowers), [*args, self.triangles, self.triangle_words])
 
 
 class Mesh(Structure):
@@ -136,19 +136,19 @@ class Mesh(Structure):
         groups: array | None = None,
     ) -> None:
         device = points.device
-        require(points, "points", VEC3, len(points), device)
-        require(indices, "indices", tg.int32, len(indices), device)
+        check_array(points, "points", VEC3, len(points), device)
+        check_array(indices, "indices", tg.int32, len(indices), device)
         if velocities is not None:
-            require(velocities, "velocities", VEC3, len(points), device)
+            check_array(velocities, "velocities", VEC3, len(points), device)
         if len(indices) % 3:
             raise LaunchError(
                 f"indices must have three entries a face, got {len(indices)}", "drop the others"
             )
         faces = len(indices) // 3
         if groups is not None:
-            require(groups, "groups", tg.int32, faces, device)
+            check_array(groups, "groups", tg.int32, faces, device)
         check_indices(indices.numpy(), len(points))
-        if support_winding_number and constructor_named(bvh_constructor, groups, device) == "cubql":
+        if support_winding_number and resolve_constructor(bvh_constructor, groups, device) == "cubql":
             raise LaunchError("winding numbers need another constructor than 'cubql'", "use 'sah' or 'lbvh'")
         self.enter(MESH_KIND, device)
         self._points, self._velocities, self.indices, self.groups = points, velocities, indices, groups
@@ -168,7 +168,7 @@ class Mesh(Structure):
 
     @points.setter
     def points(self, points: array) -> None:
-        require(points, "points", VEC3, len(self._points), self.device)
+        check_array(points, "points", VEC3, len(self._points), self.device)
         self._points = self._bvh.points = points
         self.refit()
         self.publish()
@@ -180,7 +180,7 @@ class Mesh(Structure):
 
     @velocities.setter
     def velocities(self, velocities: array) -> None:
-        require(velocities, "velocities", VEC3, len(self._points), self.device)
+        check_array(velocities, "velocities", VEC3, len(self._points), self.device)
         self._velocities = velocities
         self.version += 1
         self.publish()
@@ -248,7 +248,7 @@ class Mesh(Structure):
         """Write the data for winding numbers, if there are any."""
         bvh = self._bvh
         if self._winding is not None:
-            bvh.by_level(sum_level, 1, [bvh.nodes, bvh.node_words, bvh.triangles, self._winding])
+            bvh.launch_by_level(sum_level, 1, [bvh.nodes, bvh.node_words, bvh.triangles, self._winding])
 
 
 def check_indices(indices: np.ndarray, points: int) -> None:

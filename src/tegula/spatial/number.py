@@ -11,7 +11,7 @@ from typing import Any
 import tegula as tg
 from tegula.runtime.array import array
 from tegula.runtime.device import Device
-from tegula.spatial.boxes import CHILD_WORD, NODE, PARENT_WORD, first_of_level
+from tegula.spatial.boxes import CHILD_WORD, NODE, PARENT_WORD, level_begin
 from tegula.stdlib.geometry.layout import WIDTH
 
 SUMMED, SUMMING = 2048, 256
@@ -19,9 +19,9 @@ SUMMED, SUMMING = 2048, 256
 
 
 @tg.func
-def nodes_of_thread(counts: tg.array1d[int], level: int, thread: int, threads: int):
+def thread_node_range(counts: tg.array1d[int], level: int, thread: int, threads: int):
     """The nodes of a level that a thread works on: the first, and the one after the last."""
-    first, count = first_of_level(counts, level), counts[level]
+    first, count = level_begin(counts, level), counts[level]
     each = (count + threads - 1) // threads
     return first + tg.min(thread * each, count), first + tg.min((thread + 1) * each, count)
 
@@ -31,7 +31,7 @@ def count_children(
     counts: tg.array1d[int], level: int, threads: int, words: tg.array1d[int], sums: tg.array1d[int]
 ):
     """Write the number of the nodes below each thread's part of a level."""
-    begin, end = nodes_of_thread(counts, level, tg.tid(), threads)
+    begin, end = thread_node_range(counts, level, tg.tid(), threads)
     found = 0
     for node in range(begin, end):
         for k in tg.static(range(WIDTH)):
@@ -62,12 +62,12 @@ def number_level(
     """Number the children of a thread's part of a level, and write their sources; with `ends` also the ends of their
     ranges, whose lengths are the first words of the parents."""
     t = tg.tid()
-    begin, end = nodes_of_thread(counts, level, t, threads)
+    begin, end = thread_node_range(counts, level, t, threads)
     before = sums[t]
     if begin < end or t == threads - 1:
         for c in range(t // SUMMED):
             before += chunks[c]
-    child = first_of_level(counts, level) + counts[level] + before
+    child = level_begin(counts, level) + counts[level] + before
     first = child
     for node in range(begin, end):
         at = node * NODE

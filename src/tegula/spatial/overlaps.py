@@ -6,7 +6,7 @@ import tegula as tg
 from tegula.algorithms.scan import array_scan
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
-from tegula.spatial.bvh import VEC3, Bvh, require
+from tegula.spatial.bvh import VEC3, Bvh, check_array
 from tegula.types import int32
 
 MOST = (1 << 31) - 1
@@ -75,7 +75,7 @@ def bvh_overlaps(bvh: Bvh, lowers: array, uppers: array) -> tuple[array, array]:
     """
     count, device = len(lowers), bvh.device
     for name, a in (("lowers", lowers), ("uppers", uppers)):
-        require(a, name, VEC3, count, device)
+        check_array(a, name, VEC3, count, device)
     starts = tg.zeros(count + 1, dtype=int32, device=device)
     if count:
         inputs = [bvh, lowers, uppers]

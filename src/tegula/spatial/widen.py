@@ -13,9 +13,9 @@ from tegula.spatial.boxes import (
     NODE,
     PARENT_WORD,
     area,
-    box_of,
     centre,
-    first_of_level,
+    level_begin,
+    make_box,
 )
 from tegula.spatial.build_sah import Ranges
 from tegula.stdlib.geometry.layout import WIDTH
@@ -37,13 +37,13 @@ def halves(along: EIGHT_FLOATS, parts: EIGHT, number: int):
 
 
 @tg.func
-def items_of(r: Ranges, at: tg.array1d[int], node: int):
+def item_range(r: Ranges, at: tg.array1d[int], node: int):
     """The places of the items of a binary node: the first, and the one after the last."""
     return at[r.begin[node]], at[r.end[node]]
 
 
 @tg.func
-def slots_of(
+def child_slots(
     r: Ranges,
     lower: tg.array1d[tg.vec3],
     upper: tg.array1d[tg.vec3],
@@ -63,7 +63,7 @@ def slots_of(
                 c = centre(r.box[kid])
             else:
                 item = order[-1 - kid]
-                c = centre(box_of(lower[item], upper[item]))
+                c = centre(make_box(lower[item], upper[item]))
             # Empty boxes have no centre, and slots must differ.
             x[k] = tg.where(c[0] == c[0], c[0], 0.0)
             y[k] = tg.where(c[1] == c[1], c[1], 0.0)
@@ -108,7 +108,7 @@ def widen(
     binary nodes are sources.
     `at`: the place of the first item of each box; `fixed`: binary nodes that are not collapsed, the roots of groups;
     `source`: the binary node of each node."""
-    first = first_of_level(counts, level)
+    first = level_begin(counts, level)
     node = first + tg.tid()
     binary = source[node]
     # A child is a binary node, or -1 - the first of adjacent items, whose number is in `sizes`.
@@ -137,18 +137,18 @@ def widen(
                 kids[which], kids[number] = r.left[kid], r.left[kid] + 1
                 number += 1
             else:
-                begin, end = items_of(r, at, kid)
+                begin, end = item_range(r, at, kid)
                 parts = tg.min(end - begin, WIDTH + 1 - number)
                 for k in range(parts):
                     place = begin + k * (end - begin) // parts
                     to = tg.where(k == 0, which, number)
                     kids[to], sizes[to] = -1 - place, begin + (k + 1) * (end - begin) // parts - place
                     number += tg.where(k == 0, 0, 1)
-    slots = slots_of(r, lower, upper, order, kids, number)
+    slots = child_slots(r, lower, upper, order, kids, number)
     for k in range(number):
         kid = kids[k]
         if kid >= 0:
-            begin, end = items_of(r, at, kid)
+            begin, end = item_range(r, at, kid)
             if r.left[kid] == 0 and end - begin <= leaf and (kid == binary or not is_fixed(fixed, kid)):
                 kids[k], sizes[k] = -1 - begin, end - begin
     place = node * NODE

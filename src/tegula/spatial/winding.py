@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tegula as tg
-from tegula.spatial.boxes import AXIS_WORD, CHILD_WORD, COUNT_WORD, NODE, UPPER_WORD, first_of_level
+from tegula.spatial.boxes import AXIS_WORD, CHILD_WORD, COUNT_WORD, NODE, UPPER_WORD, level_begin
 from tegula.stdlib.geometry.layout import TRIANGLE_BYTES, WIDTH
 from tegula.stdlib.geometry.signs import WINDING_BYTES
 
@@ -11,7 +11,7 @@ DATA, TRIANGLE = WINDING_BYTES // 4, TRIANGLE_BYTES // 4
 
 
 @tg.func
-def corner(triangles: tg.array1d[float], at: int):
+def triangle_vertex(triangles: tg.array1d[float], at: int):
     """A vertex of a triangle."""
     return tg.vec3(triangles[at], triangles[at + 1], triangles[at + 2])
 
@@ -32,14 +32,18 @@ def sum_faces(
         if child > 0:
             at = child * DATA
             size = data[at + 7]
-            centre += corner(data, at) * size
-            total += corner(data, at + 3)
+            centre += triangle_vertex(data, at) * size
+            total += triangle_vertex(data, at + 3)
             area += size
         elif child < 0:
             count = (words[node * NODE + COUNT_WORD + k // 4] >> (8 * (k % 4))) & 255
             for place in range(-1 - child, -1 - child + count):
                 at = place * TRIANGLE
-                a, b, c = corner(triangles, at), corner(triangles, at + 3), corner(triangles, at + 6)
+                a, b, c = (
+                    triangle_vertex(triangles, at),
+                    triangle_vertex(triangles, at + 3),
+                    triangle_vertex(triangles, at + 6),
+                )
                 n = 0.5 * tg.cross(b - a, c - a)
                 size = tg.length(n)
                 if size == size:
@@ -74,6 +78,6 @@ def sum_level(
     threads: int,
 ):
     """Write the data of the nodes of a level, whose levels below are done."""
-    first = first_of_level(counts, level)
+    first = level_begin(counts, level)
     for node in range(first + tg.tid(), first + counts[level], threads):
         sum_faces(nodes, words, triangles, data, node)

@@ -5,14 +5,16 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from tegula.stdlib import geometry
-from tegula.stdlib.registry import FAMILIES, FUNCTIONS, WHOLES
+from tegula.stdlib.registry import COMPOUND_FUNCTIONS, FAMILIES, FUNCTIONS
 
 for _folder, _package in ((__path__, __name__), (geometry.__path__, geometry.__name__)):
     for _module in iter_modules(_folder):
         if not _module.ispkg:
             import_module(f"{_package}.{_module.name}")
 
-SIXTEEN_BIT: frozenset[str] = frozenset(name for name in (*FUNCTIONS, *WHOLES) if not name.startswith("_"))
+SIXTEEN_BIT: frozenset[str] = frozenset(
+    name for name in (*FUNCTIONS, *COMPOUND_FUNCTIONS) if not name.startswith("_")
+)
 """Functions whose float16 and bfloat16 results are float32 results, rounded once more."""
 
-__all__ = ["FAMILIES", "FUNCTIONS", "SIXTEEN_BIT", "WHOLES"]
+__all__ = ["COMPOUND_FUNCTIONS", "FAMILIES", "FUNCTIONS", "SIXTEEN_BIT"]

@@ -6,14 +6,14 @@ from typing import Any
 
 from tegula.ops.documented import Family
 from tegula.signature import InOut
-from tegula.stdlib.registry import NO_VALUES, tg, whole
+from tegula.stdlib.registry import RETURNS_NONE, tg, whole
 
 SWEEPS = 10
 """The number of sweeps over all pairs of columns; each sweep doubles the number of correct digits."""
 FACTORS = Family(
     {},
     {
-        **NO_VALUES,
+        **RETURNS_NONE,
         "type-mismatch": "`A` is no such matrix of floats, or tiles are given",
         "mixed-scalar-types": "`A` is a literal",
         "out-of-range": "a literal does not fit its dtype",
@@ -69,7 +69,7 @@ def _orthogonal_columns(a, v):
 
 
 @whole()
-def _across(u):
+def _orthogonal_unit(u):
     """A unit vector orthogonal to a unit vector of three components."""
     axis = type(u)(0.0)
     axis[tg.int32(tg.argmin(tg.abs(u)))] = type(u[0])(1.0)
@@ -77,7 +77,7 @@ def _across(u):
 
 
 @whole()
-def _unit_or(v, other):
+def _normalize_or(v, other):
     """A normalised vector, or `other` if the length is 0."""
     return tg.where(tg.length_sq(v) > type(v[0])(0.0), tg.normalize(v), other)
 
@@ -89,9 +89,9 @@ def _svd3(A):
     b, v = tg._orthogonal_columns(A / size, tg.identity(3, dtype=type(size)))
     first = type(b[0])(0.0)
     first[0] = type(size)(1.0)
-    u0 = tg._unit_or(b[:, 0], first)
+    u0 = tg._normalize_or(b[:, 0], first)
     rest = b[:, 1] - u0 * tg.dot(u0, b[:, 1])
-    u1 = tg._unit_or(rest - u0 * tg.dot(u0, rest), tg._across(u0))
+    u1 = tg._normalize_or(rest - u0 * tg.dot(u0, rest), tg._orthogonal_unit(u0))
     u2 = tg.cross(u0, u1)
     sigma = tg.vector(tg.dot(u0, b[:, 0]), tg.dot(u1, b[:, 1]), tg.dot(u2, b[:, 2])) * size
     return tg.matrix_from_cols(u0, u1, u2), sigma, v
@@ -104,7 +104,7 @@ def _svd2(A):
     b, v = tg._orthogonal_columns(A / size, tg.identity(2, dtype=type(size)))
     first = type(b[0])(0.0)
     first[0] = type(size)(1.0)
-    u0 = tg._unit_or(b[:, 0], first)
+    u0 = tg._normalize_or(b[:, 0], first)
     u1 = tg.vector(-u0[1], u0[0])
     along = tg.dot(u1, b[:, 1])
     if along < type(along)(0.0):
@@ -122,12 +122,12 @@ def _reciprocal_gap(a, b):
 
 
 @whole()
-def _svd_pulled_back(U, sigma, V, by_u, by_sigma, by_v):
+def _svd_adjoint(U, sigma, V, grad_u, grad_sigma, grad_v):
     """The adjoint of A. The antisymmetric rotation rates Ω_u and Ω_v of U and V solve Uᵀ dA V = Ω_u Σ + dΣ - Σ Ω_v,
     entry by entry. The rates of a pair of singular values of equal magnitude are undefined and set to 0."""
     n = len(U)
-    of_u, of_v = tg.transpose(U) * by_u, tg.transpose(V) * by_v
-    p = tg.diag(by_sigma)
+    of_u, of_v = tg.transpose(U) * grad_u, tg.transpose(V) * grad_v
+    p = tg.diag(grad_sigma)
     for i in tg.static(range(n)):
         for j in tg.static(range(n)):
             if i != j:
@@ -138,13 +138,13 @@ def _svd_pulled_back(U, sigma, V, by_u, by_sigma, by_v):
 
 
 @whole()
-def __svd3_adjoint(A, U, sigma, V, by_u, by_sigma, by_v):
-    return tg._svd_pulled_back(U, sigma, V, by_u, by_sigma, by_v)
+def __svd3_adjoint(A, U, sigma, V, grad_u, grad_sigma, grad_v):
+    return tg._svd_adjoint(U, sigma, V, grad_u, grad_sigma, grad_v)
 
 
 @whole()
-def __svd2_adjoint(A, U, sigma, V, by_u, by_sigma, by_v):
-    return tg._svd_pulled_back(U, sigma, V, by_u, by_sigma, by_v)
+def __svd2_adjoint(A, U, sigma, V, grad_u, grad_sigma, grad_v):
+    return tg._svd_adjoint(U, sigma, V, grad_u, grad_sigma, grad_v)
 
 
 @whole(FACTORS)
@@ -266,11 +266,11 @@ def _eig3(A):
 
 
 @whole()
-def __eig3_adjoint(A, Q, d, by_q, by_d):
+def __eig3_adjoint(A, Q, d, grad_q, grad_d):
     """The eigenvectors rotate at the rates P_ij / (d_j - d_i), with P = Qᵀ dA Q. The rates of equal eigenvalues are set
     to 0."""
-    of_q = tg.transpose(Q) * by_q
-    p = tg.diag(by_d)
+    of_q = tg.transpose(Q) * grad_q
+    p = tg.diag(grad_d)
     for i in tg.static(range(3)):
         for j in tg.static(range(3)):
             if i != j:

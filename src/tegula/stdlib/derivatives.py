@@ -15,15 +15,15 @@ ROOT_PI = sqrt(pi)
 
 
 @func
-def _kept(g, made):
-    """`made`, the product of the adjoint g and a derivative; 0 where g is 0, even if the derivative is infinite or
+def _zero_if_adjoint_is_zero(g, product):
+    """`product`, the product of the adjoint g and a derivative; 0 where g is 0, even if the derivative is infinite or
     NaN."""
-    return tg.where(g == 0.0, g, made)
+    return tg.where(g == 0.0, g, product)
 
 
 @func
 def _cbrt_adjoint(x, y, g):
-    return tg._kept(g, g / (3.0 * y * y))
+    return tg._zero_if_adjoint_is_zero(g, g / (3.0 * y * y))
 
 
 @func
@@ -31,7 +31,9 @@ def _hypot_adjoint(x, y, r, g):
     some = r > 0.0
     size = tg.where(some, r, r + 1.0)
     by_x, by_y = g * (x / size), g * (y / size)
-    return tg._kept(g, tg.where(some, by_x, g * 0.0)), tg._kept(g, tg.where(some, by_y, g * 0.0))
+    return tg._zero_if_adjoint_is_zero(g, tg.where(some, by_x, g * 0.0)), tg._zero_if_adjoint_is_zero(
+        g, tg.where(some, by_y, g * 0.0)
+    )
 
 
 @func
@@ -43,37 +45,37 @@ def _length_adjoint(x, r, g):
 
 @func
 def _mod_adjoint(x, y, r, g):
-    return g, tg._kept(g, -g * tg.rint((x - r) / y))
+    return g, tg._zero_if_adjoint_is_zero(g, -g * tg.rint((x - r) / y))
 
 
 @func
 def _exp_adjoint(x, y, g):
-    return tg.where(tg._never_above(x, 88.0), g * y, tg._kept(g, g * y))
+    return tg.where(tg._never_above(x, 88.0), g * y, tg._zero_if_adjoint_is_zero(g, g * y))
 
 
 @func
 def _exp2_adjoint(x, y, g):
-    return tg.where(tg._never_above(x, 127.0), g * y * LN_2, tg._kept(g, g * y * LN_2))
+    return tg.where(tg._never_above(x, 127.0), g * y * LN_2, tg._zero_if_adjoint_is_zero(g, g * y * LN_2))
 
 
 @func
 def _exp10_adjoint(x, y, g):
-    return tg.where(tg._never_above(x, 38.0), g * y * LN_10, tg._kept(g, g * y * LN_10))
+    return tg.where(tg._never_above(x, 38.0), g * y * LN_10, tg._zero_if_adjoint_is_zero(g, g * y * LN_10))
 
 
 @func
 def _expm1_adjoint(x, y, g):
-    return tg._kept(g, g * tg.exp(x))
+    return tg._zero_if_adjoint_is_zero(g, g * tg.exp(x))
 
 
 @func
 def _sinh_adjoint(x, y, g):
-    return tg._kept(g, g * tg.cosh(x))
+    return tg._zero_if_adjoint_is_zero(g, g * tg.cosh(x))
 
 
 @func
 def _cosh_adjoint(x, y, g):
-    return tg._kept(g, g * tg.sinh(x))
+    return tg._zero_if_adjoint_is_zero(g, g * tg.sinh(x))
 
 
 @func
@@ -82,27 +84,27 @@ def _tanh_adjoint(x, y, g):
     multiplied by h first, because h * h may underflow where g * h * h does not."""
     h = tg.exp(-tg.abs(x))
     near = h * h + 1.0
-    return tg._kept(g, g * h * (4.0 * h / (near * near)))
+    return tg._zero_if_adjoint_is_zero(g, g * h * (4.0 * h / (near * near)))
 
 
 @func
 def _log_adjoint(x, y, g):
-    return tg._kept(g, g / x)
+    return tg._zero_if_adjoint_is_zero(g, g / x)
 
 
 @func
 def _log2_adjoint(x, y, g):
-    return tg._kept(g, g / x * (1.0 / LN_2))
+    return tg._zero_if_adjoint_is_zero(g, g / x * (1.0 / LN_2))
 
 
 @func
 def _log10_adjoint(x, y, g):
-    return tg._kept(g, g * (1.0 / LN_10) / x)
+    return tg._zero_if_adjoint_is_zero(g, g * (1.0 / LN_10) / x)
 
 
 @func
 def _log1p_adjoint(x, y, g):
-    return tg._kept(g, g / (1.0 + x))
+    return tg._zero_if_adjoint_is_zero(g, g / (1.0 + x))
 
 
 @func
@@ -126,32 +128,32 @@ def _pow_adjoint(x, y, z, g):
     by_base, by_exponent = tg._pow_slopes(x, y, g)
     zero = g * 0.0
     by_base, by_exponent = tg.where(y == 0.0, zero, by_base), tg.where(x > 0.0, by_exponent, zero)
-    return tg._kept(g, by_base), tg._kept(g, by_exponent)
+    return tg._zero_if_adjoint_is_zero(g, by_base), tg._zero_if_adjoint_is_zero(g, by_exponent)
 
 
 @func
 def _sin_adjoint(x, y, g):
-    return tg._kept(g, g * tg.cos(x))
+    return tg._zero_if_adjoint_is_zero(g, g * tg.cos(x))
 
 
 @func
 def _cos_adjoint(x, y, g):
-    return tg._kept(g, -g * tg.sin(x))
+    return tg._zero_if_adjoint_is_zero(g, -g * tg.sin(x))
 
 
 @func
 def _tan_adjoint(x, y, g):
-    return tg._kept(g, g * (1.0 + y * y))
+    return tg._zero_if_adjoint_is_zero(g, g * (1.0 + y * y))
 
 
 @func
 def _asin_adjoint(x, y, g):
-    return tg._kept(g, g / tg.sqrt((1.0 - x) * (1.0 + x)))
+    return tg._zero_if_adjoint_is_zero(g, g / tg.sqrt((1.0 - x) * (1.0 + x)))
 
 
 @func
 def _acos_adjoint(x, y, g):
-    return tg._kept(g, -g / tg.sqrt((1.0 - x) * (1.0 + x)))
+    return tg._zero_if_adjoint_is_zero(g, -g / tg.sqrt((1.0 - x) * (1.0 + x)))
 
 
 @func
@@ -160,7 +162,7 @@ def _atan_adjoint(x, y, g):
     large = tg.abs(x) > 1.0
     first = tg.where(large, x, x * 0.0 + 1.0)
     second = tg.where(large, x + 1.0 / first, 1.0 + x * x)
-    return tg._kept(g, g / first / second)
+    return tg._zero_if_adjoint_is_zero(g, g / first / second)
 
 
 @func
@@ -172,17 +174,19 @@ def _atan2_adjoint(y, x, r, g):
     size = tg.where(some, large, large + 1.0)
     u, v = x / size, y / size
     square = tg.where(some, u * u + v * v, large + 1.0)
-    return tg._kept(g, g * (u / square) / size), tg._kept(g, -g * (v / square) / size)
+    return tg._zero_if_adjoint_is_zero(g, g * (u / square) / size), tg._zero_if_adjoint_is_zero(
+        g, -g * (v / square) / size
+    )
 
 
 @func
 def _erf_adjoint(x, y, g):
-    return tg._kept(g, tg._times_bell(g, x))
+    return tg._zero_if_adjoint_is_zero(g, tg._times_bell(g, x))
 
 
 @func
 def _erfc_adjoint(x, y, g):
-    return tg._kept(g, -tg._times_bell(g, x))
+    return tg._zero_if_adjoint_is_zero(g, -tg._times_bell(g, x))
 
 
 @func
@@ -198,9 +202,9 @@ def _times_bell(g, x):
 
 @func
 def _erfinv_adjoint(x, y, g):
-    return tg._kept(g, g * (ROOT_PI / 2.0) * tg.exp(y * y))
+    return tg._zero_if_adjoint_is_zero(g, g * (ROOT_PI / 2.0) * tg.exp(y * y))
 
 
 @func
 def _erfcinv_adjoint(x, y, g):
-    return tg._kept(g, -g * (ROOT_PI / 2.0) * tg.exp(y * y))
+    return tg._zero_if_adjoint_is_zero(g, -g * (ROOT_PI / 2.0) * tg.exp(y * y))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import NO_VALUES, tg, whole
+from tegula.stdlib.registry import RETURNS_NONE, tg, whole
 
 EXPECTED = Family(
     {"Gradient": "none: nothing is returned."},
     {
-        **NO_VALUES,
+        **RETURNS_NONE,
         "type-mismatch": "the operands are not scalars, vectors or matrices",
         "mixed-scalar-types": "the operands differ in type",
         "shape-mismatch": "the shapes of tiles do not broadcast",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import NO_VALUES, tg, whole
+from tegula.stdlib.registry import RETURNS_NONE, tg, whole
 
 OF_VECTORS = Family(
     {},
     {
-        **NO_VALUES,
+        **RETURNS_NONE,
         "type-mismatch": "`v` is not a vector, or tile of vectors, of floats",
         "mixed-scalar-types": "`v` holds integers, or `delta` is of another dtype",
         "out-of-range": "a literal does not fit its dtype",

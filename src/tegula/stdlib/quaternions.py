@@ -193,7 +193,7 @@ def quat_to_rpy(q: Quat):
 
 
 @func
-def _about(e, axis):
+def _axis_rotation(e, axis):
     """The rotation by e[axis] about the axis with index `axis`."""
     v = type(e)()
     v[axis] = tg.sin(e[axis] * 0.5)
@@ -212,7 +212,7 @@ def quat_from_euler(e: Vec3, i: int32, j: int32, k: int32):
     Gradient:
         the derivative of the formula for `e`.
     """
-    return tg._about(e, k) * (tg._about(e, j) * tg._about(e, i))
+    return tg._axis_rotation(e, k) * (tg._axis_rotation(e, j) * tg._axis_rotation(e, i))
 
 
 @func

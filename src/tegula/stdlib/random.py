@@ -308,7 +308,7 @@ def _log_gamma(x: float32):
 
 
 @whole()
-def _poisson_few(state: InOut[uint32], mean: float32):
+def _poisson_small_mean(state: InOut[uint32], mean: float32):
     """Knuth's algorithm: draws are multiplied until the product is at most exp(-mean)."""
     least = tg.exp(-mean)
     count = tg.uint32(0)
@@ -321,7 +321,7 @@ def _poisson_few(state: InOut[uint32], mean: float32):
 
 
 @whole()
-def _poisson_many(state: InOut[uint32], mean: float32):
+def _poisson_large_mean(state: InOut[uint32], mean: float32):
     """Hörmann's transformed rejection."""
     log_mean = tg.log(mean)
     b = 0.931 + 2.53 * tg.sqrt(mean)
@@ -357,7 +357,7 @@ def poisson(state: InOut[uint32], lam: float32):
     """
     count = tg.uint32(0)
     if lam >= 10.0:
-        count = tg._poisson_many(state, lam)
+        count = tg._poisson_large_mean(state, lam)
     elif lam > 0.0:
-        count = tg._poisson_few(state, lam)
+        count = tg._poisson_small_mean(state, lam)
     return count

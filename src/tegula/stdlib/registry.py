@@ -19,7 +19,7 @@ def func(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-WHOLES: dict[str, list[Callable[..., Any]]] = {}
+COMPOUND_FUNCTIONS: dict[str, list[Callable[..., Any]]] = {}
 """The overloads of each function of whole vectors, matrices and states, as opposed to element-wise functions; internal
 functions as in `FUNCTIONS`."""
 FAMILIES: dict[str, Family] = {}
@@ -27,7 +27,7 @@ FAMILIES: dict[str, Family] = {}
 name."""
 
 
-NO_VALUES = {
+RETURNS_NONE = {
     "unsupported-python": "an argument is a function, a module or another object that is not a value",
     "unknown-attribute": "an argument is of another kind",
     "not-constant": "an argument is a tuple",
@@ -39,7 +39,7 @@ def whole(family: Family | None = None) -> Callable[[Callable[..., Any]], Callab
     """Add a function of whole vectors, matrices or states, written in the language, to the standard library."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        WHOLES.setdefault(function.__name__, []).append(function)
+        COMPOUND_FUNCTIONS.setdefault(function.__name__, []).append(function)
         if family is not None:
             FAMILIES.setdefault(function.__name__, family)
         return function
@@ -63,7 +63,7 @@ class Meaning:
     smooth: tuple[Range, ...]
 
 
-MEANINGS: dict[str, Meaning] = {}
+EXACT_DEFINITIONS: dict[str, Meaning] = {}
 """The meanings of functions that declare one in their files; those of the other functions are in tables of tests."""
 
 
@@ -77,7 +77,7 @@ def meaning(
     are derived."""
 
     def declare(exact: Callable[..., Any]) -> Callable[..., Any]:
-        MEANINGS[name] = Meaning(exact, ranges, bounds, smooth)
+        EXACT_DEFINITIONS[name] = Meaning(exact, ranges, bounds, smooth)
         return exact
 
     return declare

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import NO_VALUES, tg, whole
+from tegula.stdlib.registry import RETURNS_NONE, tg, whole
 from tegula.types import int32
 
 SEARCH = Family(
     {"Gradient": "none: an index has no gradient."},
     {
-        **NO_VALUES,
+        **RETURNS_NONE,
         "type-mismatch": "`arr` is not an array of one dimension of scalars, or an index is not an integer",
         "mixed-scalar-types": "`value` is of another dtype than `arr`",
         "out-of-range": "a literal does not fit its dtype",

@@ -83,7 +83,7 @@ def _closest_point_edge_edge_adjoint(p1, q1, p2, q2, epsilon, found, g):
 
 
 @whole()
-def _apart(axis, v0, v1, v2, u0, u1, u2):
+def _separates(axis, v0, v1, v2, u0, u1, u2):
     """Whether an axis separates two triangles."""
     a, b, c = tg.dot(axis, v0), tg.dot(axis, v1), tg.dot(axis, v2)
     x, y, z = tg.dot(axis, u0), tg.dot(axis, u1), tg.dot(axis, u2)
@@ -99,7 +99,7 @@ def _longest(a, b, c):
 
 
 @whole()
-def _or_else(v, other):
+def _nonzero_or(v, other):
     """The vector `v`, or `other` if `v` is 0."""
     return tg.where(tg.dot(v, v) > 0.0, v, other)
 
@@ -124,20 +124,20 @@ def intersect_tri_tri(v0: Vec3, v1: Vec3, v2: Vec3, u0: Vec3, u1: Vec3, u2: Vec3
     e, f = (a1, a2, a2 - a1), (b1 - b0, b2 - b0, b2 - b1)
     longest, other = tg._longest(e[0], e[1], e[2]), tg._longest(f[0], f[1], f[2])
     n, m = tg.cross(a1, a2), tg.cross(f[0], f[1])
-    apart = tg._apart(n, a0, a1, a2, b0, b1, b2) | tg._apart(m, a0, a1, a2, b0, b1, b2)
+    apart = tg._separates(n, a0, a1, a2, b0, b1, b2) | tg._separates(m, a0, a1, a2, b0, b1, b2)
     for x in e:
         for y in f:
-            apart |= tg._apart(tg.cross(x, y), a0, a1, a2, b0, b1, b2)
+            apart |= tg._separates(tg.cross(x, y), a0, a1, a2, b0, b1, b2)
     # Separating axes of coplanar triangles, also of degenerate ones.
-    between = tg._or_else(tg.cross(longest, other), tg.cross(b0, tg._or_else(longest, other)))
-    first = tg._or_else(n, tg._or_else(m, between))
-    second = tg._or_else(m, first)
+    between = tg._nonzero_or(tg.cross(longest, other), tg.cross(b0, tg._nonzero_or(longest, other)))
+    first = tg._nonzero_or(n, tg._nonzero_or(m, between))
+    second = tg._nonzero_or(m, first)
     for x in e:
-        apart |= tg._apart(tg.cross(first, x), a0, a1, a2, b0, b1, b2)
+        apart |= tg._separates(tg.cross(first, x), a0, a1, a2, b0, b1, b2)
     for y in f:
-        apart |= tg._apart(tg.cross(second, y), a0, a1, a2, b0, b1, b2)
+        apart |= tg._separates(tg.cross(second, y), a0, a1, a2, b0, b1, b2)
     for axis in (longest, other, b0):
-        apart |= tg._apart(axis, a0, a1, a2, b0, b1, b2)
+        apart |= tg._separates(axis, a0, a1, a2, b0, b1, b2)
     whole = a1 + a2 + b0 + b1 + b2
     apart |= tg.isnan(whole[0] + whole[1] + whole[2])
     return tg.where(apart, 0, 1)

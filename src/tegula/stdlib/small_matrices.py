@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import NO_VALUES, tg, whole
+from tegula.stdlib.registry import RETURNS_NONE, tg, whole
 
 _LITERAL = {
     "out-of-range": "a literal does not fit its dtype",
     "mixed-scalar-types": "an argument is a literal",
-    **NO_VALUES,
+    **RETURNS_NONE,
 }
 PLACES = Family(
     {"Gradient": "none: an index, a uint32, has none."},

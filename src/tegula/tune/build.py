@@ -66,16 +66,16 @@ def job(kernel: Kernel, device: Device) -> Job:
     return Job(text, entry, directory, target, device.is_cuda, debug, config.ptxas, config.line_info)
 
 
-def done(job: Job) -> str:
+def run_job(job: Job) -> str:
     """Compile a kernel, check its schedule if it has roles, and put it into the disk cache. Returns the error, or
     ""."""
     try:
-        return _built(job)
+        return _compile(job)
     except TegulaError as error:
         return str(error)
 
 
-def _built(job: Job) -> str:
+def _compile(job: Job) -> str:
     store = Cache(Path(job.directory)) if job.entry else None
     kernel = parse_kernel(job.text)
     if job.on_gpu:
@@ -119,7 +119,7 @@ def build_all(jobs: Sequence[Job], advance: Callable[[], None], start: float = S
         # The estimate for the jobs left assumes the mean time of the jobs done so far.
         if k and each.entry and many > 1 and sys.executable and taken / k * left * (1 - 1 / many) > start:
             return said + _in_processes(jobs[k:], many, advance)
-        said.append(done(each))
+        said.append(run_job(each))
         advance()
     return said
 
@@ -174,7 +174,7 @@ class Worker:
     def do(self, job: Job) -> str:
         """Have the process do a job. Returns the error, or ""."""
         try:
-            self._pipe(self.process.stdin).write(encoded(job) + "\n")
+            self._pipe(self.process.stdin).write(encode_job(job) + "\n")
             self._pipe(self.process.stdin).flush()
             line = self._pipe(self.process.stdout).readline()
         except OSError:
@@ -200,12 +200,12 @@ class Worker:
                 continue
 
 
-def encoded(job: Job) -> str:
+def encode_job(job: Job) -> str:
     """A job as a line of text."""
     return json.dumps({name: getattr(job, name) for name in field_names(Job)})
 
 
-def decoded(line: str) -> Job:
+def decode_job(line: str) -> Job:
     """The job of a line of text."""
     data: dict[str, Any] = json.loads(line)
     return Job(**data)

@@ -29,10 +29,10 @@ class Candidate:
     block_dim: int | None
 
     def __str__(self) -> str:
-        return described(self.values)
+        return describe(self.values)
 
 
-def described(values: Values) -> str:
+def describe(values: Values) -> str:
     """Values as one line of text that is the same in every process."""
     return ", ".join(f"{name}={stable_form(value)}" for name, value in values.items())
 
@@ -49,23 +49,23 @@ def combinations(
         if isinstance(values, str | bytes) or not isinstance(values, Sequence) or not values:
             what = f"the values of '{name}' must be a list, got {values!r}"
             raise TuningError(what, f"write {name}=[...], with at least one value")
-    found = [dict(c) for c in configs] if configs is not None else list(_products(lists))
+    found = [dict(c) for c in configs] if configs is not None else list(_cartesian(lists))
     if len({frozenset(c) for c in found}) > 1:
-        names = " and ".join(sorted({described(dict.fromkeys(c, "...")) for c in found}))
+        names = " and ".join(sorted({describe(dict.fromkeys(c, "...")) for c in found}))
         raise TuningError("all candidates must give values to the same names", f"there are {names}")
-    kept = found if where is None else [c for c in found if called(where, c, "where")]
+    kept = found if where is None else [c for c in found if call_with(where, c, "where")]
     if not kept:
         help = "where=... must hold for at least one combination" if found else "configs=[...] is empty"
         raise TuningError("there is no candidate", help)
     return kept
 
 
-def _products(lists: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+def _cartesian(lists: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     for values in product(*lists.values()):
         yield dict(zip(lists, values, strict=True))
 
 
-def called(function: Callable[..., Any], values: Values, what: str) -> Any:
+def call_with(function: Callable[..., Any], values: Values, what: str) -> Any:
     """The result of a function for the values of a candidate that are parameters of the function."""
     code = getattr(function, "__code__", None)
     if code is not None and not code.co_flags & VARIABLE and not code.co_posonlyargcount:
@@ -90,7 +90,7 @@ def kernels(made_of: Any, values: Sequence[Values]) -> list[Candidate]:
     if isinstance(made_of, FuncDef) or not callable(made_of):
         what = f"tg.autotune takes a kernel, or a function that makes one, got {made_of!r}"
         raise TuningError(what, "put it above @tg.kernel, or above the function around the kernel")
-    return [_made(made_of, v) for v in values]
+    return [_make(made_of, v) for v in values]
 
 
 def _with_constants(kernel: Kernel, values: Values) -> Candidate:
@@ -109,7 +109,7 @@ def _with_constants(kernel: Kernel, values: Values) -> Candidate:
     return Candidate(values, made, values.get(BLOCK))
 
 
-def _made(function: Callable[..., Any], values: Values) -> Candidate:
+def _make(function: Callable[..., Any], values: Values) -> Candidate:
     signature = inspect.signature(function)
     takes_block = BLOCK in signature.parameters
     given = {name: value for name, value in values.items() if name != BLOCK or takes_block}

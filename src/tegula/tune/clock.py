@@ -21,7 +21,7 @@ REPEATS, FIRST = 9, 3
 """The number of turns of each candidate, and the number after which only candidates near the best continue."""
 NEAR, FAR = 1.2, 8.0
 """The largest ratio to the best time for candidates that continue, and for candidates that have a turn at all."""
-MOST_CALLS = 200
+MAX_CALLS = 200
 SPENT = 1.0
 """The approximate limit of all turns of a candidate, in seconds: slow kernels have fewer turns."""
 
@@ -49,14 +49,14 @@ class Runner:
         return statistics.median(self.seconds)
 
 
-def timed(
+def time_calls(
     calls: Sequence[Call], before: Call | None, clock: Clock, advance: Callable[[], None] = lambda: None
 ) -> list[float]:
     """The seconds per call of each candidate, the median of its turns. `before`: called before each call, not timed."""
     runners = [Runner(call) for call in calls]
     for runner in runners:
         once = max(clock(runner.call, before, 1), 1e-9)
-        runner.calls = max(1, min(MOST_CALLS, round(BURST / once)))
+        runner.calls = max(1, min(MAX_CALLS, round(BURST / once)))
         runner.seconds = [once]
     near = [r for r in runners if r.seconds[0] <= FAR * min(r.seconds[0] for r in runners)]
     repeats = max(1, min(REPEATS, round(SPENT / max(max(r.seconds[0] for r in near), BURST))))

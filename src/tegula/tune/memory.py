@@ -19,7 +19,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def described_device(device: Device) -> str:
+def describe_device(device: Device) -> str:
     """The properties that a device's speed depends on, and its compiler, as text."""
     if device.is_cuda:
         return f"{device.name} {device.arch} {device.sm_count} {ptx.identity(config.ptxas)}"

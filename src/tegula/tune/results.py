@@ -67,7 +67,7 @@ def _chunks(a: np.ndarray) -> Iterator[np.ndarray]:
         yield flat[start : start + CHUNK].astype(wide)
 
 
-def agreeing(results: Sequence[Result], tolerance: float | None) -> list[list[int]]:
+def group_agreeing(results: Sequence[Result], tolerance: float | None) -> list[list[int]]:
     """The positions of results in groups, each of results that agree with the group's first; the largest group
     first."""
     groups: list[list[int]] = []

@@ -17,7 +17,7 @@ from tegula.runtime.device import Device
 from tegula.runtime.launch import block_size, launch, launch_tiled, plan
 from tegula.runtime.make_arrays import clone, copy
 from tegula.runtime.resolve import overlaps, wanted_form
-from tegula.tune.candidates import BLOCK, Candidate, called
+from tegula.tune.candidates import BLOCK, Candidate, call_with
 from tegula.tune.results import Result
 from tegula.types import scalar_of
 
@@ -42,7 +42,7 @@ class Request:
         if candidate.block_dim is not None and self.block_dim is not None:
             help = f"leave out {BLOCK}= in the launch, or in the candidates"
             raise TuningError(f"{BLOCK} is given by the candidates and by the launch", help)
-        dim = called(self.dim, candidate.values, "dim") if callable(self.dim) else self.dim
+        dim = call_with(self.dim, candidate.values, "dim") if callable(self.dim) else self.dim
         return dim, candidate.block_dim if candidate.block_dim is not None else self.block_dim
 
     def traced(self, candidate: Candidate) -> tuple[Kernel, Device]:
@@ -71,7 +71,7 @@ class Trial:
 
     def __init__(self, request: Request, kernels: Sequence[Kernel]) -> None:
         self.request = request
-        written, read = accessed(kernels)
+        written, read = accessed_parameters(kernels)
         shared = {k for pair in overlaps(request.arguments) for k in pair}
         self.written = [k for k in sorted(written) if request.arguments[k].size]
         self.used = [k for k in self.written if k in read or k in shared]
@@ -83,17 +83,17 @@ class Trial:
             copy(self.request.arguments[k], kept)
 
     @property
-    def renew(self) -> Callable[[], None] | None:
+    def make_restore(self) -> Callable[[], None] | None:
         """A function that restores the arrays before a timed run; None if there is nothing to restore."""
         if not self.used:
             return None
         pairs = [(self.request.arguments[k], self.before[k]) for k in self.used]
 
-        def again() -> None:
+        def restore_written() -> None:
             for target, kept in pairs:
                 copy(target, kept)
 
-        return again
+        return restore_written
 
     def result(self, candidate: Candidate, wait: Callable[[], None]) -> Result:
         """The arrays that the candidate wrote. Arrays whose old elements are not read are filled with poison values
@@ -115,7 +115,7 @@ def poison(a: array) -> None:
         a.fill_(float("nan") if kind == "f" else UNLIKELY)
 
 
-def accessed(kernels: Sequence[Kernel]) -> tuple[set[int], set[int]]:
+def accessed_parameters(kernels: Sequence[Kernel]) -> tuple[set[int], set[int]]:
     """The positions of the array parameters that any of the kernels may write, and of the array parameters that it
     reads or changes in place."""
     written: set[int] = set()

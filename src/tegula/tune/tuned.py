@@ -19,12 +19,12 @@ from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.recording import recording
 from tegula.runtime.resolve import ours
 from tegula.tune.build import build_all, job
-from tegula.tune.candidates import Candidate, Values, called, combinations, described, kernels, source_of
-from tegula.tune.clock import REPEATS, clock_for, timed
-from tegula.tune.memory import ResultStore, described_device, digest
+from tegula.tune.candidates import Candidate, Values, call_with, combinations, describe, kernels, source_of
+from tegula.tune.clock import REPEATS, clock_for, time_calls
+from tegula.tune.memory import ResultStore, describe_device, digest
 from tegula.tune.progress import Progress
 from tegula.tune.report import Outcome, TuningReport, first_line, reasons
-from tegula.tune.results import Result, agreeing
+from tegula.tune.results import Result, group_agreeing
 from tegula.tune.trial import Request, Trial, is_lost
 
 DIVISORS = 10
@@ -78,7 +78,7 @@ class Tuned(KernelChoice):
         then as they were before. TuningError if none can be chosen."""
         found = self.candidates[self._position(dim, args, block_dim, tiled, device, stream)]
         if callable(dim):
-            dim = called(dim, found.values, "dim")
+            dim = call_with(dim, found.values, "dim")
         return found.kernel, dim, block_dim if found.block_dim is None else found.block_dim
 
     def _position(
@@ -101,7 +101,7 @@ class Tuned(KernelChoice):
         """The same candidates with the constants of a launch, for its leaves; `first`: the first of them."""
         made = copy(self)
         bound = [replace(c, kernel=settled(c.kernel, args).kernel) for c in self.candidates]
-        made._begin(bound, f"{self._text}\n{described(first.definition.bound)}")
+        made._begin(bound, f"{self._text}\n{describe(first.definition.bound)}")
         if self.key is not None:
             made.key = [
                 leaf for leaf in made._names if leaf in self.key or leaf.partition(".")[0] in self.key
@@ -140,7 +140,7 @@ class Tuned(KernelChoice):
         ids = [a.launch_id if type(a) is array else () for a in args]
         return [*ids, *((*a.shape,) if type(a) is array else a for a in exact)]
 
-    def _spoken_class(self, args: Sequence[Any]) -> str:
+    def _stable_class(self, args: Sequence[Any]) -> str:
         """The class of a launch as text that is the same in every process."""
         pairs = list(zip(self._names, args, strict=True))
         if self.key is not None:
@@ -153,28 +153,28 @@ class Tuned(KernelChoice):
 
     def _report(self, request: Request) -> TuningReport:
         """The report for a launch, from the cached choice or from running the candidates."""
-        spoken = self._spoken_class(request.arguments)
+        spoken = self._stable_class(request.arguments)
         report = TuningReport(self.name, spoken, [Outcome(c) for c in self.candidates])
-        traced, device = self._traced(request, report)
+        traced, device = self._trace(request, report)
         texts = [digest(print_kernel(k)) if k is not None else "" for k in traced]
         first = next(text for text in texts if text)
-        values = [described(c.values) for c in self.candidates]
+        values = [describe(c.values) for c in self.candidates]
         how = [str(request.tiled), str(request.block_dim), config.mode, str(self.tolerance)]
-        memory = ResultStore([self._text, *values, spoken, *how, first, described_device(device)])
+        memory = ResultStore([self._text, *values, spoken, *how, first, describe_device(device)])
         known = memory.get(texts)
         if known is not None:
             report.chosen, report.remembered = known, True
             return report
         self._forbid_recording(device, request)
         with recording.paused(), Progress(self.name) as progress:
-            built = self._built(traced, device, report, progress)
+            built = self._compile(traced, device, report, progress)
             if not built:
-                raise self._none_left(report, "no candidate can be compiled")
+                raise self._no_candidate_error(report, "no candidate can be compiled")
             self._race(request, traced, built, device, report, progress)
         memory.put(report.chosen, texts[report.chosen])
         return report
 
-    def _traced(self, request: Request, report: TuningReport) -> tuple[list[KernelIR | None], Device]:
+    def _trace(self, request: Request, report: TuningReport) -> tuple[list[KernelIR | None], Device]:
         """The IR of each candidate and the device; None, with the reason in the report, for candidates that cannot be
         traced."""
         traced: list[KernelIR | None] = []
@@ -189,10 +189,10 @@ class Tuned(KernelChoice):
                 outcome.dropped = str(error)
                 traced.append(None)
         if not any(k is not None for k in traced):
-            raise self._none_left(report, "no candidate can be launched like this")
+            raise self._no_candidate_error(report, "no candidate can be launched like this")
         return traced, device
 
-    def _built(
+    def _compile(
         self, traced: Sequence[KernelIR | None], device: Device, report: TuningReport, progress: Progress
     ) -> list[int]:
         """Compile the candidates and check the schedules of those with roles. Returns the positions of the candidates
@@ -235,11 +235,11 @@ class Tuned(KernelChoice):
                         raise TuningError(f"{what}: {first_line(str(error))}", help) from error
                     report.outcomes[k].dropped = str(error)
                 progress.advance()
-            right = self._agreeing(results, report)
+            right = self._keep_agreeing(results, report)
             progress.step("timing", REPEATS)
             trial.restore()
             calls = [_runner(request, candidates[k]) for k in right]
-            found = timed(calls, trial.renew, clock_for(device), progress.advance)
+            found = time_calls(calls, trial.make_restore, clock_for(device), progress.advance)
             for k, seconds in zip(right, found, strict=True):
                 report.outcomes[k].seconds = seconds
             report.chosen = right[found.index(min(found))]
@@ -248,15 +248,15 @@ class Tuned(KernelChoice):
                 trial.restore()
                 synchronize_device(device)
 
-    def _agreeing(self, results: Mapping[int, Result], report: TuningReport) -> list[int]:
+    def _keep_agreeing(self, results: Mapping[int, Result], report: TuningReport) -> list[int]:
         """The candidates in the largest group of equal results; the others are dropped with a warning. TuningError if
         there is none, or if two groups are equally large."""
         import warnings
 
         if not results:
-            raise self._none_left(report, "no candidate runs to completion")
+            raise self._no_candidate_error(report, "no candidate runs to completion")
         at = list(results)
-        groups = agreeing(list(results.values()), self.tolerance)
+        groups = group_agreeing(list(results.values()), self.tolerance)
         if len(groups) > 1 and len(groups[0]) == len(groups[1]):
             kinds = "; ".join(str(report.outcomes[at[g[0]]].candidate) for g in groups[:NAMED])
             many = f"{len(groups)} different results, none of them the most frequent"
@@ -271,7 +271,7 @@ class Tuned(KernelChoice):
                 warnings.warn(message, RuntimeWarning, stacklevel=6)
         return [at[k] for k in groups[0]]
 
-    def _none_left(self, report: TuningReport, what: str) -> TuningError:
+    def _no_candidate_error(self, report: TuningReport, what: str) -> TuningError:
         dropped = report.dropped
         more = len(dropped) - NAMED
         lines = [*reasons(dropped[:NAMED]), *([f"  and {more} more"] if more > 0 else [])]

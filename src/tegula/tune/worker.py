@@ -8,7 +8,7 @@ import os
 import sys
 
 from tegula.runtime.config import config
-from tegula.tune.build import decoded, done
+from tegula.tune.build import decode_job, run_job
 
 
 def main() -> None:
@@ -17,9 +17,9 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:
-        job = decoded(line)
+        job = decode_job(line)
         config.ptxas, config.line_info = job.ptxas, job.line_info
-        print(json.dumps(done(job)), file=answers, flush=True)
+        print(json.dumps(run_job(job)), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ Form: TypeAlias = tuple[Any, ...]
 parity, whether a parity), ("remainder", ghost, offset, least number, size), ("late", ...) (see `so_far`), ("tied",
 value at the start, ghost, the ghost's value at the start, increment each time that the ghost goes up), ("told",
 condition), ("ghost",), ("unknown",)."""
-MOST_ITEMS = 2**31 - 1 - 4096
+MAX_ITEMS = 2**31 - 1 - 4096
 """The largest number of items that a barrier counts: a premise."""
 
 
@@ -222,7 +222,7 @@ class Labels:
             for p in {*role.arrived.values(), *role.waited.values()}:
                 if any(len(m) > 1 for m in p.parts):
                     continue
-                label.state.known.assume(ge(number(MOST_ITEMS) - p))
+                label.state.known.assume(ge(number(MAX_ITEMS) - p))
         for key, c in self._strips(label, forms).items():
             if key not in refused and c is not True and c not in label.facts.values():
                 label.facts[key] = c

@@ -12,7 +12,7 @@ from typing import Any
 
 from tegula.check.scheduled import COMPUTED, LARGEST, computing, fingerprint
 from tegula.check.verifier.arithmetic import (
-    MOST_ITEMS,
+    MAX_ITEMS,
     Cond,
     Facts,
     at_least,
@@ -73,7 +73,7 @@ class Verifier(Obligations):
                 p for role in self.state.roles for ps in (role.arrived, role.waited) for p in ps.values()
             }:
                 if all(len(m) <= 1 for m, _ in p):  # a premise: no barrier counts more items
-                    facts.assume(at_least(plus(number(MOST_ITEMS), p, -1)))
+                    facts.assume(at_least(plus(number(MAX_ITEMS), p, -1)))
             self._replay(label["tree"], False)
 
     def _guard(self, kind: str, v: Any) -> None:

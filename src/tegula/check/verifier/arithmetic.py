@@ -12,7 +12,7 @@ FACTS, PERIOD, STRIP, MOST_FACTS, MOST_SIDES = 3, 4096, 64, 200, 16
 """Limits: facts combined for one inequality; residues of a dividend that are tried, and residues if only known
 conditions divide it; facts and disjunctions that are kept."""
 LAST = 2**31 - 1
-MOST_ITEMS = LAST - 4096
+MAX_ITEMS = LAST - 4096
 """The largest number of items that a barrier counts: a premise."""
 RANGES = {
     "array.shape": (0, LAST),

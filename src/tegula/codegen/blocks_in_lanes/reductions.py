@@ -51,12 +51,12 @@ def _straight(tile: Value) -> bool:
     """Whether a tile is computed by vectors, in code without branches, at every use."""
     op = tile.owner
     if not isinstance(op, TileMap | TileBroadcast):
-        return components(tile_type(tile.type).dtype) <= MOST_COMPONENTS
+        return components(tile_type(tile.type).dtype) <= MAX_COMPONENTS
     plain = all(isinstance(x, (*SCALARS, Yield)) for x in op.walk() if x is not op)
     return plain and all(_straight(v) for v in op.operands if isinstance(v.type, TileType))
 
 
-MOST_COMPONENTS = 4
+MAX_COMPONENTS = 4
 
 
 class _Combine:

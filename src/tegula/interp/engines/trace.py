@@ -101,7 +101,7 @@ class Recorder(Machine):
             pass  # no code is generated for it
         elif E.has_events(op):
             self._record(op, mask, True)
-        elif self._later(op):
+        elif self._max_ignoring_nan(op):
             self._record(op, mask, False)
         else:
             super().op(op, mask)
@@ -119,7 +119,7 @@ class Recorder(Machine):
         if any(isinstance(self.env[v], EngineSlot) for v in values):
             raise Unsupported(f"{op.loc}: {op.NAME} depends on a value that threads compute")
 
-    def _later(self, op: Op) -> bool:
+    def _max_ignoring_nan(self, op: Op) -> bool:
         """Whether the op is executed in the replay: it uses tiles or values computed from tiles, or stores."""
         values = [*op.results, *_free(op)]
         return any(isinstance(v.type, TileType) for v in values) or any(

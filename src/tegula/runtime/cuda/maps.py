@@ -25,7 +25,7 @@ L2_128_BYTES, L2_256_BYTES = 2, 3
 """The driver's numbers of the L2 promotion size. If rows of boxes are not aligned to sectors, the smaller size is
 faster, because the sectors at both ends are partly used."""
 SECTOR = 32
-MOST_REMEMBERED = 256
+MAX_CACHED = 256
 NOTHING = 256
 """The bytes of each of the two regions that replace an array without elements."""
 
@@ -75,7 +75,7 @@ class TensorMaps:
             array = arguments[wanted.start : wanted.end]
             made = self.known.get((k, array))
             if made is None:
-                if len(self.known) >= MOST_REMEMBERED:
+                if len(self.known) >= MAX_CACHED:
                     self.known.clear()
                 made = self.known[k, array] = self._encoded(wanted, array)
             parts.append(made)

@@ -49,32 +49,32 @@ def _sides(query: BVH_QUERY):
 @whole()
 def _hits(query: AABB_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
     """Whether a box intersects the box of a query."""
-    return tg._overlap(query.first, query.second, nx, ny, nz, fx, fy, fz)
+    return tg._boxes_intersect(query.first, query.second, nx, ny, nz, fx, fy, fz)
 
 
 @whole()
 def _hits(query: SPHERE_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
     """Whether a box intersects the ball of a query."""
-    return tg._near(query.first, query.radius, nx, ny, nz, fx, fy, fz)
+    return tg._ball_hits_box(query.first, query.radius, nx, ny, nz, fx, fy, fz)
 
 
 @whole()
 def _hits(query: RAY_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
     """Whether a box intersects the ray of a query."""
-    return tg._crossed(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
+    return tg._ray_hits_box(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
 
 
 @whole()
 def _hits(query: BVH_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
     """Whether a box intersects the region of a query whose kind is known at run time."""
-    box = tg._overlap(query.first, query.second, nx, ny, nz, fx, fy, fz)
-    ball = tg._near(query.first, query.radius, nx, ny, nz, fx, fy, fz)
-    ray = tg._crossed(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
+    box = tg._boxes_intersect(query.first, query.second, nx, ny, nz, fx, fy, fz)
+    ball = tg._ball_hits_box(query.first, query.radius, nx, ny, nz, fx, fy, fz)
+    ray = tg._ray_hits_box(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
     return tg.where(query.kind == RAY, ray, tg.where(query.kind == SPHERE, ball, box))
 
 
 @whole()
-def _overlap(low: VEC3, high: VEC3, nx, ny, nz, fx, fy, fz):
+def _boxes_intersect(low: VEC3, high: VEC3, nx, ny, nz, fx, fy, fz):
     """Whether two boxes intersect; an empty box, or one with a NaN, intersects none."""
     x = (nx <= high[0]) & (fx >= low[0])
     y = (ny <= high[1]) & (fy >= low[1])
@@ -83,39 +83,43 @@ def _overlap(low: VEC3, high: VEC3, nx, ny, nz, fx, fy, fz):
 
 
 @whole()
-def _near(at: VEC3, radius: float32, nx, ny, nz, fx, fy, fz):
+def _ball_hits_box(at: VEC3, radius: float32, nx, ny, nz, fx, fy, fz):
     """Whether a ball and a box intersect."""
-    x, y, z = tg._beyond(nx, fx, at[0]), tg._beyond(ny, fy, at[1]), tg._beyond(nz, fz, at[2])
+    x, y, z = (
+        tg._distance_to_interval(nx, fx, at[0]),
+        tg._distance_to_interval(ny, fy, at[1]),
+        tg._distance_to_interval(nz, fz, at[2]),
+    )
     return x * x + y * y + z * z <= radius * radius
 
 
 @whole()
-def _beyond(low: float32, high: float32, x: float32):
+def _distance_to_interval(low: float32, high: float32, x: float32):
     """The distance of a number from an interval; NaN if an argument is NaN or the interval is empty."""
     inside = tg.where((x >= low) & (x <= high), 0.0, tg.nan)
     return tg.where(low <= high, tg.where(x < low, low - x, tg.where(x > high, x - high, inside)), tg.nan)
 
 
 @whole()
-def _crossed(enter: VEC3, leave: VEC3, by: VEC3, nx, ny, nz, fx, fy, fz, limit: float32):
+def _ray_hits_box(enter: VEC3, leave: VEC3, by: VEC3, nx, ny, nz, fx, fy, fz, limit: float32):
     """Whether a ray hits a box up to a distance. The NaN of a ray in the plane of a face is ignored."""
-    near = tg._later(0.0, (nx - enter[0]) * by[0])
-    near = tg._later(near, (ny - enter[1]) * by[1])
-    near = tg._later(near, (nz - enter[2]) * by[2])
-    far = tg._sooner(limit, (fx - leave[0]) * by[0])
-    far = tg._sooner(far, (fy - leave[1]) * by[1])
-    far = tg._sooner(far, (fz - leave[2]) * by[2])
+    near = tg._max_ignoring_nan(0.0, (nx - enter[0]) * by[0])
+    near = tg._max_ignoring_nan(near, (ny - enter[1]) * by[1])
+    near = tg._max_ignoring_nan(near, (nz - enter[2]) * by[2])
+    far = tg._min_ignoring_nan(limit, (fx - leave[0]) * by[0])
+    far = tg._min_ignoring_nan(far, (fy - leave[1]) * by[1])
+    far = tg._min_ignoring_nan(far, (fz - leave[2]) * by[2])
     return (near <= far * WIDER) & (nx == nx)
 
 
 @whole()
-def _later(near: float32, t: float32):
+def _max_ignoring_nan(near: float32, t: float32):
     """The larger of two distances, without NaN."""
     return tg.where(t > near, t, near)
 
 
 @whole()
-def _sooner(far: float32, t: float32):
+def _min_ignoring_nan(far: float32, t: float32):
     """The smaller of two distances, without NaN."""
     return tg.where(t < far, t, far)
 
@@ -123,7 +127,7 @@ def _sooner(far: float32, t: float32):
 @whole()
 def _all_hits(query: AABB_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32):
     """The mask of the eight boxes that intersect the box of a query."""
-    return tg._all_overlap(query.first, query.second, nx, ny, nz, fx, fy, fz)
+    return tg._box_hits_boxes(query.first, query.second, nx, ny, nz, fx, fy, fz)
 
 
 @whole()
@@ -131,13 +135,13 @@ def _all_hits(
     query: SPHERE_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32
 ):
     """The mask of the eight boxes that intersect the ball of a query."""
-    return tg._all_near(query.first, query.radius, nx, ny, nz, fx, fy, fz)
+    return tg._ball_hits_boxes(query.first, query.radius, nx, ny, nz, fx, fy, fz)
 
 
 @whole()
 def _all_hits(query: RAY_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32):
     """The mask of the eight boxes that intersect the ray of a query."""
-    return tg._all_crossed(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
+    return tg._ray_hits_boxes(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
 
 
 @whole()
@@ -145,16 +149,16 @@ def _all_hits(query: BVH_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8
     """The mask of the eight boxes that intersect the region of a query whose kind is known at run time."""
     hits = tg.uint32(0)
     if query.kind == RAY:
-        hits = tg._all_crossed(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
+        hits = tg._ray_hits_boxes(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
     elif query.kind == SPHERE:
-        hits = tg._all_near(query.first, query.radius, nx, ny, nz, fx, fy, fz)
+        hits = tg._ball_hits_boxes(query.first, query.radius, nx, ny, nz, fx, fy, fz)
     else:
-        hits = tg._all_overlap(query.first, query.second, nx, ny, nz, fx, fy, fz)
+        hits = tg._box_hits_boxes(query.first, query.second, nx, ny, nz, fx, fy, fz)
     return hits
 
 
 @whole()
-def _all_overlap(low: VEC3, high: VEC3, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8):
+def _box_hits_boxes(low: VEC3, high: VEC3, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8):
     """The mask of the eight boxes that intersect a box."""
     x = tg._each_within(nx, VEC8(high[0])) & tg._each_within(VEC8(low[0]), fx)
     y = tg._each_within(ny, VEC8(high[1])) & tg._each_within(VEC8(low[1]), fy)
@@ -163,9 +167,13 @@ def _all_overlap(low: VEC3, high: VEC3, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, 
 
 
 @whole()
-def _all_near(at: VEC3, radius: float32, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8):
+def _ball_hits_boxes(at: VEC3, radius: float32, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8):
     """The mask of the eight boxes that intersect a ball. The boxes of missing children are empty or have a NaN."""
-    x, y, z = tg._all_beyond(nx, fx, at[0]), tg._all_beyond(ny, fy, at[1]), tg._all_beyond(nz, fz, at[2])
+    x, y, z = (
+        tg._distances_to_intervals(nx, fx, at[0]),
+        tg._distances_to_intervals(ny, fy, at[1]),
+        tg._distances_to_intervals(nz, fz, at[2]),
+    )
     ordered = tg._each_within(nx, fx) & tg._each_within(ny, fy) & tg._each_within(nz, fz)
     far = tg.cw_mul(x, x) + tg.cw_mul(y, y) + tg.cw_mul(z, z)
     square = tg._each_within(far, VEC8(radius * radius))
@@ -174,14 +182,14 @@ def _all_near(at: VEC3, radius: float32, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8,
 
 
 @whole()
-def _all_beyond(low: VEC8, high: VEC8, x: float32):
+def _distances_to_intervals(low: VEC8, high: VEC8, x: float32):
     """The distances of a number from eight intervals."""
     at = VEC8(x)
     return tg._larger_of_each(tg._larger_of_each(low - at, at - high), VEC8(0.0))
 
 
 @whole()
-def _all_crossed(
+def _ray_hits_boxes(
     enter: VEC3,
     leave: VEC3,
     by: VEC3,

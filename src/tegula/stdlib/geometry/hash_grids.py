@@ -63,7 +63,7 @@ HASH_GRID_QUERY = StructType(
 )
 """The state of a query: along each axis the first cell and the number of cells, the next cells, the remaining range of
 points, and the requested group if `grouped`."""
-FURTHEST = 2.0**52
+MAX_CELL = 2.0**52
 """Coordinates are clamped to this number of cells."""
 VEC3H, VEC3, VEC3D = (VecType(3, t) for t in (float16, float32, float64))
 HASH_GRIDS = Family(
@@ -104,14 +104,14 @@ def _grid(id: HASH_GRID):
 
 @whole()
 def _cell_along(x, scale: float64):
-    """The cell of a coordinate along an axis, an integral float64; 0 for NaN, and -FURTHEST or FURTHEST for
+    """The cell of a coordinate along an axis, an integral float64; 0 for NaN, and -MAX_CELL or MAX_CELL for
     infinities."""
     cell = tg.floor(tg.float64(x * type(x)(scale)))
-    return tg.where(tg.isnan(cell), tg.float64(0.0), tg.clamp(cell, -FURTHEST, FURTHEST))
+    return tg.where(tg.isnan(cell), tg.float64(0.0), tg.clamp(cell, -MAX_CELL, MAX_CELL))
 
 
 @whole()
-def _folded(cell: float64, dim: int32):
+def _wrap_cell(cell: float64, dim: int32):
     """A cell modulo the number of cells along an axis, from 0 to dim - 1."""
     n = tg.float64(dim)
     rest = tg.fma(-n, tg.floor(cell / n), cell)
@@ -121,25 +121,25 @@ def _folded(cell: float64, dim: int32):
 @whole()
 def _hash_grid_cell(point, scale: float64, dim_x: int32, dim_y: int32, dim_z: int32):
     """The index of the cell of a point."""
-    x = tg._folded(tg._cell_along(point[0], scale), dim_x)
-    y = tg._folded(tg._cell_along(point[1], scale), dim_y)
-    z = tg._folded(tg._cell_along(point[2], scale), dim_z)
+    x = tg._wrap_cell(tg._cell_along(point[0], scale), dim_x)
+    y = tg._wrap_cell(tg._cell_along(point[1], scale), dim_y)
+    z = tg._wrap_cell(tg._cell_along(point[2], scale), dim_z)
     return (z * dim_y + y) * dim_x + x
 
 
 @whole()
-def _cells_around(x, distance, scale: float64, dim: int32, unit, largest):
+def _cell_range(x, distance, scale: float64, dim: int32, unit, largest):
     """The first cell that a query overlaps along an axis, modulo the dimension, and the number of cells. The interval
     is widened by more than the rounding errors of distances; `unit` is the unit of rounding of the dtype."""
     beyond = tg.min((tg.abs(x) + 8.0 * tg.abs(distance)) * unit, largest)
     first = tg._cell_along(x - distance - beyond, scale)
     last = tg._cell_along(x + distance + beyond, scale)
     count = tg.min(last - first + 1.0, tg.float64(dim))
-    return tg._folded(first, dim), tg.int32(tg.max(count, tg.float64(0.0)))
+    return tg._wrap_cell(first, dim), tg.int32(tg.max(count, tg.float64(0.0)))
 
 
 @whole()
-def _hash_grid_started(
+def _begin_hash_grid_query(
     grid: HASH_GRID, point, distance, unit, largest, bits: int32, group: int32, grouped: bool_
 ):
     """A query before the first point."""
@@ -150,9 +150,9 @@ def _hash_grid_started(
     query.group, query.grouped = group, grouped and grid.grouped != 0
     x, y, z = point[0], point[1], point[2]
     if grid.count > 0 and grid.bits == bits:
-        query.from_x, query.count_x = tg._cells_around(x, distance, grid.scale, grid.dim_x, unit, largest)
-        query.from_y, query.count_y = tg._cells_around(y, distance, grid.scale, grid.dim_y, unit, largest)
-        query.from_z, query.count_z = tg._cells_around(z, distance, grid.scale, grid.dim_z, unit, largest)
+        query.from_x, query.count_x = tg._cell_range(x, distance, grid.scale, grid.dim_x, unit, largest)
+        query.from_y, query.count_y = tg._cell_range(y, distance, grid.scale, grid.dim_y, unit, largest)
+        query.from_z, query.count_z = tg._cell_range(z, distance, grid.scale, grid.dim_z, unit, largest)
         if query.count_x == 0 or query.count_y == 0:
             query.count_z = 0
     return query
@@ -174,41 +174,49 @@ def hash_grid_query(id, point: VEC3, max_dist):
     Returns:
         a HashGridQuery.
     """
-    return tg._hash_grid_started(tg._grid(id), point, tg.float32(max_dist), 2.0**-23, 3.4e38, 32, 0, False)
+    return tg._begin_hash_grid_query(
+        tg._grid(id), point, tg.float32(max_dist), 2.0**-23, 3.4e38, 32, 0, False
+    )
 
 
 @whole()
 def hash_grid_query(id, point: VEC3, max_dist, group: int32):
     """A query for the points of a group."""
-    return tg._hash_grid_started(tg._grid(id), point, tg.float32(max_dist), 2.0**-23, 3.4e38, 32, group, True)
+    return tg._begin_hash_grid_query(
+        tg._grid(id), point, tg.float32(max_dist), 2.0**-23, 3.4e38, 32, group, True
+    )
 
 
 @whole()
 def hash_grid_query(id, point: VEC3D, max_dist):
     """A query with coordinates of float64."""
     unit, largest = tg.float64(2.0**-52), tg.float64(1.7e308)
-    return tg._hash_grid_started(tg._grid(id), point, tg.float64(max_dist), unit, largest, 64, 0, False)
+    return tg._begin_hash_grid_query(tg._grid(id), point, tg.float64(max_dist), unit, largest, 64, 0, False)
 
 
 @whole()
 def hash_grid_query(id, point: VEC3D, max_dist, group: int32):
     """A query with coordinates of float64, for the points of a group."""
     unit, largest = tg.float64(2.0**-52), tg.float64(1.7e308)
-    return tg._hash_grid_started(tg._grid(id), point, tg.float64(max_dist), unit, largest, 64, group, True)
+    return tg._begin_hash_grid_query(
+        tg._grid(id), point, tg.float64(max_dist), unit, largest, 64, group, True
+    )
 
 
 @whole()
 def hash_grid_query(id, point: VEC3H, max_dist):
     """A query with coordinates of float16, which are computed in float32."""
     wide = VEC3(tg.float32(point[0]), tg.float32(point[1]), tg.float32(point[2]))
-    return tg._hash_grid_started(tg._grid(id), wide, tg.float32(max_dist), 2.0**-10, 3.4e38, 16, 0, False)
+    return tg._begin_hash_grid_query(tg._grid(id), wide, tg.float32(max_dist), 2.0**-10, 3.4e38, 16, 0, False)
 
 
 @whole()
 def hash_grid_query(id, point: VEC3H, max_dist, group: int32):
     """A query with coordinates of float16, for the points of a group."""
     wide = VEC3(tg.float32(point[0]), tg.float32(point[1]), tg.float32(point[2]))
-    return tg._hash_grid_started(tg._grid(id), wide, tg.float32(max_dist), 2.0**-10, 3.4e38, 16, group, True)
+    return tg._begin_hash_grid_query(
+        tg._grid(id), wide, tg.float32(max_dist), 2.0**-10, 3.4e38, 16, group, True
+    )
 
 
 @whole(HASH_GRIDS)
@@ -258,8 +266,8 @@ def _next_cells(query: InOut[HASH_GRID_QUERY]):
     at = query.starts + tg.uint64((z * query.dim_y + y) * query.dim_x + x) * 4
     query.item, query.end = tg._element_at(at, int32), tg._element_at(at + tg.uint64(many) * 4, int32)
     if query.grouped:
-        query.item = tg._first_of_group(query.groups, query.item, query.end, query.group, False)
-        query.end = tg._first_of_group(query.groups, query.item, query.end, query.group, True)
+        query.item = tg._lower_bound_group(query.groups, query.item, query.end, query.group, False)
+        query.end = tg._lower_bound_group(query.groups, query.item, query.end, query.group, True)
     query.x = query.x + many
     if query.x == query.count_x:
         query.x, query.y = 0, query.y + 1
@@ -268,7 +276,7 @@ def _next_cells(query: InOut[HASH_GRID_QUERY]):
 
 
 @whole()
-def _first_of_group(groups: uint64, low: int32, high: int32, group: int32, after: bool_):
+def _lower_bound_group(groups: uint64, low: int32, high: int32, group: int32, after: bool_):
     """The first item of a group among the items low to high - 1, which are sorted by group; with `after` the first item
     after the group."""
     while low < high:

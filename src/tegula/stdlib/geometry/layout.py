@@ -30,7 +30,7 @@ MIDDLE = 240
 """The offset in a node of a vec3, the centre of the node's bounds."""
 LEVELS = 32
 """The maximum depth: a query has eight bits of state for each level."""
-MOST_ITEMS = 255
+MAX_ITEMS = 255
 """The maximum number of items per leaf."""
 
 VEC3 = VecType(3, float32)
@@ -79,7 +79,7 @@ _QUERY = {
     "path3": uint64,
 }
 _DOC = "The state of a query of a hierarchy or a mesh."
-NEXT = "_next_found"
+NEXT = "_next_item"
 BVH_QUERY = StructType("BvhQuery", _QUERY, __name__, "BVH_QUERY", _DOC, NEXT)
 AABB_QUERY = StructType("BvhQuery", _QUERY, __name__, "AABB_QUERY", _DOC, NEXT, general=BVH_QUERY)
 RAY_QUERY = StructType("BvhQuery", _QUERY, __name__, "RAY_QUERY", _DOC, NEXT, general=BVH_QUERY)

@@ -290,48 +290,48 @@ def mesh_query_sphere(id, center: VEC3, radius: float32):
 
 
 @whole()
-def _is_wanted(query):
+def _is_result(query):
     """Whether an item is a result of the query: a query by a ball for faces yields only faces that intersect the
     ball."""
     wanted = True
     if query.kind == SPHERE and query.triangles != tg.uint64(0):
         mesh = MESH()
         mesh.triangles = query.triangles
-        unit = tg._unit(tg._apart(query.nodes, query.first))
+        unit = tg._unit(tg._box_margin(query.nodes, query.first))
         radius = query.radius * unit
-        wanted = tg._square(mesh, query.first, query.item - 1, unit) <= radius * radius
+        wanted = tg._squared_distance(mesh, query.first, query.item - 1, unit) <= radius * radius
     return wanted
 
 
 @whole()
-def _next_found(query: InOut[AABB_QUERY], index: InOut[int32]):
+def _next_item(query: InOut[AABB_QUERY], index: InOut[int32]):
     """Advance a query to the next result, for loops over a query."""
     return tg.bvh_query_next(query, index)
 
 
 @whole()
-def _next_found(query: InOut[RAY_QUERY], index: InOut[int32]):
+def _next_item(query: InOut[RAY_QUERY], index: InOut[int32]):
     """Advance a query of a ray to the next item."""
     return tg.bvh_query_next(query, index)
 
 
 @whole()
-def _next_found(query: InOut[SPHERE_QUERY], index: InOut[int32]):
+def _next_item(query: InOut[SPHERE_QUERY], index: InOut[int32]):
     """Advance a query of a ball to the next result."""
-    return tg._next_wanted(query, index)
+    return tg._next_result(query, index)
 
 
 @whole()
-def _next_found(query: InOut[BVH_QUERY], index: InOut[int32]):
+def _next_item(query: InOut[BVH_QUERY], index: InOut[int32]):
     """Advance a query whose kind is known at run time to the next result."""
-    return tg._next_wanted(query, index)
+    return tg._next_result(query, index)
 
 
 @whole()
-def _next_wanted(query: InOut[Any], index: InOut[int32]):
+def _next_result(query: InOut[Any], index: InOut[int32]):
     """Advance a query to the next result."""
     found = tg._advance(query, tg.inf)
-    while found >= 0 and not tg._is_wanted(query):
+    while found >= 0 and not tg._is_result(query):
         found = tg._advance(query, tg.inf)
     index = tg.where(found < 0, index, found)
     return found >= 0
@@ -347,7 +347,7 @@ def mesh_query_next(query: InOut[Any], index: InOut[int32]):
     Returns:
         a bool, whether there was another face.
     """
-    return tg._next_found(query, index)
+    return tg._next_item(query, index)
 
 
 @whole(READ)

@@ -35,7 +35,7 @@ NEAR = Family(
 
 
 @whole()
-def _faces_of(tree: TREE):
+def _mesh_of_tree(tree: TREE):
     """A mesh of a hierarchy, without triangles."""
     made = MESH()
     made.nodes, made.items, made.id = tree.nodes, tree.items, tree.id
@@ -49,7 +49,7 @@ def _structure(id: uint64):
     if tg.int32((id >> 16) & 15) == MESH_KIND:
         made = tg._mesh(id)
     else:
-        made = tg._faces_of(tg._tree(id))
+        made = tg._mesh_of_tree(tg._tree(id))
     return made
 
 
@@ -62,19 +62,22 @@ def _structure(id: MESH):
 @whole()
 def _structure(id: TREE):
     """The hierarchy of a typed argument."""
-    return tg._faces_of(id)
+    return tg._mesh_of_tree(id)
 
 
 @whole()
-def _square_at(of: MESH, point: VEC3, place: int32, unit: float32):
+def _squared_distance_at(of: MESH, point: VEC3, place: int32, unit: float32):
     """The squared distance of a point from a triangle or from the box of an item, in a unit; NaN for an empty box."""
     square = 0.0
     if of.triangles != tg.uint64(0):
-        square = tg._square(of, point, place, unit)
+        square = tg._squared_distance(of, point, place, unit)
     else:
         box = tg._element_at(of.items + tg.uint64(place) * ITEM_BYTES, VEC8)
-        x, y = tg._beyond(box[0], box[3], point[0]), tg._beyond(box[1], box[4], point[1])
-        z = tg._beyond(box[2], box[5], point[2])
+        x, y = (
+            tg._distance_to_interval(box[0], box[3], point[0]),
+            tg._distance_to_interval(box[1], box[4], point[1]),
+        )
+        z = tg._distance_to_interval(box[2], box[5], point[2])
         x, y, z = x * unit, y * unit, z * unit
         square = x * x + y * y + z * z
     return square
@@ -88,7 +91,7 @@ def _is_near(query: SPHERE_QUERY, bounds: uint64):
         at = query.first[axis]
         below = tg._element_at(bounds + axis * AXIS, float32) - at
         above = at - tg._element_at(bounds + UPPER + axis * AXIS, float32)
-        away = tg._later(tg._later(0.0, below), above)
+        away = tg._max_ignoring_nan(tg._max_ignoring_nan(0.0, below), above)
         square += away * away
     return square <= query.radius * query.radius
 
@@ -99,14 +102,16 @@ def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
     found = NEAREST(-1, 0.0, 0)
     known = point[0] + point[1] + point[2]
     if of.nodes != tg.uint64(0) and max_dist > 0.0 and known == known:
-        slack = tg._apart(of.nodes, point)
+        slack = tg._box_margin(of.nodes, point)
         unit = tg._unit(slack)
         found.square = tg._limit(max_dist, unit)
         query = SPHERE_QUERY()
         query.nodes, query.first, query.node = of.nodes, point, 1
-        query.radius = tg._reach(found.square, slack, unit)
+        query.radius = tg._search_radius(found.square, slack, unit)
         root = of.nodes + NODE_BYTES
-        query.path0 = tg.uint64(tg._ordered(tg._hit_children(query, root, 0.0), tg._octant_at(root, point)))
+        query.path0 = tg.uint64(
+            tg._order_by_octant(tg._hit_children(query, root, 0.0), tg._octant_at(root, point))
+        )
         while query.node > 0:
             node = of.nodes + tg.uint64(query.node) * NODE_BYTES
             left = tg.uint32(query.path0) & 255
@@ -121,24 +126,24 @@ def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
                     place = -1 - child
                     end = place + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
                     while place < end:
-                        square = tg._square_at(of, point, place, unit)
+                        square = tg._squared_distance_at(of, point, place, unit)
                         if square <= found.square and square >= last.square:
                             number = tg._element_at(of.items + tg.uint64(place) * ITEM_BYTES + 24, int32)
                             follows = square > last.square or number > last.face
                             ahead = found.face >= 0 and number < found.face
                             if follows and (square < found.square or ahead):
                                 found = NEAREST(number, square, place)
-                                query.radius = tg._reach(square, slack, unit)
+                                query.radius = tg._search_radius(square, slack, unit)
                         place += 1
                 elif child > 0:
                     at = of.nodes + tg.uint64(child) * NODE_BYTES
-                    hits = tg._ordered(tg._hit_children(query, at, 0.0), tg._octant_at(at, point))
-                    tg._down_to(query, child, hits)
+                    hits = tg._order_by_octant(tg._hit_children(query, at, 0.0), tg._octant_at(at, point))
+                    tg._descend_with_mask(query, child, hits)
             elif query.node == 1:
                 query.node = 0
             else:
                 query.node = tg._element_at(node + PARENT, int32)
-                tg._go_up(query)
+                tg._ascend(query)
     return found
 
 
@@ -153,7 +158,7 @@ def bvh_query_nearest(id, point: VEC3, max_dist: float32 = INFINITY):
     Returns:
         an int32, -1 if there is none.
     """
-    found = tg._next_nearest(tg._faces_of(tg._tree(id)), point, max_dist, NEAREST(-1, -1.0, 0))
+    found = tg._next_nearest(tg._mesh_of_tree(tg._tree(id)), point, max_dist, NEAREST(-1, -1.0, 0))
     return found.face
 
 

@@ -140,7 +140,7 @@ def _limit(distance: float32, unit: float32):
 
 
 @whole()
-def _square(mesh: MESH, point: VEC3, place: int32, unit: float32):
+def _squared_distance(mesh: MESH, point: VEC3, place: int32, unit: float32):
     """The squared distance of a point from a triangle, in a unit."""
     first, second, third = tg._triangle(mesh, place)
     a, b, c = (first - point) * unit, (second - point) * unit, (third - point) * unit
@@ -162,7 +162,7 @@ def _octant_at(node: uint64, point: VEC3):
 
 
 @whole()
-def _reach(square: float32, slack: float32, unit: float32):
+def _search_radius(square: float32, slack: float32, unit: float32):
     """The radius within which boxes may hold a point at most as far away as a squared distance in a unit."""
     return tg.sqrt(square) * (1.0 / unit) * (1.0 + BOUND) + slack
 
@@ -179,12 +179,14 @@ def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
     found = NEAREST(-1, -1.0, 0)
     known = point[0] + point[1] + point[2]
     if mesh.nodes != tg.uint64(0) and known == known:
-        slack = tg._apart(mesh.nodes, point)
+        slack = tg._box_margin(mesh.nodes, point)
         unit = tg._unit(slack)
         found.square = tg.where(min_dist > 0.0, tg._limit(min_dist, unit), -1.0)
         path = SPHERE_QUERY()
         path.node = 1
-        path.path0 = tg.uint64(tg._farther(mesh.nodes + NODE_BYTES, point, found.square, slack, unit))
+        path.path0 = tg.uint64(
+            tg._farther_children(mesh.nodes + NODE_BYTES, point, found.square, slack, unit)
+        )
         while path.node > 0:
             node = mesh.nodes + tg.uint64(path.node) * NODE_BYTES
             left = tg.uint32(path.path0) & 255
@@ -209,17 +211,19 @@ def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
                         place += 1
                 else:
                     at = mesh.nodes + tg.uint64(child) * NODE_BYTES
-                    tg._down_to(path, child, tg._farther(at, point, found.square, slack, unit))
+                    tg._descend_with_mask(
+                        path, child, tg._farther_children(at, point, found.square, slack, unit)
+                    )
             elif path.node == 1:
                 path.node = 0
             else:
                 path.node = tg._element_at(node + PARENT, int32)
-                tg._go_up(path)
+                tg._ascend(path)
     return found
 
 
 @whole()
-def _farther(node: uint64, point: VEC3, square: float32, slack: float32, unit: float32):
+def _farther_children(node: uint64, point: VEC3, square: float32, slack: float32, unit: float32):
     """The mask of the children that may hold a point as far away, in the order of visits."""
     lx, hx = tg._planes(node, 0, 0), tg._planes(node, 0, 1)
     ly, hy = tg._planes(node, 1, 0), tg._planes(node, 1, 1)
@@ -231,16 +235,16 @@ def _farther(node: uint64, point: VEC3, square: float32, slack: float32, unit: f
         z = (tg.max(tg.abs(lz[k] - point[2]), tg.abs(hz[k] - point[2])) + slack) * unit
         far = (x * x + y * y + z * z) * (1.0 + BOUND) >= square
         hits = hits | tg.where(far & (lx[k] == lx[k]), tg.uint32(1 << k), tg.uint32(0))
-    return tg._ordered(hits, 7 - tg._octant_at(node, point))
+    return tg._order_by_octant(hits, 7 - tg._octant_at(node, point))
 
 
 @whole()
-def _described(mesh: MESH, point: VEC3, found: NEAREST, sign: float32):
+def _query_result(mesh: MESH, point: VEC3, found: NEAREST, sign: float32):
     """The result of a query for its closest face, with differentiable weights."""
     made = MESH_QUERY_POINT()
     if found.face >= 0:
         first, second, third = tg._corners(mesh, found.at, found.face)
-        unit = tg._unit(tg._apart(mesh.nodes, point))
+        unit = tg._unit(tg._box_margin(mesh.nodes, point))
         w = tg._weights((first - point) * unit, (second - point) * unit, (third - point) * unit)
         made.result, made.face, made.sign = True, found.face, sign
         made.u, made.v = w[0], w[1]
@@ -259,7 +263,7 @@ def mesh_query_point_no_sign(id, point: VEC3, max_dist: float32):
             is found, they get the face and the weights; the result is whether a point is found.
     """
     mesh = tg._mesh(id)
-    return tg._described(mesh, point, tg._closest(mesh, point, max_dist), 0.0)
+    return tg._query_result(mesh, point, tg._closest(mesh, point, max_dist), 0.0)
 
 
 @whole()
@@ -289,7 +293,7 @@ def mesh_query_furthest_point_no_sign(id, point: VEC3, min_dist: float32):
     made = MESH_QUERY_POINT()
     if found.face >= 0:
         first, second, third = tg._triangle(mesh, found.at)
-        unit = tg._unit(tg._apart(mesh.nodes, point))
+        unit = tg._unit(tg._box_margin(mesh.nodes, point))
         a, b = tg.length_sq((first - point) * unit), tg.length_sq((second - point) * unit)
         c = tg.length_sq((third - point) * unit)
         made.result, made.face = True, found.face

@@ -57,7 +57,7 @@ hits."""
 
 
 @whole()
-def _apart(nodes: uint64, start: VEC3):
+def _box_margin(nodes: uint64, start: VEC3):
     """The distance by which boxes are enlarged, so that a ray that hits a triangle hits the triangle's box too."""
     most = 0.0
     for axis in tg.static(range(3)):
@@ -69,7 +69,7 @@ def _apart(nodes: uint64, start: VEC3):
 
 
 @whole()
-def _ordered(hits: uint32, octant: int32):
+def _order_by_octant(hits: uint32, octant: int32):
     """A mask of children in the order in which a ray of this octant enters the children: bit k becomes bit k ^
     octant."""
     m = hits
@@ -87,34 +87,36 @@ def _triangle(mesh: MESH, place: int32):
 
 
 @whole()
-def _is_ahead(query: RAY_QUERY, bounds: uint64, x: int32, y: int32, z: int32, limit: float32):
+def _ray_hits_child(query: RAY_QUERY, bounds: uint64, x: int32, y: int32, z: int32, limit: float32):
     """Whether a ray hits a child's box up to a distance; `bounds`: the address of its first bound; x, y, z: the sides
     of boxes that the ray enters by."""
     nx = tg._element_at(bounds + tg.uint64(x * UPPER), float32)
     ny = tg._element_at(bounds + tg.uint64(AXIS + y * UPPER), float32)
     nz = tg._element_at(bounds + tg.uint64(2 * AXIS + z * UPPER), float32)
-    near = tg._later(0.0, (nx - query.first[0]) * query.inverse[0])
-    near = tg._later(near, (ny - query.first[1]) * query.inverse[1])
-    near = tg._later(near, (nz - query.first[2]) * query.inverse[2])
+    near = tg._max_ignoring_nan(0.0, (nx - query.first[0]) * query.inverse[0])
+    near = tg._max_ignoring_nan(near, (ny - query.first[1]) * query.inverse[1])
+    near = tg._max_ignoring_nan(near, (nz - query.first[2]) * query.inverse[2])
     return near <= limit * WIDER
 
 
 @whole()
-def _walk(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, wanted: int32):
+def _traverse(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, wanted: int32):
     """Traverse a mesh along a ray."""
     found = FOUND(-1, limit, 0, 0)
     begin = tg.where(mesh.nodes == tg.uint64(0), 0, tg.where(root > 0, root, 1))
     if tg.dot(dir, dir) == 0.0:
         begin = 0
     if begin > 0:
-        query = tg._ray(tg._tree_of(mesh), start, dir, tg._apart(mesh.nodes, start))
+        query = tg._ray(tg._tree_of(mesh), start, dir, tg._box_margin(mesh.nodes, start))
         shear = tg._shear(start, dir)
         x, y, z = tg._sides(query)
         octant = x | (y << 1) | (z << 2)
         query.node = begin
         query.root = begin
         query.path0 = tg.uint64(
-            tg._ordered(tg._hit_children(query, mesh.nodes + tg.uint64(begin) * NODE_BYTES, limit), octant)
+            tg._order_by_octant(
+                tg._hit_children(query, mesh.nodes + tg.uint64(begin) * NODE_BYTES, limit), octant
+            )
         )
         while query.node > 0:
             node = mesh.nodes + tg.uint64(query.node) * NODE_BYTES
@@ -124,27 +126,27 @@ def _walk(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, wante
                 slot = tg.uint64(tg.ctz(left) ^ tg.uint32(octant))
                 child = tg._element_at(node + CHILDREN + slot * 4, int32)
                 # A nearer hit may have been found since the children of the node were tested.
-                if wanted == CLOSEST and not tg._is_ahead(query, node + slot * 4, x, y, z, found.t):
+                if wanted == CLOSEST and not tg._ray_hits_child(query, node + slot * 4, x, y, z, found.t):
                     child = 0
                 if child < 0:
                     end = tg.int32(tg._element_at(node + COUNTS + slot, uint8)) - 1 - child
-                    found = tg._hits_of_leaf(mesh, shear, -1 - child, end, found, limit, wanted)
+                    found = tg._intersect_leaf(mesh, shear, -1 - child, end, found, limit, wanted)
                     if wanted == ANY and found.count > 0:
                         query.node = 0
                 elif child > 0:
                     at = mesh.nodes + tg.uint64(child) * NODE_BYTES
                     hits = tg._hit_children(query, at, tg.where(wanted == COUNT, limit, found.t))
-                    tg._down_to(query, child, tg._ordered(hits, octant))
+                    tg._descend_with_mask(query, child, tg._order_by_octant(hits, octant))
             elif query.node == query.root:
                 query.node = 0
             else:
                 query.node = tg._element_at(node + PARENT, int32)
-                tg._go_up(query)
+                tg._ascend(query)
     return found
 
 
 @whole()
-def _hits_of_leaf(
+def _intersect_leaf(
     mesh: MESH, shear: SHEAR, begin: int32, end: int32, before: FOUND, limit: float32, wanted: int32
 ):
     """The earlier hits combined with the hits among adjacent triangles."""
@@ -153,7 +155,7 @@ def _hits_of_leaf(
     while place < end:
         at = mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES
         first, second, third = tg._triangle(mesh, place)
-        hit = tg._crossing(shear, first, second, third)
+        hit = tg._intersect_triangle(shear, first, second, third)
         if hit.hit and hit.t >= 0.0 and hit.t <= limit:
             face = tg._element_at(at + 36, int32)
             found.count += 1
@@ -194,11 +196,11 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
         the gradient of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh; the face is constant.
     """
     mesh = tg._mesh(id)
-    found = tg._walk(mesh, start, dir, max_t, root, CLOSEST)
+    found = tg._traverse(mesh, start, dir, max_t, root, CLOSEST)
     made = MESH_QUERY_RAY()
     if found.face >= 0:
         first, second, third = tg._corners(mesh, found.at, found.face)
-        hit = tg._crossing(tg._shear(start, dir), first, second, third)
+        hit = tg._intersect_triangle(tg._shear(start, dir), first, second, third)
         made.result, made.face = True, found.face
         made.t, made.u, made.v = hit.t, hit.u, hit.v
         made.sign = tg.where(hit.front, 1.0, -1.0)
@@ -247,7 +249,7 @@ def mesh_query_ray_anyhit(id, start: VEC3, dir: VEC3, max_t: float32, root: int3
     Returns:
         a bool.
     """
-    found = tg._walk(tg._mesh(id), start, dir, max_t, root, ANY)
+    found = tg._traverse(tg._mesh(id), start, dir, max_t, root, ANY)
     return found.count > 0
 
 
@@ -263,5 +265,5 @@ def mesh_query_ray_count_intersections(id, start: VEC3, dir: VEC3, root: int32 =
     Returns:
         an int32.
     """
-    found = tg._walk(tg._mesh(id), start, dir, tg.inf, root, COUNT)
+    found = tg._traverse(tg._mesh(id), start, dir, tg.inf, root, COUNT)
     return found.count

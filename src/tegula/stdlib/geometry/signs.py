@@ -29,11 +29,11 @@ SEED = 42
 @whole()
 def _votes_inside(mesh: MESH, point: VEC3, dir: VEC3):
     """1 if a ray hits the back of the first face, else 0."""
-    found = tg._walk(mesh, point, dir, tg.inf, -1, CLOSEST)
+    found = tg._traverse(mesh, point, dir, tg.inf, -1, CLOSEST)
     inside = 0
     if found.face >= 0:
         first, second, third = tg._triangle(mesh, found.at)
-        hit = tg._crossing(tg._shear(point, dir), first, second, third)
+        hit = tg._intersect_triangle(tg._shear(point, dir), first, second, third)
         inside = tg.where(hit.front, 0, 1)
     return inside
 
@@ -60,7 +60,7 @@ def _sign_by_parity(mesh: MESH, point: VEC3, n_sample: int32, scale: float32):
             tg.randf(state, -scale, scale),
         )
         dir = tg.vec3(1.0 + x, 1.0 + y, 1.0 + z)
-        odd += tg._walk(mesh, point, dir, tg.inf, -1, 2).count & 1
+        odd += tg._traverse(mesh, point, dir, tg.inf, -1, 2).count & 1
     return tg.where(2 * odd >= n_sample, -1.0, 1.0)
 
 
@@ -78,16 +78,16 @@ def _sign_by_normals(mesh: MESH, point: VEC3, found: NEAREST, epsilon: float32):
     total = tg.vec3(0.0, 0.0, 0.0)
     reach = tg.vec3(near, near, near)
     query = tg.bvh_query_aabb(tg._tree_of(mesh), closest - reach, closest + reach, -1)
-    place = tg._next_place(query)
+    place = tg._next_item_position(query)
     while place >= 0:
         a, b, c = tg._triangle(mesh, place)
         total = total + tg._weighted_normal(a - closest, b - closest, c - closest, near)
-        place = tg._next_place(query)
+        place = tg._next_item_position(query)
     return tg.where(tg.dot(total, point - closest) < 0.0, -1.0, 1.0)
 
 
 @whole()
-def _next_place(query: InOut[Any]):
+def _next_item_position(query: InOut[Any]):
     """The position of the next item of a query."""
     found = tg._advance(query, 0.0)
     return tg.where(found < 0, -1, query.item - 1)
@@ -167,12 +167,12 @@ def _winding(mesh: MESH, point: VEC3, accuracy: float32):
                 if far > accuracy * tg._element_at(at + 24, float32):
                     total += tg.dot(tg._element_at(at + 12, VEC3), d) / (far * far * far)
                 else:
-                    tg._down_to(path, child, tg.uint32(255))
+                    tg._descend_with_mask(path, child, tg.uint32(255))
         elif path.node == 1:
             path.node = 0
         else:
             path.node = tg._element_at(node + PARENT, int32)
-            tg._go_up(path)
+            tg._ascend(path)
     return total / (4.0 * pi)
 
 
@@ -194,7 +194,7 @@ def mesh_query_point(id, point: VEC3, max_dist: float32):
     sign = 0.0
     if found.face >= 0:
         sign = tg._sign_by_votes(mesh, point)
-    return tg._described(mesh, point, found, sign)
+    return tg._query_result(mesh, point, found, sign)
 
 
 @whole(POINT)
@@ -219,7 +219,7 @@ def mesh_query_point_sign_parity(
     sign = 0.0
     if found.face >= 0:
         sign = tg._sign_by_parity(mesh, point, n_sample, perturbation_scale)
-    return tg._described(mesh, point, found, sign)
+    return tg._query_result(mesh, point, found, sign)
 
 
 @whole(POINT)
@@ -242,7 +242,7 @@ def mesh_query_point_sign_normal(id, point: VEC3, max_dist: float32, epsilon: fl
     sign = 0.0
     if found.face >= 0:
         sign = tg._sign_by_normals(mesh, point, found, epsilon)
-    return tg._described(mesh, point, found, sign)
+    return tg._query_result(mesh, point, found, sign)
 
 
 @whole(POINT)
@@ -273,7 +273,7 @@ def mesh_query_point_sign_winding_number(
             sign = tg.where(tg._winding(mesh, point, accuracy) >= threshold, -1.0, 1.0)
         else:
             sign = tg._sign_by_votes(mesh, point)
-    return tg._described(mesh, point, found, sign)
+    return tg._query_result(mesh, point, found, sign)
 
 
 @whole()

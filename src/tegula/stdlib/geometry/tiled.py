@@ -27,7 +27,7 @@ HIT = Family(
 
 
 @whole()
-def _tiled(query):
+def _block_query(query):
     """The state of a block's query, made from a thread's query."""
     made = TILED_QUERY()
     made.nodes, made.items, made.triangles = query.nodes, query.items, query.triangles
@@ -52,7 +52,7 @@ def tile_bvh_query_aabb(id, low: VEC3, high: VEC3):
         a BvhQueryTiled, for `tile_bvh_query_next`.
     """
     tree = tg._tree(id)
-    return tg._tiled(tg.bvh_query_aabb(tree, tg.uniform(low), tg.uniform(high), -1))
+    return tg._block_query(tg.bvh_query_aabb(tree, tg.uniform(low), tg.uniform(high), -1))
 
 
 @whole(SHARED)
@@ -67,7 +67,7 @@ def tile_bvh_query_ray(id, start: VEC3, dir: VEC3):
         a BvhQueryTiled, for `tile_bvh_query_next`.
     """
     tree = tg._tree(id)
-    return tg._tiled(tg.bvh_query_ray(tree, tg.uniform(start), tg.uniform(dir), -1))
+    return tg._block_query(tg.bvh_query_ray(tree, tg.uniform(start), tg.uniform(dir), -1))
 
 
 @whole(SHARED)
@@ -82,7 +82,7 @@ def tile_bvh_query_sphere(id, center: VEC3, radius: float32):
         a BvhQueryTiled, for `tile_bvh_query_next`.
     """
     tree = tg._tree(id)
-    return tg._tiled(tg.bvh_query_sphere(tree, tg.uniform(center), tg.uniform(radius), -1))
+    return tg._block_query(tg.bvh_query_sphere(tree, tg.uniform(center), tg.uniform(radius), -1))
 
 
 @whole(SHARED)
@@ -97,7 +97,7 @@ def tile_mesh_query_sphere(id, center: VEC3, radius: float32):
         a MeshQueryAABBTiled, for `tile_mesh_query_aabb_next`.
     """
     mesh = tg._mesh(id)
-    return tg._tiled(tg.mesh_query_sphere(mesh, tg.uniform(center), tg.uniform(radius)))
+    return tg._block_query(tg.mesh_query_sphere(mesh, tg.uniform(center), tg.uniform(radius)))
 
 
 @whole(HIT)
@@ -173,7 +173,7 @@ def tile_bvh_query_next(query: InOut[TILED_QUERY]):
     k = 0
     while k < size:
         item = tg._advance(walk, tg.inf)
-        while item >= 0 and not tg._is_wanted(walk):
+        while item >= 0 and not tg._is_result(walk):
             item = tg._advance(walk, tg.inf)
         found[k] = item
         k = tg.where(item < 0, size, k + 1)

@@ -71,13 +71,13 @@ def _tree(id: TREE):
 
 
 @whole()
-def _begins_at(tree: TREE, root: int32):
+def _start_node(tree: TREE, root: int32):
     """The start node of a query: the root of a group or of the tree; 0 if the hierarchy is empty."""
     return tg.where(tree.nodes == tg.uint64(0), 0, tg.where(root > 0, root, 1))
 
 
 @whole()
-def _started(query: InOut[Any], root: int32, limit: float32):
+def _begin_query(query: InOut[Any], root: int32, limit: float32):
     """Test the children of the start node of a query."""
     query.root = root
     query.node = root
@@ -100,7 +100,7 @@ def bvh_query_aabb(id, low: VEC3, high: VEC3, root: int32 = -1):
     query = AABB_QUERY()
     query.nodes, query.items = tree.nodes, tree.items
     query.first, query.second = low, high
-    tg._started(query, tg._begins_at(tree, root), 0.0)
+    tg._begin_query(query, tg._start_node(tree, root), 0.0)
     return query
 
 
@@ -121,7 +121,7 @@ def bvh_query_sphere(id, center: VEC3, radius: float32, root: int32 = -1):
     query.nodes, query.items = tree.nodes, tree.items
     query.kind = SPHERE
     query.first, query.radius = center, tg.where(radius < 0.0, 0.0, radius)
-    tg._started(query, tg._begins_at(tree, root), 0.0)
+    tg._begin_query(query, tg._start_node(tree, root), 0.0)
     return query
 
 
@@ -158,7 +158,7 @@ def bvh_query_capsule(id, start: VEC3, dir: VEC3, radius: float32, root: int32 =
     """
     tree = tg._tree(id)
     query = tg._ray(tree, start, dir, tg.where(radius < 0.0, 0.0, radius))
-    tg._started(query, tg.where(tg.dot(dir, dir) == 0.0, 0, tg._begins_at(tree, root)), INFINITY)
+    tg._begin_query(query, tg.where(tg.dot(dir, dir) == 0.0, 0, tg._start_node(tree, root)), INFINITY)
     return query
 
 
@@ -194,23 +194,25 @@ def _advance(query: InOut[Any], limit: float32):
                     query.item = -1 - child
                     query.end = query.item + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
                 else:
-                    tg._go_down(query, child, limit)
+                    tg._descend(query, child, limit)
             elif query.node == query.root:
                 query.node = 0
             else:
                 query.node = tg._element_at(node + PARENT, int32)
-                tg._go_up(query)
+                tg._ascend(query)
     return found
 
 
 @whole()
-def _go_down(query: InOut[Any], child: int32, limit: float32):
+def _descend(query: InOut[Any], child: int32, limit: float32):
     """Descend to a child; its remaining children are the children that the region intersects."""
-    tg._down_to(query, child, tg._hit_children(query, query.nodes + tg.uint64(child) * NODE_BYTES, limit))
+    tg._descend_with_mask(
+        query, child, tg._hit_children(query, query.nodes + tg.uint64(child) * NODE_BYTES, limit)
+    )
 
 
 @whole()
-def _down_to(query: InOut[Any], child: int32, hits: uint32):
+def _descend_with_mask(query: InOut[Any], child: int32, hits: uint32):
     """Descend to a child with a mask of its remaining children."""
     query.node = child
     query.path3 = (query.path3 << 8) | (query.path2 >> 56)
@@ -220,7 +222,7 @@ def _down_to(query: InOut[Any], child: int32, hits: uint32):
 
 
 @whole()
-def _go_up(query: InOut[Any]):
+def _ascend(query: InOut[Any]):
     """Ascend to the parent and its remaining children."""
     query.path0 = (query.path0 >> 8) | (query.path1 << 56)
     query.path1 = (query.path1 >> 8) | (query.path2 << 56)

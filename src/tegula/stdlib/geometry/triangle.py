@@ -33,14 +33,16 @@ def _shear(start: VEC3, dir: VEC3):
     third = tg.where((x >= y) & (x >= z), 0, tg.where(y >= z, 1, 2))
     first = (third + 1) % 3
     second = (third + 2) % 3
-    down = tg._of(dir, third) < 0.0
-    by = 1.0 / tg._of(dir, third)
+    down = tg._component(dir, third) < 0.0
+    by = 1.0 / tg._component(dir, third)
     one, two = tg.where(down, second, first), tg.where(down, first, second)
-    return SHEAR(one, two, third, tg.vec3(tg._of(dir, one) * by, tg._of(dir, two) * by, by), start)
+    return SHEAR(
+        one, two, third, tg.vec3(tg._component(dir, one) * by, tg._component(dir, two) * by, by), start
+    )
 
 
 @whole()
-def _of(v: VEC3, axis: int32):
+def _component(v: VEC3, axis: int32):
     """A component of a vector."""
     return tg.where(axis == 0, v[0], tg.where(axis == 1, v[1], v[2]))
 
@@ -49,12 +51,16 @@ def _of(v: VEC3, axis: int32):
 def _sheared(s: SHEAR, vertex: VEC3):
     """A vertex in sheared coordinates, and its distance along the ray's longest component."""
     v = vertex - s.start
-    along = tg._of(v, s.z)
-    return tg.vec3(tg._less(tg._of(v, s.x), s.by[0], along), tg._less(tg._of(v, s.y), s.by[1], along), along)
+    along = tg._component(v, s.z)
+    return tg.vec3(
+        tg._subtract_scaled(tg._component(v, s.x), s.by[0], along),
+        tg._subtract_scaled(tg._component(v, s.y), s.by[1], along),
+        along,
+    )
 
 
 @whole()
-def _less(x: float32, by: float32, along: float32):
+def _subtract_scaled(x: float32, by: float32, along: float32):
     """x - by * along with two roundings on every target, not contracted to an fma."""
     return tg.diff_of_products(x, 1.0, by, along)
 
@@ -68,20 +74,20 @@ def _side(value: float64, x: float64, y: float64):
 
 
 @whole()
-def _is_sure(x: float32):
+def _is_sign_exact(x: float32):
     """Whether an edge function in float32 has the exact sign."""
     return (tg.abs(x) > SMALL) & (tg.abs(x) < LARGE)
 
 
 @whole()
-def _crossing(s: SHEAR, first: VEC3, second: VEC3, third: VEC3):
+def _intersect_triangle(s: SHEAR, first: VEC3, second: VEC3, third: VEC3):
     """The intersection of a ray and a triangle."""
     a, b, c = tg._sheared(s, first), tg._sheared(s, second), tg._sheared(s, third)
     u = tg.diff_of_products(c[0], b[1], c[1], b[0])
     v = tg.diff_of_products(a[0], c[1], a[1], c[0])
     w = tg.diff_of_products(b[0], a[1], b[1], a[0])
     found = CROSSING()
-    if tg._is_sure(u) & tg._is_sure(v) & tg._is_sure(w):
+    if tg._is_sign_exact(u) & tg._is_sign_exact(v) & tg._is_sign_exact(w):
         if ((u > 0.0) == (v > 0.0)) & ((v > 0.0) == (w > 0.0)):
             total = u + v + w
             found.hit = True
@@ -89,12 +95,12 @@ def _crossing(s: SHEAR, first: VEC3, second: VEC3, third: VEC3):
             found.t = (u * a[2] + v * b[2] + w * c[2]) * s.by[2] / total
             found.u, found.v = u / total, v / total
     else:
-        found = tg._crossing_in_double(s, a, b, c)
+        found = tg._intersect_triangle_float64(s, a, b, c)
     return found
 
 
 @whole()
-def _crossing_in_double(s: SHEAR, a: VEC3, b: VEC3, c: VEC3):
+def _intersect_triangle_float64(s: SHEAR, a: VEC3, b: VEC3, c: VEC3):
     """The intersection of a ray and a triangle of sheared vertices in float64, exact for hits of edges and vertices and
     for numbers of any magnitude."""
     ax, ay, az = tg.float64(a[0]), tg.float64(a[1]), tg.float64(a[2])
