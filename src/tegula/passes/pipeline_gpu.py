@@ -20,6 +20,7 @@ from tegula.passes.multicast_copies import multicast_copies
 from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import place_shared
 from tegula.passes.place_waits import place_waits
+from tegula.passes.reload_operands import reload_operands
 from tegula.passes.reuse_shared import reuse_shared
 from tegula.passes.runner import Analysis, GpuCompilation, Observer, Pass, run
 from tegula.passes.select_matmuls import keep_operands, select_matmuls
@@ -42,6 +43,12 @@ def optimises(context: GpuCompilation) -> bool:
     return not context.debug
 
 
+
+def reloads(context: GpuCompilation) -> bool:
+    """Whether operands are loaded again, because they did not fit into shared memory together."""
+    return context.reload
+
+
 FOR_GPU = (
     Pass(specialise),
     Pass(combine_blocks, when=optimises),
@@ -53,6 +60,7 @@ FOR_GPU = (
     Analysis(count_threads),
     Pass(wide_segments),
     Pass(keep_operands),
+    Pass(reload_operands, when=reloads),
     Pass(lower_tiles),
     Pass(fetch_iterations, when=optimises),
     Pass(hoist_loads, when=optimises),
@@ -84,7 +92,8 @@ def for_gpu(
     observe: Observer | None = None,
     debug: bool = False,
     schedule: Schedule | None = None,
+    reload: bool = False,
 ) -> GpuCompilation:
     """Run the passes for a GPU and return their context. `schedule`: the schedule to use, if one has been selected for
-    the kernel already."""
-    return run(FOR_GPU, kernel, GpuCompilation(target, debug, schedule), observe)
+    the kernel already; `reload`: whether operands of matmuls are loaded again to save shared memory."""
+    return run(FOR_GPU, kernel, GpuCompilation(target, debug, schedule, reload), observe)

@@ -41,13 +41,14 @@ class GpuCompilation(Compilation):
     """The context of the passes for a GPU.
 
     `debug`: whether reports name lanes and blocks, so that blocks are not merged. `earlier`: a schedule that was chosen
-    before, if any; `schedule`: the schedule after `specialise`. `threads`: the threads of a block; `layouts`: the
-    distribution of tile values over threads; `shared`: the allocation of shared memory; `reach`: the elements that
-    threads access, computed on demand."""
+    before, if any; `reload`: whether operands of matmuls are loaded again to save shared memory; `schedule`: the
+    schedule after `specialise`. `threads`: the threads of a block; `layouts`: the distribution of tile values over
+    threads; `shared`: the allocation of shared memory; `reach`: the elements that threads access, computed on demand."""
 
     target: CudaTarget
     debug: bool = False
     earlier: Schedule | None = None
+    reload: bool = False
     schedule: Schedule = field(init=False)
     threads: int = field(init=False)
     layouts: Layouts = field(init=False)

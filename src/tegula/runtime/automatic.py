@@ -16,9 +16,11 @@ from tegula.codegen.gpu import GpuCode, lower_kernel
 from tegula.dataclass import dataclass, replace
 from tegula.errors import CompileError, SharedMemoryExceeded
 from tegula.ir import Kernel, Op
+from tegula.ops.linear import TileMatmul
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.passes.runner import GpuCompilation, Observer
 from tegula.passes.specialise import Failure, Schedule, next_schedule
+from tegula.passes.specialise.build_roles import copied
 from tegula.passes.specialise.costs import cost_of_one_role, cost_with_roles
 from tegula.runtime.compile import check_memory
 from tegula.runtime.config import config
@@ -44,6 +46,7 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
     """Compile a prepared kernel, which the passes modify in place. CompileError if a hand-written schedule does not
     pass the checker, or tiles do not fit a block."""
     best: tuple[float, Built, list[Op]] | None = None
+    source = copied(kernel.body.ops)[0].ops
     spread, verdict = checked(kernel, target, debug, observe)
     for attempt in count(1):
         plan = spread.schedule.plan
@@ -67,11 +70,34 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
         schedule = next_schedule(kernel, target, spread.schedule, failure, reason)
         spread, verdict = checked(kernel, target, debug, observe, schedule)
     if best is None:
-        accept(verdict)
-        return _built(kernel, spread, verdict, target, debug)
+        return _with_one_role(kernel, source, spread, verdict, target, debug, observe)
     _, built, kernel.body.ops = best
     lost = tuple(one for one in spread.schedule.lost if one.plan != built.schedule.plan)
     return replace(built, schedule=replace(built.schedule, lost=lost))
+
+
+def _with_one_role(
+    kernel: Kernel,
+    source: list[Op],
+    spread: GpuCompilation,
+    verdict: Verdict,
+    target: CudaTarget,
+    debug: bool,
+    observe: Observer | None,
+) -> Built:
+    """The kernel without automatic roles. `source`: the ops of the kernel before the passes, from which the kernel is
+    compiled again, with operands that are loaded again, if its tiles do not fit a block otherwise."""
+    accept(verdict)
+    try:
+        return _built(kernel, spread, verdict, target, debug)
+    except SharedMemoryExceeded:
+        if not any(isinstance(op, TileMatmul) for top in source for op in top.walk()):
+            raise
+    kernel.body.ops = source
+    for op in source:
+        op.parent = kernel.body
+    spread = for_gpu(kernel, target, observe, debug, spread.schedule, reload=True)
+    return _built(kernel, spread, check_schedule(kernel, spread), target, debug)
 
 
 def checked(
