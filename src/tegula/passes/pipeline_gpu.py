@@ -43,7 +43,6 @@ def optimises(context: GpuCompilation) -> bool:
     return not context.debug
 
 
-
 def reloads(context: GpuCompilation) -> bool:
     """Whether operands are loaded again, because they did not fit into shared memory together."""
     return context.reload

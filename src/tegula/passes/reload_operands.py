@@ -6,10 +6,8 @@ way: the loads, mostly from the L2 cache, take time but no memory."""
 
 from __future__ import annotations
 
-from tegula.ir import Kernel, Op, Value
+from tegula.ir import Kernel, MatmulLike, ReshapeLike, TileAccess, Value
 from tegula.ir.rewrite import clone_op, erase_dead
-from tegula.ops.linear import TileMatmul
-from tegula.ops.tile import TileLoad, TilePermute
 from tegula.passes.overlap import array_root, writes
 from tegula.passes.runner import GpuCompilation
 
@@ -18,31 +16,38 @@ def reload_operands(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place. Only tiles of arrays that the kernel does not write are loaded again, because the
     elements are then the same at each load."""
     constant: dict[Value, bool] = {}
-    for matmul in [op for op in kernel.walk() if isinstance(op, TileMatmul)]:
+    changed = False
+    for matmul in [op for op in kernel.walk() if isinstance(op, MatmulLike)]:
         region = matmul.parent
         assert region is not None
         made: dict[Value, Value] = {}
         for side in matmul.sides:
-            chain = _from_load(side)
-            if not chain:
+            load, reshaped = _from_load(side)
+            if load is None:
                 continue
-            array = array_root(chain[0].operands[0])
+            array = array_root(load.array)
             if array not in constant:
                 constant[array] = not any(writes(kernel, op, {array}) for op in kernel.body.ops)
             if not constant[array]:
                 continue
-            for op in chain:
-                if op.results[0] not in made:
+            for op in (load, *reshaped):
+                if op.result not in made:
                     region.ops.insert(region.ops.index(matmul), copy := clone_op(op, made))
                     copy.parent = region
         matmul.substitute(made)
-    erase_dead(kernel)
+        changed = changed or bool(made)
+    if changed:
+        erase_dead(kernel)
 
 
-def _from_load(tile: Value) -> list[Op]:
-    """The load of a tile and the permutations after the load, in order; nothing for a tile that is computed."""
-    chain: list[Op] = []
-    while isinstance(tile.owner, TilePermute):
-        chain.append(tile.owner)
+def _from_load(tile: Value) -> tuple[TileAccess | None, list[ReshapeLike]]:
+    """The load of a tile, None for a tile that is computed, and the permutations and reshapes after the load, in
+    order."""
+    reshaped: list[ReshapeLike] = []
+    while isinstance(tile.owner, ReshapeLike):
+        reshaped.append(tile.owner)
         tile = tile.owner.tile
-    return [tile.owner, *reversed(chain)] if isinstance(tile.owner, TileLoad) else []
+    owner = tile.owner
+    if isinstance(owner, TileAccess) and all(effect.kind == "read" for effect in owner.effects()):
+        return owner, reshaped[::-1]
+    return None, []

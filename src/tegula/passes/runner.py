@@ -43,7 +43,7 @@ class GpuCompilation(Compilation):
     `debug`: whether reports name lanes and blocks, so that blocks are not merged. `earlier`: a schedule that was chosen
     before, if any; `reload`: whether operands of matmuls are loaded again to save shared memory; `schedule`: the
     schedule after `specialise`. `threads`: the threads of a block; `layouts`: the distribution of tile values over
-    threads; `shared`: the allocation of shared memory; `reach`: the elements that threads access, computed on demand."""
+    threads; `shared`: the allocation of shared memory; `reach`: the accesses of threads, on demand."""
 
     target: CudaTarget
     debug: bool = False

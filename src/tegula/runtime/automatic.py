@@ -15,8 +15,7 @@ from tegula.check.verdict import NO_SCHEDULE, Verdict
 from tegula.codegen.gpu import GpuCode, lower_kernel
 from tegula.dataclass import dataclass, replace
 from tegula.errors import CompileError, SharedMemoryExceeded
-from tegula.ir import Kernel, Op
-from tegula.ops.linear import TileMatmul
+from tegula.ir import Kernel, MatmulLike, Op
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.passes.runner import GpuCompilation, Observer
 from tegula.passes.specialise import Failure, Schedule, next_schedule
@@ -91,7 +90,7 @@ def _with_one_role(
     try:
         return _built(kernel, spread, verdict, target, debug)
     except SharedMemoryExceeded:
-        if not any(isinstance(op, TileMatmul) for top in source for op in top.walk()):
+        if not any(isinstance(op, MatmulLike) for top in source for op in top.walk()):
             raise
     kernel.body.ops = source
     for op in source:
