@@ -39,7 +39,7 @@ def run(tmp_path: Path, seconds: float = 60.0, wanted: str = "", worker: str = W
     return report.rows
 
 
-def test_one_case_does_not_affect_the_others(tmp_path: Path) -> None:
+def test_a_failing_benchmark_does_not_affect_others(tmp_path: Path) -> None:
     found = run(tmp_path)
     assert [(row.name, row.passes) for row in found] == [
         ("good", True), ("wrong", False), ("fatal", False), ("slow", False), ("last", True)
@@ -56,12 +56,12 @@ def test_benchmarks_without_time_left_are_named(tmp_path: Path) -> None:
     assert [(row.name, row.failure) for row in found] == [("good", "not measured: no time was left")]
 
 
-def test_a_process_that_cannot_start(tmp_path: Path) -> None:
+def test_a_benchmark_process_that_cannot_start_is_reported(tmp_path: Path) -> None:
     (row,) = run(tmp_path, worker="raise SystemExit('no torch')")
     assert (row.name, row.failure) == ("gpu", "the process ended with 1: no torch")
 
 
-def test_rows_that_were_not_measured_again_stay(tmp_path: Path) -> None:
+def test_rows_of_results_that_were_not_measured_again_stay(tmp_path: Path) -> None:
     """With the machine of their measurement, also in files of the earlier format."""
     earlier = [{"name": "copy", "value": 1.0, "passes": True}, {"name": "sum", "value": 2.0, "passes": True}]
     (tmp_path / "kept.json").write_text(json.dumps({"machine": {"gpu": "old"}, "rows": earlier}))
@@ -74,21 +74,21 @@ def test_rows_that_were_not_measured_again_stay(tmp_path: Path) -> None:
     assert len(kept["machines"]) == 2 and kept["machines"][1]["date"]
 
 
-def test_a_case_that_the_time_limit_cuts_off_was_not_measured(tmp_path: Path) -> None:
+def test_a_benchmark_beyond_the_time_limit_is_not_measured(tmp_path: Path) -> None:
     report = Report()
     command = [sys.executable, "-c", WORKER]
     found = list(rows("slow", report, 6.0, command, limit=60.0, family="sweep"))
     assert [(row.name, row.failure) for row in found] == [("slow", NO_TIME)]
 
 
-def test_known_rows_are_not_measured_again() -> None:
+def test_known_rows_of_results_are_not_measured_again() -> None:
     found = list(
         rows("", Report(), 60.0, [sys.executable, "-c", WORKER], 2.0, known=["good", "fatal", "slow"])
     )
     assert [row.name for row in found] == ["wrong", "last"]
 
 
-def test_rows_of_a_commit(tmp_path: Path) -> None:
+def test_rows_of_results_are_read_from_a_commit(tmp_path: Path) -> None:
     Report([Row("sum", 3.0, "ms"), Row("softmax", 4.0, "ms", failure="wrong")]).save("kept", tmp_path)
     assert [row.name for row in kept("kept", tmp_path, commit())] == ["sum", "softmax"]
     assert not kept("kept", tmp_path, "another") and kept("kept", tmp_path)[1].failure == "wrong"

@@ -37,14 +37,14 @@ def test_help_names_the_commands() -> None:
     assert all(command in result.output for command in ("demo", "doctor", "cache"))
 
 
-def test_module_is_the_command_line() -> None:
+def test_python_m_tegula_is_the_command_line() -> None:
     command = [sys.executable, "-m", "tegula", "--version"]
     made = subprocess.run(command, capture_output=True, text=True)
     assert (made.returncode, made.stderr) == (0, "")
     assert re.fullmatch(r"tegula \d+\.\d+\.\d+\S*\n", made.stdout)
 
 
-def test_cache_info_and_clear(kept: Cache) -> None:
+def test_the_cache_command_shows_and_clears_the_cache(kept: Cache) -> None:
     assert invoke("cache", "info").output == f"{kept.path}: 2 kernels, 0.0 MiB\n"
     assert invoke("cache", "clear").output == f"{kept.path}: removed 2 kernels\n"
     assert kept.entries() == []
@@ -75,7 +75,7 @@ def test_doctor_finds_ptxas_on_the_path(kept: Cache, tmp_path: Path, monkeypatch
     assert str(program) in invoke("doctor").output
 
 
-def test_check(tmp_path: Path) -> None:
+def test_the_check_command_checks_kernels_with_roles(tmp_path: Path) -> None:
     """Every kernel with roles is checked, and faults are printed."""
     program = """
 import tegula as tg
@@ -107,7 +107,7 @@ right = copies(0)
     assert "2 checked, 1 refused" in result.output
 
 
-def test_certificates_are_printed_and_verified(tmp_path: Path) -> None:
+def test_the_check_command_prints_and_verifies_certificates(tmp_path: Path) -> None:
     """By the verifier alone; certificates of other kernels are refused."""
     program = """
 import tegula as tg
@@ -141,7 +141,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     assert result.exit_code == 1 and "1 checked, 1 refused" in result.output
 
 
-def test_check_prints_the_status(tmp_path: Path) -> None:
+def test_the_check_command_prints_the_status(tmp_path: Path) -> None:
     """Proved for a bound that is written the same way twice; with a guard of the host for two ways that wrap
     differently; not for all numbers."""
     program = """

@@ -54,7 +54,7 @@ class Empty:
     pass
 
 
-def test_construction_and_repr():
+def test_dataclass_construction_and_repr_match_the_standard_library():
     assert repr(Point(1)) == "Point(x=1, y=2, note='')"
     assert Point(1, y=3).total == 4
     assert Point.__doc__ == "A doc."
@@ -66,7 +66,7 @@ def test_construction_and_repr():
     assert Empty() == Empty()
 
 
-def test_equality_and_hash():
+def test_dataclass_equality_and_hash_match_the_standard_library():
     assert Point(1, 2, "a") == Point(1, 2, "b")
     assert hash(Point(1, 2, "a")) == hash(Point(1, 2, "b"))
     assert Point(1) != Point(2)
@@ -76,7 +76,7 @@ def test_equality_and_hash():
         hash(Base())
 
 
-def test_frozen_and_slots():
+def test_frozen_dataclasses_with_slots_refuse_assignment():
     with pytest.raises(dataclasses.FrozenInstanceError, match="'x'"):
         Point(1).x = 2  # type: ignore[misc]
     with pytest.raises(dataclasses.FrozenInstanceError, match="'x'"):
@@ -87,7 +87,7 @@ def test_frozen_and_slots():
     assert Open(3).__dict__ == {"x": 3}
 
 
-def test_factories_inheritance_and_post_init():
+def test_dataclasses_support_factories_inheritance_and_post_init():
     one, other = Derived(), Derived(["a"], 6)
     one.names.append("b")
     assert (one.names, one.later, one.extra) == (["b"], 0, 5)
@@ -97,7 +97,7 @@ def test_factories_inheritance_and_post_init():
     assert other.base_repr() == "Derived(names=['a'], later=1)"
 
 
-def test_matching():
+def test_dataclasses_support_match_statements():
     match Point(1, 2):
         case Point(x, y):
             assert (x, y) == (1, 2)
@@ -113,7 +113,7 @@ def test_the_standard_library_accepts_the_dataclasses():
     assert pickle.loads(pickle.dumps(Open(3))) == Open(3)
 
 
-def test_replacing_keeps_the_other_fields():
+def test_replace_keeps_other_fields_of_a_dataclass():
     assert replace(Point(1, 3, "here"), y=4) == dataclasses.replace(Point(1, 3, "here"), y=4) == Point(1, 4)
     assert replace(Point(1, note="here"), x=2).note == "here"
     assert replace(Derived(["a"]), extra=6).later == 1

@@ -16,7 +16,7 @@ def tool() -> ModuleType:
     return loaded_tools.tool("docstrings")
 
 
-def test_no_docstring_lacks_anything() -> None:
+def test_every_public_docstring_is_complete() -> None:
     assert tool().all_faults() == []
 
 
@@ -74,7 +74,7 @@ def lacks(text: str, parameters: tuple[str, ...] = ("a", "b")) -> list[str]:
     return made.faults(made.Documented("add", text, parameters, (*made.SECTIONS[:3], "Gradient")))
 
 
-def test_a_docstring_with_all_sections_lacks_nothing() -> None:
+def test_a_docstring_with_all_sections_is_complete() -> None:
     assert lacks(RIGHT) == []
     assert lacks(RIGHT.replace("    shape-mismatch: the shapes differ.", "    nothing.")) == []
     assert lacks(RIGHT + "\nSource:\n    BLAS axpy.") == []

@@ -142,7 +142,7 @@ def test_failures_are_grouped_by_message(summary: dict[str, Any]) -> None:
     assert any(m.startswith("hung: the process did not end within # s") for m in groups)
 
 
-def test_nothing_to_run(tmp_path: Path) -> None:
+def test_a_run_without_gpu_tests_fails(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: on a pretended one\n")
     (tmp_path / "test_cpu.py").write_text("def test_elsewhere(): pass\n")
     done = subprocess.run(

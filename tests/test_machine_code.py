@@ -38,7 +38,7 @@ def test_some(runs): launch() if runs else None
 """
 
 
-def test_wrong_markers_fail(tmp_path: Path) -> None:
+def test_tests_with_a_wrong_machine_code_marker_fail(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_kernels.py").write_text(KERNEL)
     (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {TESTS}\nmarkers =\n  machine_code\n")

@@ -50,7 +50,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-def test_faults_of_a_text(tool: Any) -> None:
+def test_planted_faults_of_a_text_are_listed(tool: Any) -> None:
     found = set()
     for kind, place in tool.places_of("a.py", TEXT):
         for instead in place.instead:
@@ -61,7 +61,7 @@ def test_faults_of_a_text(tool: Any) -> None:
     assert found == FAULTS
 
 
-def test_probes_are_where_faults_are(tool: Any) -> None:
+def test_probes_are_at_the_lines_of_planted_faults(tool: Any) -> None:
     """The text with probes does the same, and tells which places are reached."""
     text = """
 def f(x):
@@ -86,12 +86,14 @@ def f(x):
     assert {places[n][1].line for n in reached} == {2, 3, 8, 9}
 
 
-def test_a_number_is_one_fault(tool: Any) -> None:
+def test_a_number_selects_one_planted_fault(tool: Any) -> None:
     made = [tool.fault(TOOL.parent.parent / "src" / "tegula" / "interp", 3, 7) for _ in range(2)]
     assert made[0] == made[1] and made[0].before != made[0].after
 
 
-def test_a_failing_test_catches_a_fault(tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_test_catches_a_planted_fault(
+    tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A test that fails with a fault catches it; afterwards the file is restored."""
     source = tmp_path / "src" / "tegula"
     source.mkdir(parents=True)

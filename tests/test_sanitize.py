@@ -47,24 +47,28 @@ def explained(tool: ModuleType) -> tuple[str, str, str, str]:
     return "Read", at[0], "Write", at[1]
 
 
-def test_each_explanation_is_of_lines_that_are_there_and_of_a_note(tool: ModuleType) -> None:
+def test_each_explanation_names_existing_lines_and_a_note(tool: ModuleType) -> None:
     for one in tool.EXPLAINED:
         assert line_of(one.writes) and line_of(one.reads) and (ROOT / one.note).exists()
 
 
-def test_nothing_found(tool: ModuleType) -> None:
+def test_a_report_without_findings_is_clean(tool: ModuleType) -> None:
     assert tool.judged(report(), 0)["clean"]
     assert not tool.judged(report(), 1)["clean"]
     assert not tool.judged("32 passed", 0)["clean"]
 
 
-def test_explained_findings_are_shown(tool: ModuleType, explained: tuple[str, str, str, str]) -> None:
+def test_explained_findings_of_the_sanitizer_are_shown(
+    tool: ModuleType, explained: tuple[str, str, str, str]
+) -> None:
     told = tool.judged(report(explained), 0)
     assert told["clean"] and told["findings"] == 1
     assert [(e["kernel"], e["hazards"]) for e in told["explained"]] == [("chain", 2232)]
 
 
-def test_anything_else_fails(tool: ModuleType, explained: tuple[str, str, str, str]) -> None:
+def test_unexplained_findings_of_the_sanitizer_fail(
+    tool: ModuleType, explained: tuple[str, str, str, str]
+) -> None:
     read, here, write, there = explained
     elsewhere = f" in {KERNELS.name}:{line_of('row = tg.tile_pipe_pop(rows)')}"
     others = {

@@ -171,7 +171,7 @@ def test_imports_go_downward() -> None:
         ("demo.py", "import importlib\nimportlib.import_module('tegula.cli')", True),
     ],
 )
-def test_a_wrong_import_is_seen(file: str, text: str, refused: bool) -> None:
+def test_an_upward_import_is_reported(file: str, text: str, refused: bool) -> None:
     assert bool(violations(SOURCE / file, list(modules(imports(ast.parse(text)))))) is refused
 
 
@@ -214,13 +214,13 @@ def loaded_by(statement: str) -> set[str]:
     return set(made.stdout.split())
 
 
-def test_import_loads_nothing_heavy() -> None:
+def test_import_loads_no_heavy_package() -> None:
     loaded = loaded_by("import tegula")
     assert "tegula" in loaded
     assert loaded.isdisjoint(CONFINED)
 
 
-def test_names_load_neither_tracer_nor_compiler() -> None:
+def test_public_names_load_neither_tracer_nor_compiler() -> None:
     """The parts that trace, compile and run a kernel are loaded by the first launch."""
     code = "import tegula; tegula.launch; import sys; print(*sys.modules)"
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -324,11 +324,11 @@ def test_ops_are_read_by_name() -> None:
         ("del op.attrs['axis']", True),
     ],
 )
-def test_reading_by_position_is_seen(text: str, refused: bool) -> None:
+def test_operands_read_by_position_are_reported(text: str, refused: bool) -> None:
     assert bool(by_position(ast.parse(text))) is refused
 
 
-def test_tests_that_are_slow_by_their_time_exist() -> None:
+def test_tests_listed_as_long_exist() -> None:
     """`python tools/long_tests.py` writes the list."""
     root = Path(__file__).parent
     listed = [line.partition("::") for line in (root / "long_tests.txt").read_text().splitlines()]
@@ -363,12 +363,12 @@ def test_files_test_for_no_more_op_classes() -> None:
         ("import ast\nisinstance(node, ast.If)", set()),
     ],
 )
-def test_a_class_that_is_asked_for_is_seen(text: str, classes: set[str]) -> None:
+def test_tests_for_op_classes_are_reported(text: str, classes: set[str]) -> None:
     assert tool("op_classes").asked("passes/simplify.py", ast.parse(text)) == classes
     assert tool("op_classes").asked("ops/control.py", ast.parse(text)) == set()
 
 
-def test_no_test_imports_another() -> None:
+def test_no_test_module_imports_another() -> None:
     """Several folders have tests of one name, so the module that is found would depend on the order of folders. Shared
     code is in tests/support."""
     tests = Path(__file__).parent
@@ -387,7 +387,7 @@ def test_no_test_imports_another() -> None:
 # Tiers ---------------------------------------------------------------------------------------------------------------
 
 
-def test_every_folder_of_tests_has_its_rules() -> None:
+def test_every_folder_of_tests_has_marker_rules() -> None:
     tests = ROOT / "tests"
     assert {path.parent.name for path in tests.glob("*/test_*.py")} == set(RULES)
     marked = {path.parent.name for path in tests.glob("*/test_*.py") if ".machine_code" in path.read_text()}
@@ -395,7 +395,7 @@ def test_every_folder_of_tests_has_its_rules() -> None:
     assert [folder for folder in RULES if follows(folder, FOR_V3) and folder not in marked] == []
 
 
-def test_files_that_tiers_name_exist() -> None:
+def test_files_named_by_test_tiers_exist() -> None:
     space = runpy.run_path(str(ROOT / "run.py"))
     for place in (*space["QUICK"], *space["MACHINE_CODE"]):
         path, _, name = place.partition("::")

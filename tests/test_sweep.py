@@ -65,7 +65,7 @@ def launched(p: Point, values: list[Any]) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", POINTS)
-def test_results_match_float64(name: str) -> None:
+def test_results_of_the_sweep_match_float64(name: str) -> None:
     p = POINTS[name]
     values = made(p.small)
     arrays = results(p.small, launched(p, values))
@@ -81,7 +81,7 @@ def test_results_match_float64(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", [p.name for p in POINTS.values() if p.gradient])
-def test_gradients_match_float64_along_some_directions(name: str) -> None:
+def test_gradients_of_the_sweep_match_float64_along_some_directions(name: str) -> None:
     p = POINTS[name]
     values = made(p.small)
     args = launched(p, values)

@@ -194,6 +194,6 @@ def test_the_fields_words_are_used() -> None:
         ("def test_whatever() -> None:", 0),
     ],
 )
-def test_a_word_that_was_replaced_is_seen(line: str, words: int) -> None:
+def test_replaced_words_are_reported(line: str, words: int) -> None:
     assert len(wrong("src/tegula/passes/simplify.py", line)) == words
     assert len(faults("src/tegula/passes/simplify.py", f"# a pass\n{line}\n")) == words

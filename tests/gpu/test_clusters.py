@@ -30,7 +30,9 @@ def aligned(n: int) -> int:
 
 @pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_matmuls_have_the_same_bits(size: tuple[int, int, int], tile: shapes.Tile) -> None:
+def test_matmuls_in_clusters_have_the_bits_of_single_blocks(
+    size: tuple[int, int, int], tile: shapes.Tile
+) -> None:
     m, n, k = size
     a, b = numbers(m, k, 1), numbers(k, n, 2)
     found, wanted = (tg.full((m, n), float("nan"), dtype=tg.bfloat16, device="cuda:0") for _ in range(2))
@@ -40,7 +42,7 @@ def test_matmuls_have_the_same_bits(size: tuple[int, int, int], tile: shapes.Til
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 6, 7, 132])
-def test_any_number_of_blocks(blocks: int) -> None:
+def test_matmuls_in_clusters_take_any_number_of_blocks(blocks: int) -> None:
     """An odd number has no pairs."""
     m, n, k, tile = 700, 520, 328, shapes.TENSOR_CORES[0]
     a, b = on_device(numbers(m, k, 1), k), on_device(numbers(k, n, 2), n)

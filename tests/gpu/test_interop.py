@@ -39,13 +39,13 @@ def test_torch_tensors_share_memory(torch: Any, dtype: str) -> None:
     assert tg.from_dlpack(t).ptr == tg.array(t, copy=False).ptr == t.data_ptr()
 
 
-def test_tensors_that_need_gradients_are_taken(torch: Any) -> None:
+def test_torch_tensors_that_need_gradients_are_accepted(torch: Any) -> None:
     t = torch.ones(5, device="cuda", requires_grad=True)
     assert tg.array(t, copy=False).ptr == t.data_ptr()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "bool"])
-def test_our_arrays_in_torch(torch: Any, dtype: str) -> None:
+def test_arrays_become_torch_tensors_on_the_same_memory(torch: Any, dtype: str) -> None:
     a = tg.ones((4, 6), getattr(tg, dtype), device="cuda:0")
     t = torch.from_dlpack(a.transpose())
     assert (t.data_ptr(), tuple(t.shape), t.device.type) == (a.ptr, (6, 4), "cuda")
@@ -58,7 +58,7 @@ def test_our_arrays_in_torch(torch: Any, dtype: str) -> None:
     assert t.data_ptr() == address and not t.any().item()
 
 
-def test_launching_with_tensors(torch: Any) -> None:
+def test_launches_take_torch_tensors(torch: Any) -> None:
     x = torch.arange(1000, device="cuda", dtype=torch.float32)
     y = torch.zeros_like(x)
     tg.launch(double, 1000, [x, y])
@@ -79,7 +79,7 @@ def test_the_current_stream_of_torch_is_used(torch: Any) -> None:
     assert ours.numpy()[0] == 38
 
 
-def test_recording_by_torch(torch: Any) -> None:
+def test_launches_are_recorded_in_graphs_of_torch(torch: Any) -> None:
     x, y = torch.ones(1000, device="cuda"), torch.zeros(1000, device="cuda")
     tg.launch(double, 1000, [x, y])
     graph = torch.cuda.CUDAGraph()
@@ -110,7 +110,7 @@ def weighted(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
     tg.tile_store(y[i], tg.tile_load(x[i], shape=256) * tg.tile_load(w, shape=256))
 
 
-def test_gradients_recorded_by_torch(torch: Any) -> None:
+def test_adjoints_are_recorded_in_graphs_of_torch(torch: Any) -> None:
     """Sums over blocks are in memory that the recording keeps."""
     x, w, g = (torch.rand(*shape, device="cuda") for shape in ((4096, 256), (256,), (4096, 256)))
     y, dx, dw, taken = (torch.zeros_like(t) for t in (x, x, w, x))
@@ -137,7 +137,7 @@ def test_gradients_recorded_by_torch(torch: Any) -> None:
     assert is_junk(kept)
 
 
-def test_sums_are_not_recorded_by_others(torch: Any) -> None:
+def test_sums_of_adjoints_are_not_recorded_by_other_libraries(torch: Any) -> None:
     """Temporary memory comes from PyTorch only for its tensors on its stream."""
     x, w, y, dx, dw, taken = (tg.zeros(s, device="cuda:0") for s in ((64, 256), 256, (64, 256)) * 2)
     adjoints = {"adj_inputs": [dx, dw], "adj_outputs": [taken], "adjoint": True}
@@ -153,7 +153,7 @@ def test_sums_are_not_recorded_by_others(torch: Any) -> None:
 
 
 @pytest.mark.parametrize("precision", ["default", "tf32"])
-def test_copies_of_operands_recorded_by_torch(torch: Any, precision: str) -> None:
+def test_copies_of_operands_are_recorded_in_graphs_of_torch(torch: Any, precision: str) -> None:
     """Each run of the graph copies the operands again, to memory that the graph keeps alive."""
     wide = torch.rand(256, 129, device="cuda")
     a, b = wide[:, :128], torch.rand(128, 64, device="cuda")
@@ -172,7 +172,7 @@ def test_copies_of_operands_recorded_by_torch(torch: Any, precision: str) -> Non
     assert is_junk(kept)
 
 
-def test_arrays_of_tensors_are_made_before_recording(torch: Any) -> None:
+def test_new_arrays_of_tensors_are_refused_during_recording(torch: Any) -> None:
     x = torch.ones(8, device="cuda")
     side = torch.cuda.Stream()
     torch.cuda.synchronize()
@@ -184,7 +184,7 @@ def test_arrays_of_tensors_are_made_before_recording(torch: Any) -> None:
     assert tg.array(x, copy=False).numpy().tolist() == [1.0] * 8
 
 
-def test_launches_with_tensors_that_repeat(torch: Any) -> None:
+def test_repeated_launches_with_tensors_have_correct_results(torch: Any) -> None:
     """Repeated launches run in machine code, in any stream, and follow a tensor that changes."""
     base = torch.arange(4000, device="cuda", dtype=torch.float32)
     views = [base[:1000], base[1:1001], base[::3], base[:0], torch.nn.Parameter(base[5:900].clone())]
@@ -204,7 +204,7 @@ def test_launches_with_tensors_that_repeat(torch: Any) -> None:
             assert y[-1].item() == 2 * k
 
 
-def test_streams_of_torch(torch: Any) -> None:
+def test_launches_wait_for_streams_of_torch(torch: Any) -> None:
     side = torch.cuda.Stream()
     stream = tg.stream_from_torch(side)
     assert stream.cuda_stream == side.cuda_stream
@@ -220,7 +220,7 @@ def test_host_and_device_do_not_mix(torch: Any) -> None:
         tg.launch(double, 3, [torch.ones(3), torch.ones(3, device="cuda")])
 
 
-def test_cupy_both_ways(cupy: Any) -> None:
+def test_cupy_arrays_share_memory_both_ways(cupy: Any) -> None:
     c = cupy.arange(12, dtype=cupy.float32).reshape(3, 4)
     a = tg.array(c.T, copy=False)
     assert a.ptr == c.data.ptr and a.shape == (4, 3)
@@ -231,7 +231,7 @@ def test_cupy_both_ways(cupy: Any) -> None:
     assert cupy.from_dlpack(a).data.ptr == a.ptr
 
 
-def test_launching_in_the_stream_of_cupy(cupy: Any) -> None:
+def test_launches_run_in_the_stream_of_cupy(cupy: Any) -> None:
     with cupy.cuda.Stream(non_blocking=True) as stream:
         x = cupy.arange(1000, dtype=cupy.float32)
         y = cupy.zeros_like(x)

@@ -46,7 +46,7 @@ def beyond(x: tg.array1d[float]):
     x[i + 5] = 1.0
 
 
-def test_launches_that_repeat() -> None:
+def test_repeated_launches_take_other_arrays_numbers_and_streams() -> None:
     """Repeated launches run in machine code, with other arrays, numbers and streams."""
     side = tg.Stream("cuda:0")
     for k in range(12):
@@ -61,7 +61,7 @@ def test_launches_that_repeat() -> None:
     assert axpy.native is not None and axpy.native.__name__ == "launch"
 
 
-def test_scalars_and_arrays() -> None:
+def test_launches_take_scalars_and_arrays() -> None:
     x = np.arange(1000, dtype=np.float32)
     y = tg.array(x, device="cuda:0")
     tg.launch(axpy, 1000, [tg.array(x, device="cuda:0"), y, 2.0, 900])
@@ -85,7 +85,7 @@ def test_each_launch_sees_the_writes_of_earlier_launches(n: int) -> None:
     assert (x.numpy() == 200).all()
 
 
-def test_launches_and_other_work_take_turns() -> None:
+def test_launches_and_copies_alternate_in_order() -> None:
     n = 1 << 20
     x, y, other = tg.zeros(n, device="cuda:0"), tg.zeros(n, device="cuda:0"), tg.Stream("cuda:0")
     for k in range(60):
@@ -98,7 +98,7 @@ def test_launches_and_other_work_take_turns() -> None:
     assert (x.numpy() == 60).all()
 
 
-def test_strided_arguments() -> None:
+def test_launches_take_strided_arguments() -> None:
     data = np.arange(64 * 256, dtype=np.float32).reshape(256, 64) % 7
     a = tg.array(data, device="cuda:0")
     for x in (a.transpose(), tg.clone(a.transpose())):
@@ -108,7 +108,7 @@ def test_strided_arguments() -> None:
 
 
 @pytest.mark.parametrize("block_dim", [1, 31, 32, 50, 256, 1024])
-def test_block_sizes(block_dim: int) -> None:
+def test_launches_of_any_block_size_are_correct(block_dim: int) -> None:
     x, y = tg.ones(12345, device="cuda:0"), tg.zeros(12345, device="cuda:0")
     tg.launch(axpy, 12345, [x, y, 3.0, 12345], block_dim=block_dim)
     np.testing.assert_array_equal(y.numpy(), np.full(12345, 3))
@@ -127,7 +127,7 @@ def test_a_failed_assertion_is_raised_at_the_next_wait() -> None:
     np.testing.assert_array_equal(x[:3].numpy(), [1, 1, 1])
 
 
-def test_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_kernels_print_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     tg.launch(show, 10, [7], device="cuda:0")
     tg.synchronize_device("cuda:0")
     assert capsys.readouterr().out == "7 3\n"
@@ -142,7 +142,7 @@ def test_accesses_outside_are_found_in_debug_mode(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_array_equal(x.numpy(), np.arange(100) >= 5)
 
 
-def test_prints_of_recorded_launches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_recorded_launches_print(capsys: pytest.CaptureFixture[str]) -> None:
     with tg.ScopedCapture("cuda:0") as capture:
         tg.launch(show, 10, [7], device="cuda:0")
     for _ in range(2):
@@ -151,7 +151,7 @@ def test_prints_of_recorded_launches(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == "7 3\n7 3\n"
 
 
-def test_a_second_process_finds_the_kernel(tmp_path: Path) -> None:
+def test_a_second_process_finds_the_kernel_in_the_disk_cache(tmp_path: Path) -> None:
     code = """
 import tegula as tg
 from tests_gpu_launches import axpy

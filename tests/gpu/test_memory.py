@@ -27,7 +27,7 @@ def values(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_there_and_back(dtype: str) -> None:
+def test_arrays_copied_to_a_gpu_and_back_are_unchanged(dtype: str) -> None:
     data = values(dtype, (37, 5, 11))
     a = tg.array(data, device="cuda:0")
     assert a.ptr % 256 == 0
@@ -38,7 +38,7 @@ def test_there_and_back(dtype: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "value"), [("int8", 3), ("float16", 1.5), ("float32", 2.5), ("float64", 0.0),
                                               ("float64", 2.5), ("int64", -1), ("int64", 7)])  # fmt: skip
-def test_filling(dtype: str, value: float) -> None:
+def test_fill_sets_elements_of_arrays_and_views(dtype: str, value: float) -> None:
     a = tg.full((30, 41), value, dtype=getattr(tg, dtype), device="cuda:0")
     expected = np.full((30, 41), value, dtype)
     np.testing.assert_array_equal(a.numpy(), expected)
@@ -58,12 +58,12 @@ def test_copies_between_views_and_the_host() -> None:
     np.testing.assert_array_equal(a.numpy(), np.concatenate([data[:1], data[:-1]]))
 
 
-def test_large_strided_copies() -> None:
+def test_large_strided_copies_match_numpy() -> None:
     data = np.random.default_rng(0).integers(0, 255, (70_000, 300)).astype(np.uint8)
     np.testing.assert_array_equal(tg.array(data, device="cuda:0").transpose().numpy(), data.T)
 
 
-def test_freed_memory_is_used_again() -> None:
+def test_freed_gpu_memory_is_reused() -> None:
     free = tg.get_device("cuda:0").free_memory
     for _ in range(100):
         tg.zeros(64 << 20, tg.uint8, device="cuda:0")
@@ -71,13 +71,13 @@ def test_freed_memory_is_used_again() -> None:
     assert free - tg.get_device("cuda:0").free_memory < 1 << 30
 
 
-def test_too_large() -> None:
+def test_arrays_larger_than_gpu_memory_are_refused() -> None:
     with pytest.raises(tg.RunError, match=r"CUDA_ERROR_OUT_OF_MEMORY .*; delete arrays"):
         tg.empty(1 << 40, device="cuda:0")
     assert tg.ones(3, device="cuda:0").list() == [1.0, 1.0, 1.0]
 
 
-def test_all_devices() -> None:
+def test_arrays_are_copied_between_all_devices() -> None:
     data = np.arange(1000, dtype=np.int32)
     copies = [tg.array(data, device=d) for d in tg.get_cuda_devices()]
     for source in copies:
@@ -89,7 +89,7 @@ def test_all_devices() -> None:
         np.testing.assert_array_equal(first.to(device)[::-1].numpy(), data[::-1])
 
 
-def test_properties() -> None:
+def test_devices_have_their_properties() -> None:
     d = tg.get_device("cuda:0")
     assert d.name and d.arch >= 80 and d.sm_count > 1
     assert d.max_shared_memory_per_block >= 48 << 10

@@ -19,7 +19,7 @@ DEVICE = "cuda:0"
 
 
 @pytest.mark.parametrize("name", kernels.NAMES)
-def test_kernel_of_a_block(name: str) -> None:
+def test_kernels_of_one_block_run_under_the_sanitizer(name: str) -> None:
     with tg.ScopedDevice(DEVICE):
         launch = kernels.launches()[name]
         agreement.agree(launch.kernel, launch.args, launch.dims, launch.block_dim)
@@ -114,6 +114,6 @@ WITH_ROLES = {
 
 
 @pytest.mark.parametrize("name", WITH_ROLES)
-def test_kernel_with_roles(name: str) -> None:
+def test_kernels_with_roles_run_under_the_sanitizer(name: str) -> None:
     with tg.ScopedDevice(DEVICE):
         WITH_ROLES[name]()

@@ -25,22 +25,22 @@ def compare(name: str, *drawn: list[np.ndarray], written: str = "") -> None:
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CASES)
-def test_drawn_arguments(name: str, kind: Any) -> None:
+def test_functions_of_drawn_arguments_have_the_bits_of_the_cpu(name: str, kind: Any) -> None:
     compare(name, operands(name, kind, FEW), operands(name, kind, MANY, seed=2))
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", HARD)
-def test_hard_arguments(name: str, kind: Any) -> None:
+def test_functions_of_hard_arguments_have_the_bits_of_the_cpu(name: str, kind: Any) -> None:
     compare(name, [np.array(HARD[name][kind is np.float64], kind)])
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.second])
-def test_the_whole_of_float32(name: str) -> None:
+def test_functions_of_every_float32_have_the_bits_of_the_cpu(name: str) -> None:
     compare(name, *([x] for x in numbers(STRIDE)))
 
 
 @pytest.mark.parametrize("written", KNOWN)
 @pytest.mark.parametrize("name", LIMITS)
-def test_arguments_known_not_to_be_large(name: str, written: str) -> None:
+def test_functions_with_known_bounds_have_the_bits_of_the_cpu(name: str, written: str) -> None:
     compare(name, *([x] for x in numbers(STRIDE)), written=written.format(limit=LIMITS[name]))

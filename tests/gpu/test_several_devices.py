@@ -49,7 +49,7 @@ def test_a_launch_runs_on_the_device_of_its_arrays() -> None:
                 np.testing.assert_array_equal(y.numpy(), 2 * data(k))
 
 
-def test_launches_in_turn() -> None:
+def test_launches_that_alternate_between_devices_are_correct() -> None:
     """Work of both devices, queued by one thread, is in flight at the same time."""
     pairs = [[tg.array(data(0), device=d), tg.zeros(N, device=d)] for d in DEVICES]
     for _ in range(50):
@@ -62,7 +62,7 @@ def test_launches_in_turn() -> None:
             np.testing.assert_array_equal(x.numpy(), data(0) * np.float32(2.0**100))
 
 
-def test_threads_with_a_device_each() -> None:
+def test_threads_launch_on_a_device_each() -> None:
     wrong: list[str] = []
 
     def work(device: str, seed: int) -> None:
@@ -81,7 +81,7 @@ def test_threads_with_a_device_each() -> None:
     assert not wrong
 
 
-def test_copies_between_devices() -> None:
+def test_copies_between_devices_are_correct() -> None:
     x = tg.array(data(1, 64, 64), device="cuda:0")
     y = x.to("cuda:1")
     assert str(y.device) == "cuda:1"
@@ -90,7 +90,7 @@ def test_copies_between_devices() -> None:
     np.testing.assert_array_equal(y.numpy(), data(1, 64, 64)[::-1])
 
 
-def test_roles_with_bulk_copies_on_each() -> None:
+def test_roles_with_bulk_copies_run_on_each_device() -> None:
     """Tensor maps contain addresses of one device."""
     for k, device in enumerate(DEVICES):
         x, y = tg.array(data(k, 80, 64), device=device), tg.zeros((80, 64), device=device)
@@ -136,7 +136,7 @@ except tg.RunError as error:
 
 
 @pytest.mark.faults
-def test_a_fault_of_one_ends_the_use_of_all(tmp_path: Path) -> None:
+def test_a_fault_of_one_device_ends_the_use_of_all(tmp_path: Path) -> None:
     """After a fault the driver refuses all devices. Tested in a separate process, because faults are permanent."""
     (tmp_path / "fault.py").write_text(FAULT)
     done = subprocess.run(

@@ -27,7 +27,7 @@ def arrays(n: int = N) -> list[tg.array]:
 
 
 @pytest.mark.parametrize("by_driver", [False, True])
-def test_a_kernel_written_by_hand(by_driver: bool) -> None:
+def test_a_kernel_of_handwritten_ptx_runs(by_driver: bool) -> None:
     add = VectorAdd(by_driver=by_driver)
     a, b, c = arrays()
     add(a, b, c)
@@ -36,12 +36,12 @@ def test_a_kernel_written_by_hand(by_driver: bool) -> None:
     assert add.module.attribute(add.function, LOCAL_BYTES) == 0
 
 
-def test_calls_that_the_driver_refuses() -> None:
+def test_code_that_the_driver_refuses_is_an_internal_error() -> None:
     with pytest.raises(InternalError, match="the driver's compiler refused the generated code"):
         LoadedModule(context(0), b".version 8.0\n.target sm_90a\n.address_size 64\nnonsense\0", True)
 
 
-def test_streams_and_events(add: VectorAdd) -> None:
+def test_streams_wait_for_events_and_events_measure_time(add: VectorAdd) -> None:
     first, second = tg.Stream("cuda:0"), tg.Stream("cuda:0", priority=-1)
     a, b, c = arrays()
     start, end = tg.Event("cuda:0", enable_timing=True), tg.Event("cuda:0", enable_timing=True)
@@ -58,7 +58,7 @@ def test_streams_and_events(add: VectorAdd) -> None:
     assert first.is_complete and second.is_complete and end.is_complete
 
 
-def test_the_default_stream_waits_for_all(add: VectorAdd) -> None:
+def test_the_default_stream_waits_for_all_streams(add: VectorAdd) -> None:
     stream = tg.Stream("cuda:0")
     a, b, c = arrays()
     for _ in range(100):
@@ -67,7 +67,7 @@ def test_the_default_stream_waits_for_all(add: VectorAdd) -> None:
     np.testing.assert_array_equal(a.numpy(), 201 * np.arange(N, dtype=np.float32))
 
 
-def test_recorded_launches(add: VectorAdd) -> None:
+def test_recorded_launches_repeat(add: VectorAdd) -> None:
     a, b, c = arrays()
     with tg.ScopedCapture("cuda:0") as capture:
         scratch = tg.zeros(N, device="cuda:0")
@@ -81,7 +81,7 @@ def test_recorded_launches(add: VectorAdd) -> None:
     np.testing.assert_array_equal(a.numpy(), 7 * np.arange(N, dtype=np.float32))
 
 
-def test_recording_a_separate_stream(add: VectorAdd) -> None:
+def test_launches_of_a_separate_stream_are_recorded(add: VectorAdd) -> None:
     stream = tg.Stream("cuda:0")
     a, b, c = arrays()
     tg.capture_begin(stream=stream)
@@ -92,7 +92,7 @@ def test_recording_a_separate_stream(add: VectorAdd) -> None:
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(N, dtype=np.float32))
 
 
-def test_calls_that_cannot_be_recorded() -> None:
+def test_calls_that_cannot_be_recorded_are_refused() -> None:
     a = tg.zeros(3, device="cuda:0")
     with (
         pytest.raises(tg.RunError, match="not possible while launches are recorded"),
@@ -102,7 +102,7 @@ def test_calls_that_cannot_be_recorded() -> None:
     assert a.list() == [0.0, 0.0, 0.0]
 
 
-def test_memory_freed_while_another_stream_reads(add: VectorAdd) -> None:
+def test_memory_is_kept_while_another_stream_reads(add: VectorAdd) -> None:
     stream = tg.Stream("cuda:0")
     keep = []
     for _ in range(50):

@@ -19,7 +19,7 @@ def busy(x: tg.array1d[float], y: tg.array1d[float]):
     y[i] = x[i] + 1.0 if total < 2.0 else 0.0
 
 
-def test_the_fastest_runs() -> None:
+def test_the_fastest_tuned_candidate_runs() -> None:
     n = 1 << 20
     x, y = tg.ones(n, device="cuda:0"), tg.zeros(n, device="cuda:0")
     for remembered in (False, True):

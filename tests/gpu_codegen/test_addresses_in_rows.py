@@ -21,7 +21,7 @@ def multiply_add(A: tg.array2d[tg.bfloat16], B: tg.array2d[tg.bfloat16], C: tg.a
     tg.tile_store(C, tg.tile_astype(sum, tg.bfloat16), offset=(i * 64, 0))
 
 
-def test_a_thread_has_one_address_for_each_row_that_it_stores() -> None:
+def test_stores_of_tiles_compute_one_address_for_each_row() -> None:
     given = [tg.zeros((64, 64), dtype=tg.bfloat16) for _ in range(3)]
     text = compile_ptx(lowered(multiply_add, given, (1,), 128).text, "sm_90a")
     addresses = re.findall(r"\tst\.global\.b(?:16|32) \s*\[(%rd\d+)", text)

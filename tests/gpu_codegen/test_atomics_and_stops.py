@@ -32,7 +32,7 @@ def ptx(kernel: Any) -> str:
     return assembled(lower_kernel(*for_threads(launch), get_cuda_target()))[0]
 
 
-def test_each_component_is_swapped_and_added_to() -> None:
+def test_atomics_of_vectors_access_each_component() -> None:
     text = ptx(swapped)
     assert text.count(".cas.b32") == 3 and text.count(".add.f32") >= 3, text
 

@@ -63,7 +63,7 @@ def wanted(grid: tuple[int, ...], raster: int) -> list[tuple[int, ...]]:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("raster", [1, 3, 8])
 @pytest.mark.parametrize("grid", [(5,), (7, 4), (2, 4, 3)])
-def test_places(grid: tuple[int, ...], raster: int) -> None:
+def test_each_block_is_visited_once_in_raster_order(grid: tuple[int, ...], raster: int) -> None:
     dims, blocks = (*grid, THREADS), int(np.prod(grid))
     expected = np.array(wanted(grid, raster), np.int32)
     out = np.full((blocks, len(grid)), -1, np.int32)

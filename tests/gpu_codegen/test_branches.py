@@ -55,7 +55,7 @@ def blocks(kernel: Any, threads: int = 64) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("kernel", [loaded, under_a_condition])
-def test_a_side_ends_after_all_have_synchronised(kernel: Any) -> None:
+def test_branches_end_after_all_threads_have_synchronised(kernel: Any) -> None:
     sides = [lines for lines in blocks(kernel).values() if any("label %endif" in line for line in lines)]
     diverged = [lines for lines in sides if RECONVERGES in lines]
     assert diverged
@@ -75,7 +75,7 @@ def next_to_others(a: tg.array2d[float], b: tg.array2d[float]):
     [(by_lanes, 64, "endif"), (next_to_others, 40, "done")],
     ids=["all", "surplus"],
 )
-def test_threads_that_have_parted_reconverge_where_all_are_done(kernel: Any, threads: int, at: str) -> None:
+def test_diverged_threads_reconverge_at_the_end_of_a_loop(kernel: Any, threads: int, at: str) -> None:
     ((name, lines),) = (
         (name, lines) for name, lines in blocks(kernel, threads).items() if RECONVERGES in lines
     )

@@ -57,7 +57,7 @@ def made_of(kernel: Any, dtype: Any, align: bool = True) -> tuple[Any, Any, str,
 
 
 @pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16, tg.float16], ids=str)
-def test_sums_are_added_by_copies(dtype: Any) -> None:
+def test_tile_atomic_adds_become_bulk_reductions(dtype: Any) -> None:
     made, parts, text, cubin = made_of(adding(dtype), dtype)
     assert check_schedule(made, parts).passed
     wide = 32 if dtype is tg.float32 else 64
@@ -74,7 +74,7 @@ def test_sums_are_added_by_copies(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize(("keep", "align"), [(True, True), (False, False)])
-def test_threads_add_where_copies_cannot(keep: bool, align: bool) -> None:
+def test_tile_atomic_adds_that_bulk_copies_cannot_do_are_added_by_threads(keep: bool, align: bool) -> None:
     """If the previous elements are used, or no tensor map describes the array."""
     _, _, text, _ = made_of(adding(tg.float32, keep), tg.float32, align)
     assert "cp.reduce" not in text and "atom.global.add.f32" in text

@@ -106,7 +106,9 @@ def test_other_gpus_have_no_clusters() -> None:
         ),
     ],
 )
-def test_two_blocks_in_a_model_of_the_instructions(m: int, n: int, blocks: int, transposed: bool) -> None:
+def test_two_ctas_in_the_model_of_instructions_have_correct_results(
+    m: int, n: int, blocks: int, transposed: bool
+) -> None:
     """Odd and even numbers of tiles, in columns and in one row, with and without remaining blocks."""
     k, tile = 200, shapes.Tile(64, 128, 64, stages=2, groups=1)
     x = numbers(m, k, dtype=HALF)
@@ -152,14 +154,14 @@ def test_ctas_of_a_cluster_iterate_in_lockstep_and_multicast_tiles(
     rest_slow(product((1, 3), (False, True)), lambda splits, transposed: transposed == (splits == 1)),
 )
 @sampled(3, "tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
-def test_matmuls_of_the_library_are_proved(tile: shapes.Tile, splits: int, transposed: bool) -> None:
+def test_clusters_of_library_matmuls_are_proved(tile: shapes.Tile, splits: int, transposed: bool) -> None:
     kernel, parts = by_roles(256, 520, 4104, tile.with_splits(splits), transposed)
     assert len(shared(kernel)) == 2
     found = check_schedule(kernel, parts)
     assert found.passed, found.message
 
 
-def test_automatic_schedules_are_proved() -> None:
+def test_automatic_schedules_with_clusters_are_proved() -> None:
     kernel, parts = automatic(256, 520, 4104)
     assert len(shared(kernel)) == 2 and check_schedule(kernel, parts).passed
 

@@ -74,7 +74,7 @@ def made() -> dict[str, tuple[str, Any]]:
     return {"matmul": text_of(matmul, of_matmul, 384), "staged": text_of(staged, of_staged, 256)}
 
 
-def test_a_matmul_reads_stages_in_place(made: dict[str, tuple[str, Any]]) -> None:
+def test_a_matmul_of_a_schedule_by_hand_reads_stages_in_place(made: dict[str, tuple[str, Any]]) -> None:
     text, _ = made["matmul"]
     assert "wgmma.mma_async" in text and "wgmma.wait_group.sync.aligned 1;" in text
     assert len(re.findall(r"mbarrier\.init\S* \[\S+\], 8;", text)) == S
@@ -82,7 +82,7 @@ def test_a_matmul_reads_stages_in_place(made: dict[str, tuple[str, Any]]) -> Non
     assert text.count("cp.async.bulk.tensor.2d.shared") >= 2
 
 
-def test_results_leave_in_groups(made: dict[str, tuple[str, Any]]) -> None:
+def test_stores_of_a_schedule_by_hand_are_committed_in_groups(made: dict[str, tuple[str, Any]]) -> None:
     text, _ = made["staged"]
     copy = text.index("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group")
     assert text.rindex("fence.proxy.async.shared::cta", 0, copy) > 0
@@ -93,5 +93,5 @@ def test_results_leave_in_groups(made: dict[str, tuple[str, Any]]) -> None:
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
 @pytest.mark.parametrize("name", ["matmul", "staged"])
-def test_the_assembler_has_no_complaint(made: dict[str, tuple[str, Any]], name: str) -> None:
+def test_schedules_by_hand_assemble_without_warnings(made: dict[str, tuple[str, Any]], name: str) -> None:
     assert made[name][1].spill_bytes == 0

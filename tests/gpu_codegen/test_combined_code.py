@@ -25,7 +25,7 @@ def squares(a: tg.array2d[tg.float64], result: tg.array1d[tg.float64]):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("blocks", [1, 3, 10])
-def test_every_block_is_run_once(blocks: int) -> None:
+def test_combined_blocks_run_every_block_once(blocks: int) -> None:
     a = tg.array(np.arange(640.0).reshape(10, 64))
     sums = tg.ones(64, dtype=tg.float64)
     code = lowered(column_sums, [a, sums], (10,), 32)
@@ -33,7 +33,7 @@ def test_every_block_is_run_once(blocks: int) -> None:
     np.testing.assert_array_equal(sums.numpy(), 1 + a.numpy().sum(0))
 
 
-def test_the_loop_only_loads_and_adds() -> None:
+def test_the_loop_of_combined_blocks_only_loads_and_adds() -> None:
     args = [tg.zeros((16, 1024), dtype=tg.float64), tg.zeros(1, dtype=tg.float64)]
     text, made = assembled(lowered(squares, args, (16, 4), 256))
     loop = text[text.index("ld.global") :]

@@ -15,7 +15,7 @@ ASSEMBLER = bool(ptx.candidates())
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_for_hopper(name: str) -> None:
+def test_kernels_for_hopper_have_the_expected_instructions_and_no_spills(name: str) -> None:
     kernel, args, dims, threads, registers, barriers, expected = KERNELS[name]
     text, made = assembled(lowered(kernel, args, dims, threads))
     for part in expected:
@@ -29,7 +29,7 @@ def test_for_hopper(name: str) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100a"])
 @pytest.mark.parametrize("name", ["row_sum", "softmax", "matmul", "lanes", "scanned"])
-def test_for_other_generations(name: str, arch: str) -> None:
+def test_kernels_for_other_gpus_assemble_without_spills(name: str, arch: str) -> None:
     kernel, args, dims, threads, *_ = KERNELS[name]
     _, made = assembled(lowered(kernel, args, dims, threads, arch=arch), arch)
     assert made.spill_bytes == 0

@@ -102,7 +102,7 @@ def check_lowered(name: str, sample: Sample, block_dim: int, on_cpu: bool = Fals
 
 
 @sampled(3, ("name", "sample"), [pytest.param(*p.values, id=p.id, marks=marks(p.values[0])) for p in ONE])
-def test_lowered_programs_do_the_same(name: str, sample: Sample) -> None:
+def test_lowered_cooperative_functions_match_the_interpreter(name: str, sample: Sample) -> None:
     check_lowered(name, sample, 33)
 
 
@@ -110,7 +110,9 @@ def test_lowered_programs_do_the_same(name: str, sample: Sample) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("block_dim", [1, 33, 64])
 @pytest.mark.parametrize(("name", "sample"), ALL)
-def test_cpus_and_all_lowered_programs_do_the_same(name: str, sample: Sample, block_dim: int) -> None:
+def test_all_lowered_cooperative_functions_match_cpu_and_interpreter(
+    name: str, sample: Sample, block_dim: int
+) -> None:
     check_lowered(name, sample, block_dim, on_cpu=True)
 
 
@@ -123,7 +125,7 @@ def test_cpus_and_all_lowered_programs_do_the_same(name: str, sample: Sample, bl
         for p in of
     ],
 )
-def test_no_spills(name: str, sample: Sample, arch: str) -> None:
+def test_cooperative_functions_assemble_without_spills(name: str, sample: Sample, arch: str) -> None:
     made = testing.program(name, sample)
     _, code = assembled(lowered(made.kernel, [*made.tiles, *made.outs], (1,), 64, arch=arch), arch)
     assert code.spill_bytes <= MOST_SPILLED.get(name, 0)

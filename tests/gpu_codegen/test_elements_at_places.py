@@ -26,7 +26,7 @@ def pair(x: float):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("threads", [32, 64])
-def test_elements_reach_their_places(threads: int) -> None:
+def test_gathers_and_scatters_match_numpy(threads: int) -> None:
     data = np.arange(35, dtype=np.float32)
     x, y, z = tg.array(data), tg.zeros(43), tg.zeros(2, dtype=tg.vec2)
     code = lowered(move, [x, y, z, 1], (1,), threads)
@@ -42,7 +42,7 @@ def test_elements_reach_their_places(threads: int) -> None:
     np.testing.assert_array_equal(z.numpy(), [[0.0, 0.0], [t.sum(), N]])
 
 
-def test_accesses_are_single() -> None:
+def test_gathers_and_scatters_access_each_element_once() -> None:
     args = [tg.zeros(35), tg.zeros(43), tg.zeros(2, dtype=tg.vec2), 1]
     text, _ = assembled(lowered(move, args, (1,), 64))
     assert "bar.sync" not in text
@@ -57,7 +57,7 @@ def exchange(x: tg.array1d[float], seats: tg.array1d[int], old: tg.array1d[float
 
 
 @pytest.mark.machine_code
-def test_elements_are_exchanged() -> None:
+def test_atomic_exchanges_of_elements_match_numpy() -> None:
     data, free = np.arange(60, dtype=np.float32) + 0.5, np.arange(N, dtype=np.int32) % 2 * -1
     args = [tg.array(data), tg.array(free), tg.zeros(N), tg.zeros(N, dtype=int)]
     code = lowered(exchange, args, (1,), 64)

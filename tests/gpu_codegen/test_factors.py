@@ -60,7 +60,9 @@ UNITS = {
     ],
     ids=str,
 )
-def test_zeros_known_at_run_time(unit: str, factors: tuple[float, float]) -> None:
+def test_matmuls_with_zero_factors_known_at_run_time_match_numpy(
+    unit: str, factors: tuple[float, float]
+) -> None:
     kernel, kind, instruction = UNITS[unit]
     kind = tg.zeros(1, dtype=tg.bfloat16).numpy().dtype if kind == "bfloat16" else kind
     rng = np.random.default_rng(len(unit))

@@ -55,7 +55,7 @@ def test_the_last_block_sees_the_stores_of_other_blocks() -> None:
 
 
 @pytest.mark.machine_code
-def test_orders_change_no_result_of_one_thread() -> None:
+def test_memory_orders_change_no_result_of_one_thread() -> None:
     a, b = agree(of_threads, [tg.zeros(9, dtype=int), tg.zeros(9, dtype=int)], 9, 9)
     assert a.tolist() == [5] * 9 and b.tolist() == [i + 1 for i in range(9)]
 
@@ -78,14 +78,14 @@ def test_tile_functions_stay_on_their_side_of_a_fence() -> None:
     assert run_lowered(*for_threads(launch), launch)[0][3][0] == sum(range(BLOCKS * N))
 
 
-def test_fences_of_threads() -> None:
+def test_thread_fences_become_fence_instructions() -> None:
     found = instructions(of_threads, [tg.zeros(9, dtype=int), tg.zeros(9, dtype=int)], (32,), 32)
     fence = "fence.acq_rel.gpu"
     # Two fences in a row are one; `+=` of an element of an array is an atomic addition.
     assert found == f"st.global {fence} atom.exch {fence} atom.cas {fence} atom.add"
 
 
-def test_unknown_orders_are_refused() -> None:
+def test_unknown_memory_orders_are_refused() -> None:
     @tg.kernel
     def relaxed(a: tg.array[int]):
         tg.fence("relaxed")
@@ -101,7 +101,7 @@ def test_unknown_orders_are_refused() -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients_are_refused() -> None:
+def test_gradients_of_atomics_with_a_memory_order_are_refused() -> None:
     @tg.kernel
     def scaled(x: tg.array[float], y: tg.array[float]):
         i = tg.tid()

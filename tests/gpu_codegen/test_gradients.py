@@ -99,7 +99,7 @@ def matmul(transposed: bool) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transposed", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_owners_of_matmuls_are_matmuls(transposed: bool) -> None:
+def test_adjoints_of_matmuls_become_matmul_kernels(transposed: bool) -> None:
     found = compiled(matmul(transposed), [(512, 512)] * 3, (4, 2), 256)
     for which in ("a", "b"):
         owner, wide = (found[f"gemm_adjoint_of_adj_{which}{end}"] for end in ("", "_wide"))
@@ -151,7 +151,7 @@ def layer_norm(
 
 
 @sampled(2, "kernel, weights", [(softmax, 0), (layer_norm, 2)])
-def test_norms_move_16_bytes_and_add_by_no_atomics(kernel: Any, weights: int) -> None:
+def test_adjoints_of_norms_move_16_bytes_without_atomics(kernel: Any, weights: int) -> None:
     shapes = [(64, WIDTH), *[WIDTH] * weights, (64, WIDTH)]
     found = compiled(kernel, shapes, (64,), 128)
     assert len(found) == 1 + (weights > 0), "one launch adds up the gradients of all weights"
@@ -168,7 +168,7 @@ def test_norms_move_16_bytes_and_add_by_no_atomics(kernel: Any, weights: int) ->
     assert not any(re.search(r"\b(red|atom)\.global", text) for text in found.values())
 
 
-def test_stages_of_rows_begin_where_sectors_do() -> None:
+def test_stages_of_rows_are_aligned_to_sectors() -> None:
     shares, sums = parts_of(layer_norm, [(64, WIDTH), (WIDTH,), (WIDTH,), (64, WIDTH)], (64,), 128)
     for part in (shares, sums):
         _, spread = distributed(part)

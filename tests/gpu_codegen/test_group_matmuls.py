@@ -36,7 +36,7 @@ def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("turns", [(False, False), (True, True), (False, True)], ids=str)
-def test_sixteen_bits_in_every_order(turns: tuple[bool, bool]) -> None:
+def test_matmuls_of_16_bit_operands_in_every_order_match_numpy(turns: tuple[bool, bool]) -> None:
     assert check((64, 32, 64), tg.bfloat16, tg.bfloat16, tg.float32, turns) == ["m64n32k16.f32.bf16.bf16"] * 4
 
 
@@ -47,7 +47,7 @@ def test_sixteen_bits_in_every_order(turns: tuple[bool, bool]) -> None:
     [(96, 32, (False, False)), (80, 48, (True, True)), (32, 96, (False, True)), (160, 16, (False, False))],
     ids=str,
 )
-def test_rows_of_several_narrow_boxes(n: int, k: int, turns: tuple[bool, bool]) -> None:
+def test_operands_of_several_narrow_boxes_match_numpy(n: int, k: int, turns: tuple[bool, bool]) -> None:
     """Rows of 96, 160, 192 and 320 bytes are boxes of 32 and 64 bytes."""
     found = check((64, n, k), tg.bfloat16, tg.bfloat16, tg.float32, turns, steps=2, ragged=8)
     assert found == [f"m64n{n}k16.f32.bf16.bf16"] * (k // 16)
@@ -55,7 +55,7 @@ def test_rows_of_several_narrow_boxes(n: int, k: int, turns: tuple[bool, bool]) 
 
 @pytest.mark.machine_code
 @sampled(2, ("n", "transposed"), [(192, False), (192, True), (96, False)], ids=str)
-def test_columns_of_a_warp_group_that_start_within_a_box(n: int, transposed: bool) -> None:
+def test_warp_groups_whose_columns_start_within_a_box_match_numpy(n: int, transposed: bool) -> None:
     """Half of 192 columns is one box and a half: instructions read whole boxes, so that K runs along rows instead."""
     found = check((64, n, 32), tg.bfloat16, tg.bfloat16, tg.float32, (False, transposed), groups=2, steps=2)
     assert found == [f"m64n{n // 2}k16.f32.bf16.bf16"] * 2
@@ -75,7 +75,7 @@ def test_columns_of_a_warp_group_that_start_within_a_box(n: int, transposed: boo
     ],
     ids=str,
 )
-def test_rows_along_k(a: Any, b: Any, c: Any, k: int, name: str) -> None:
+def test_k_major_operands_match_numpy(a: Any, b: Any, c: Any, k: int, name: str) -> None:
     for ragged in (min(16, k // 2), 5):
         found = check((64, 48, k), a, b, c, (False, True), ragged=ragged)
         assert found == [name] * (k * a.bits // 256)
@@ -93,7 +93,9 @@ def test_rows_along_k(a: Any, b: Any, c: Any, k: int, name: str) -> None:
     ],
     ids=str,
 )
-def test_other_orders_are_transposed_on_the_way_in(a: Any, c: Any, turns: tuple[bool, bool]) -> None:
+def test_operands_that_are_not_k_major_are_transposed_into_shared_memory(
+    a: Any, c: Any, turns: tuple[bool, bool]
+) -> None:
     """K is not along the rows of a stage."""
     k = 32 * 8 // a.bits
     found = check((64, 64, k), a, a, c, turns)
@@ -118,7 +120,7 @@ def test_sums_are_narrowed_after_each_matmul(a: Any, c: Any, k: int) -> None:
     [(tg.bfloat16, tg.bfloat16), (tg.float8_e4m3, tg.bfloat16), (tg.float32, tg.float32)],
     ids=str,
 )
-def test_the_kernel_of_the_library(dtype: Any, result: Any) -> None:
+def test_the_library_matmul_in_the_model_of_instructions_matches_numpy(dtype: Any, result: Any) -> None:
     """Several tiles with ragged ends and every epilogue."""
     tile = next(t for t in shapes.candidates(dtype, False, "tf32") if t[:2] == (64, 128))
     m, n, k = 72, 144, tile.depth + 16
@@ -135,7 +137,7 @@ def test_the_kernel_of_the_library(dtype: Any, result: Any) -> None:
 @pytest.mark.machine_code
 @sampled(3, "dtype", [tg.bfloat16, tg.float8_e4m3, tg.float32], ids=str)
 @pytest.mark.parametrize("groups", [1, 2])
-def test_plain_tiles(dtype: Any, groups: int) -> None:
+def test_matmuls_of_a_pipe_and_a_computed_tile_match_numpy(dtype: Any, groups: int) -> None:
     """One operand comes from a pipe, the other is computed or loaded by the role, in a loop and before it."""
     k, n = 32 * 8 // dtype.bits * 2, 32
 
@@ -170,7 +172,7 @@ def test_plain_tiles(dtype: Any, groups: int) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("groups", [1, 2])
-def test_left_operands_in_registers(groups: int) -> None:
+def test_left_operands_in_registers_match_numpy(groups: int) -> None:
     """A matmul of a matmul, which never goes through memory."""
     m, n, k, half = 64 * groups, 64, 64, tg.bfloat16
 

@@ -84,7 +84,7 @@ def test_every_access_of_a_stage_has_an_order(name: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("stages", [2, 3, 4])
-def test_without_the_synchronisation_of_a_warp_all_lanes_but_one_race(stages: int) -> None:
+def test_without_warp_synchronisation_all_lanes_but_one_race(stages: int) -> None:
     """The races of 31 lanes, for each byte, each reading warp and each iteration but the first: the reports of a tool
     that knows arrivals but no synchronisation of warps."""
     kernel, _ = KERNELS[f"chain of {stages} stages"]
@@ -120,7 +120,7 @@ def test_an_arrival_before_the_read_is_a_race() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", ["gather", "gemm", "joined", "softmax", "transposed", "tree"])
-def test_memory_that_threads_of_a_block_share_has_an_order(name: str) -> None:
+def test_accesses_to_shared_memory_of_a_block_are_ordered(name: str) -> None:
     """The order follows from the synchronisations of the block."""
     launch = kernels.launches()[name]
     code = lowered(launch.kernel, launch.args, launch.dims[:-1], launch.block_dim)

@@ -70,7 +70,7 @@ def arguments(kernel: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("kernel", [scale, count, nothing, matmul], ids=lambda k: k.name)
-def test_a_kernel_waits_once_before_it_accesses_memory(kernel: Any) -> None:
+def test_a_kernel_waits_once_before_accesses_to_memory(kernel: Any) -> None:
     text = text_of(kernel, arguments(kernel), 256)
     assert text.count(LET) == text.count(WAIT) == 1
     assert text.index(LET) < text.index(WAIT)
@@ -79,12 +79,12 @@ def test_a_kernel_waits_once_before_it_accesses_memory(kernel: Any) -> None:
     assert found is None or text.index(WAIT) < found.start()
 
 
-def test_barriers_are_made_before_the_wait() -> None:
+def test_barriers_are_initialised_before_the_wait_for_earlier_launches() -> None:
     text = text_of(matmul, arguments(matmul), 256)
     assert text.rindex("mbarrier.init") < text.index("bar.sync") < text.index(WAIT)
 
 
-def test_every_thread_waits() -> None:
+def test_every_thread_waits_for_earlier_launches_before_branches() -> None:
     """Threads wait before they diverge, so that a launch completes only after the earlier ones."""
     text = text_of(scale, arguments(scale), 256)
     assert not re.search(r"@%?p\d+ bra", text[: text.index(WAIT)])
@@ -136,7 +136,7 @@ def test_kernels_without_a_loop_let_the_next_kernel_start_at_once() -> None:
     assert text.count(LET) == 1 and text.index(LET) < text.index(WAIT)
 
 
-def test_the_first_of_a_series_lets_the_next_start_when_all_before_are_complete() -> None:
+def test_the_first_launch_of_a_series_triggers_the_next_when_earlier_launches_are_complete() -> None:
     for kernel in (scale, matmul):
         text = text_in_series(kernel, FIRST)
         assert text.count(LET) == text.count(WAIT) == 1
@@ -144,7 +144,7 @@ def test_the_first_of_a_series_lets_the_next_start_when_all_before_are_complete(
         assert found is not None and text.index(WAIT) < text.index(LET) < found.start()
 
 
-def test_the_others_wait_at_their_end() -> None:
+def test_later_launches_of_a_series_wait_at_their_end() -> None:
     """Threads that have gone to no role too."""
     text = text_in_series(steady_matmul, LATER)
     assert text.count(LET) == text.count(WAIT) == 1
@@ -155,7 +155,7 @@ def test_the_others_wait_at_their_end() -> None:
 
 
 @pytest.mark.parametrize("kernel", [scale, count, matmul], ids=lambda k: k.name)
-def test_kernels_that_read_by_loads_wait_first(kernel: Any) -> None:
+def test_kernels_that_read_by_loads_wait_for_earlier_launches_first(kernel: Any) -> None:
     assert text_in_series(kernel, LATER) == text_of(kernel, arguments(kernel), 256)
 
 

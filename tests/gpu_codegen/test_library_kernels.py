@@ -49,7 +49,7 @@ def matmul(tile: shapes.Tile, dtype: Any = tg.bfloat16, transposed: bool = False
 
 @pytest.mark.parametrize("transposed", [False, True])
 @sampled(3, "tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
-def test_matmuls(tile: shapes.Tile, transposed: bool) -> None:
+def test_library_matmuls_use_wgmma_without_spills(tile: shapes.Tile, transposed: bool) -> None:
     code = matmul(tile, transposed=transposed)
     if not tile.swapped:
         check(code, 3, "wgmma.mma_async", "stmatrix", "setmaxnreg.dec")
@@ -62,7 +62,7 @@ def test_matmuls(tile: shapes.Tile, transposed: bool) -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 @sampled(4, "tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
-def test_chunks_of_matmuls(tile: shapes.Tile, transposed: bool) -> None:
+def test_library_matmuls_with_splits_store_sums_by_bulk_copies(tile: shapes.Tile, transposed: bool) -> None:
     """Splits' sums of float32 are stored by bulk copies if they are stored without an epilogue."""
     code = matmul(tile.with_splits(4), transposed=transposed)
     stores = "st.global.v4" if tile.swapped else "cp.async.bulk.tensor.3d.global"
@@ -70,7 +70,7 @@ def test_chunks_of_matmuls(tile: shapes.Tile, transposed: bool) -> None:
 
 
 @pytest.mark.parametrize("splits", [2, 13, 32])
-def test_chunks_are_added_up_by_wide_accesses(splits: int) -> None:
+def test_sums_of_splits_are_added_by_wide_accesses(splits: int) -> None:
     """All loads precede the first addition, with no selection for absent elements between them."""
     shares, c = tg.zeros((splits, 16, 2048)), tg.zeros((16, 2048), dtype=tg.bfloat16)
     kernel = gemm.summed(splits, gemm.Epilogue(tg.bfloat16))
@@ -90,7 +90,9 @@ def test_chunks_are_added_up_by_wide_accesses(splits: int) -> None:
     ],
 )
 @sampled(3, "size", [(128, 256), (64, 128)])
-def test_matmuls_of_other_widths(size: tuple[int, int], dtype: Any, precision: str, shape: str) -> None:
+def test_library_matmuls_of_8_bit_and_tf32_operands_use_wgmma(
+    size: tuple[int, int], dtype: Any, precision: str, shape: str
+) -> None:
     """Steps of 128 bytes, four instructions each; float32 is rounded on its way."""
     tile = next(t for t in shapes.candidates(dtype, False, precision) if t[:2] == size)
     result = tg.float32 if precision == "tf32" else tg.bfloat16
@@ -102,7 +104,7 @@ def test_matmuls_of_other_widths(size: tuple[int, int], dtype: Any, precision: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
-def test_epilogues_of_matmuls(activation: str) -> None:
+def test_library_matmuls_with_epilogues_have_no_spills(activation: str) -> None:
     features = {"activation": activation, "scaled": True, "biased": True}
     check(matmul(shapes.TENSOR_CORES[0], **features), 3, "wgmma.mma_async", "stmatrix")
     tile = shapes.TENSOR_CORES[1 if activation == "gelu" else 0]
@@ -112,7 +114,7 @@ def test_epilogues_of_matmuls(activation: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transposed", [False, True])
-def test_matmuls_of_float32(transposed: bool) -> None:
+def test_library_matmuls_of_float32_use_fma_without_spills(transposed: bool) -> None:
     for tile in shapes.VECTOR_UNITS:
         text, made = assembled(matmul(tile, tg.float32, transposed))
         assert "fma.rn.f32" in text and "cp.async.bulk.tensor" in text and made.spill_bytes == 0
@@ -130,7 +132,7 @@ def attention(depth: int, causal: bool, ragged: bool = False, logs: bool = False
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("depth", [64, 128])
-def test_attention(depth: int, causal: bool) -> None:
+def test_library_attention_uses_wgmma_without_spills(depth: int, causal: bool) -> None:
     for logs in (False, True):
         check(
             attention(depth, causal, logs=logs),
@@ -142,13 +144,13 @@ def test_attention(depth: int, causal: bool) -> None:
         )
 
 
-def test_attention_keeps_a_matmul_in_flight() -> None:
+def test_library_attention_keeps_a_matmul_in_flight() -> None:
     text, _ = assembled(attention(128, causal=False))
     assert "wgmma.wait_group.sync.aligned 1" in text
 
 
 @sampled(2, "depth", [64, 128])
-def test_attention_over_ragged_diagonals(depth: int) -> None:
+def test_library_attention_over_ragged_diagonals_has_no_spills(depth: int) -> None:
     """The mask in the loop takes no registers of the other iterations, which skip it."""
     code = attention(depth, causal=True, ragged=True)
     check(code, 4, "wgmma.mma_async", "stmatrix", "wgmma.wait_group.sync.aligned 1")
@@ -157,7 +159,7 @@ def test_attention_over_ragged_diagonals(depth: int) -> None:
     assert len(masks) == 1 and "wgmma" not in masks[0]
 
 
-def test_operands_may_share_memory() -> None:
+def test_library_attention_takes_operands_that_share_memory() -> None:
     """Queries, keys and values in one array, as a single matmul makes them, are only read."""
     memory = tg.zeros((2, 256, 12, 64), dtype=tg.bfloat16)
     parts = [memory[:, :, h : h + 4].transpose((0, 2, 1, 3)) for h in (0, 4, 8)]

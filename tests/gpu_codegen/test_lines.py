@@ -59,7 +59,7 @@ def lines_before(ptx: str, instruction: str) -> set[int]:
     return found
 
 
-def test_instructions_are_of_their_lines() -> None:
+def test_instructions_have_the_lines_of_their_statements() -> None:
     code = lowered(calling, (ones(64), ones(64)), (64,), 64, lines=True)
     text, made = assembled(code)
     assert lines_before(text, r"sqrt\.rn\.f32") == {line_of("return tg.sqrt(x)")}
@@ -68,7 +68,7 @@ def test_instructions_are_of_their_lines() -> None:
     assert made.is_ptx or b"debug_line" in made.code
 
 
-def test_roles_and_matmuls_have_lines() -> None:
+def test_roles_and_matmuls_have_line_information() -> None:
     args = (ones(64, 128, dtype=BF16), ones(128, 64, dtype=BF16), ones(64, 64))
     text, _ = assembled(lowered(with_roles, args, (1,), 256, lines=True))
     assert lines_before(text, r"wgmma\.mma_async") == {line_of("tg.tile_matmul(tg.tile_pipe_pop(left)")}
@@ -78,7 +78,7 @@ def test_roles_and_matmuls_have_lines() -> None:
 
 
 @sampled(3, "name", KERNELS)
-def test_lines_change_no_instruction(name: str) -> None:
+def test_line_information_changes_no_instruction(name: str) -> None:
     kernel, args, dims, threads, *_ = KERNELS[name]
 
     def instructions(lines: bool) -> Any:
@@ -91,6 +91,6 @@ def test_lines_change_no_instruction(name: str) -> None:
     assert instructions(True) == instructions(False)
 
 
-def test_without_the_option_there_are_no_lines() -> None:
+def test_without_the_option_code_has_no_line_information() -> None:
     text, _ = assembled(lowered(calling, (ones(64), ones(64)), (64,), 64))
     assert ".loc" not in text

@@ -50,7 +50,7 @@ def lines(x: tg.array2d[float], places: tg.array1d[int], rows: tg.array2d[float]
 
 
 @pytest.mark.machine_code
-def test_columns_and_elements_at_places_of_loops_and_arrays() -> None:
+def test_columns_and_elements_of_tiles_at_computed_indices_match_the_interpreter() -> None:
     rng = np.random.default_rng(3)
     x = rng.uniform(-0.5, 0.5, (ROWS, COLUMNS)).astype(np.float32)
     places = rng.permutation(COLUMNS).astype(np.int32)
@@ -73,7 +73,7 @@ def factored(x: tg.array2d[float], out: tg.array2d[float]):
 
 @pytest.mark.slow
 @pytest.mark.machine_code
-def test_factors_stay_in_registers() -> None:
+def test_factors_of_decompositions_stay_in_registers() -> None:
     rng = np.random.default_rng(4)
     m = rng.standard_normal((17, 17))
     x = (m @ m.T + 17 * np.eye(17)).astype(np.float32)

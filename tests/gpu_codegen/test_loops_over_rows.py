@@ -27,7 +27,7 @@ def decayed(a: tg.array2d[float], b: tg.array2d[float], n: int):
 
 @pytest.mark.parametrize("kernel", [each_row, ahead, decayed])
 @sampled(3, "n", [1, 7, 8, 21])
-def test_iterations_have_the_bits_of_the_cpu(kernel: Any, n: int) -> None:
+def test_interleaved_iterations_have_the_bits_of_the_cpu(kernel: Any, n: int) -> None:
     rng = np.random.default_rng(n)
     a = rng.standard_normal((19, 36)).astype(np.float32)
     rare = rng.random(a.shape)

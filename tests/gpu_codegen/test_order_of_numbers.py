@@ -42,13 +42,13 @@ def check(seed: int) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("seed", [3])
-def test_one_order(seed: int) -> None:
+def test_extremes_order_nan_and_zeros_as_the_interpreter(seed: int) -> None:
     check(seed)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("seed", chunks(range(40), slow=20))
-def test_one_order_often(seed: int) -> None:
+def test_extremes_of_many_programs_order_nan_and_zeros_as_the_interpreter(seed: int) -> None:
     check(seed)
 
 
@@ -58,7 +58,7 @@ def sums(x: tg.array1d[tg.bfloat16], y: tg.array1d[tg.bfloat16]):
 
 
 @pytest.mark.machine_code
-def test_short_sums_are_long_until_the_end() -> None:
+def test_sums_of_narrow_floats_are_rounded_at_the_end() -> None:
     args = [tg.ones(320, dtype=tg.bfloat16), tg.zeros(320, dtype=tg.bfloat16)]
     run_together(lowered(sums, args, (1,), 64), sums, args, (1, 64), 1)
     kind = args[0].numpy().dtype

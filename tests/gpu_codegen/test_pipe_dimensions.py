@@ -15,7 +15,7 @@ from tegula.runtime.launch import block_size
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @sampled(3, "shape", SHAPES, ids=str)
-def test_one_copy_for_a_tile(shape: tuple[int, ...], arch: str) -> None:
+def test_a_tile_of_any_rank_is_one_bulk_copy(shape: tuple[int, ...], arch: str) -> None:
     kernel, whole = copying(shape), (4 * shape[0], *shape[1:])
     args = [tg.zeros(whole), tg.zeros(whole), 4]
     threads = block_size(kernel, None, args)

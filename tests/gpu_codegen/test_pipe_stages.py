@@ -47,7 +47,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("dtype", "shape", "other"), SHAPES)
-def test_copies_write_at_multiples_of_128_bytes(
+def test_stages_of_bulk_copies_are_aligned_to_128_bytes(
     dtype: Any, shape: tuple[int, int], other: tuple[int, int]
 ) -> None:
     kernel = copying(dtype, shape, other)
@@ -70,7 +70,7 @@ def test_copies_write_at_multiples_of_128_bytes(
     assembled(lowered(kernel, args, (1,), threads))
 
 
-def test_stages_that_threads_fill_follow_each_other() -> None:
+def test_stages_that_threads_fill_are_contiguous() -> None:
     kernel = copying(tg.float32, (3, 5), (1, 3))
     args = [tg.zeros((64, 256)), tg.zeros((64, 256)), 4]
     _, parts = distributed(kernel, args, (1,), block_size(kernel, None, args))

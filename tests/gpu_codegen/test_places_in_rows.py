@@ -52,12 +52,12 @@ def code(place: str, promise: str = "") -> str:
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_the_threads_that_copy(name: str) -> None:
+def test_the_offset_in_a_row_decides_whether_bulk_copies_are_used(name: str) -> None:
     place, bulk = PLACES[name]
     assert ("cp.async.bulk.tensor" in code(place)) == bulk
 
 
-def test_a_promise_is_taken_where_the_copy_can_start() -> None:
+def test_an_alignment_promise_allows_bulk_copies_at_aligned_offsets() -> None:
     text = code("column", ", aligned=True")
     assert "cp.async.bulk.tensor" in text
     assert "-8;" in text  # the offset is cut to a multiple of 8 elements

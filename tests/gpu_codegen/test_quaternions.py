@@ -22,7 +22,7 @@ def moved(a: tg.array[tg.quat], x: tg.array[tg.transform], o: tg.array[tg.transf
 
 
 @pytest.mark.machine_code
-def test_transforms_stay_in_registers() -> None:
+def test_transforms_of_points_stay_in_registers() -> None:
     rng = np.random.default_rng(0)
     a = tg.array(rng.integers(-3, 4, (33, 4)), dtype=tg.quat)
     x = tg.array(rng.integers(-3, 4, (32, 7)), dtype=tg.transform)

@@ -125,7 +125,7 @@ def test_reciprocals_agree_with_ieee() -> None:
 
 
 @pytest.mark.machine_code
-def test_narrow_quotients_are_rounded_once_more() -> None:
+def test_quotients_of_narrow_floats_are_rounded_once_more() -> None:
     with np.errstate(all="ignore"):
         a, b = (np.clip(x, -65000, 65000).astype(np.float16) for x in operands(500))
         wanted = (a.astype(np.float32) / b.astype(np.float32)).astype(np.float16)
@@ -133,14 +133,14 @@ def test_narrow_quotients_are_rounded_once_more() -> None:
 
 
 @pytest.mark.machine_code
-def test_roots_agree_with_ieee() -> None:
+def test_square_roots_agree_with_ieee() -> None:
     a, b = operands(2000)
     with np.errstate(all="ignore"):
         assert_same(run(roots, a, b), np.sqrt(a))
 
 
 @pytest.mark.machine_code
-def test_narrow_roots_are_rounded_once_more() -> None:
+def test_square_roots_of_narrow_floats_are_rounded_once_more() -> None:
     with np.errstate(all="ignore"):
         a, b = (np.clip(x, -65000, 65000).astype(np.float16) for x in operands(500))
         wanted = np.sqrt(a.astype(np.float32)).astype(np.float16)
@@ -149,7 +149,7 @@ def test_narrow_roots_are_rounded_once_more() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("kernel", [powers, angles])
-def test_functions_have_the_bits_of_the_cpu(kernel: Any) -> None:
+def test_functions_of_quotients_have_the_bits_of_the_cpu(kernel: Any) -> None:
     a, b = operands(2000)
     rng = np.random.default_rng(6)
     a = np.where(rng.random(a.size) < 0.5, rng.uniform(-110, 95, a.size).astype(np.float32), a)
@@ -178,7 +178,7 @@ def remainders(A: tg.array[Any], B: tg.array[Any], C: tg.array[Any]):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_remainders_of_numbers_far_apart(kind: Any) -> None:
+def test_remainders_of_numbers_far_apart_are_exact(kind: Any) -> None:
     info, rng = np.finfo(kind), np.random.default_rng(2)
     ends = [info.smallest_subnormal, 7 * info.smallest_subnormal, info.tiny, 1.5, info.max, np.inf, 0.0, -0.1]
     ends = np.array([*ends, *np.exp2(rng.uniform(np.log2(info.tiny), np.log2(info.max), 24))], kind)

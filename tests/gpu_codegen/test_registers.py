@@ -67,7 +67,9 @@ def code_of(kernel: Any) -> Any:
         ((168, 160, 168), [("dec", 160)]),
     ],
 )
-def test_roles_without_matmuls(registers: tuple[int, ...], expected: list[tuple[str, int]]) -> None:
+def test_roles_without_matmuls_start_with_the_registers_of_a_single_block(
+    registers: tuple[int, ...], expected: list[tuple[str, int]]
+) -> None:
     """Roles start with the registers of a block that is alone on its multiprocessor, although such kernels run faster
     with several."""
     code = code_of(copying(*registers))
@@ -80,7 +82,7 @@ def test_roles_without_matmuls(registers: tuple[int, ...], expected: list[tuple[
         assert made.registers == 168 and made.spill_bytes == 0
 
 
-def test_the_most_that_a_thread_can_have() -> None:
+def test_roles_may_request_the_most_registers_of_a_thread() -> None:
     code = code_of(pair)
     text, made = assembled(code)
     assert changes(text) == [("dec", 24), ("inc", 256)] and ".maxnreg 248" in text
@@ -88,13 +90,13 @@ def test_the_most_that_a_thread_can_have() -> None:
         assert made.registers == 248
 
 
-def test_nothing_changes_where_nothing_is_asked_or_multiplied() -> None:
+def test_kernels_without_requests_or_matmuls_set_no_registers() -> None:
     code = code_of(copying(0, 0, 0))
     assert code.waiting == 384 and not code.budgets
     assert changes(compile_ptx(code.text, "sm_90a")) == []
 
 
-def test_code_for_other_registers_is_refused() -> None:
+def test_code_assembled_for_other_registers_is_refused() -> None:
     code = code_of(copying(24, 240, 240))
     code.check_registers(168)
     for there in (32, 160, 176):

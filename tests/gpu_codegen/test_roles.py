@@ -139,7 +139,7 @@ def test_tiles_of_different_roles_and_stages_share_no_bytes(texts: Texts) -> Non
             assert x + a.size <= y or y + b.size <= x
 
 
-def test_the_bytes_of_barriers_are_theirs_to_the_end(texts: Texts) -> None:
+def test_the_bytes_of_barriers_are_never_reused(texts: Texts) -> None:
     for code, _ in texts.values():
         end = max(i.end for i in code.shared.intervals)
         barriers = [i for i in code.shared.intervals if i.name.endswith((".full", ".empty"))]
@@ -153,7 +153,7 @@ def test_arrays_that_no_tensor_map_describes_are_copied_by_threads() -> None:
     assert "cp.async.bulk" not in text and "wgmma.mma_async" in text and "fence.proxy.async" in text
 
 
-def test_results_leave_by_bulk_copies_from_whole_rows(texts: Texts) -> None:
+def test_results_of_whole_rows_are_stored_by_bulk_copies(texts: Texts) -> None:
     code, text = texts["matmul"]
     assert [m.box for m in code.maps] == [(M, 64), (K, 64), (64, 64)]
     assert "stmatrix" in text and "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group" in text
@@ -161,7 +161,7 @@ def test_results_leave_by_bulk_copies_from_whole_rows(texts: Texts) -> None:
     assert "cp.async.bulk.wait_group 0;" in text
 
 
-def test_all_warps_synchronise_at_the_end(texts: Texts) -> None:
+def test_all_warps_synchronise_after_the_roles(texts: Texts) -> None:
     for _, text in texts.values():
         end = text.rindex("ret;")
         assert re.search(r"bar(rier)?\.sync[^;]*0;\s*$", text[:end].rstrip())
@@ -169,13 +169,13 @@ def test_all_warps_synchronise_at_the_end(texts: Texts) -> None:
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
 @pytest.mark.parametrize("name", ["matmul", "two_producers", "pushed", "chained_matmuls", "two_readers"])
-def test_the_assembler_has_no_complaint(texts: Texts, name: str) -> None:
+def test_kernels_with_roles_assemble_without_warnings(texts: Texts, name: str) -> None:
     code, _ = texts[name]
     _, made = assembled(code)
     assert made.spill_bytes == 0
 
 
-def test_the_page_names_tests_that_exist() -> None:
+def test_the_page_on_hopper_names_tests_that_exist() -> None:
     page = (TESTS.parent / "docs" / "hopper.md").read_text()
     here = Path(__file__).read_text()
     for name in set(re.findall(r"`(test_\w+)`", page)):

@@ -35,7 +35,7 @@ def arguments(kernel: Any, align: bool = True) -> list[Any]:
         lambda arch, name: arch == "sm_80" or name == "matmul",
     ),
 )
-def test_before_hopper(arch: str, name: str) -> None:
+def test_roles_before_hopper_use_cp_async_and_mma_sync(arch: str, name: str) -> None:
     """Copies are cp.async, barriers count arrivals alone, matmuls are mma.sync of warps."""
     kernel = KERNELS[name]
     args = arguments(kernel)
@@ -59,7 +59,7 @@ def test_before_hopper(arch: str, name: str) -> None:
         product(("sm_100a", "sm_120a"), KERNELS), lambda arch, name: arch == "sm_100a" or name == "matmul"
     ),
 )
-def test_after_hopper(arch: str, name: str) -> None:
+def test_roles_after_hopper_use_bulk_copies_and_mma_sync(arch: str, name: str) -> None:
     """Bulk copies as on Hopper, matmuls by mma.sync of warps; registers are set where the assembler supports
     setmaxnreg."""
     kernel = KERNELS[name]
@@ -109,7 +109,7 @@ def few_registers(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float]
         tg.tile_store(c, total)
 
 
-def test_threads_with_few_registers_hold_no_tile() -> None:
+def test_copies_by_threads_with_few_registers_bypass_registers() -> None:
     """A role with few registers, whose threads copy by themselves."""
     args = arguments(few_registers, align=False)
     text, cubin = assembled(lowered(few_registers, args, (1,), block_size(few_registers, None, args)))

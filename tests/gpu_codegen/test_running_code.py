@@ -58,20 +58,20 @@ def check(launch: Launch) -> None:
 
 @pytest.mark.machine_code
 @sampled(3, ("n", "block_dim"), EACH)
-def test_the_same_bits_everywhere(n: int, block_dim: int) -> None:
+def test_running_combinations_have_the_same_bits_on_all_targets(n: int, block_dim: int) -> None:
     x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
     check(Launch(running(n), (tg.array(x), tg.zeros((2, n))), (1, block_dim), block_dim))
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("threads", [40, pytest.param(75, marks=pytest.mark.slow)])
-def test_the_same_bits_with_absent_threads(threads: int) -> None:
+def test_running_combinations_with_absent_threads_have_the_same_bits(threads: int) -> None:
     x = np.random.default_rng(threads).standard_normal(threads).astype(np.float32)
     check(Launch(of_lanes, (tg.array(x), tg.zeros((4, threads))), (threads,), 33))
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
-def test_warps_exchange_one_number(arch: str) -> None:
+def test_running_combinations_exchange_one_number_per_warp(arch: str) -> None:
     """A sum of 512 elements in four warps needs one barrier and one element per warp in shared memory; one warp needs
     neither."""
     for threads, barriers, accesses in ((128, 1, 4), (32, 0, 0)):

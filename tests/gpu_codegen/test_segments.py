@@ -36,7 +36,7 @@ def check(launch: Launch) -> str:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("shape", EACH, ids=str)
-def test_segments_of_a_warp(shape: tuple[int, int]) -> None:
+def test_lane_exchanges_in_segments_of_a_warp_match_the_interpreter(shape: tuple[int, int]) -> None:
     threads, block = shape
     text = check(Launch(in_warps, arguments(in_warps, threads), (threads,), block))
     assert "bar.sync" not in text and "barrier" not in text and ".shared" not in text
@@ -47,13 +47,13 @@ def test_segments_of_a_warp(shape: tuple[int, int]) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("shape", EACH, ids=str)
-def test_segments_of_several_warps(shape: tuple[int, int]) -> None:
+def test_lane_exchanges_across_warps_match_the_interpreter(shape: tuple[int, int]) -> None:
     threads, block = shape
     check(Launch(wider, arguments(wider, threads), (threads,), block))
 
 
 @pytest.mark.parametrize("kernel", [in_warps, wider], ids=["in_warps", "wider"])
-def test_code_for_earlier_gpus(kernel: Any) -> None:
+def test_lane_exchanges_assemble_for_earlier_gpus(kernel: Any) -> None:
     launch = Launch(kernel, arguments(kernel, 96), (96,), 96)
     target = get_cuda_target("sm_80")
     _, made = assembled(lower_kernel(*lowered(launch), target), "sm_80")
@@ -71,7 +71,7 @@ def special(a: tg.array[Any], o: tg.array2d[Any]):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16], ids=str)
-def test_extremes_of_nan_and_zeros(dtype: Any) -> None:
+def test_lane_extremes_of_nan_and_zeros_match_the_interpreter(dtype: Any) -> None:
     nan = float("nan")
     x = [0.0, -0.0, nan, -0.0, nan, nan, nan, nan, nan, 2.0, 2.0, 1.0]
     o = agree(special, [tg.array(x, dtype=dtype), tg.zeros((4, 12), dtype=dtype)], 12, 32)[1]
@@ -98,7 +98,9 @@ GRIDS = [((16, 16), (4, 8)), ((7, 13), (4, 8)), ((2, 7, 5), (2, 4, 4)), ((40,), 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("shape", "grid"), GRIDS, ids=str)
-def test_tiles_over_grids_of_threads(shape: tuple[int, ...], grid: tuple[int, ...]) -> None:
+def test_tiles_over_grids_of_threads_match_the_interpreter(
+    shape: tuple[int, ...], grid: tuple[int, ...]
+) -> None:
     block = int(np.prod(grid))
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     launch = tiled(spread(shape, grid), [tg.array(x), tg.zeros(shape)], (1,), block)
@@ -112,7 +114,7 @@ def test_tiles_over_grids_of_threads(shape: tuple[int, ...], grid: tuple[int, ..
     np.testing.assert_array_equal(got[1].numpy(), x * x)
 
 
-def test_the_elements_of_a_thread_of_a_grid() -> None:
+def test_threads_of_a_grid_own_their_elements_of_a_tile() -> None:
     @tg.kernel
     def ends(a: tg.array2d[float], o: tg.array2d[float]):
         b, t = tg.tid()
@@ -144,7 +146,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("written", REFUSED)
-def test_refusals(written: str) -> None:
+def test_invalid_lane_exchanges_are_refused(written: str) -> None:
     text = f"def kernel(a: tg.array[float], n: int):\n    i = tg.tid()\n    x = a[i]\n    y = {written}\n"
     space: dict[str, Any] = {"tg": tg}
     exec(text, space)
@@ -154,7 +156,7 @@ def test_refusals(written: str) -> None:
     assert caught.value.CODE == code and said in str(caught.value)
 
 
-def test_more_rows_than_threads_need_whole_warps() -> None:
+def test_grids_of_threads_with_more_rows_need_whole_warps() -> None:
     @tg.kernel
     def rows(x: tg.array2d[float]):
         own = tg.tile_local(tg.tile_load(x, shape=(34, 4)), (33, 1))

@@ -36,7 +36,7 @@ def strided(
 
 
 @pytest.mark.machine_code
-def test_steps_of_either_sign() -> None:
+def test_loops_with_steps_of_either_sign_match_python() -> None:
     rng = np.random.default_rng(1)
     kind = tg.zeros(1, dtype=HALF).numpy().dtype
     x, y = (rng.integers(-3, 4, s).astype(np.float32) for s in ((M, 5 * K), (5 * K, N)))

@@ -111,7 +111,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("down", "across", "groups", "rows", "columns"), STEPS)
-def test_groups_that_store_the_same_part_synchronise(
+def test_warp_groups_that_store_the_same_part_synchronise(
     down: int, across: int, groups: int, rows: int, columns: int
 ) -> None:
     kernel, parts = made(storing(down, across, groups, rows, columns), ITERATIONS, 3)
@@ -123,7 +123,7 @@ def test_groups_that_store_the_same_part_synchronise(
 @pytest.mark.parametrize(
     ("down", "across", "groups", "rows", "columns"), [s for s in STEPS if not crossing(*s)]
 )
-def test_groups_wait_where_offsets_may_wrap_and_repeat(
+def test_warp_groups_wait_where_offsets_may_wrap_and_repeat(
     down: int, across: int, groups: int, rows: int, columns: int
 ) -> None:
     """After 2**32 rows an int32 offset repeats. Steps of a power of two then hit a part as a whole."""
@@ -133,7 +133,7 @@ def test_groups_wait_where_offsets_may_wrap_and_repeat(
 
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
-def test_groups_of_a_persistent_matmul_do_not_wait_for_each_other() -> None:
+def test_warp_groups_of_a_persistent_matmul_do_not_wait_for_each_other() -> None:
     kernel, parts = made(persistent, 4, 4)
     assert before_stores(kernel) == [[]]
     assert check_schedule(kernel, parts).passed

@@ -42,7 +42,7 @@ def code_of(kernel: Any, *args: Any) -> tuple[str, Any]:
 
 
 @pytest.mark.slow
-def test_queries_of_boxes_keep_their_state_in_registers() -> None:
+def test_bvh_queries_keep_their_state_in_registers() -> None:
     v = tg.zeros(64, dtype=tg.vec3)
     text, made = code_of(boxes, tg.Bvh(v, v), v, v, tg.zeros(64, dtype=int))
     assert made.registers <= 48 and made.spill_bytes == 0
@@ -51,7 +51,7 @@ def test_queries_of_boxes_keep_their_state_in_registers() -> None:
 
 
 @pytest.mark.slow
-def test_closest_hits_and_points_keep_their_state_in_registers() -> None:
+def test_mesh_queries_keep_their_state_in_registers() -> None:
     v, mesh = tg.zeros(64, dtype=tg.vec3), mesh_of(*sphere(1))
     for kernel, args, most in ((rays, (mesh, v, v, tg.zeros(64)), 64), (points, (mesh, v, tg.zeros(64)), 48)):
         text, made = code_of(kernel, *args)

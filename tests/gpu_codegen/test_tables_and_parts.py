@@ -65,7 +65,7 @@ def of_tiles(n: tg.array[int], o: tg.array2d[float]):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("kernel", [tables, parts, of_tiles], ids=["tables", "parts", "of_tiles"])
-def test_everywhere_the_same(kernel: Any) -> None:
+def test_tables_and_parts_of_vectors_agree_on_all_targets(kernel: Any) -> None:
     n = tg.array(np.random.default_rng(0).integers(-1500, 1500, 64).astype(np.int32))
     launch = Launch(kernel, [n, tg.zeros((5, 64))], (64,), 32)
     want = agree(kernel, launch.args, 64, 32)
@@ -109,7 +109,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("written", REFUSED)
-def test_refusals(written: str) -> None:
+def test_invalid_uses_of_tables_and_parts_are_refused(written: str) -> None:
     text = f"def kernel(a: tg.array[float]):\n    i = tg.tid()\n    x = a[i]\n    y = {written}\n"
     space: dict[str, Any] = {"tg": tg, "COSINES": COSINES, "NUMBERS": NUMBERS}
     exec(text, space)

@@ -70,33 +70,33 @@ def check(kernel: Any, x: np.ndarray, y: np.ndarray, rest: tuple[int, ...], bloc
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize(("source", "target"), [(0, 0), (-5, 3), (8, -16), (3, 0), (600, 0), (-700, 900)])
-def test_one_dimension(dtype: Any, source: int, target: int) -> None:
+def test_loads_and_stores_of_one_dimension_match_numpy(dtype: Any, source: int, target: int) -> None:
     check(shifted(256), numbers((600,), dtype), numbers((640,), dtype), (source, target), 3)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, ml_dtypes.bfloat16, np.float32], ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize("offset", [(0, 0), (2, 8), (-3, -8), (5, 3), (40, 0)])
-def test_two_dimensions(dtype: Any, offset: tuple[int, int]) -> None:
+def test_loads_and_stores_of_two_dimensions_match_numpy(dtype: Any, offset: tuple[int, int]) -> None:
     check(window(4, 64), numbers((9, 72), dtype), numbers((12, 80), dtype), offset, 2)
 
 
 @pytest.mark.parametrize("columns", [72, 64, 50, 300])
-def test_rows(columns: int) -> None:
+def test_loads_and_stores_of_rows_of_any_length_match_numpy(columns: int) -> None:
     """Arrays with rows as long as the tile, shorter and longer."""
     for dtype in (ml_dtypes.bfloat16, np.float64):
         check(whole(64), numbers((3, columns), dtype), numbers((3, columns), dtype), (), 3)
 
 
-def test_strides() -> None:
+def test_loads_and_stores_of_strided_arrays_match_numpy() -> None:
     x = numbers((9, 288), np.int16)[:, ::4]
     check(window(4, 64), x, numbers((12, 80), np.int16), (2, 8), 2)
 
 
-def test_far_outside() -> None:
+def test_tiles_at_the_largest_offsets_access_no_element() -> None:
     """Tiles at offsets near the limits of their type access no element."""
     for far in (2**31 - 257, -(2**31)):
         check(shifted(256), numbers((600,), np.int16), numbers((640,), np.int16), (far, 0), 1)
 
 
-def test_tiles_narrower_than_their_threads() -> None:
+def test_loads_and_stores_of_tiles_narrower_than_a_block_match_numpy() -> None:
     check(shifted(24), numbers((100,), ml_dtypes.bfloat16), numbers((100,), ml_dtypes.bfloat16), (0, 4), 3)

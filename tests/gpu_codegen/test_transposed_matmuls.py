@@ -67,7 +67,7 @@ def test_bytes_become_the_left_operand_of_the_transposed_matmul(source: Any, res
 
 @pytest.mark.machine_code
 @sampled(2, "transposed", [False, True])
-def test_two_warp_groups_and_left_operands_in_both_orders(transposed: bool) -> None:
+def test_transposed_matmuls_of_two_warp_groups_match_the_interpreter(transposed: bool) -> None:
     shape = (128, 256, 32)
     text = check(matmul(shape, tg.int8, HALF, transposed, 2), shape, tg.int8, HALF, transposed)
     assert "m64n128k16" in text
@@ -76,21 +76,21 @@ def test_two_warp_groups_and_left_operands_in_both_orders(transposed: bool) -> N
 @pytest.mark.machine_code
 @sampled(3, "rows", [8, 24, 96])
 @pytest.mark.parametrize("result", [HALF, tg.float32], ids=str)
-def test_few_rows(rows: int, result: Any) -> None:
+def test_transposed_matmuls_of_few_rows_store_by_bulk_copies(rows: int, result: Any) -> None:
     shape = (rows, 64, 32)
     text = check(matmul(shape, tg.int8, result), shape, tg.int8, result)
     assert f"m64n{rows}k16" in text and "cp.async.bulk.tensor.2d.global.shared::cta" in text
 
 
 @pytest.mark.machine_code
-def test_results_that_no_copy_takes() -> None:
+def test_transposed_matmuls_store_results_without_bulk_copies() -> None:
     shape = (24, 64, 32)
     text = check(matmul(shape, tg.int8, tg.float64), shape, tg.int8, tg.float64)
     assert "m64n24k16" in text and "global.shared::cta" not in text
 
 
 @pytest.mark.machine_code
-def test_ops_after_a_matmul_have_its_layout() -> None:
+def test_ops_after_a_transposed_matmul_have_its_layout() -> None:
     """Rows and columns are added, loaded tiles too; rows are summed up."""
     m, n, k = 64, 128, 32
 
@@ -127,7 +127,7 @@ def test_ops_after_a_matmul_have_its_layout() -> None:
 
 
 @pytest.mark.machine_code
-def test_not_where_another_matmul_of_the_role_cannot() -> None:
+def test_matmuls_are_not_transposed_if_another_of_the_role_cannot_be() -> None:
     """Both matmuls have one accumulator, which has one layout."""
     m, n, k = 64, 64, 32
 
@@ -158,7 +158,7 @@ def test_not_where_another_matmul_of_the_role_cannot() -> None:
 
 @pytest.mark.machine_code
 @sampled(2, "groups", [1, 2])
-def test_rows_along_k_are_read_two_bytes_at_a_time(groups: int) -> None:
+def test_k_major_operands_of_bytes_are_read_two_at_a_time(groups: int) -> None:
     """Weights of (N, K) are converted, then transposed."""
     m, n, k = 32, 64 * groups, 64
 
@@ -185,7 +185,7 @@ def test_rows_along_k_are_read_two_bytes_at_a_time(groups: int) -> None:
 
 
 @pytest.mark.machine_code
-def test_left_operands_of_bytes() -> None:
+def test_left_operands_of_bytes_stay_in_registers() -> None:
     m, n, k = 128, 64, 64
 
     @tg.kernel

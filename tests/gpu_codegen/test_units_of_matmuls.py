@@ -71,13 +71,13 @@ PIPED = [
 
 
 @pytest.mark.parametrize(("shape", "a", "b", "turns", "groups", "wanted"), PIPED, ids=range(len(PIPED)))
-def test_operands_in_pipes(
+def test_explain_states_the_unit_of_matmuls_of_pipes(
     shape: tuple[int, int, int], a: Any, b: Any, turns: tuple[bool, bool], groups: int, wanted: str
 ) -> None:
     assert piped(shape, a, b, tg.float32, turns, groups) == [wanted]
 
 
-def test_other_generations() -> None:
+def test_explain_states_that_earlier_gpus_have_no_wgmma() -> None:
     assert piped((64, 32, 64), HALF, HALF, tg.float32, STRAIGHT, arch="sm_80") == [
         f"{WARPS}sm_80 has no wgmma"
     ]
@@ -108,7 +108,7 @@ def halves(x: tg.array2d[HALF], y: tg.array2d[HALF], z: tg.array2d[tg.float32], 
         tg.tile_store(z, total)
 
 
-def test_a_ring_that_is_filled_in_parts() -> None:
+def test_explain_states_the_unit_of_matmuls_of_partially_filled_stages() -> None:
     """The line is that of the first part."""
     args = [numbers(64, 64, dtype=HALF), numbers(64, 32, dtype=HALF), tg.zeros((64, 32), dtype=tg.float32), 1]
     (found,) = said(halves, args)
@@ -125,7 +125,7 @@ def alone(x: tg.array2d[HALF], y: tg.array2d[HALF], z: tg.array2d[tg.float32]):
     tg.tile_store(z, total)
 
 
-def test_a_kernel_without_roles() -> None:
+def test_explain_states_the_unit_of_matmuls_without_roles() -> None:
     args = [
         tg.array(np.zeros(s, np.float32), dtype=t)
         for s, t in (((64, 64), HALF), ((64, 32), HALF), ((64, 32), tg.float32))

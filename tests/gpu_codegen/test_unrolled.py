@@ -69,7 +69,7 @@ KERNELS = [(network, 64), (carried, 32), (summed, 64)]
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("kernel", "threads"), KERNELS, ids=["network", "carried", "summed"])
-def test_everywhere_the_same(kernel: Any, threads: int) -> None:
+def test_unrolled_loops_agree_on_all_targets(kernel: Any, threads: int) -> None:
     x = np.random.default_rng(1).integers(-50, 50, threads).astype(np.float32)
     launch = Launch(kernel, [tg.array(x), tg.zeros(threads)], (threads,), 32)
     want = agree(kernel, launch.args, threads, 32)[1]
@@ -83,7 +83,7 @@ def test_everywhere_the_same(kernel: Any, threads: int) -> None:
         np.testing.assert_array_equal(want.reshape(2, 32), x.reshape(2, 32).cumsum(axis=1))
 
 
-def test_the_code_has_constants_and_no_loop() -> None:
+def test_code_of_unrolled_loops_has_constants_and_no_loop() -> None:
     launch = Launch(network, [tg.zeros(64), tg.zeros(64)], (64,), 32)
     text = assembled(lower_kernel(*lowered(launch), get_cuda_target()))[0]
     steps = [int(n) for n in re.findall(r"shfl\.sync\.bfly\S+\s+\S+ \S+ (\d+), 31", text)]
@@ -91,7 +91,7 @@ def test_the_code_has_constants_and_no_loop() -> None:
     assert not re.search(r"\bbra\b", text)
 
 
-def test_passes_see_one_body() -> None:
+def test_passes_see_one_body_of_an_unrolled_loop() -> None:
     launch = Launch(network, [tg.zeros(64), tg.zeros(64)], (64,), 32)
     kernel = traced(network, launch.args, launch.dims, 32)
     prepare(kernel)
@@ -108,7 +108,7 @@ def test_passes_see_one_body() -> None:
         ("for k in tg.unrolled(8):\n        if k > n:\n            break", "unsupported-python"),
     ],
 )
-def test_refusals(written: str, code: str) -> None:
+def test_invalid_unrolled_loops_are_refused(written: str, code: str) -> None:
     text = f"def kernel(a: tg.array[float], n: int):\n    i = tg.tid()\n    {written}\n"
     space: dict[str, Any] = {"tg": tg}
     exec(text, space)

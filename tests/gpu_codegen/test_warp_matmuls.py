@@ -82,30 +82,32 @@ kinds = sampled(3, ("a", "b", "c", "name"), KINDS, ids=str)
         pytest.param(TRANSPOSED, id="transposed", marks=pytest.mark.slow),
     ],
 )
-def test_whole_tiles(a: Any, b: Any, c: Any, name: str, turns: tuple[bool, bool]) -> None:
+def test_warp_matmuls_of_whole_tiles_match_numpy(
+    a: Any, b: Any, c: Any, name: str, turns: tuple[bool, bool]
+) -> None:
     assert name in check((32, 24, 32), a, b, c, turns, precision="tf32")
 
 
 @pytest.mark.machine_code
 @kinds
-def test_ragged_tiles(a: Any, b: Any, c: Any, name: str) -> None:
+def test_warp_matmuls_of_ragged_tiles_match_numpy(a: Any, b: Any, c: Any, name: str) -> None:
     assert name.replace(DOUBLE, "m16n8k4.row.col.f64") in check((20, 9, 36), a, b, c, COLUMNS, 64, "tf32")
 
 
 @pytest.mark.machine_code
-def test_small_tiles() -> None:
+def test_warp_matmuls_of_small_tiles_match_numpy() -> None:
     check((3, 5, 2), tg.bfloat16, tg.bfloat16, tg.float32, ROWS)
     check((1, 1, 9), tg.float64, tg.float64, tg.float64)
 
 
 @pytest.mark.machine_code
 @sampled(2, "turns", [STRAIGHT, TRANSPOSED], ids=["straight", "transposed"])
-def test_loops_and_several_warps(turns: tuple[bool, bool]) -> None:
+def test_warp_matmuls_in_loops_of_several_warps_match_numpy(turns: tuple[bool, bool]) -> None:
     check((40, 24, 144), tg.bfloat16, tg.bfloat16, tg.float32, turns, 128)
 
 
 @pytest.mark.machine_code
-def test_doubles_before_hopper() -> None:
+def test_mmas_of_float64_before_hopper_have_8_rows() -> None:
     """Before Hopper, float64 MMAs have 8 rows."""
     text = check((16, 8, 12), tg.float64, tg.float64, tg.float64, COLUMNS, 32, arch="sm_80")
     assert text.count("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64") == 2 * 3
@@ -113,7 +115,7 @@ def test_doubles_before_hopper() -> None:
 
 
 @sampled(3, "arch", CUDA_TARGETS)
-def test_every_generation_has_the_instructions(arch: str) -> None:
+def test_every_gpu_has_the_instructions_of_warp_matmuls(arch: str) -> None:
     @tg.kernel
     def multiply(a: tg.array2d[tg.float16], b: tg.array2d[tg.bfloat16], c: tg.array2d[float],
                  d: tg.array2d[tg.float64], e: tg.array2d[tg.int8], f: tg.array2d[tg.int32]):  # fmt: skip
@@ -143,7 +145,7 @@ def test_every_generation_has_the_instructions(arch: str) -> None:
 
 
 @pytest.mark.machine_code
-def test_float32_is_not_rounded_unless_asked_for() -> None:
+def test_matmuls_of_float32_are_not_rounded_by_default() -> None:
     text = check((16, 8, 16), tg.float32, tg.float32, tg.float32)
     assert "mma.sync" not in text and "fma.rn.f32" in text
 
@@ -169,7 +171,7 @@ def test_widened_operands_are_multiplied_in_their_narrow_type(narrow: Any, name:
 
 
 @pytest.mark.machine_code
-def test_parts_of_tiles_that_no_matrix_load_reaches() -> None:
+def test_operands_that_ldmatrix_cannot_read_match_numpy() -> None:
     """Rows of a part start anywhere; a matrix load wants multiples of 16 bytes."""
 
     @tg.kernel

@@ -33,7 +33,7 @@ def cast(to: Any, n: int) -> Any:
 @pytest.mark.parametrize("to", WIDE, ids=str)
 @pytest.mark.parametrize("source", NARROW, ids=str)
 @sampled(3, "n", [256, 96, 33])
-def test_every_number(source: Any, to: Any, n: int) -> None:
+def test_conversions_of_every_8_bit_number_match_the_interpreter(source: Any, to: Any, n: int) -> None:
     """Four numbers per thread, three, and two with others that are padding."""
     for first in range(0, 256, n):
         bits = np.arange(first, first + n).astype(np.uint8)
@@ -46,7 +46,7 @@ def test_every_number(source: Any, to: Any, n: int) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_numbers_are_converted_in_vectors(arch: str) -> None:
+def test_8_bit_numbers_are_converted_in_vectors(arch: str) -> None:
     args = [tg.zeros(256, dtype=tg.int8), tg.zeros(256, dtype=tg.bfloat16)]
     text = compile_ptx(lowered(cast(tg.bfloat16, 256), args, (1,), THREADS, arch=arch).text, arch)
     assert not re.findall(r"\bcvt\.r\S+", text)
@@ -54,7 +54,7 @@ def test_numbers_are_converted_in_vectors(arch: str) -> None:
 
 
 @pytest.mark.machine_code
-def test_more_than_a_conversion() -> None:
+def test_conversions_with_arithmetic_match_the_interpreter() -> None:
     """The other ops of a map follow for each number."""
 
     @tg.kernel

@@ -34,7 +34,7 @@ def matmul(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_owners_add_to_existing_elements(arch: str) -> None:
+def test_owners_of_gradient_tiles_add_to_existing_elements(arch: str) -> None:
     rng = np.random.default_rng(0)
     numbers = lambda *s: rng.integers(-2, 3, s).astype(np.float32)  # noqa: E731
     shapes = (M, 2 * K), (2 * K, N), (M, N)

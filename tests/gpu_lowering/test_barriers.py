@@ -46,12 +46,12 @@ TIGHT = {"softmax": 3, "published": 3} | {k.name: 4 for k in kernels.ASSIGNED}
 """Barriers where buffers share bytes, if there are more."""
 
 
-def test_all_kernels_are_counted() -> None:
+def test_barrier_counts_cover_all_kernels() -> None:
     assert set(LAUNCHES) == set(COUNTS)
 
 
 @sampled(2, "name", COUNTS)
-def test_kernel(name: str, memory: str) -> None:
+def test_kernels_have_the_expected_number_of_barriers(name: str, memory: str) -> None:
     kernel, _ = agrees(LAUNCHES[name])
     found = barriers(kernel)
     wanted = TIGHT.get(name, COUNTS[name]) if memory == "tight" else COUNTS[name]
@@ -60,7 +60,7 @@ def test_kernel(name: str, memory: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, n in COUNTS.items() if n])
-def test_no_barrier_can_be_removed(name: str, memory: str) -> None:
+def test_kernels_race_without_any_one_barrier(name: str, memory: str) -> None:
     kernel, parts = lowered(LAUNCHES[name])
     for barrier in barriers(kernel):
         region = barrier.parent
@@ -72,7 +72,7 @@ def test_no_barrier_can_be_removed(name: str, memory: str) -> None:
         region.ops.insert(at, barrier)
 
 
-def test_large_buffers_share_bytes() -> None:
+def test_large_buffers_reuse_shared_memory() -> None:
     _, parts = lowered(LAUNCHES["in_turn"])
     first, second = parts.shared.places.values()
     assert first.offset < second.offset + second.size and second.offset < first.offset + first.size
@@ -87,12 +87,14 @@ def test_rows_of_staged_operands_are_padded() -> None:
 
 @pytest.mark.parametrize("block_dim", [1, 32, 33, 100])
 @sampled(3, "name", ["row_sum", "softmax", "gemm", "transposed", "scan", "argmin", "gather"])
-def test_other_block_sizes(name: str, block_dim: int, memory: str) -> None:
+def test_lowered_kernels_of_other_block_sizes_match_the_interpreter(
+    name: str, block_dim: int, memory: str
+) -> None:
     launch = LAUNCHES[name]
     agrees(kernels.tiled(launch.kernel, launch.args, launch.dims[:-1], block_dim))
 
 
-def test_small_buffers_share_no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_buffers_do_not_reuse_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exchange of one reduction need not wait for the readers of the previous one."""
     monkeypatch.setattr(place_shared, "LITTLE", 0)
     kernel, _ = agrees(LAUNCHES["softmax"])

@@ -100,21 +100,21 @@ def is_combined(launch: Launch) -> bool:
 
 
 @pytest.mark.parametrize("dims", [(8, 64), (1, 32), (7, 96), (64, 4)])
-def test_the_guides_sum(dims: tuple[int, ...]) -> None:
+def test_combined_blocks_of_the_guide_have_no_atomics_in_the_loop(dims: tuple[int, ...]) -> None:
     kernel, _ = agrees(Launch(squares, [whole(*dims, dtype=np.float64), np.ones(1)], dims, 32))
     (loop,) = (op for op in kernel.walk() if isinstance(op, For))
     assert not any(isinstance(op, TileAtomic) for op in loop.walk())
     assert len(barriers(kernel)) == 0  # a single warp
 
 
-def test_lanes_synchronise_after_the_loop_only() -> None:
+def test_lanes_of_combined_blocks_synchronise_after_the_loop_only() -> None:
     kernel, _ = agrees(Launch(squares, [whole(16, 64, dtype=np.float64), np.ones(1)], (16, 64), 128))
     (loop,) = (op for op in kernel.walk() if isinstance(op, For))
     (barrier,) = barriers(kernel)
     assert barrier not in list(loop.walk())
 
 
-def test_several_sums_at_fixed_places() -> None:
+def test_combined_blocks_add_several_sums_at_fixed_indices() -> None:
     a = whole(11, 64, dtype=np.int32)
     launch = tiled(histogram_rows, [a, whole(70, dtype=np.int32), whole(9, dtype=np.int32), 7], (11,), 32)
     assert is_combined(launch)
@@ -122,7 +122,7 @@ def test_several_sums_at_fixed_places() -> None:
     agrees(tiled(histogram_rows, [a, whole(5, dtype=np.int32), whole(9, dtype=np.int32), -1], (2,), 32))
 
 
-def test_barriers_of_the_blocks_order_their_iterations() -> None:
+def test_barriers_of_combined_blocks_order_their_iterations() -> None:
     launch = tiled(of_sums, [whole(10, 64), np.zeros(1, np.float32)], (10,), 64)
     assert is_combined(launch)
     kernel, _ = agrees(launch)
@@ -130,7 +130,7 @@ def test_barriers_of_the_blocks_order_their_iterations() -> None:
     assert set(barriers(kernel)) <= set(loop.walk())
 
 
-def test_zero_keeps_its_sign() -> None:
+def test_sums_of_combined_blocks_keep_the_sign_of_zero() -> None:
     launch = tiled(of_sums, [np.zeros((4, 64), np.float32), np.array([-0.0], np.float32)], (4,), 64)
     agrees(launch)
     minus = Launch(squares, [np.full((4, 32), -0.0), np.array([-0.0])], (4, 32), 32)
@@ -151,11 +151,11 @@ REFUSED: list[Callable[[], Launch]] = [
 
 
 @pytest.mark.parametrize("make", REFUSED, ids=lambda make: make().kernel.name)
-def test_other_blocks_stay_apart(make: Callable[[], Launch]) -> None:
+def test_blocks_with_other_effects_are_not_combined(make: Callable[[], Launch]) -> None:
     assert not is_combined(make())
 
 
-def test_arrays_that_share_bytes() -> None:
+def test_blocks_whose_arrays_overlap_are_not_combined() -> None:
     both = tg.array(whole(9, 64, dtype=np.float64))
     assert is_combined(Launch(squares, [both[:8], both[8]], (8, 64), 32))
     assert not is_combined(Launch(squares, [both[:8], both[7]], (8, 64), 32))

@@ -66,7 +66,7 @@ def reports(made: Kernel, parts: GpuCompilation, debug: bool = True, arch: str =
 
 @pytest.mark.parametrize("kernel", [counts, points], ids=lambda k: k.name)
 @pytest.mark.parametrize("lanes", [40, 64])
-def test_threads_that_do_not_agree_are_reported(kernel: Any, lanes: int) -> None:
+def test_debug_mode_reports_uniform_values_that_differ_between_threads(kernel: Any, lanes: int) -> None:
     equal, differing = [3] * lanes, [3] * 35 + [4] * (lanes - 35)
     made, parts, launch = lowered(kernel, equal, debug=True)
     assert reports(made, parts).count("uniform") == 1
@@ -76,7 +76,7 @@ def test_threads_that_do_not_agree_are_reported(kernel: Any, lanes: int) -> None
     assert run_lowered(*lowered(kernel, differing, debug=False))[0][1].tolist() == equal
 
 
-def test_operands_of_the_group_are_not_compared() -> None:
+def test_debug_mode_does_not_compare_group_operands() -> None:
     made, parts, launch = lowered(rows, list(range(8)), debug=True)
     assert "uniform" not in reports(made, parts)
     assert run_lowered(made, parts, launch)[0][1].tolist() == [0, 1, 2, 3, 0, 0, 0, 0]

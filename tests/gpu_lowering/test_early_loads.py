@@ -54,12 +54,12 @@ def one_after_a_store(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[
     tg.tile_store(d[i], t + tg.tile_max(tg.tile_load(c[i], WIDTH)))
 
 
-def test_loads_come_before_reductions() -> None:
+def test_loads_are_hoisted_before_reductions() -> None:
     kernel, _ = agrees(tiled(three, rows(0, 1, 2), (3,), 32))
     assert order(kernel) == "lllrrs"
 
 
-def test_not_before_ops_that_may_write_the_array() -> None:
+def test_loads_are_not_hoisted_before_ops_that_may_write_the_array() -> None:
     a, b, c, d = rows(0, 1, 2, 3)
     kernel, _ = agrees(tiled(one_after_a_store, [a, b, c, d], (3,), 32))
     assert order(kernel) == "llrrss"
@@ -67,7 +67,7 @@ def test_not_before_ops_that_may_write_the_array() -> None:
     assert order(kernel) == "lrslrs"
 
 
-def test_no_more_than_registers_hold() -> None:
+def test_loads_are_hoisted_within_the_register_limit() -> None:
     wide = 2048
 
     @tg.kernel
@@ -113,7 +113,7 @@ def zeros(shape: Sequence[int], dtype: Any, *_: Any) -> tg.array:
     "kernel, grid, width",
     [(scaled_rows, (70,), WIDTH), (scaled_rows, (70,), WIDTH - 3), (scaled_tiles, (9, 8), WIDTH)],
 )
-def test_iterations_are_fetched_ahead(
+def test_loads_of_later_iterations_are_fetched_ahead(
     kernel: Any, grid: tuple[int, ...], width: int, dtype: Any, arch: str
 ) -> None:
     rng = np.random.default_rng(0)

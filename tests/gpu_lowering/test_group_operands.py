@@ -107,20 +107,20 @@ def check(seed: int, *steps: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_thread_0_counts(seed: int) -> None:
+def test_group_operands_have_the_value_of_thread_0(seed: int) -> None:
     check(seed)
 
 
-def test_views_used_in_loops_and_branches() -> None:
+def test_views_with_varying_indices_in_loops_and_branches_agree() -> None:
     check(0, "view in a loop", "view in while", "row in a branch", "row of a row")
 
 
-def test_reshapes_in_blocks_with_absent_threads() -> None:
+def test_reshapes_in_blocks_with_absent_threads_agree() -> None:
     check(2, "row in another shape")
 
 
 @pytest.mark.parametrize("chunk", chunks(range(25)))
-def test_thread_0_counts_in_many_programs(chunk: int) -> None:
+def test_group_operands_of_many_programs_have_the_value_of_thread_0(chunk: int) -> None:
     for seed in range(100 + 8 * chunk, 108 + 8 * chunk):
         check(seed)
 
@@ -137,7 +137,7 @@ def in_roles(x: tg.array1d[float], y: tg.array1d[float]):
 
 
 @pytest.mark.slow
-def test_roles() -> None:
+def test_group_operands_of_a_role_have_the_value_of_its_first_thread() -> None:
     """Thread 0 of a role is its first."""
     x, y = tg.array(np.arange(24, dtype=np.float32)), tg.zeros(64)
     agree(in_roles, [x, y], (1, 256), 256)
@@ -152,7 +152,7 @@ def shifted(x: tg.array1d[float], y: tg.array1d[float]):
 
 
 @pytest.mark.cpu
-def test_users_are_warned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_and_debug_mode_warn_of_varying_group_operands(capsys: pytest.CaptureFixture[str]) -> None:
     """`explain()` lists operands that may differ; debug mode warns once per line of operands that do, and the kernel
     continues."""
     x, y = tg.array(np.arange(64, dtype=np.float32)), tg.zeros(64)

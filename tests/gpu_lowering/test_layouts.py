@@ -46,7 +46,7 @@ def elements(layout: Layout, owners: bool) -> dict[int, set[tuple[int, ...]]]:
 
 
 @given(layouts())
-def test_holders(layout: Layout) -> None:
+def test_layouts_state_the_holders_of_elements(layout: Layout) -> None:
     pairs = held(layout)
     found: dict[int, set[tuple[int, ...]]] = {}
     for thread, *at in zip(pairs.threads.tolist(), *pairs.at.tolist(), strict=True):
@@ -60,7 +60,7 @@ def test_holders(layout: Layout) -> None:
 
 
 @given(st.data(), st.integers(1, 3))
-def test_equal_parts_are_the_same_elements_for_each_thread(data: st.DataObject, rank: int) -> None:
+def test_equal_parts_of_layouts_give_threads_the_same_elements(data: st.DataObject, rank: int) -> None:
     a, b = data.draw(layouts(rank)), data.draw(layouts(rank))
     for first in (False, True):
         for second in (False, True):

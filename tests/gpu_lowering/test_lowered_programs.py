@@ -34,7 +34,7 @@ def outcome(program: Program) -> str:
 
 
 @pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_same_results_without_races(memory: str, half: int) -> None:
+def test_lowered_programs_match_the_interpreter_without_races(memory: str, half: int) -> None:
     outcomes: Counter[str] = Counter()
 
     for number in range(max(1, PROGRAMS // (4 if half else 24))):

@@ -28,11 +28,11 @@ def check(seeds: range) -> None:
             raise
 
 
-def test_state_agrees_with_python(memory: str) -> None:
+def test_lowered_state_programs_match_python(memory: str) -> None:
     check(range(3))
     check(range(1883, 1884))  # a tile over the votes of a stack
 
 
 @pytest.mark.parametrize("chunk", chunks(range(CHUNKS)))
-def test_state_agrees_with_python_in_many_programs(memory: str, chunk: int) -> None:
+def test_many_lowered_state_programs_match_python(memory: str, chunk: int) -> None:
     check(range(1000 + chunk * EACH, 1000 + (chunk + 1) * EACH))

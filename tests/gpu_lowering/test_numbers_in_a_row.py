@@ -26,7 +26,7 @@ def in_two_dimensions(b: tg.array2d[int]):
     tg.tile_store(b, tg.tile_reshape(tg.tile_arange(ROWS * COLUMNS, dtype=int), shape=(ROWS, COLUMNS)))
 
 
-def test_a_mask_takes_no_shared_memory() -> None:
+def test_aranges_compared_with_a_number_take_no_shared_memory() -> None:
     a = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS)
     launch = tiled(below, [a, np.zeros_like(a), 40], (1,), 64)
     kernel, _ = agrees(launch)
@@ -35,7 +35,7 @@ def test_a_mask_takes_no_shared_memory() -> None:
     assert {t.shape for t in found} == {(ROWS, 1), (1, COLUMNS)}  # type: ignore[union-attr]
 
 
-def test_rows_of_whole_threads_take_none_either() -> None:
+def test_aranges_of_whole_threads_take_no_shared_memory() -> None:
     kernel, _ = agrees(tiled(in_two_dimensions, [np.zeros((ROWS, COLUMNS), np.int32)], (1,), 64))
     assert not any(isinstance(op, BufNew) for op in kernel.walk())
 
@@ -45,7 +45,7 @@ def in_rows_of_seven(b: tg.array2d[int]):
     tg.tile_store(b, tg.tile_reshape(tg.tile_arange(140, dtype=int), shape=(20, 7)))
 
 
-def test_other_rows_go_through_memory() -> None:
+def test_other_aranges_are_exchanged_through_shared_memory() -> None:
     kernel, _ = agrees(tiled(in_rows_of_seven, [np.zeros((20, 7), np.int32)], (1,), 64))
     assert any(isinstance(op, BufNew) for op in kernel.walk())
 
@@ -58,7 +58,7 @@ def before_and_in_a_loop(b: tg.array2d[int], n: int):
         tg.tile_store(b[i], tg.tile_arange(COLUMNS, dtype=int) + i)
 
 
-def test_a_loop_recomputes_the_numbers() -> None:
+def test_loops_recompute_aranges() -> None:
     """The numbers are recomputed in the loop and not kept in registers."""
     kernel, _ = agrees(tiled(before_and_in_a_loop, [np.zeros((3, COLUMNS), np.int32), 3], (1,), 64))
     loops = [op for op in kernel.walk() if isinstance(op, For)]

@@ -82,7 +82,7 @@ def test_offsets_wrap_at_a_power_of_two() -> None:
 
 
 @pytest.mark.parametrize("step", [1, 2**28, 2**29, 2**30])
-def test_iterations_side_by_side_are_fewer_than_int32_counts(step: int) -> None:
+def test_interleaved_iterations_stay_within_int32(step: int) -> None:
     @tg.kernel
     def rows(a: tg.array2d[float], b: tg.array2d[float], n: int):
         for i in range(0, n, step):
@@ -105,9 +105,7 @@ def matmul(a: tg.array2d[float], out: tg.array2d[float], n: Any):
 
 @pytest.mark.parametrize("dtype", [tg.int32, tg.uint32], ids=str)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 5])
-def test_nothing_is_fetched_beyond_the_last_iteration(
-    dtype: Any, n: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_iteration_beyond_the_last_is_fetched(dtype: Any, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[Any] = []
 
     def counted(m: Any, op: Any, mask: Any) -> None:

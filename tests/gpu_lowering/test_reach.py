@@ -101,7 +101,7 @@ def race(kernel: Kernel, parts: Any, one: Launch) -> bool:
 
 
 @sampled(2, "name", CASES)
-def test_barriers(name: str) -> None:
+def test_accesses_within_a_warp_need_warp_barriers_only(name: str) -> None:
     program, threads, wide, narrow = CASES[name]
     one = launch(program, threads)
     kernel, parts = agrees(one)
@@ -111,7 +111,7 @@ def test_barriers(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pairs", "rows"])
-def test_each_is_needed(name: str) -> None:
+def test_programs_race_without_any_one_barrier(name: str) -> None:
     program, threads, _, _ = CASES[name]
     one = launch(program, threads)
     kernel, parts = lowered(one)
@@ -131,7 +131,7 @@ def test_each_is_needed(name: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("program", [pairs, flipped])
-def test_the_networks_sort(program: Any) -> None:
+def test_sorting_networks_sort(program: Any) -> None:
     for threads in (128, 64) if program is pairs else (128,):
         one = launch(program, threads)
         (found,) = agree(program, one.args, 1, threads, tiled=True)

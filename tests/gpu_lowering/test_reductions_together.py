@@ -96,6 +96,6 @@ def test_independent_reductions_synchronise_once(
     assert barriers_of(made) == (reductions, barriers)
 
 
-def test_not_where_that_takes_many_registers() -> None:
+def test_reductions_are_not_grouped_where_registers_are_scarce() -> None:
     made, _ = lowered(tiled(long_rows, rows(8192), (2,), 64))
     assert barriers_of(made)[0] == [1, 1]

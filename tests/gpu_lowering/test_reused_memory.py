@@ -53,7 +53,9 @@ CASES: dict[str, tuple[Any, list[Any], int]] = {
 
 @pytest.mark.parametrize("threads", [32, 128])
 @sampled(3, "name", CASES)
-def test_fewer_bytes_for_the_same_barriers(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_memory_is_reused_without_more_barriers(
+    name: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kernel, args, most = CASES[name]
     launch = tiled(kernel, args, (1,), threads)
     found, parts = agrees(launch)

@@ -61,17 +61,17 @@ def ptx(launch: Launch) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_threads_agree_with_the_interpreter(name: str) -> None:
+def test_lowered_kernels_with_structs_match_the_interpreter(name: str) -> None:
     agrees(launch_of(name))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_kernels_become_ptx(name: str) -> None:
+def test_kernels_with_structs_become_ptx(name: str) -> None:
     assert ".entry" in ptx(launch_of(name))
 
 
 @pytest.mark.parametrize("name", ["fields", "control", "loops"])
-def test_adjoints_become_ptx(name: str) -> None:
+def test_adjoints_of_kernels_with_structs_become_ptx(name: str) -> None:
     launch = launch_of(name)
     at = [k for k, a in enumerate(launch.args) if isinstance(a, tg.array) and scalar_of(a.dtype).is_float]
     grads = [tg.zeros_like(launch.args[k]) for k in at]
@@ -79,7 +79,7 @@ def test_adjoints_become_ptx(name: str) -> None:
     assert ".entry" in ptx(made)
 
 
-def test_steps_of_adjoints_of_tiles_become_ptx() -> None:
+def test_adjoints_of_tiles_of_structs_become_ptx() -> None:
     """Each kernel that an adjoint is split into."""
     launch, target = launch_of("tiles"), get_cuda_target("sm_90a")
     at = [k for k, a in enumerate(launch.args) if isinstance(a, tg.array) and scalar_of(a.dtype).is_float]

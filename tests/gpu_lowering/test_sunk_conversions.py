@@ -47,7 +47,7 @@ def numbers(*shape: int) -> np.ndarray:
     return (np.arange(np.prod(shape)).reshape(shape) % 9).astype(BF16)
 
 
-def test_the_weight_is_widened_after_the_reduction() -> None:
+def test_conversions_are_sunk_below_the_reduction() -> None:
     launch = tiled(centred, [numbers(3, 64), numbers(64), np.zeros((3, 64), np.float32)], (3,), 64)
     kernel, _ = agrees(launch)
     ops = rows(kernel)
@@ -57,7 +57,7 @@ def test_the_weight_is_widened_after_the_reduction() -> None:
     assert ops[second].result in ops[second + 1].operands
 
 
-def test_uses_in_control_flow() -> None:
+def test_conversions_with_uses_in_control_flow_are_correct() -> None:
     for n in (0, 1):
         launch = tiled(in_a_branch, [numbers(2, 64), np.zeros((2, 64), np.float32), n], (2,), 32)
         agrees(launch)

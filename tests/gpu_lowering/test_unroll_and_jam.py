@@ -140,18 +140,18 @@ def test_interleaved_iterations_have_the_same_results(kernel: Any, counts: list[
 
 
 @pytest.mark.parametrize("kernel", [in_place, the_same_row, two_stores, added_up, backwards])
-def test_iterations_that_need_each_other_stay_apart(kernel: Any) -> None:
+def test_dependent_iterations_are_not_interleaved(kernel: Any) -> None:
     made, _ = agrees(launch(kernel))
     assert loads(made) == [1]
 
 
 @pytest.mark.parametrize("block_dim", [64, 96])
-def test_a_tile_that_does_not_fill_a_block(block_dim: int) -> None:
+def test_interleaved_tiles_smaller_than_a_block_are_correct(block_dim: int) -> None:
     made, _ = agrees(launch(each_row, 10, block_dim))
     assert loads(made) == [8, 1]
 
 
-def test_registers_are_not_run_out_of() -> None:
+def test_iterations_are_interleaved_within_the_register_limit() -> None:
     a = np.random.default_rng(1).standard_normal((12, WIDTH, 3, 3)).astype(np.float32)
     made, _ = agrees(
         tiled(of_matrices, [tg.array(a, dtype=tg.mat33), tg.zeros((12, WIDTH)), 11], (1,), WIDTH)
@@ -159,12 +159,12 @@ def test_registers_are_not_run_out_of() -> None:
     assert loads(made) == [2, 1]
 
 
-def test_arrays_that_overlap_are_not_mixed_up() -> None:
+def test_iterations_over_overlapping_arrays_are_not_interleaved() -> None:
     a = tg.array(np.random.default_rng(1).standard_normal((20, WIDTH)).astype(np.float32))
     made, _ = lowered(tiled(each_row, [a, a, 16], (1,), WIDTH))
     assert loads(made) == [1]
 
 
-def test_no_barrier_is_between_iterations() -> None:
+def test_interleaved_iterations_have_no_barrier_in_between() -> None:
     made, _ = lowered(launch(rows(ROWS)))
     assert not barriers(made)

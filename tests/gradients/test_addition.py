@@ -28,7 +28,7 @@ def numbers(dtype: Any, shape: tuple[int, ...], seed: int) -> tg.array:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.vec3f])
-def test_sums_of_arrays(dtype: Any) -> None:
+def test_gradients_of_any_shape_are_added(dtype: Any) -> None:
     for shape in SHAPES:
         x, y = numbers(dtype, shape, 1), numbers(dtype, shape, 2)
         wanted = y.numpy() + x.numpy()
@@ -39,7 +39,7 @@ def test_sums_of_arrays(dtype: Any) -> None:
 
 
 @pytest.mark.machine_code
-def test_views_are_added_to_in_their_place() -> None:
+def test_gradients_are_added_to_views_in_place() -> None:
     x, y = numbers(tg.float32, (3, 2), 1), tg.zeros((4, 3))
     wanted = np.zeros((4, 3), np.float32)
     wanted[::-2, 1:] += x.numpy()[:2]
@@ -49,7 +49,7 @@ def test_views_are_added_to_in_their_place() -> None:
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("dtype", [tg.float16, tg.vec3f])
-def test_additions_compile_for_a_gpu(dtype: Any) -> None:
+def test_kernels_that_add_gradients_compile_for_a_gpu(dtype: Any) -> None:
     target = get_cuda_target("sm_90a")
     for shape in SHAPES:
         x = tg.zeros(shape, dtype=dtype)

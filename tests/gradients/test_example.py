@@ -47,7 +47,7 @@ def reference(mlp: ModuleType, steps: int) -> Iterator[float]:
             params[k] = params[k] - mlp.RATE * mean / (np.sqrt(size) + mlp.EPSILON)
 
 
-def test_the_loss_falls() -> None:
+def test_the_loss_of_the_mlp_example_matches_numpy() -> None:
     mlp = example()
     found, wanted = list(mlp.train(300)), list(reference(mlp, 300))
     np.testing.assert_allclose(found[:100], wanted[:100], rtol=2e-3)

@@ -28,7 +28,7 @@ def outcomes(seeds: range) -> tuple[Counter[str], set[str]]:
 
 @pytest.mark.seconds(30)
 @pytest.mark.parametrize("chunk", chunks(range(60)))
-def test_gradients_are_correct_or_refused(chunk: int) -> None:
+def test_gradients_of_family_programs_are_correct_or_refused(chunk: int) -> None:
     found, used = outcomes(range(1000 + 5 * chunk, 1005 + 5 * chunk))
     assert found["right"] >= 10, found
     assert len(used & {*NUMBERS, *OTHERS}) >= 6

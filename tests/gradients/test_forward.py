@@ -53,7 +53,7 @@ def test_every_op_has_a_tangent() -> None:
 
 @pytest.mark.machine_code
 @sampled(3, "name", CASES)
-def test_ops(name: str) -> None:
+def test_adjoints_of_ops_agree_with_tangents(name: str) -> None:
     """support/elementwise_gradients.py: gradients flow through every operand of every op in these kernels."""
     case = CASES[name]
     inputs, output = case.arguments()
@@ -62,7 +62,7 @@ def test_ops(name: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", elementwise.ELEMENTWISE)
-def test_negative_tied_and_zero_points(name: str) -> None:
+def test_adjoints_at_negative_tied_and_zero_points_agree_with_tangents(name: str) -> None:
     op = REGISTRY[name]
     points = elementwise.points_of(name)
     args = [tg.array(column, dtype=D, requires_grad=True) for column in zip(*points, strict=True)]
@@ -77,7 +77,7 @@ def test_negative_tied_and_zero_points(name: str) -> None:
 
 @pytest.mark.machine_code
 @sampled(3, "name", [*library_gradients.ONE, *library_gradients.TWO])
-def test_functions_of_the_library(name: str) -> None:
+def test_adjoints_of_library_functions_agree_with_tangents(name: str) -> None:
     ranges = library_gradients.TWO.get(name) or (library_gradients.ONE[name],)
     args = library_gradients.inputs(*ranges)
     kernel = (elementwise.by_threads_1, elementwise.by_threads_2)[len(args) - 1](getattr(tg, name))
@@ -85,7 +85,7 @@ def test_functions_of_the_library(name: str) -> None:
 
 
 @pytest.mark.machine_code
-def test_fast_functions() -> None:
+def test_adjoints_of_fast_functions_agree_with_tangents() -> None:
     @tg.kernel
     def kernel(x: tg.array[float], y: tg.array[float]):
         i = tg.tid()
@@ -95,7 +95,7 @@ def test_fast_functions() -> None:
 
 
 @pytest.mark.machine_code
-def test_casts() -> None:
+def test_adjoints_of_casts_agree_with_tangents() -> None:
     """Values are rounded on the way, and gradients to the type of each value; tangents are not."""
 
     @tg.kernel
@@ -118,7 +118,7 @@ def tripled(x: D, v: tg.vec3d, g: tg.vec3d, h: D):
 
 
 @pytest.mark.machine_code
-def test_functions_with_a_gradient_of_their_own() -> None:
+def test_adjoints_of_functions_with_custom_gradients_agree_with_tangents() -> None:
     """The user's declaration determines the derivative, whatever the body computes."""
 
     @tg.kernel
@@ -133,17 +133,17 @@ def test_functions_with_a_gradient_of_their_own() -> None:
 def test_an_op_without_a_tangent_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(OPS, "sqrt")
     with pytest.raises(InternalError, match="sqrt has no tangent"):
-        test_negative_tied_and_zero_points("sqrt")
+        test_adjoints_at_negative_tied_and_zero_points_agree_with_tangents("sqrt")
 
 
 @pytest.mark.machine_code
-def test_an_adjoint_that_is_a_little_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slightly_wrong_adjoint_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Sqrt.adjoint
     monkeypatch.setattr(
         Sqrt, "adjoint", lambda self, b, *grads: (b.scaled(*right(self, b, *grads), 1.0 + 1e-11),)
     )
     with pytest.raises(AssertionError, match="in reverse"):
-        test_negative_tied_and_zero_points("sqrt")
+        test_adjoints_at_negative_tied_and_zero_points_agree_with_tangents("sqrt")
 
 
 # Kernels --------------------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ LOOPS: dict[str, tuple[Any, Any, Any, int]] = {
 @pytest.mark.machine_code
 @pytest.mark.parametrize("iterations", [0, 1, 2, 17])
 @sampled(3, "name", LOOPS)
-def test_loops_branches_and_mutation(name: str, iterations: int) -> None:
+def test_adjoints_of_loops_branches_and_mutation_agree_with_tangents(name: str, iterations: int) -> None:
     kernel, dims, arguments, block = LOOPS[name]
     check(kernel, dims, arguments(iterations), block)
 
@@ -223,21 +223,23 @@ def attention(q: tg.array2d[D], k: tg.array2d[D], v: tg.array2d[D], out: tg.arra
 
 
 @pytest.mark.machine_code
-def test_norms() -> None:
+def test_adjoints_of_norms_agree_with_tangents() -> None:
     check(softmax, (3, 32), [random(3, 24), random(3, 24)], 32)
     check(layernorm, (3, 32), [random(3, 24), random(24), random(1, 24)[0], random(3, 24)], 32)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention(causal: bool) -> None:
+def test_adjoints_of_attention_agree_with_tangents(causal: bool) -> None:
     q, k, v, out = (random(24, 4, low=-2.0 - n) for n in range(4))
     check(attention, (3, 32), [q, k, v, out, causal], 32)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("transposed, swapped, activation", [(False, False, "silu"), (True, True, "gelu")])
-def test_the_librarys_matmul(transposed: bool, swapped: bool, activation: str) -> None:
+def test_adjoints_of_the_library_matmul_agree_with_tangents(
+    transposed: bool, swapped: bool, activation: str
+) -> None:
     """With roles, in persistent blocks."""
     finish = gemm.Epilogue(tg.float32, True, False, True, activation, True)
     kernel = gemm.matmul_kernel(tg.float32, Tile(64, 64, 32, 2, 1, swapped=swapped), transposed, finish)
@@ -248,7 +250,7 @@ def test_the_librarys_matmul(transposed: bool, swapped: bool, activation: str) -
 
 
 @pytest.mark.machine_code
-def test_roles() -> None:
+def test_adjoints_of_roles_agree_with_tangents() -> None:
     a, b, c = random(32, 16, dtype=float), random(16, 48, dtype=float), random(32, 48, dtype=float)
     check(with_roles.matmul, (2, 3, 256), [2, a, b, c], 256, SINGLE)
     check(with_roles.persistent, (4, 256), [2, a, b, c], 256, SINGLE)

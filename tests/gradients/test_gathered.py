@@ -68,7 +68,7 @@ def matmul(a, b, c):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("sizes", [(8, 8, 8), (24, 16, 40), (20, 13, 9), (8, 0, 8)])
-def test_matmuls(sizes: tuple[int, int, int]) -> None:
+def test_gradients_of_matmuls_are_gathered_by_owners(sizes: tuple[int, int, int]) -> None:
     m, n, k = sizes
     a, b, g = integers(m, k), integers(k, n), integers(m, n)
     x, y, c = leaf(a), leaf(b), tg.zeros((m, n), requires_grad=True)
@@ -83,7 +83,7 @@ def test_matmuls(sizes: tuple[int, int, int]) -> None:
 @pytest.mark.machine_code
 @pytest.mark.machine_code
 @pytest.mark.parametrize("bounds", [(4, -1, -1), (4, -1, -2), (1, 5, 1), (0, 5, 2), (3, 3, -1), (2, 4, -1)])
-def test_loops_from_any_start_by_any_step(bounds: tuple[int, int, int]) -> None:
+def test_gradients_of_loops_with_any_start_and_step_are_gathered(bounds: tuple[int, int, int]) -> None:
     """The launch decides where the loop starts: that is the same in all blocks."""
     start, stop, step = bounds
 
@@ -108,7 +108,7 @@ def test_loops_from_any_start_by_any_step(bounds: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.machine_code
-def test_owners_add_to_existing_elements() -> None:
+def test_owners_of_gradient_tiles_add_to_existing_elements() -> None:
     a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
     x, y, c = leaf(a), leaf(b), tg.zeros((16, 24), requires_grad=True)
     x.grad.fill_(5.0)
@@ -132,7 +132,7 @@ def test_an_owner_is_one_loop_over_loads_and_a_matmul(owners: bool) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float16])
-def test_matmuls_of_short_floats_are_summed_in_float32(dtype: Any) -> None:
+def test_gradients_of_narrow_matmuls_are_summed_in_float32(dtype: Any) -> None:
     m, n, k = 16, 256, 16
     a, b, g = integers(m, k), np.ones((k, n)), np.ones((m, n))
     b[:, ::2] = 3.0
@@ -161,7 +161,7 @@ def batched(a, b, c):
 
 
 @pytest.mark.machine_code
-def test_matmuls_in_batches() -> None:
+def test_gradients_of_batched_matmuls_are_gathered() -> None:
     a, b, g = integers(3, 16, 24), integers(3, 8, 24), integers(3, 16, 8)
     x, y, c = leaf(a), leaf(b), tg.zeros((3, 16, 8), requires_grad=True)
     steps = backwards(batched, (3, 2, 1), [x, y], c, g)
@@ -202,7 +202,7 @@ def weighted_rows(a, v, y):
 
 
 @pytest.mark.machine_code
-def test_a_vector_that_every_row_reads() -> None:
+def test_gradients_of_a_vector_read_by_every_row_are_gathered() -> None:
     a, v, g = integers(6, 32), integers(32), integers(6)
     x, w, y = leaf(a), leaf(v), tg.zeros(6, requires_grad=True)
     steps = backwards(weighted_rows, 6, [x, w], y, g)
@@ -217,7 +217,7 @@ def zeros(shape: Sequence[int], dtype: Any, *_: Any) -> tg.array:
 
 
 @pytest.mark.machine_code
-def test_owners_agree_in_the_interpreter() -> None:
+def test_owners_of_gradient_tiles_agree_with_the_interpreter() -> None:
     a, b, g = integers(16, 24), integers(24, 8), integers(16, 8)
     args = [tg.array(v, dtype=tg.float32) for v in (a, b, np.zeros((16, 8)), 0 * a, 0 * b, g)]
     matmul.unload()
@@ -248,7 +248,7 @@ def scaled_rows(x, w, b, y):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("rows", [1, 5, 64, 201])
-def test_weights_of_rows(rows: int) -> None:
+def test_gradients_of_weights_of_rows_are_gathered(rows: int) -> None:
     x, w, b, g = integers(rows, 24), integers(24, seed=1), integers(24, seed=2), integers(rows, 24, seed=3)
     args = [leaf(v) for v in (x, w, b)]
     args[1].grad.fill_(1.0)
@@ -268,7 +268,7 @@ def twice_scaled(x, w, y):
 
 
 @pytest.mark.machine_code
-def test_weights_that_are_loaded_twice() -> None:
+def test_gradients_of_weights_loaded_twice_are_gathered() -> None:
     """The sums of both loads are added to one array, one after the other."""
     x, w, g = integers(201, 16), integers(24, seed=1), integers(201, 16, seed=2)
     args = [leaf(v) for v in (x, w)]
@@ -290,7 +290,7 @@ def scaled_grid(x, w, s, y):
 
 
 @pytest.mark.machine_code
-def test_weights_of_a_grid_of_three_dimensions() -> None:
+def test_gradients_of_weights_over_a_3d_grid_are_gathered() -> None:
     x, w, s, g = integers(3, 5, 14, 4), integers(3, 6), integers(3), integers(3, 5, 14, 4, seed=1)
     args = [leaf(v) for v in (x, w, s)]
     steps = backwards(scaled_grid, (3, 5, 7), args, tg.zeros(x.shape, requires_grad=True), g)
@@ -386,7 +386,7 @@ def triangular(a, b, c):
 
 
 @pytest.mark.machine_code
-def test_loops_whose_iterations_depend_on_the_block() -> None:
+def test_gradients_of_loops_that_depend_on_the_block_are_correct() -> None:
     a, b, g = (integers(24, 24, seed=k) for k in range(3))
     x, y, c = leaf(a), leaf(b), tg.zeros((24, 24), requires_grad=True)
     backwards(triangular, (3, 3), [x, y], c, g)
@@ -407,7 +407,7 @@ def overlapping(a, b, c):
 
 
 @pytest.mark.machine_code
-def test_windows_that_overlap() -> None:
+def test_gradients_of_overlapping_windows_are_correct() -> None:
     a, b, g = integers(16, 16), integers(24, 16), integers(16, 16)
     x, y, c = leaf(a), leaf(b), tg.zeros((16, 16), requires_grad=True)
     backwards(overlapping, (2, 2), [x, y], c, g)
@@ -432,7 +432,7 @@ def chained(a, b, c):
 
 
 @pytest.mark.machine_code
-def test_iterations_that_depend_on_each_other() -> None:
+def test_gradients_of_dependent_iterations_are_correct() -> None:
     a, b, g = integers(8, 24), integers(24, 8), integers(8, 8)
     x, y, c = leaf(a), leaf(b), tg.zeros((8, 8), requires_grad=True)
     backwards(chained, (1, 1), [x, y], c, g)
@@ -449,7 +449,7 @@ def test_iterations_that_depend_on_each_other() -> None:
 
 
 @pytest.mark.machine_code
-def test_arrays_that_share_memory() -> None:
+def test_gradients_of_arrays_that_share_memory_are_correct() -> None:
     """x is both operands: no block owns a tile of its gradient alone."""
     a, g = integers(16, 16), integers(16, 16)
     x, c = leaf(a), tg.zeros((16, 16), requires_grad=True)
@@ -471,7 +471,7 @@ def twice(a, b, c):
 
 
 @pytest.mark.machine_code
-def test_a_gradient_that_was_cleared_before_its_use() -> None:
+def test_a_gradient_cleared_before_use_is_correct() -> None:
     a, b, g = integers(16, 24), integers(24, 8), integers(16, 8)
     x, y, c = leaf(a), leaf(b), tg.zeros((16, 8), requires_grad=True)
     backwards(twice, (2, 1), [x, y], c, g)
@@ -494,7 +494,7 @@ def scaled(a, b, c):
 
 
 @pytest.mark.machine_code
-def test_a_captured_name_that_changes() -> None:
+def test_owners_follow_changes_of_captured_names() -> None:
     global SCALE
     a, b, g = integers(8, 8), integers(8, 8), integers(8, 8)
     x, y = leaf(a), leaf(b)

@@ -37,14 +37,18 @@ def outcomes(seeds: Iterable[int]) -> Counter[str]:
 
 @pytest.mark.seconds(3)
 @sampled(3, "seed", range(FEW))
-def test_gradients_of_a_few_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_a_few_generated_programs_are_correct_or_refused(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     assert outcomes([seed])["right"] >= 0.8 * len(TRIP_COUNTS)
 
 
 @pytest.mark.seconds(20)
 @pytest.mark.parametrize("shard", chunks(range(SHARDS)))
-def test_gradients_are_correct_or_refused(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_generated_programs_are_correct_or_refused(
+    shard: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     found = outcomes(range(FEW + shard, PROGRAMS, SHARDS))
     total = found.total()
@@ -61,14 +65,16 @@ def test_gradients_are_correct_or_refused(shard: int, monkeypatch: pytest.Monkey
         pytest.param(SmoothProgram(926546), id="smooth", marks=pytest.mark.slow),
     ],
 )
-def test_programs_of_fixed_bugs(program: SmoothProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_programs_of_fixed_bugs_are_correct(
+    program: SmoothProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     assert set(check(program).values()) == {"right"}
 
 
 @pytest.mark.seconds(5)
 @pytest.mark.parametrize("iterations", rest_slow(((n,) for n in TRIP_COUNTS), lambda n: n < 17))
-def test_gradients_across_kinks(iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_loops_with_kinks_are_correct(iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     program = KinkedProgram(iterations)
     assert check(program, forward=[iterations]) == {iterations: "right"}, str(program)

@@ -43,7 +43,7 @@ FEW = ((rows, np.int64), (columns, np.int8))
         for dtype in (np.int8, np.uint8, np.int32, np.int64)
     ],
 )
-def test_only_elements_that_were_taken_get_gradients(kernel: tg.Kernel, dtype: type) -> None:
+def test_gradients_of_gathers_reach_gathered_elements_only(kernel: tg.Kernel, dtype: type) -> None:
     all_of_them = ends(dtype)
     for first in range(0, len(all_of_them), 8):
         places = np.resize(all_of_them[first : first + 8], 8).astype(dtype)

@@ -65,7 +65,7 @@ def arguments() -> tuple[list[object], list[tg.array], dict[tuple[int, int], np.
     return [tg.array(x, dtype=tg.vec3d, requires_grad=True), s, variable(a)], [y, z], wanted
 
 
-def test_jacobians_of_a_kernel() -> None:
+def test_jacobians_of_a_kernel_match_the_formula() -> None:
     inputs, outputs, wanted = arguments()
     exact = tg.autograd.jacobian(vectors, 2, inputs, outputs)
     numeric = tg.autograd.jacobian_fd(vectors, 2, inputs, outputs, eps=1e-5)
@@ -76,7 +76,7 @@ def test_jacobians_of_a_kernel() -> None:
     assert exact[0, 0].dtype == tg.vec3d and not outputs[0].numpy().any()
 
 
-def test_pairs_and_components_that_are_asked_for() -> None:
+def test_jacobians_of_requested_pairs_and_components_are_returned() -> None:
     inputs, outputs, _ = arguments()
     assert set(tg.autograd.jacobian(vectors, 2, inputs, outputs, [("a", "z"), (0, 0)])) == {(2, 1), (0, 0)}
     with pytest.raises(RuntimeError, match="no argument 'b'"):
@@ -91,7 +91,7 @@ def test_pairs_and_components_that_are_asked_for() -> None:
     assert np.isnan(some.reshape(4, 6)[:, 4:]).all() and not np.isnan(some.reshape(4, 6)[:, :4]).any()
 
 
-def test_jacobians_of_a_function_that_overwrites_its_input() -> None:
+def test_jacobians_of_a_function_that_overwrites_its_input_are_correct() -> None:
     p = variable(0.5, -1.0)
 
     def twice(p: tg.array) -> tg.array:
@@ -106,7 +106,7 @@ def test_jacobians_of_a_function_that_overwrites_its_input() -> None:
     assert p.numpy().tolist() == [0.0, 0.0]
 
 
-def test_a_wrong_adjoint_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+def test_jacobian_checks_find_a_wrong_adjoint(capsys: pytest.CaptureFixture[str]) -> None:
     p, o = variable(1.0, 2.0), tg.zeros(2, dtype=D, requires_grad=True)
     with pytest.raises(
         ValueError, match=r"derivative of 'o' by 'p' at \(1, 1\) is 2 by the adjoint, 4"
@@ -119,7 +119,7 @@ def test_a_wrong_adjoint_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ""
 
 
-def test_launches_on_a_tape_are_checked() -> None:
+def test_jacobian_checks_cover_launches_on_a_tape() -> None:
     p, q, o, w = (
         variable(1.0, 2.0),
         variable(3.0),

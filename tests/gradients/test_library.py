@@ -14,13 +14,13 @@ from support.library_gradients import ONE, TWO, D, inputs
 from tegula.stdlib import FUNCTIONS
 
 
-def test_all_functions_are_here() -> None:
+def test_cases_cover_all_library_functions() -> None:
     assert {name for name in FUNCTIONS if not name.startswith("_")} == {*ONE, *TWO, *OF_VECTORS}
 
 
 @pytest.mark.machine_code
 @sampled(3, "name", ONE)
-def test_functions_of_one_number(name: str) -> None:
+def test_derivatives_of_functions_of_one_number_agree_with_differences(name: str) -> None:
     f = getattr(tg, name)
 
     @tg.kernel
@@ -34,7 +34,7 @@ def test_functions_of_one_number(name: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", TWO)
-def test_functions_of_two_numbers(name: str) -> None:
+def test_derivatives_of_functions_of_two_numbers_agree_with_differences(name: str) -> None:
     f = getattr(tg, name)
 
     @tg.kernel
@@ -47,7 +47,7 @@ def test_functions_of_two_numbers(name: str) -> None:
 
 
 @pytest.mark.machine_code
-def test_derivatives_of_powers_of_zero_and_of_negative_numbers() -> None:
+def test_derivatives_of_powers_of_zero_and_of_negative_numbers_follow_the_rules() -> None:
     @tg.kernel
     def kernel(x: tg.array[D], z: tg.array[D], y: tg.array[D]):
         i = tg.tid()
@@ -65,7 +65,7 @@ def test_derivatives_of_powers_of_zero_and_of_negative_numbers() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16, tg.float32])
-def test_narrow_floats(dtype: Any) -> None:
+def test_derivatives_in_narrow_floats_are_correct(dtype: Any) -> None:
     @tg.kernel
     def kernel(x, y):
         t = tg.tile_load(x, shape=4)
@@ -84,7 +84,7 @@ def test_narrow_floats(dtype: Any) -> None:
 
 
 @pytest.mark.machine_code
-def test_fast_functions() -> None:
+def test_derivatives_of_fast_functions_are_correct() -> None:
     @tg.kernel
     def kernel(x, y):
         i = tg.tid()

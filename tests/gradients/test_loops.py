@@ -45,7 +45,7 @@ def zeros(*shape: int) -> Any:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 17])
 @pytest.mark.parametrize("kernel", [reassigned, pipelined])
-def test_matmuls_of_reassigned_tiles(kernel: Any, count: int) -> None:
+def test_gradients_of_matmuls_of_reassigned_tiles_are_correct(kernel: Any, count: int) -> None:
     """Small integers, so that every order of summing gives the same numbers: the gradients are exact."""
     rng = np.random.default_rng(count)
     a, b, g = (rng.integers(-3, 4, s).astype(np.float64) for s in ((16, 8 * count), (8 * count, 8), (16, 8)))
@@ -60,26 +60,26 @@ def test_matmuls_of_reassigned_tiles(kernel: Any, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_values_that_are_carried_and_not_linear(count: int) -> None:
+def test_gradients_of_nonlinear_carried_values_are_correct(count: int) -> None:
     check(recurrent, (1, 32), random(8, 8), random(8, 4), count, zeros(8, 4))
     check(counted_by_lanes, 8, random(2, 8), count, zeros(8), block_dim=4)
     check(until_small, (2, 8), random(2, 4, scale=0.5), min(count, 3), zeros(8), block_dim=8)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 17, 65])
-def test_lanes_with_iterations_of_their_own(count: int) -> None:
+def test_gradients_of_loops_with_trip_counts_per_lane_are_correct(count: int) -> None:
     check(counted_apart, 16, random(2, 16), count, zeros(16), block_dim=8)
     check(alike_in_some_lanes, (2, 8), random(2, 8), count, zeros(16), block_dim=8)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 17, 40])
-def test_mutation_and_nesting(count: int) -> None:
+def test_gradients_of_mutation_and_nested_loops_are_correct(count: int) -> None:
     check(changed_in_place, 8, random(2, 8), count, zeros(8), block_dim=8)
     check(nested, (1, 8), random(4, 8), count, zeros(4), block_dim=8)
 
 
 @pytest.mark.parametrize("bounds", [(0, 9, 2), (9, -1, -3), (5, 5, 1), (3, 1, 1), (1, 3, -1), (-4, 4, 3)])
-def test_ranges(bounds: tuple[int, int, int]) -> None:
+def test_gradients_of_loops_over_any_range_are_correct(bounds: tuple[int, int, int]) -> None:
     @tg.kernel
     def powers(a: tg.array[D], start: int, stop: int, step: int, y: tg.array[D]):
         x = a[0]
@@ -98,7 +98,7 @@ def adjoint_ir(kernel: Any) -> str:
     return adjoint.ir()
 
 
-def test_accumulations_keep_nothing_and_repeat_nothing() -> None:
+def test_adjoints_of_accumulations_store_and_recompute_no_values() -> None:
     @tg.kernel
     def matmuls(a: tg.array2d[D], b: tg.array2d[D], c: tg.array2d[D]):
         acc = tg.tile_zeros(shape=(8, 4), dtype=D)
@@ -161,7 +161,7 @@ def test_gradients_with_one_owner_per_thread_need_no_atomics() -> None:
 
 
 @pytest.mark.parametrize("overlap", [3, 4, 5])
-def test_overlapping_windows_have_several_owners(overlap: int) -> None:
+def test_gradients_of_overlapping_windows_use_atomics(overlap: int) -> None:
     @tg.kernel
     def windows(x: tg.array[D], y: tg.array2d[D]):
         i = tg.tid()
@@ -193,7 +193,7 @@ def replaced_once(x: tg.array2d[D], y: tg.array1d[D], n: int):
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", [summed_from_zero, replaced_once])
 @pytest.mark.parametrize("n", [1, 5])
-def test_scalars_that_start_as_constants(kernel: Any, n: int) -> None:
+def test_gradients_of_carried_scalars_that_start_as_constants_are_correct(kernel: Any, n: int) -> None:
     """A constant takes no gradient."""
     tg.gradcheck(kernel, 6, [random(6, n)], [zeros(6), n], block_dim=32, directions=4)
 

@@ -32,7 +32,7 @@ def adjoint_launch(case: Case) -> Launch:
 
 @pytest.mark.machine_code
 @sampled(5, "name", CASES)
-def test_interpreter_and_threads_agree_with_the_cpu(name: str) -> None:
+def test_adjoints_in_the_interpreter_and_in_threads_agree_with_the_cpu(name: str) -> None:
     launch = adjoint_launch(CASES[name])
     interpreted = copies(launch.args)
     kernel = traced(launch.kernel, launch.args, launch.dims, launch.block_dim)
@@ -47,7 +47,7 @@ def test_interpreter_and_threads_agree_with_the_cpu(name: str) -> None:
 @pytest.mark.cpu
 @pytest.mark.skipif(not ptx.candidates(), reason="no ptxas")
 @sampled(5, "name", CASES)
-def test_assembles_for_a_gpu(name: str) -> None:
+def test_adjoints_assemble_for_a_gpu(name: str) -> None:
     launch = adjoint_launch(CASES[name])
     kernel = traced(launch.kernel, launch.args, launch.dims, launch.block_dim)
     prepare(kernel)

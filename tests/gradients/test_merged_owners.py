@@ -79,7 +79,7 @@ def gradients(
         ((True, True), ["_of_adj_a_wide", "_of_adj_b_wide", ""]),
     ],
 )
-def test_as_owners_of_one_tile(
+def test_merged_owners_have_the_bits_of_owners_of_one_tile(
     transposed: tuple[bool, bool],
     wide: list[str],
     size: tuple[int, int, int],
@@ -99,7 +99,7 @@ def test_as_owners_of_one_tile(
         np.testing.assert_allclose(x, z, rtol=1e-4, atol=1e-4)
 
 
-def test_chunks_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_are_used_for_any_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks change the order of sums, so they are used for any number of cores."""
     data = [np.ones((96, 96), np.float32) for _ in range(2)]
     for cores in (1, 100):

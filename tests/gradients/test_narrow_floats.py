@@ -72,14 +72,14 @@ def check(form: str, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("form", ["a scalar", "a tile", "a view", "a sum of narrow numbers"])
-def test_adjoints_grow_in_float32(form: str) -> None:
+def test_adjoints_of_narrow_floats_accumulate_in_float32(form: str) -> None:
     check(form, tg.bfloat16)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float16, tg.float8_e5m2], ids=str)
 @pytest.mark.parametrize("form", [*FORMS])
-def test_all_adjoints_grow_in_float32(form: str, dtype: Any) -> None:
+def test_all_adjoints_of_narrow_floats_accumulate_in_float32(form: str, dtype: Any) -> None:
     check(form, dtype)
 
 
@@ -87,7 +87,7 @@ def test_all_adjoints_grow_in_float32(form: str, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [tg.float16, pytest.param(tg.bfloat16, marks=pytest.mark.slow)], ids=str)
-def test_small_factors_of_products(dtype: Any) -> None:
+def test_gradients_of_products_with_small_factors_do_not_vanish(dtype: Any) -> None:
     """alpha = 1e-8 is not a float16 number, and sums of 64 products of 1000 and 1000 are none either."""
 
     @tg.kernel

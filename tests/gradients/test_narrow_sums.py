@@ -98,7 +98,7 @@ NAMES = [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dt", [tg.bfloat16, pytest.param(tg.float16, marks=pytest.mark.slow)])
-def test_sums_are_rounded_once(dt: Any, name: str) -> None:
+def test_gradient_sums_of_narrow_floats_are_rounded_once(dt: Any, name: str) -> None:
     kernel, grid, threads = forms(dt)[name]
     x = tg.zeros((ROWS, COLUMNS), dtype=dt, requires_grad=True)
     y = tg.zeros((ROWS, COLUMNS), dtype=dt, requires_grad=True)

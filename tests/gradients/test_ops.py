@@ -15,7 +15,7 @@ pytestmark = pytest.mark.machine_code
 
 
 @pytest.mark.parametrize("name", but({"powers", "scans_by_two_warps"}, CASES, slow=1))
-def test_gradients_of(name: str) -> None:
+def test_gradients_of_every_op_agree_with_differences(name: str) -> None:
     case = CASES[name]
     inputs, output = case.arguments()
     tg.gradcheck(case.kernel, case.dims, inputs, [output], block_dim=case.block)

@@ -94,7 +94,7 @@ def test_sums_of_all_blocks_are_the_same_in_every_run() -> None:
 
 
 @pytest.mark.machine_code
-def test_additions_of_threads_without_an_order_are_refused(on_device: str) -> None:
+def test_deterministic_mode_refuses_unordered_additions_of_threads(on_device: str) -> None:
     """On CPUs one thread sums, one block after another."""
     x, at, y = tg.ones(16, requires_grad=True), tg.zeros(8, dtype=int), tg.zeros((8, 4), requires_grad=True)
     with tg.Tape() as tape:
@@ -115,7 +115,7 @@ def steps_of(kernel: Any, args: list[Any], dims: tuple[int, ...], block: int) ->
     return split(adjoint.trace(wanted.types, wanted.launch, wanted.access), len(args), True)
 
 
-def test_orders_that_no_gpu_keeps_are_refused() -> None:
+def test_deterministic_mode_refuses_orders_that_gpus_do_not_keep() -> None:
     x, at = tg.zeros(16, requires_grad=True), tg.zeros(8, dtype=int)
     for kernel, y, dims in ((picked, tg.zeros(8), (8,)), (placed, tg.zeros((8, 4)), (8, 32))):
         y.requires_grad = True
@@ -128,7 +128,7 @@ def test_owners_and_chunks_keep_their_order_on_gpus() -> None:
     check_order(steps_of(weighted, args, (8, 32), 32))
 
 
-def test_large_sums_are_split_into_chunks() -> None:
+def test_large_gradient_sums_are_split_into_chunks() -> None:
     @tg.kernel
     def large(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
         i = tg.tid()

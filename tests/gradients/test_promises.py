@@ -71,7 +71,7 @@ def squash(x: D):
 
 
 @sampled(2, "rows", [1, 2, 3, 18])
-def test_the_pipelined_kernel_of_the_guide(rows: int) -> None:
+def test_gradients_of_the_pipelined_kernel_of_the_guide_are_correct(rows: int) -> None:
     @tg.kernel
     def pipelined(inp: tg.array2d[D], out: tg.array2d[D]):
         a = tg.tile_load(inp, shape=(1, 16), offset=(0, 0), storage="register")
@@ -129,7 +129,7 @@ def variable(*values: float) -> tg.array:
     return tg.array(list(values), dtype=D, requires_grad=True)
 
 
-def test_two_hundred_launches() -> None:
+def test_gradients_over_two_hundred_launches_are_correct() -> None:
     states = [variable(0.1, 0.3, 0.7)] + [tg.zeros(3, dtype=D, requires_grad=True) for _ in range(200)]
     r, loss = variable(2.9), variable(0.0)
     with tg.Tape() as tape:
@@ -146,7 +146,7 @@ def test_two_hundred_launches() -> None:
     np.testing.assert_allclose(r.grad.numpy(), [by_r.sum()], rtol=1e-9)
 
 
-def test_changes_in_place_that_need_no_value() -> None:
+def test_in_place_changes_without_needed_values_are_accepted() -> None:
     x, y, loss = variable(1.0, 2.0), tg.zeros(2, dtype=D, requires_grad=True), variable(0.0)
     with tg.Tape() as tape:
         tg.launch(products, 2, [x, x], [y])
@@ -157,7 +157,7 @@ def test_changes_in_place_that_need_no_value() -> None:
     np.testing.assert_allclose(x.grad.numpy(), -18.0 * x.numpy() ** 2)
 
 
-def test_one_array_for_several_arguments() -> None:
+def test_gradients_of_one_array_for_several_arguments_are_correct() -> None:
     x, y = variable(1.0, 2.0, 3.0, 4.0), tg.zeros(2, dtype=D, requires_grad=True)
     with tg.Tape() as tape:
         tg.launch(products, 2, [x[1:3], x[2:4]], [y])
@@ -173,7 +173,7 @@ def test_one_array_for_several_arguments() -> None:
     np.testing.assert_allclose(same.numpy(), 3 * x.numpy()[:2] ** 2)
 
 
-def test_launches_without_backward_that_no_gradient_reaches() -> None:
+def test_launches_without_backward_are_accepted_if_no_gradient_reaches_them() -> None:
     @tg.kernel(enable_backward=False)
     def reset(y: tg.array[D]):
         i = tg.tid()
@@ -220,7 +220,7 @@ CHANGES: dict[str, Any] = {
 
 @pytest.mark.parametrize("inside", [True, False])
 @pytest.mark.parametrize("change", CHANGES)
-def test_every_way_to_overwrite_a_needed_value(change: str, inside: bool) -> None:
+def test_every_way_to_overwrite_a_needed_value_is_refused(change: str, inside: bool) -> None:
     x, y = variable(1.0, 2.0), tg.zeros(2, dtype=D, requires_grad=True)
     with tg.Tape() as tape:
         tg.launch(products, 2, [x, x], [y])
@@ -233,7 +233,7 @@ def test_every_way_to_overwrite_a_needed_value(change: str, inside: bool) -> Non
         tape.backward(grads={y: np.ones(2)})
 
 
-def test_a_backward_that_changes_values_of_another() -> None:
+def test_adjoints_that_overwrite_values_of_another_launch_are_refused() -> None:
     """A gradient that is an input of a launch is a value too."""
     x, y, z = (
         variable(1.0, 2.0),
@@ -250,7 +250,7 @@ def test_a_backward_that_changes_values_of_another() -> None:
         second.backward(grads={z: np.ones(2)})
 
 
-def test_a_captured_name_that_changes_before_backward() -> None:
+def test_a_captured_name_that_changes_before_backward_is_refused() -> None:
     factor = 2.0
 
     @tg.kernel

@@ -106,7 +106,9 @@ def exact_slopes(slope: Callable[..., Any], *values: np.ndarray) -> list[Any]:
 
 @pytest.mark.parametrize("dtype", BITS)
 @pytest.mark.parametrize("expression", SLOPES)
-def test_of_two(expression: str, dtype: str) -> None:
+def test_derivatives_of_binary_functions_near_the_limits_of_the_type_are_exact(
+    expression: str, dtype: str
+) -> None:
     x, z = (as_held(v.ravel(), dtype) for v in np.meshgrid(ENDS[dtype], ENDS[dtype]))
     exact = exact_slopes(SLOPES[expression], x, z)
     for k, found in enumerate(gradients(expression, dtype, x, z)):
@@ -115,7 +117,9 @@ def test_of_two(expression: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", BITS)
 @sampled(4, "expression", OF_ONE)
-def test_of_one(expression: str, dtype: str) -> None:
+def test_derivatives_of_unary_functions_near_the_limits_of_the_type_are_exact(
+    expression: str, dtype: str
+) -> None:
     large = (1.5, 5.0, 9.0, 20.0, 26.0) if dtype == "float64" else (1.5, 3.0, 5.0, 7.5, 9.0)
     x = as_held([*large, *ENDS[dtype]], dtype)
     (found,) = gradients(expression, dtype, x)
@@ -123,7 +127,7 @@ def test_of_one(expression: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", BITS)
-def test_of_powers(dtype: str) -> None:
+def test_derivatives_of_powers_near_the_limits_of_the_type_are_exact(dtype: str) -> None:
     """The power itself is in range, or too small."""
     bases = [*ENDS[dtype], *(v * 0.73 for v in ENDS[dtype]), 0.5, 0.515, 4.0]
     x, y = (as_held(v.ravel(), dtype) for v in np.meshgrid(bases, EXPONENTS))
@@ -155,7 +159,7 @@ def divided(x, z):
 @pytest.mark.parametrize(
     "form", ["a number", *(pytest.param(f, marks=pytest.mark.slow) for f in [*BROADCAST][1:])]
 )
-def test_of_one_divisor(form: str, dtype: str) -> None:
+def test_derivatives_of_a_common_divisor_near_the_limits_of_the_type_are_exact(form: str, dtype: str) -> None:
     """The quotient is a normal number. All elements but two have an adjoint of 0 and add nothing to the sum."""
     z, x, g = (as_held(v.ravel(), dtype) for v in np.meshgrid(*(ENDS[dtype],) * 3))
     quotients = np.array(

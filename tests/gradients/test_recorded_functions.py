@@ -56,7 +56,7 @@ def test_a_function_of_an_array_without_a_gradient_is_refused() -> None:
 
 
 @pytest.mark.machine_code
-def test_a_loss_and_gradients_are_seeds_together() -> None:
+def test_backward_takes_a_loss_together_with_gradients() -> None:
     x, y, loss = tg.array([1.0, 2.0], requires_grad=True), *(tg.zeros(n, requires_grad=True) for n in (2, 1))
     with tg.Tape() as tape:
         tg.launch(squares, 2, [x], [y])
@@ -68,7 +68,7 @@ def test_a_loss_and_gradients_are_seeds_together() -> None:
 
 
 @pytest.mark.machine_code
-def test_the_graph_of_a_tape(tmp_path: Path) -> None:
+def test_visualize_writes_the_graph_of_a_tape(tmp_path: Path) -> None:
     tape, x, _, z = recorded()
     text = tape.visualize(str(tmp_path / "tape.dot"), array_labels={z: 'five "y"'}, graph_direction="TB")
     assert (tmp_path / "tape.dot").read_text() == text

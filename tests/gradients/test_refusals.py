@@ -245,7 +245,7 @@ def run(name: str, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_each_is_refused_at_its_line(name: str) -> None:
+def test_kernels_without_a_gradient_are_refused_at_their_line(name: str) -> None:
     _, op, at, _ = REFUSED[name]
     with pytest.raises(tg.CompileError) as caught:
         run(name, adjoint=True)
@@ -259,11 +259,11 @@ def test_each_is_refused_at_its_line(name: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", ROWS)
-def test_each_runs_without_a_gradient(name: str) -> None:
+def test_kernels_without_a_gradient_run(name: str) -> None:
     run(name)
 
 
-def test_the_page_lists_the_refused_ops() -> None:
+def test_the_page_on_gradients_lists_the_refused_ops() -> None:
     text = PAGE.read_text()
     table = text[text.index("## What is refused") :]
     rows = [row.strip() for row in re.findall(r"^\| (.*?) \|", table, re.M)][1:]

@@ -64,7 +64,7 @@ def matmul(
 
 
 @pytest.mark.parametrize("sizes", [(64, 256, 64), (128, 512, 320), (100, 300, 200), (64, 256, 72)])
-def test_matmuls_of_any_size(sizes: tuple[int, int, int]) -> None:
+def test_gradients_of_matmuls_with_retiled_owners_are_correct(sizes: tuple[int, int, int]) -> None:
     m, n, k = sizes
     a, b, g = integers(m, k), integers(k, n), integers(m, n) * (np.random.default_rng(1).random((m, n)) < 0.2)
     x, y, c = leaf(a), leaf(b), tg.zeros((m, n), dtype=tg.bfloat16, requires_grad=True)
@@ -75,7 +75,7 @@ def test_matmuls_of_any_size(sizes: tuple[int, int, int]) -> None:
     assert "matmul_adjoint_of_adj_a_wide" in names
 
 
-def test_tiles_beyond_the_last_one_are_not_added_to() -> None:
+def test_retiled_owners_add_to_no_tile_beyond_the_last() -> None:
     """Five of six iterations run: the last columns of a and rows of b get no gradient, although larger tiles cover
     them."""
     m, n, k = 64, 256, 6 * K
@@ -99,7 +99,7 @@ def batched(a: tg.array3d[tg.bfloat16], b: tg.array3d[tg.bfloat16], c: tg.array3
     tg.tile_store(c[s], tg.tile_astype(total, tg.bfloat16), offset=(i * M, j * N))
 
 
-def test_matmuls_in_batches() -> None:
+def test_gradients_of_batched_matmuls_with_retiled_owners_are_correct() -> None:
     a, b = integers(2, 64, 256), integers(2, 512, 256)
     g = integers(2, 64, 512) * (np.random.default_rng(1).random((2, 64, 512)) < 0.2)
     x, y, c = leaf(a), leaf(b), tg.zeros((2, 64, 512), dtype=tg.bfloat16, requires_grad=True)

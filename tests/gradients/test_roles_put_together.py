@@ -32,7 +32,7 @@ def backwards(kernel: Any, grid: Any, inputs: list[Any], output: Any, g: np.ndar
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("grid", [1, 3, 200])
-def test_matmuls_of_persistent_blocks(grid: int) -> None:
+def test_gradients_of_persistent_matmuls_with_roles_are_correct(grid: int) -> None:
     a, b, g = integers(100, 40), integers(40, 90), integers(100, 90)
     x, y, c = leaf(a), leaf(b), tg.zeros((100, 90), requires_grad=True)
     text = backwards(persistent, grid, [5, x, y], c, g)
@@ -44,7 +44,7 @@ def test_matmuls_of_persistent_blocks(grid: int) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7])
-def test_matmuls(n: int) -> None:
+def test_gradients_of_matmuls_with_roles_are_correct(n: int) -> None:
     a, b, g = integers(32, 8 * n), integers(8 * n, 48), integers(32, 48)
     x, y, c = leaf(a), leaf(b), tg.zeros((32, 48), requires_grad=True)
     text = backwards(matmul, (2, 3), [n, x, y], c, g)
@@ -54,7 +54,7 @@ def test_matmuls(n: int) -> None:
 
 
 @pytest.mark.machine_code
-def test_roles_that_pass_on_their_results() -> None:
+def test_gradients_of_chains_of_roles_are_correct() -> None:
     x, w, g = integers(5, 24), integers(8), integers(5, 24)
     a, s, y = leaf(x), leaf(w), tg.zeros((5, 24), requires_grad=True)
     backwards(three_in_a_row, 5, [a, s], y, g)
@@ -79,7 +79,7 @@ def triangular(a: tg.array2d[float], y: tg.array2d[float]):
 
 
 @pytest.mark.machine_code
-def test_roles_whose_loops_depend_on_the_block() -> None:
+def test_gradients_of_roles_whose_loops_depend_on_the_block_are_correct() -> None:
     a, g = integers(4, 24), integers(4, 8)
     x, y = leaf(a), tg.zeros((4, 8), requires_grad=True)
     backwards(triangular, 4, [x], y, g)
@@ -102,7 +102,7 @@ def shifted(n: int, a: tg.array[float], y: tg.array[float]):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("n", [0, 1, 5])
-def test_roles_whose_ranges_are_shifted(n: int) -> None:
+def test_gradients_of_roles_with_shifted_ranges_are_correct(n: int) -> None:
     a, g = integers(40), integers(40, seed=1)
     x, y = leaf(a), tg.zeros(40, requires_grad=True)
     backwards(shifted, 1, [n, x], y, g)
@@ -135,7 +135,7 @@ def counting(a: tg.array2d[float], y: tg.array2d[float]):
 @pytest.mark.parametrize(
     "kernel, shape, why", [(strided, 24, "ranges"), (counting, (16, 16), "one tile to the")]
 )
-def test_roles_that_cannot_be_put_together(kernel: Any, shape: Any, why: str) -> None:
+def test_gradients_of_roles_that_cannot_be_merged_are_refused(kernel: Any, shape: Any, why: str) -> None:
     x, y = (tg.zeros(shape, requires_grad=True) for _ in range(2))
     with pytest.raises(tg.CompileError, match=why):
         tg.launch_tiled(kernel, 1, inputs=[x], outputs=[y], adjoint=True)

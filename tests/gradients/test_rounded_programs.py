@@ -32,7 +32,9 @@ def verdicts(seeds: range) -> Counter[str]:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("seed", [3, 812])
-def test_gradients_in_bfloat16_and_through_float32(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_rounded_programs_match_in_bfloat16_and_through_float32(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     assert verdicts(range(seed, seed + 1)) == {"right": 1}
 
@@ -46,7 +48,7 @@ SOME_ON_GPUS = [
 @pytest.mark.machine_code
 @pytest.mark.seconds(30)
 @pytest.mark.parametrize("chunk", SOME_ON_GPUS)
-def test_gradients_of_many_programs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_many_rounded_programs_are_correct(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     found = verdicts(range(chunk * EACH, (chunk + 1) * EACH))
     assert found["right"] >= 0.8 * found.total(), found
@@ -89,14 +91,14 @@ def twin_is_smooth(seed: int) -> bool:
 
 
 @pytest.mark.cpu
-def test_the_twin_has_the_derivative_of_its_values() -> None:
+def test_the_float64_twin_of_a_program_has_the_derivative_of_its_values() -> None:
     assert all(twin_is_smooth(seed) for seed in (*range(40), 267, 2312))
 
 
 @pytest.mark.seconds(35)
 @pytest.mark.cpu
 @pytest.mark.parametrize("step", chunks((5, 1)))
-def test_all_twins_have_the_derivatives_of_their_values(step: int) -> None:
+def test_float64_twins_of_all_programs_have_the_derivatives_of_their_values(step: int) -> None:
     seeds = range(0, COUNT, step)
     assert sum(map(twin_is_smooth, seeds)) > 0.99 * len(seeds)
 

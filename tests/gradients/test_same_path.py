@@ -85,14 +85,18 @@ def check(product: str, condition: str, path: str, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize(("product", "condition", "path"), [("stored", "sum", "expression")])
-def test_paths_at_the_edge_of_rounding(product: str, condition: str, path: str) -> None:
+def test_adjoints_follow_the_paths_of_the_kernel_at_the_edge_of_rounding(
+    product: str, condition: str, path: str
+) -> None:
     check(product, condition, path, tg.float32)
 
 
 @pytest.mark.parametrize("number", chunks(range(PARTS)))
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.bfloat16], ids=str)
 @pytest.mark.parametrize("path", [*PATHS])
-def test_every_path(path: str, dtype: Any, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adjoints_follow_every_path_of_the_kernel(
+    path: str, dtype: Any, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every matmul, every condition with every path, and a part of their combinations; a campaign runs all."""
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     for row, product in enumerate(PRODUCTS):

@@ -64,7 +64,7 @@ def test_owners_of_different_arrays_are_a_series() -> None:
     assert in_series([*steps, *steps]) == [FIRST, LATER, ALONE, FIRST, LATER, ALONE]
 
 
-def test_launches_that_add_to_one_array_are_not() -> None:
+def test_launches_that_add_to_one_array_are_not_a_series() -> None:
     """The gradient of `a` has two owners, in two launches; the launches for `b` and `c` belong to the second one's
     series."""
     steps = steps_of(two_matmuls, squares(5), squares(5))
@@ -73,7 +73,7 @@ def test_launches_that_add_to_one_array_are_not() -> None:
     assert in_series(steps) == [ALONE, FIRST, LATER, LATER, ALONE]
 
 
-def test_sums_come_after_their_parts() -> None:
+def test_launches_that_sum_chunks_wait_for_the_chunks() -> None:
     first, last = steps_of(matmul, squares(3), squares(3))[0].shared
     assert in_series([first, last]) == [ALONE, ALONE]
     assert in_series([first, first]) == [ALONE, ALONE], "both write the same rows"
@@ -94,7 +94,7 @@ def test_blocks_of_chunks_let_the_next_launch_start_after_their_loop() -> None:
     assert in_series(steps) == [LaunchOverlap(lets=LOOPED), ALONE]
 
 
-def test_arrays_that_share_bytes_are_in_none() -> None:
+def test_launches_with_overlapping_arrays_are_in_no_series() -> None:
     args, (da, _, dc) = squares(3), squares(3)
     assert set(in_series(steps_of(matmul, args, [da, da, dc]))) == {ALONE}
 

@@ -117,7 +117,7 @@ def run(
 
 
 @sampled(2, "kernel", [by_threads, by_tiles], ids=lambda k: k.name)
-def test_every_field_has_its_derivative(kernel: Any) -> None:
+def test_every_field_of_a_struct_has_its_derivative(kernel: Any) -> None:
     weights, rates = nodes(), np.array([0.7, 1.3, 0.9])
     _, a, given = run(kernel, nodes(), rates, weights)
     found = [*floats(a.grad.numpy()), given.grad.numpy()]
@@ -133,7 +133,7 @@ def test_every_field_has_its_derivative(kernel: Any) -> None:
             assert grad[at] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6, abs=1e-7), (k, at)
 
 
-def test_gradcheck_checks_every_leaf() -> None:
+def test_gradcheck_checks_every_leaf_of_a_struct() -> None:
     @tg.kernel
     def scaled(a: tg.array[Point], b: tg.array[Point]):
         i = tg.tid()
@@ -146,7 +146,7 @@ def test_gradcheck_checks_every_leaf() -> None:
     assert (a.numpy() == data).all()
 
 
-def test_tapes_know_arrays_of_structs_whole() -> None:
+def test_tapes_track_arrays_of_structs_as_a_whole() -> None:
     @tg.kernel
     def copied(a: tg.array[Point], b: tg.array[Point]):
         i = tg.tid()

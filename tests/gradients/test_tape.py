@@ -44,7 +44,7 @@ def derivative(x: tg.array) -> np.ndarray:
 
 
 @pytest.mark.machine_code
-def test_gradients_over_launches() -> None:
+def test_backward_differentiates_through_launches() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y])
@@ -64,7 +64,7 @@ def moved_average(x: tg.array[D], share: D, y: tg.array[D]):
 
 
 @pytest.mark.machine_code
-def test_an_array_is_scaled_in_its_place() -> None:
+def test_gradients_of_in_place_scaling_are_correct() -> None:
     """The gradient of a matmul with a number needs the number alone, not the elements that are overwritten."""
     x, y, loss = arrays()
     y.assign(np.arange(8.0))
@@ -127,7 +127,7 @@ def test_views_share_gradients() -> None:
 
 
 @pytest.mark.machine_code
-def test_launches_that_are_not_recorded() -> None:
+def test_launches_without_record_tape_are_not_recorded() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y], record_tape=False)
@@ -140,7 +140,7 @@ def test_launches_that_are_not_recorded() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("change", ["fill_", "zero_", "assign", "launch", "view"])
-def test_overwritten_arrays_are_found(change: str) -> None:
+def test_overwritten_arrays_with_needed_values_are_refused(change: str) -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y])
@@ -156,7 +156,7 @@ def test_overwritten_arrays_are_found(change: str) -> None:
 
 
 @pytest.mark.machine_code
-def test_overwriting_values_that_no_gradient_needs() -> None:
+def test_overwriting_values_that_no_gradient_needs_is_accepted() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y])
@@ -167,7 +167,7 @@ def test_overwriting_values_that_no_gradient_needs() -> None:
 
 
 @pytest.mark.machine_code
-def test_adjoint_launch() -> None:
+def test_adjoint_launches_add_to_given_gradients() -> None:
     x, y, _ = arrays()
     given, seed = tg.zeros(8, dtype=D), tg.array(np.arange(8.0), dtype=D)
     tg.launch(sines, 8, [x], [y], adj_inputs=[given], adj_outputs=[seed], adjoint=True)
@@ -177,7 +177,7 @@ def test_adjoint_launch() -> None:
     np.testing.assert_allclose(x.grad.numpy(), np.cos(x.numpy()))
 
 
-def test_one_tape_at_a_time() -> None:
+def test_a_second_active_tape_is_refused() -> None:
     with tg.Tape(), pytest.raises(tg.LaunchError, match="recording already"), tg.Tape():
         pass
 
@@ -249,7 +249,7 @@ def test_a_living_tape_is_notified_once_of_writes_to_an_array(monkeypatch: pytes
 
 
 @pytest.mark.machine_code
-def test_writes_after_a_later_record_are_found() -> None:
+def test_writes_after_a_later_record_are_refused() -> None:
     """An array is written, which the tape notes, then read by another record, and written again."""
     x, y, loss = arrays()
     tape = tg.Tape()
@@ -263,7 +263,7 @@ def test_writes_after_a_later_record_are_found() -> None:
         tape.backward(loss)
 
 
-def test_nothing_is_observed_after_the_last_tape() -> None:
+def test_writes_are_not_observed_after_the_last_tape() -> None:
     tape = tg.Tape()
     with tape:
         pass
@@ -298,7 +298,7 @@ def same_place(counter: tg.array[int], i: int):
 
 
 @pytest.mark.machine_code
-def test_a_function_with_its_own_gradient() -> None:
+def test_functions_with_a_custom_gradient_use_the_gradient() -> None:
     @tg.kernel
     def clip(x: tg.array[D], low: tg.array[D], y: tg.array[D]):
         t = tg.tile_load(x, shape=4)
@@ -314,7 +314,7 @@ def test_a_function_with_its_own_gradient() -> None:
 
 
 @pytest.mark.machine_code
-def test_a_function_that_runs_once_only() -> None:
+def test_functions_with_side_effects_run_once_in_adjoints() -> None:
     @tg.kernel
     def take(x: tg.array[D], counter: tg.array[int], y: tg.array[D]):
         i = tg.tid()
@@ -339,7 +339,7 @@ def test_gradcheck_finds_wrong_gradients() -> None:
 
 
 @pytest.mark.machine_code
-def test_kernels_without_backward() -> None:
+def test_kernels_without_backward_are_refused_on_tapes() -> None:
     @tg.kernel(enable_backward=False)
     def plain(x: tg.array[D], y: tg.array[D]):
         i = tg.tid()
@@ -353,7 +353,7 @@ def test_kernels_without_backward() -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients_that_would_get_lost_are_found() -> None:
+def test_gradients_that_would_be_lost_are_refused() -> None:
     @tg.kernel
     def scale(y: tg.array[D], loss: tg.array[D]):
         i = tg.tid()
@@ -397,7 +397,7 @@ def test_the_check_of_a_long_tape_is_not_quadratic(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.machine_code
-def test_writes_by_adjoints_that_ran_before_are_seen_too() -> None:
+def test_writes_by_earlier_adjoints_are_observed() -> None:
     """The second time an adjoint is found by its arguments alone."""
 
     @tg.kernel
@@ -424,7 +424,7 @@ def mirrored(x: tg.array2d[D], y: tg.array2d[D]):
 
 
 @pytest.mark.machine_code
-def test_a_tile_is_overwritten_by_a_function_of_itself() -> None:
+def test_gradients_of_tiles_overwritten_by_their_own_function_are_correct() -> None:
     """The derivative of the square needs the old tile."""
     values = np.random.default_rng(0).uniform(-1, 1, (4, 4))
     x, y = tg.array(values, dtype=D, requires_grad=True), tg.zeros((4, 4), dtype=D, requires_grad=True)

@@ -62,7 +62,7 @@ def test_gradients_of_generated_tapes() -> None:
 
 
 @pytest.mark.machine_code
-def test_derivatives_that_generated_tapes_are_held_against() -> None:
+def test_reference_derivatives_of_generated_tapes_match_differences() -> None:
     """The derivatives equal central differences of the same program in float64."""
     step = 1e-6
     for seed in range(8):
@@ -132,7 +132,7 @@ WAYS = [
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("way", WAYS)
-def test_copies_are_differentiated(way: Callable[[tg.array, tg.array], None]) -> None:
+def test_array_copies_are_differentiated(way: Callable[[tg.array, tg.array], None]) -> None:
     x, y, loss = variable(1, 2, 3, 4), variable(0, 0, 0, 0), variable(0)
     with tg.Tape() as tape:
         tg.launch(scale, 4, [x])
@@ -147,7 +147,7 @@ def test_copies_are_differentiated(way: Callable[[tg.array, tg.array], None]) ->
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("value", ["fill_", "zero_", "numpy", "list", "integers", "array without a gradient"])
-def test_constants_cut_gradients(value: str) -> None:
+def test_assigned_constants_cut_gradients(value: str) -> None:
     x, loss = variable(1, 2, 3, 4), variable(0)
     data: dict[str, Any] = {
         "numpy": np.ones(2),
@@ -200,7 +200,7 @@ def test_detached_copies_and_views_are_constant() -> None:
 
 
 @pytest.mark.machine_code
-def test_methods_in_other_places_are_not_recorded() -> None:
+def test_each_tape_records_its_own_calls_only() -> None:
     x, y, loss = variable(1, 2), variable(0, 0), variable(0)
     with tg.Tape() as outer:
         tg.launch(add_up, 2, [x], [loss])
@@ -251,7 +251,7 @@ def test_other_names_of_memory_with_a_gradient_are_refused(
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("steps", [1, 2])
-def test_gradients_that_would_get_lost_are_found_after_other_arrays(steps: int) -> None:
+def test_lost_gradients_after_other_arrays_are_refused(steps: int) -> None:
     x, loss = variable(1, 2), variable(0)
     between = [tg.zeros(2, dtype=D) for _ in range(steps)]
     with tg.Tape() as tape:
@@ -294,7 +294,7 @@ def test_gradients_of_an_adjoint_launch_have_the_shapes_of_the_arguments() -> No
         tg.launch(double, 2, [x], [y], adj_inputs=[tg.zeros(1, dtype=D)], adjoint=True)
 
 
-def test_arrays_that_fill_others() -> None:
+def test_fills_by_arrays_with_gradients_are_refused() -> None:
     x, one = variable(1, 2), variable(3)
     with tg.Tape() as tape:
         x.fill_(one)
@@ -306,7 +306,7 @@ def test_arrays_that_fill_others() -> None:
 
 
 @pytest.mark.machine_code
-def test_a_seed_that_is_read_and_overwritten() -> None:
+def test_a_seed_that_is_read_and_overwritten_has_the_correct_gradient() -> None:
     x, given = variable(1, 2), tg.array([1.0, 10.0], dtype=D)
     with tg.Tape() as tape:
         tg.launch(scale, 2, [x])
@@ -319,7 +319,7 @@ def test_a_seed_that_is_read_and_overwritten() -> None:
 
 
 @pytest.mark.machine_code
-def test_a_seed_that_is_read_counts_both() -> None:
+def test_a_seed_that_is_read_sums_both_gradients() -> None:
     x, y, loss = variable(1, 2), variable(0, 0), variable(0)
     with tg.Tape() as tape:
         tg.launch(double, 2, [x], [y])
@@ -339,7 +339,7 @@ def test_seeds_of_overlapping_arrays_add_up() -> None:
 
 
 @pytest.mark.machine_code
-def test_seeds_of_an_earlier_tape_do_not_count_again() -> None:
+def test_seeds_of_an_earlier_tape_are_not_added_again() -> None:
     x, y, loss = variable(1, 2), variable(0, 0), variable(0)
     with tg.Tape() as first:
         tg.launch(double, 2, [x], [y])
@@ -364,7 +364,7 @@ def test_gradients_add_up_over_tapes_where_arrays_change_in_place() -> None:
 
 
 @pytest.mark.machine_code
-def test_backward_without_arguments() -> None:
+def test_backward_without_arguments_uses_gradients_of_arrays() -> None:
     x, y = variable(1, 2), variable(0, 0)
     with tg.Tape() as tape:
         tg.launch(double, 2, [x], [y])
@@ -394,7 +394,7 @@ def test_a_given_gradient_is_assigned_to_an_array_without_a_gradient() -> None:
 
 
 @pytest.mark.parametrize("loss", [tg.zeros(2, requires_grad=True), tg.zeros(1), tg.zeros(1, dtype=int)])
-def test_losses_that_are_none(loss: tg.array) -> None:
+def test_arrays_that_are_not_a_loss_are_refused(loss: tg.array) -> None:
     with tg.Tape() as tape:
         pass
     with pytest.raises(tg.LaunchError, match="one element|no gradient"):
@@ -425,7 +425,7 @@ def test_gradients_of_integers_are_zero(dtype: Any) -> None:
 
 
 @pytest.mark.machine_code
-def test_views_made_before_have_the_gradient_too() -> None:
+def test_views_created_before_requires_grad_have_the_gradient() -> None:
     x = tg.array(np.arange(4.0), dtype=D)
     views = [x[1:3], x.reshape((2, 2)), x.reshape((2, 2)).transpose()[1], tg.array(x, copy=False), x.view(D)]
     assert all(v.grad is None and not v.requires_grad for v in views)

@@ -19,7 +19,7 @@ def every_third(x: tg.array1d[float], y: tg.array1d[float]):
     y[i * 3] = x[i * 3] * 2.0
 
 
-def test_blocks_whose_offsets_wrap_own_nothing() -> None:
+def test_blocks_whose_offsets_wrap_own_no_gradient_tile() -> None:
     """Block 2**16 starts at 0 again, as thread 2**31 / 3 does below 0: these and other blocks would own the same
     gradients."""
     x, y = tg.zeros(8, requires_grad=True), tg.zeros(8, requires_grad=True)

@@ -23,7 +23,9 @@ from tegula.api import MODULES
         ([tg.zeros(3, dtype=int)], "arrays of floats, not of int32"),
     ],
 )
-def test_parameters_are_lists_of_arrays_of_floats(make: Any, params: Any, says: str) -> None:
+def test_optimisers_refuse_parameters_that_are_not_lists_of_float_arrays(
+    make: Any, params: Any, says: str
+) -> None:
     with pytest.raises(tg.LaunchError, match=says):
         make(params)
 
@@ -42,12 +44,12 @@ def test_parameters_are_lists_of_arrays_of_floats(make: Any, params: Any, says: 
         ([], "0 gradients are given for 1 parameters"),
     ],
 )
-def test_gradients_are_lists_of_arrays(make: Any, grads: Any, says: str) -> None:
+def test_optimisers_refuse_gradients_that_are_not_lists_of_arrays(make: Any, grads: Any, says: str) -> None:
     with pytest.raises(tg.LaunchError, match=says):
         make([tg.zeros(3)]).step(grads)
 
 
-def test_a_loss_is_an_array() -> None:
+def test_backward_refuses_a_loss_that_is_not_an_array() -> None:
     tape = tg.Tape()
     assert repr(tape) == "<tegula tape of 0 records>"
     with pytest.raises(tg.LaunchError, match="a loss is an array of one number, got a value of type float"):

@@ -142,14 +142,14 @@ number."""
 @pytest.mark.parametrize(
     "expression", ["s / t", *(pytest.param(e, marks=pytest.mark.slow) for e in OUTSIDE if e != "s / t")]
 )
-def test_elements_outside_take_part_in_nothing(expression: str) -> None:
+def test_elements_outside_of_arrays_have_no_effect_on_gradients(expression: str) -> None:
     x, w, slope = OUTSIDE[expression]
     text = f"s = x[0]\nt = tg.tile_load(given, shape=8)\ntg.tile_store(y, {expression})"
     assert gradient(text, x, w, [1.0] * 3, tg.float64).tolist() == pytest.approx([slope], rel=1e-12)
 
 
 @pytest.mark.slow
-def test_rules_at_0() -> None:
+def test_derivatives_at_0_follow_the_documented_rules() -> None:
     """Derivatives at 0 follow the rules of docs/gradients.md."""
     v, n = "v = tg.vector(x[0], x[1], x[2])", [1.0]
     assert gradient(f"{v}\ny[0] = tg.length(v)", [0.0] * 3, [0.0], n, tg.float32).tolist() == [0.0] * 3
@@ -191,7 +191,7 @@ def gradient_of_rows(kernel: Any, x: np.ndarray, g: np.ndarray) -> tuple[np.ndar
     return a.grad.numpy(), adjoint.ir("contract_fma")
 
 
-def test_zeros_are_guarded_where_a_factor_may_be_infinite() -> None:
+def test_zero_adjoints_are_guarded_where_a_factor_may_be_infinite() -> None:
     """Sums of powers are at least 1 along the rows whose maximum is subtracted, and there alone."""
     x = np.random.default_rng(0).standard_normal((4, 8))
     g = np.ones((4, 8))

@@ -34,7 +34,7 @@ def compute_register(input: tg.array2d[float], out: tg.array2d[float]):
 
 
 @pytest.mark.parametrize(("kernel", "bias"), [(compute, 5), (compute_register, 10)])
-def test_caller_sees_the_change(kernel: object, bias: int) -> None:
+def test_add_bias_changes_the_tile_of_the_caller(kernel: object, bias: int) -> None:
     values = np.random.default_rng(10).integers(-9, 9, (TILE_M, TILE_N)).astype(np.float32)
     _, out = agree(kernel, [tg.array(values), tg.zeros((TILE_M, TILE_N))], 1, 64, tiled=True)
     np.testing.assert_array_equal(out, values + bias)

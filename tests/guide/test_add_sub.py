@@ -29,7 +29,7 @@ def add_sub_example(arr_a: tg.array[float], arr_b: tg.array[float], out: tg.arra
     tg.tile_store(out[4], d)
 
 
-def test_add_sub() -> None:
+def test_addition_and_subtraction_of_tiles_match_numpy() -> None:
     rng = np.random.default_rng(4)
     a, b = rng.random((2, TILE_SIZE), dtype=np.float32)
     *_, out = agree(add_sub_example, [tg.array(a), tg.array(b), tg.zeros((5, TILE_SIZE))], 1, 32, tiled=True)

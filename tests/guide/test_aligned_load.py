@@ -24,7 +24,7 @@ def copy_checked(data: tg.array2d[float], out: tg.array2d[float]):
     tg.tile_store(out, t, offset=(i * 8, 0))
 
 
-def test_padded_rows() -> None:
+def test_aligned_loads_of_padded_rows_match_numpy() -> None:
     data_np = np.random.default_rng(11).random((24, 30), dtype=np.float32)
     data_np = np.pad(data_np, ((0, 0), (0, 2)), mode="constant")
     data = tg.array(data_np, dtype=float)
@@ -33,7 +33,7 @@ def test_padded_rows() -> None:
         np.testing.assert_array_equal(out, data_np)
 
 
-def test_unaligned_rows_take_the_checked_path() -> None:
+def test_loads_of_unaligned_rows_take_the_checked_path() -> None:
     data = np.random.default_rng(12).random((20, 35), dtype=np.float32)
     out = tg.zeros((20, 35))
     tg.launch_tiled(copy_checked, dim=3, inputs=[tg.array(data), out], block_dim=64)

@@ -44,7 +44,7 @@ def div_example(
     tg.tile_store(vectors[2], g)
 
 
-def test_div() -> None:
+def test_division_of_tiles_matches_numpy() -> None:
     rng = np.random.default_rng(7)
     a = rng.random(TILE_SIZE, dtype=np.float32) + 1
     v = rng.random((TILE_SIZE, 3), dtype=np.float32)

@@ -22,7 +22,7 @@ def fixed(out: tg.array[float]):
     tg.tile_store(out, t)
 
 
-def test_refused_with_the_cast() -> None:
+def test_integer_times_float_is_refused_with_a_cast_as_remedy() -> None:
     with pytest.raises(tg.CompileError) as raised:
         tg.launch(compute, dim=8, inputs=[tg.zeros(8)], block_dim=8)
     text = str(raised.value)
@@ -31,7 +31,7 @@ def test_refused_with_the_cast() -> None:
 
 
 @pytest.mark.machine_code
-def test_with_the_cast() -> None:
+def test_integer_times_float_with_the_cast_matches_numpy() -> None:
     out = tg.zeros(8)
     tg.launch(fixed, dim=8, inputs=[out], block_dim=8)
     np.testing.assert_array_equal(out.numpy(), 3 * np.arange(8))

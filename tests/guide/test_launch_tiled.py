@@ -21,7 +21,7 @@ def three(out: tg.array3d[int]):
     out[i, j, t] = i * 10 + j
 
 
-def test_the_two_forms_are_equivalent() -> None:
+def test_launch_tiled_is_equivalent_to_launch_with_threads() -> None:
     M, N = 3, 5
     want = np.broadcast_to((np.arange(M)[:, None] * 10 + np.arange(N))[..., None], (M, N, 64))
     for kernel in (two, three):

@@ -30,13 +30,13 @@ def expanded(v: tg.array2d[float], m: tg.array3d[float]):
     tg.tile_store(m, tg.tile(x * tg.identity(2, dtype=float)))
 
 
-def test_matrix_reduction() -> None:
+def test_reduction_of_a_tile_of_matrices_matches_the_guide() -> None:
     y = tg.zeros(shape=1, dtype=tg.mat33)
     tg.launch(matrix_reduction_kernel, dim=TILE_DIM, inputs=[], outputs=[y], block_dim=TILE_DIM)
     assert str(y.numpy()[0]) == "[[496.   0.   0.]\n [  0. 496.   0.]\n [  0.   0. 496.]]"
 
 
-def test_vectors_and_matrices_expand_without_preserve_type() -> None:
+def test_tiles_of_vectors_and_matrices_expand_without_preserve_type() -> None:
     v, m = tg.zeros((3, 8)), tg.zeros((2, 2, 8))
     tg.launch(expanded, dim=8, inputs=[v, m], block_dim=8)
     i = np.arange(8, dtype=np.float32)

@@ -55,7 +55,7 @@ def promotions(
     tg.tile_store(out_m[2], m * s)
 
 
-def test_mul() -> None:
+def test_multiplication_of_tiles_matches_numpy() -> None:
     x = np.random.default_rng(5).random(TILE_SIZE, dtype=np.float32)
     arguments = [tg.array(x), tg.zeros((3, TILE_SIZE)), tg.zeros((2, TILE_SIZE), dtype=tg.vec3)]
     _, scalars, vectors = agree(mul_example, arguments, 1, 32, tiled=True)
@@ -64,7 +64,7 @@ def test_mul() -> None:
     np.testing.assert_array_equal(vectors, [x[:, None] * constant] * 2)
 
 
-def test_promotion_table() -> None:
+def test_multiplication_promotes_scalars_vectors_and_matrices() -> None:
     rng = np.random.default_rng(6)
     s, v, m = (rng.integers(-9, 9, (8, *inner)).astype(np.float32) for inner in ((), (3,), (3, 3)))
     arguments = [tg.array(s), tg.array(v, dtype=tg.vec3), tg.array(m, dtype=tg.mat33)]

@@ -98,7 +98,7 @@ def run(kernel: object, values: np.ndarray) -> np.ndarray:
     return out.numpy()
 
 
-def test_sequential_and_pipelined() -> None:
+def test_sequential_and_pipelined_kernels_have_the_same_bits() -> None:
     values = np.random.default_rng(42).random((N_ROWS, TILE_N), dtype=np.float32)
     first, second = run(sequential, values), run(pipelined, values)
     np.testing.assert_array_equal(first, second)
@@ -108,6 +108,6 @@ def test_sequential_and_pipelined() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_pipeline_of_rational_functions(seed: int) -> None:
+def test_pipelined_rational_functions_match_numpy(seed: int) -> None:
     values = np.random.default_rng(seed).integers(-99, 99, (N_ROWS, TILE_N)).astype(np.float32)
     np.testing.assert_array_equal(run(rational, values), abs(values) / 2)

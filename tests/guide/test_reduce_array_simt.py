@@ -20,14 +20,14 @@ def reduce_array_simt(
     tg.atomic_add(result, 0, local_val)
 
 
-def test_sum_of_squares() -> None:
+def test_sum_of_squares_by_threads_matches_float64() -> None:
     values = np.random.default_rng(42).random((256, 300), dtype=np.float64)
     result = tg.zeros((1,), dtype=tg.float64)
     tg.launch(reduce_array_simt, (256, 300), inputs=[tg.array(values, dtype=tg.float64)], outputs=[result])
     np.testing.assert_allclose(result.numpy()[0], (values * values).sum(), rtol=1e-12)
 
 
-def test_integers_are_exact() -> None:
+def test_sum_of_squares_by_threads_of_integers_is_exact() -> None:
     values = np.random.default_rng(43).integers(-9, 9, (33, 65)).astype(np.float64)
     result = tg.zeros((1,), dtype=tg.float64)
     tg.launch(reduce_array_simt, (33, 65), inputs=[tg.array(values)], outputs=[result])

@@ -23,7 +23,7 @@ def reduce_array_tile(
     tg.tile_atomic_add(result, s)
 
 
-def test_sum_of_squares() -> None:
+def test_sum_of_squares_by_tiles_matches_float64() -> None:
     values = np.random.default_rng(42).random((512, 512), dtype=np.float64)
     data = tg.array(values, dtype=tg.float64)
     result = tg.zeros((1,), dtype=tg.float64)
@@ -32,7 +32,7 @@ def test_sum_of_squares() -> None:
 
 
 @pytest.mark.parametrize("block_dim", [1, 7, 128, 256])
-def test_integers_are_exact_for_partial_blocks(block_dim: int) -> None:
+def test_sum_of_squares_by_tiles_is_exact_for_partial_blocks(block_dim: int) -> None:
     values = np.random.default_rng(43).integers(-9, 9, (33, 65)).astype(np.float64)
     result = tg.zeros((1,), dtype=tg.float64)
     tg.launch(reduce_array_tile, (33, 65), inputs=[tg.array(values)], outputs=[result], block_dim=block_dim)

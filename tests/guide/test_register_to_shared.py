@@ -90,7 +90,9 @@ KERNELS = (matmul_pipelined, register_into_shared, shared_into_register, both)
 @pytest.mark.parametrize(("M", "N"), [(16, 8), (13, 4), (8, 7), (19, 10)])
 @pytest.mark.parametrize("K", [8, 48])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
-def test_matmul(kernel: object, M: int, N: int, K: int, block_dim: int) -> None:
+def test_matmuls_with_tiles_of_mixed_storage_are_exact(
+    kernel: object, M: int, N: int, K: int, block_dim: int
+) -> None:
     rng = np.random.default_rng(M * N + K)
     A = rng.integers(-8, 8, (M, K)).astype(np.float32)
     B = rng.integers(-8, 8, (K, N)).astype(np.float32)

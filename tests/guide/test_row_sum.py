@@ -20,7 +20,7 @@ def compute(a: tg.array2d[float], b: tg.array2d[float]):
     tg.tile_store(b[i], s)
 
 
-def test_row_sum() -> None:
+def test_row_sums_match_the_guide() -> None:
     n = 10
     a_np = np.arange(n).reshape(-1, 1) * np.ones((1, 256), dtype=float)
     a = tg.array(a_np, dtype=float)
@@ -30,7 +30,7 @@ def test_row_sum() -> None:
     assert f"b = {b[:, 0]}" == expected
 
 
-def test_row_sum_at_other_block_sizes() -> None:
+def test_row_sums_at_other_block_sizes_match_numpy() -> None:
     a = tg.array(np.random.default_rng(1).integers(-9, 9, (5, 256)), dtype=float)
     for block_dim in (1, 32, 100, 512):
         _, b = agree(compute, [a, tg.zeros((5, 1))], 5, block_dim, tiled=True)

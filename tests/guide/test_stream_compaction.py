@@ -42,7 +42,7 @@ def counted(data: tg.array[float], kept: tg.array[int], slots: tg.array[int]):
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.25, 0.9, 2.0])
-def test_compaction(threshold: float) -> None:
+def test_stream_compaction_keeps_the_selected_values(threshold: float) -> None:
     values = np.random.default_rng(8).random(BLOCK_DIM, dtype=np.float32) * np.float32(threshold)
     data = tg.array(values, dtype=float)
     out = tg.zeros(BLOCK_DIM, dtype=float)
@@ -53,7 +53,7 @@ def test_compaction(threshold: float) -> None:
     assert not got[len(kept) :].any()
 
 
-def test_count_and_clear() -> None:
+def test_stacks_count_and_clear_their_elements() -> None:
     values = np.random.default_rng(9).random(BLOCK_DIM, dtype=np.float32)
     kept, slots = tg.zeros(2, dtype=int), tg.zeros(BLOCK_DIM, dtype=int)
     tg.launch_tiled(counted, dim=[1], inputs=[tg.array(values), kept, slots], block_dim=BLOCK_DIM)

@@ -36,7 +36,7 @@ def tile_gemm(A: tg.array2d[float], B: tg.array2d[float], C: tg.array2d[float]):
     tg.tile_store(C, sum, offset=(i * TILE_M, j * TILE_N))
 
 
-def test_gemm() -> None:
+def test_tile_gemm_matches_numpy() -> None:
     M = TILE_M * 7
     K = TILE_K * 6
     N = TILE_N * 5
@@ -55,7 +55,7 @@ def test_gemm() -> None:
 
 
 @pytest.mark.parametrize("block_dim", [1, 32, 64, 128])
-def test_integers_are_exact(block_dim: int) -> None:
+def test_tile_gemm_of_integers_is_exact(block_dim: int) -> None:
     rng = np.random.default_rng(3)
     A = rng.integers(-8, 8, (24, 24)).astype(np.float32)
     B = rng.integers(-8, 8, (24, 12)).astype(np.float32)

@@ -21,7 +21,7 @@ def compute(array: tg.array2d[float], sums: tg.array2d[float]):
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(2, 3), (1, 1), (4, 1)])
-def test_each_block_sums_its_tile(rows: int, columns: int) -> None:
+def test_each_block_sums_its_tile_of_two_dimensions(rows: int, columns: int) -> None:
     values = np.random.default_rng(2).integers(-9, 9, (rows * 16, columns * 16)).astype(np.float32)
     a, sums = tg.array(values), tg.zeros((rows, columns))
     dim = [a.shape[0] / TILE_M, a.shape[1] / TILE_N]
@@ -30,7 +30,7 @@ def test_each_block_sums_its_tile(rows: int, columns: int) -> None:
     np.testing.assert_array_equal(sums.numpy(), want)
 
 
-def test_grid_dimensions_may_be_whole_floats() -> None:
+def test_launches_take_whole_floats_as_grid_dimensions() -> None:
     a, sums = tg.ones((32, 16)), tg.zeros((2, 1))
     dim = [a.shape[0] / TILE_M, a.shape[1] / TILE_N]
     tg.launch_tiled(compute, dim=dim, inputs=[a, sums], block_dim=TILE_THREADS)

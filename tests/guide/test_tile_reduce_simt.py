@@ -21,7 +21,7 @@ def tile_reduce_simt_kernel(output: tg.array[int]):
 
 
 @pytest.mark.parametrize("block_dim", [TILE_DIM, 1, 5, 12, 64])
-def test_sum_of_all_blocks(block_dim: int) -> None:
+def test_tile_reduction_of_threads_sums_all_blocks(block_dim: int) -> None:
     N = TILE_DIM * 3
     output = tg.zeros(shape=1, dtype=int)
     tg.launch(tile_reduce_simt_kernel, dim=N, outputs=[output], block_dim=block_dim)

@@ -18,7 +18,7 @@ TORCH = [getattr(torch, n) for n in ("bool", "int8", "int64", "uint16", "float16
 
 
 @pytest.mark.parametrize("dtype", TORCH, ids=str)
-def test_tensors_share_memory(dtype: torch.dtype) -> None:
+def test_arrays_and_torch_tensors_share_memory(dtype: torch.dtype) -> None:
     t = torch.arange(12).reshape(3, 4).to(dtype)
     for view in (t, t.t(), t[:, 1::2]):
         made = tg.from_torch(view)
@@ -30,13 +30,13 @@ def test_tensors_share_memory(dtype: torch.dtype) -> None:
     assert t[0, 0] == 1
 
 
-def test_float8() -> None:
+def test_float8_arrays_and_tensors_convert_both_ways() -> None:
     made = tg.to_torch(tg.array([1.0, 2.0], dtype=tg.float8_e4m3))
     assert made.dtype == torch.float8_e4m3fn and made.float().tolist() == [1.0, 2.0]
     assert tg.from_torch(made).list() == [1.0, 2.0]
 
 
-def test_vectors_and_complex_numbers() -> None:
+def test_arrays_of_vectors_and_complex_numbers_convert_both_ways() -> None:
     t = torch.arange(6, dtype=torch.float32).reshape(2, 3)
     made = tg.from_torch(t, dtype=tg.vec3)
     assert made.shape == (2,) and made.dtype == tg.vec3 and tg.to_torch(made).shape == (2, 3)
@@ -50,7 +50,7 @@ def test_vectors_and_complex_numbers() -> None:
         tg.dtype_to_torch(tg.vec3)
 
 
-def test_gradients_share_memory() -> None:
+def test_gradients_of_arrays_and_tensors_share_memory() -> None:
     t = torch.ones(3, requires_grad=True)
     a = tg.from_torch(t)
     assert a.requires_grad and a.grad is not None and t.grad is not None
@@ -68,14 +68,14 @@ def test_gradients_share_memory() -> None:
 
 
 @pytest.mark.machine_code
-def test_arithmetic_with_tensors() -> None:
+def test_arrays_are_combined_with_tensors() -> None:
     a = tg.array([1.0, 2.0])
     assert (a + torch.tensor([10.0, 20.0])).list() == [11.0, 22.0]
     assert tg.map(lambda x, y: x * y, a, torch.full((20, 2), 3.0)).list() == [[3.0, 6.0]] * 20
 
 
 @pytest.mark.parametrize("name", ["bool", "int8", "int32", "uint16", "float16", "bfloat16", "float32"])
-def test_arrays_of_jax(name: str) -> None:
+def test_arrays_of_jax_convert_both_ways(name: str) -> None:
     x = jnp.arange(6).reshape(2, 3).astype(name)
     made = tg.from_jax(x)
     assert made.shape == (2, 3) and made.dtype == DTYPES[name] and not made.writeable
@@ -87,27 +87,27 @@ def test_arrays_of_jax(name: str) -> None:
     assert tg.dtype_from_jax(x.dtype) == made.dtype and tg.dtype_to_jax(made.dtype) == x.dtype
 
 
-def test_complex_numbers_of_jax() -> None:
+def test_complex_numbers_of_jax_convert_both_ways() -> None:
     made = tg.from_jax(jnp.array([1 + 2j], "complex64"))
     assert made.dtype == tg.vec2f and made.list() == [[1.0, 2.0]]
     assert tg.from_jax(jnp.ones((2, 3)), dtype=tg.vec3).shape == (2,)
 
 
 @pytest.mark.parametrize("dtype", [tg.vec3, tg.mat22], ids=str)
-def test_vectors_have_no_dtype(dtype: Any) -> None:
+def test_vector_types_have_no_dtype_of_other_libraries(dtype: Any) -> None:
     for of in (tg.dtype_to_torch, tg.dtype_to_jax):
         with pytest.raises(TypeError, match="is not a scalar type"):
             of(dtype)
 
 
-def test_every_scalar_type_has_a_name() -> None:
+def test_every_scalar_type_has_a_dtype_of_other_libraries() -> None:
     t: DType
     for t in DTYPES.values():
         assert tg.dtype_from_jax(tg.dtype_to_jax(t)) == t
         assert tg.dtype_from_torch(tg.dtype_to_torch(t)) == t
 
 
-def test_capsules() -> None:
+def test_dlpack_capsules_share_memory() -> None:
     a = tg.array([1.0, 2.0])
     t = torch.utils.dlpack.from_dlpack(tg.to_dlpack(a))
     assert t.data_ptr() == a.ptr

@@ -55,7 +55,7 @@ NUMBERS: dict[str, tuple[Callable[..., Any], tuple[tuple[float, float], ...]]] =
 }
 
 
-def test_all_functions_of_numbers_are_here() -> None:
+def test_cases_cover_all_functions_of_numbers() -> None:
     ops = {
         name
         for name, op in REGISTRY.items()
@@ -89,7 +89,7 @@ def compared(ours: Any, theirs: Any, inputs: list[Any], rtol: float) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", NUMBERS)
-def test_functions_of_numbers(name: str) -> None:
+def test_derivatives_of_functions_of_numbers_agree_with_jax(name: str) -> None:
     theirs, ranges = NUMBERS[name]
     f = getattr(tg, name)
 
@@ -199,7 +199,7 @@ TILES: dict[str, tuple[Any, int, Callable[..., Any]]] = {
 @pytest.mark.machine_code
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", TILES)
-def test_functions_of_tiles(name: str, seed: int) -> None:
+def test_derivatives_of_functions_of_tiles_agree_with_jax(name: str, seed: int) -> None:
     kernel, blocks, theirs = TILES[name]
     rng = np.random.default_rng(seed)
     inputs = [jnp.asarray(rng.standard_normal((8, 8))) for _ in range(2)]

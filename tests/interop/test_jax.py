@@ -40,7 +40,7 @@ def reference(x: Any, w: Any, factor: float) -> Any:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("jitted", [False, True])
-def test_values_and_gradients(jitted: bool) -> None:
+def test_jax_functions_have_correct_values_and_gradients(jitted: bool) -> None:
     f = (lambda x, w: sines(x, w, 2.0)) if not jitted else jax.jit(lambda x, w: sines(x, w, 2.0))
     x, w = numbers(5, 7), numbers(7, seed=1)
     np.testing.assert_allclose(f(x, w), reference(x, w, 2.0))
@@ -49,7 +49,7 @@ def test_values_and_gradients(jitted: bool) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("at", [0, 1, (0, 1)])
-def test_gradients_of_some_inputs_only(at: Any) -> None:
+def test_jax_functions_have_gradients_of_some_inputs_only(at: Any) -> None:
     x, w = numbers(5, 7), numbers(7, seed=1)
     found = jax.jit(jax.grad(lambda a, b: sines(a, b, 1.0).sum(), at))(x, w)
     wanted = jax.grad(lambda a, b: reference(a, b, 1.0).sum(), at)(x, w)
@@ -57,7 +57,7 @@ def test_gradients_of_some_inputs_only(at: Any) -> None:
 
 
 @pytest.mark.machine_code
-def test_numbers_that_a_program_computes() -> None:
+def test_jax_functions_take_traced_numbers() -> None:
     x, w = numbers(5, 7), numbers(7, seed=1)
     run = jax.jit(lambda x, w, s: sines(x, w, 2.0 * s))
     np.testing.assert_allclose(run(x, w, 0.5), reference(x, w, 1.0))
@@ -66,7 +66,7 @@ def test_numbers_that_a_program_computes() -> None:
 
 
 @pytest.mark.machine_code
-def test_chains_and_maps() -> None:
+def test_jax_functions_are_composed_and_mapped() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
 
     def loss(f: Any, x: Any, w: Any) -> Any:
@@ -82,7 +82,7 @@ def test_chains_and_maps() -> None:
 
 
 @pytest.mark.machine_code
-def test_several_outputs_some_of_which_have_no_gradient() -> None:
+def test_jax_functions_may_have_outputs_without_a_gradient() -> None:
     @tg.kernel
     def results(x: tg.array[D], k: tg.array[int], y: tg.array[D], z: tg.array[D], n: tg.array[int]):
         i = tg.tid()
@@ -101,7 +101,7 @@ def test_several_outputs_some_of_which_have_no_gradient() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float8_e5m2"])
-def test_tiles_scalars_and_narrow_floats(dtype: str) -> None:
+def test_jax_functions_take_tiles_scalars_and_narrow_floats(dtype: str) -> None:
     @tg.kernel
     def total(x, s):
         i = tg.tid()
@@ -117,7 +117,7 @@ def test_tiles_scalars_and_narrow_floats(dtype: str) -> None:
 
 
 @pytest.mark.machine_code
-def test_vectors_and_large_arrays() -> None:
+def test_jax_functions_take_vectors_and_large_arrays() -> None:
     @tg.kernel
     def lengths(v: tg.array[tg.vec3d], y: tg.array[D]):
         i = tg.tid()
@@ -129,7 +129,7 @@ def test_vectors_and_large_arrays() -> None:
 
 
 @pytest.mark.machine_code
-def test_equal_calls_are_compiled_once() -> None:
+def test_equal_calls_of_jax_functions_are_compiled_once() -> None:
     x, w = numbers(3, 4), numbers(4)
     sines(x, w, 3.0)
     with jax.log_compiles(False), jax.check_tracer_leaks():
@@ -146,7 +146,7 @@ def test_equal_calls_are_compiled_once() -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients_of_gradients_and_forward_mode() -> None:
+def test_jax_functions_refuse_second_derivatives_and_forward_mode() -> None:
     x, w = numbers(3, 4), numbers(4)
     inner = jax.grad(lambda x: sines(x, w, 1.0).sum())
     with pytest.raises(tg.LaunchError, match="scaled_sines: gradients of gradients are not supported"):
@@ -155,14 +155,14 @@ def test_gradients_of_gradients_and_forward_mode() -> None:
         jax.jvp(lambda x: sines(x, w, 1.0), (x,), (x,))
 
 
-def test_gradients_by_numbers() -> None:
+def test_jax_functions_refuse_gradients_by_numbers() -> None:
     x, w = numbers(3, 4), numbers(4)
     with pytest.raises(tg.LaunchError, match="'factor' is a number, which has no gradient"):
         jax.grad(lambda s: sines(x, w, s).sum())(1.0)
 
 
 @pytest.mark.machine_code
-def test_kernels_without_a_gradient() -> None:
+def test_gradients_of_jax_functions_without_a_gradient_are_refused() -> None:
     @tg.kernel
     def rounded(x: tg.array[D], y: tg.array[D]):
         i = tg.tid()
@@ -175,7 +175,7 @@ def test_kernels_without_a_gradient() -> None:
 
 
 @pytest.mark.machine_code
-def test_kernels_that_change_their_inputs() -> None:
+def test_jax_functions_refuse_kernels_that_change_their_inputs() -> None:
     @tg.kernel
     def change(x: tg.array[D], y: tg.array[D]):
         i = tg.tid()
@@ -199,13 +199,13 @@ def test_kernels_that_change_their_inputs() -> None:
         (lambda x, w: (x, tg.zeros(4, dtype=D, requires_grad=True), 1.0), "a tg.array with a gradient"),
     ],
 )
-def test_arguments_that_do_not_fit(inputs: Any, message: str) -> None:
+def test_jax_functions_refuse_arguments_that_do_not_fit(inputs: Any, message: str) -> None:
     f = function(scaled_sines, (3, 4), jax.ShapeDtypeStruct((3, 4), jnp.float64))
     with pytest.raises(tg.LaunchError, match=message):
         jax.jit(lambda x, w: f(*inputs(x, w)))(numbers(3, 4), numbers(4))
 
 
-def test_outputs_of_types_that_are_not_enabled() -> None:
+def test_jax_functions_refuse_outputs_of_disabled_types() -> None:
     f = function(scaled_sines, (3, 4), jax.ShapeDtypeStruct((3, 4), np.float64))
     with jax.enable_x64(False), pytest.raises(tg.LaunchError, match="a type that JAX has not enabled"):
         f(jnp.ones((3, 4)), jnp.ones(4), 1.0)

@@ -17,7 +17,7 @@ def integers(*shape: int, dtype: torch.dtype = torch.bfloat16, seed: int = 0) ->
     return torch.randint(-2, 3, shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def test_tensors_that_lie_alike_have_one_key() -> None:
+def test_tensors_of_equal_layout_have_one_key() -> None:
     x = torch.zeros(4, 8)
     memory = torch.zeros(64)
     others = [
@@ -30,7 +30,7 @@ def test_tensors_that_lie_alike_have_one_key() -> None:
     assert tg.launch_key(x, tg.zeros((4, 8))) != tg.launch_key(tg.zeros((4, 8)), x)
 
 
-def test_tensors_that_have_none() -> None:
+def test_tensors_without_a_launch_key_are_recognised() -> None:
     class Own(torch.Tensor):
         pass
 
@@ -38,7 +38,7 @@ def test_tensors_that_have_none() -> None:
         assert tg.launch_key(y) is None
 
 
-def test_keys_hold_no_tensors() -> None:
+def test_launch_keys_hold_no_tensors() -> None:
     x = torch.zeros(5, 7)
     there, key = weakref.ref(x), tg.launch_key(x)
     del x
@@ -47,7 +47,7 @@ def test_keys_hold_no_tensors() -> None:
 
 
 @pytest.mark.machine_code
-def test_matmuls_of_tensors_that_lie_differently() -> None:
+def test_matmuls_of_tensors_of_different_layouts_are_correct() -> None:
     memory = integers(60 * 80 + 8)
     a, b = integers(40, 80), integers(80, 60, seed=1)
     for _ in range(3):
@@ -70,7 +70,7 @@ def test_matmuls_of_tensors_that_lie_differently() -> None:
 
 
 @pytest.mark.machine_code
-def test_later_calls_refuse_the_same_arguments() -> None:
+def test_later_calls_refuse_invalid_tensors_too() -> None:
     a, b, memory = integers(8, 16), integers(16, 8, seed=1), torch.zeros(16, 16, dtype=torch.bfloat16)
     out = torch.zeros(8, 8, dtype=torch.bfloat16)
     for _ in range(2):
@@ -88,7 +88,7 @@ def test_later_calls_refuse_the_same_arguments() -> None:
 
 
 @pytest.mark.machine_code
-def test_later_calls_count_writes() -> None:
+def test_later_calls_count_writes_of_tensors() -> None:
     a, b, out = integers(8, 16), integers(16, 8, seed=1), torch.zeros(8, 8, dtype=torch.bfloat16)
     for _ in range(3):
         before = out._version
@@ -97,7 +97,7 @@ def test_later_calls_count_writes() -> None:
 
 
 @pytest.mark.machine_code
-def test_attention_again() -> None:
+def test_repeated_attention_of_tensors_is_correct() -> None:
     q, k, v = (torch.randn(1, 2, 40, 64, generator=torch.Generator().manual_seed(s)).half() for s in range(3))
     for _ in range(2):
         for causal in (False, True):
@@ -112,7 +112,7 @@ def test_attention_again() -> None:
 
 
 @pytest.mark.machine_code
-def test_calls_of_several_threads() -> None:
+def test_calls_of_several_threads_with_tensors_are_correct() -> None:
     pairs = [(integers(n, 24), integers(24, 16, seed=1)) for n in (8, 16, 24, 32)]
     wrong: list[object] = []
 

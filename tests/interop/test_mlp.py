@@ -58,7 +58,7 @@ def test_the_example_has_the_loss_curve_of_torch(mlp: Any) -> None:
 
 
 @pytest.mark.machine_code
-def test_its_kernels_train_under_the_optimiser_of_torch(mlp: Any) -> None:
+def test_kernels_of_the_example_train_under_the_optimiser_of_torch(mlp: Any) -> None:
     blocks = mlp.BATCH // mlp.ROWS
     tiles = {"block_dim": 64, "tiled": True}
 

@@ -59,7 +59,7 @@ def row(case: Callable[[Any], Any], name: str) -> Any:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", POINTS)
-def test_a_point_and_its_peers_compute_the_same(name: str) -> None:
+def test_points_of_the_sweep_and_their_peers_have_equal_results(name: str) -> None:
     found = row(cases.forward, name)
     assert "something else" not in found.note
     if not name.endswith(ELSEWHERE):
@@ -68,14 +68,14 @@ def test_a_point_and_its_peers_compute_the_same(name: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", ADJOINTS)
-def test_an_adjoint_and_its_peers_compute_the_same(name: str) -> None:
+def test_adjoints_of_the_sweep_and_their_peers_have_equal_results(name: str) -> None:
     found = row(cases.gradients, name)
     assert "something else" not in found.note
     if UNSUPPORTED not in found.note:
         assert found.peer and found.ratio == 1.0
 
 
-def test_keys_without_pages_give_the_same() -> None:
+def test_attention_with_and_without_pages_of_keys_is_equal() -> None:
     launch = POINTS["attention, paged decode"].small
     given = inputs(launch, cases.tensors(launch, 0))
     one, other = (make(*given)(*given) for make in (peers.paged, peers.gathered))
@@ -83,7 +83,7 @@ def test_keys_without_pages_give_the_same() -> None:
 
 
 @pytest.mark.machine_code
-def test_a_wrong_result_is_an_error() -> None:
+def test_a_wrong_result_of_the_sweep_is_an_error() -> None:
     point = POINTS["matmul, base"]
     wrong = replace(point, full=point.small, exact=lambda xp, a, b: iter([(0, ..., 2.0 * (a @ b))]))
     with pytest.raises(AssertionError, match="relative error"):

@@ -39,7 +39,7 @@ def numbers(*shape: int, seed: int = 0, grad: bool = True) -> torch.Tensor:
 
 
 @pytest.mark.machine_code
-def test_values_and_gradients() -> None:
+def test_torch_functions_have_correct_values_and_gradients() -> None:
     x, w = numbers(5, 7), numbers(7, seed=1)
     y = sines(x, w, 2.0)
     torch.testing.assert_close(y, torch.sin(x) * w * 2.0)
@@ -47,7 +47,7 @@ def test_values_and_gradients() -> None:
 
 
 @pytest.mark.machine_code
-def test_tensors_that_are_not_contiguous() -> None:
+def test_torch_functions_take_strided_tensors() -> None:
     x, w = numbers(7, 10), numbers(14, seed=1)
     found = torch.autograd.grad(sines(x.t()[::2], w[::2], 1.0).sum(), (x, w))
     wanted = torch.autograd.grad((torch.sin(x.t()[::2]) * w[::2]).sum(), (x, w))
@@ -56,7 +56,7 @@ def test_tensors_that_are_not_contiguous() -> None:
 
 
 @pytest.mark.machine_code
-def test_expanded_and_shared_gradients_are_unchanged() -> None:
+def test_torch_functions_leave_expanded_and_shared_gradients_unchanged() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     y = sines(x, w, 1.0)
     seed = torch.ones(1, dtype=torch.float64).expand(3, 4)
@@ -69,7 +69,7 @@ def test_expanded_and_shared_gradients_are_unchanged() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("first", "second"), [(True, False), (False, True)])
-def test_gradients_of_some_inputs_only(first: bool, second: bool) -> None:
+def test_torch_functions_have_gradients_of_some_inputs_only(first: bool, second: bool) -> None:
     x, w = numbers(3, 4, grad=first), numbers(4, seed=1, grad=second)
     sines(x, w, 1.0).sum().backward()
     assert (x.grad is not None, w.grad is not None) == (first, second)
@@ -80,7 +80,7 @@ def test_gradients_of_some_inputs_only(first: bool, second: bool) -> None:
 
 
 @pytest.mark.machine_code
-def test_without_gradients_nothing_is_saved() -> None:
+def test_torch_functions_without_gradients_save_no_tensor() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     with torch.no_grad():
         y = sines(x, w, 1.0)
@@ -99,7 +99,7 @@ def two_results(x: tg.array[D], k: tg.array[int], y: tg.array[D], z: tg.array[D]
 
 
 @pytest.mark.machine_code
-def test_several_outputs_some_of_which_have_no_gradient() -> None:
+def test_torch_functions_may_have_outputs_without_a_gradient() -> None:
     f = function(two_results, 4, lambda x, k: [x, x, k])
     x, k = numbers(4), torch.tensor([1, 0, 3, 3], dtype=torch.int32)
     y, z, n = f(x, k)
@@ -120,7 +120,7 @@ def total(x: tg.array2d[tg.float32], s: tg.array[tg.float32]):
 
 
 @pytest.mark.machine_code
-def test_scalars_and_tiles() -> None:
+def test_torch_functions_take_tiles_and_return_scalars() -> None:
     f = function(total, len, torch.empty((), device="meta"), block_dim=32, tiled=True)
     x = torch.randn(5, 16, requires_grad=True)
     s = f(x)
@@ -131,7 +131,7 @@ def test_scalars_and_tiles() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
-def test_narrow_floats(dtype: torch.dtype) -> None:
+def test_torch_functions_take_narrow_floats(dtype: torch.dtype) -> None:
     @tg.kernel
     def squares(x, y):
         i = tg.tid()
@@ -145,7 +145,7 @@ def test_narrow_floats(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.machine_code
-def test_vectors() -> None:
+def test_torch_functions_take_vectors() -> None:
     @tg.kernel
     def lengths(v: tg.array[tg.vec3d], y: tg.array[D]):
         i = tg.tid()
@@ -157,7 +157,7 @@ def test_vectors() -> None:
 
 
 @pytest.mark.machine_code
-def test_one_tensor_for_two_inputs() -> None:
+def test_torch_functions_sum_gradients_of_one_tensor_for_two_inputs() -> None:
     @tg.kernel
     def products(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
         i = tg.tid()
@@ -169,7 +169,7 @@ def test_one_tensor_for_two_inputs() -> None:
 
 
 @pytest.mark.machine_code
-def test_modules_in_a_chain() -> None:
+def test_torch_functions_work_in_modules() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     y = sines(torch.exp(sines(x, w, 1.0)), w, 0.5)
     want = torch.sin(torch.exp(torch.sin(x) * w)) * w * 0.5
@@ -184,7 +184,7 @@ def test_modules_in_a_chain() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("change", ["in place", "a view", "a launch"])
-def test_overwritten_inputs_are_found(change: str) -> None:
+def test_torch_functions_refuse_gradients_after_inputs_are_overwritten(change: str) -> None:
     x, w = numbers(3, 4).detach(), numbers(4, seed=1)
     y = sines(x, w, 1.0)
     if change == "in place":
@@ -198,7 +198,7 @@ def test_overwritten_inputs_are_found(change: str) -> None:
 
 
 @pytest.mark.machine_code
-def test_outputs_and_inputs_that_the_gradient_does_not_need_may_be_overwritten() -> None:
+def test_tensors_that_the_gradient_does_not_need_may_be_overwritten() -> None:
     @tg.kernel
     def sums(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
         i = tg.tid()
@@ -231,7 +231,7 @@ def test_tensors_that_the_gradient_does_not_need_are_not_kept() -> None:
 
 
 @pytest.mark.machine_code
-def test_a_captured_number_that_changes_before_the_gradient() -> None:
+def test_a_captured_number_that_changes_before_the_gradient_is_refused() -> None:
     factor = 2.0
 
     @tg.kernel
@@ -250,7 +250,7 @@ def test_a_captured_number_that_changes_before_the_gradient() -> None:
 
 
 @pytest.mark.machine_code
-def test_running_backwards_twice() -> None:
+def test_torch_functions_run_backwards_twice() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     y = sines(x, w, 1.0).sum()
     y.backward(retain_graph=True)
@@ -262,14 +262,14 @@ def test_running_backwards_twice() -> None:
 
 
 @pytest.mark.machine_code
-def test_functional_gradients() -> None:
+def test_torch_functions_work_in_functional_gradients() -> None:
     x, w = numbers(3, 4, grad=False), numbers(4, seed=1, grad=False)
     found = torch.func.grad(lambda a: sines(a, w, 1.0).sum())(x)
     torch.testing.assert_close(found, torch.cos(x) * w)
 
 
 @pytest.mark.machine_code
-def test_checkpoints() -> None:
+def test_torch_functions_work_in_checkpoints() -> None:
     from torch.utils.checkpoint import checkpoint
 
     x, w = numbers(3, 4), numbers(4, seed=1)
@@ -281,7 +281,7 @@ def test_checkpoints() -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients_of_gradients() -> None:
+def test_torch_functions_refuse_gradients_of_gradients() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     (g,) = torch.autograd.grad(sines(x, w, 1.0).sum(), x, create_graph=True)
     torch.testing.assert_close(g, torch.cos(x) * w)
@@ -290,7 +290,7 @@ def test_gradients_of_gradients() -> None:
 
 
 @pytest.mark.machine_code
-def test_kernels_without_a_gradient() -> None:
+def test_gradients_of_torch_functions_without_a_gradient_are_refused() -> None:
     @tg.kernel
     def rounded(x: tg.array[D], y: tg.array[D]):
         i = tg.tid()
@@ -303,7 +303,7 @@ def test_kernels_without_a_gradient() -> None:
 
 
 @pytest.mark.machine_code
-def test_kernels_made_without_backward() -> None:
+def test_gradients_of_torch_functions_without_backward_are_refused() -> None:
     @tg.kernel(enable_backward=False)
     def plain(x: tg.array[D], y: tg.array[D]):
         i = tg.tid()
@@ -316,7 +316,7 @@ def test_kernels_made_without_backward() -> None:
 
 
 @pytest.mark.machine_code
-def test_kernels_that_change_their_inputs() -> None:
+def test_torch_functions_refuse_kernels_that_change_their_inputs() -> None:
     @tg.kernel
     def change(x: tg.array[D], y: tg.array[D]):
         i = tg.tid()
@@ -340,13 +340,13 @@ def test_kernels_that_change_their_inputs() -> None:
         (lambda x, w: (x, tg.zeros(4, dtype=D, requires_grad=True), 1.0), "a tg.array with a gradient"),
     ],
 )
-def test_arguments_that_do_not_fit(inputs: Any, message: str) -> None:
+def test_torch_functions_refuse_arguments_that_do_not_fit(inputs: Any, message: str) -> None:
     f = function(scaled_sines, (3, 4), torch.empty(3, 4, dtype=torch.float64))
     with pytest.raises(tg.LaunchError, match=message):
         f(*inputs(numbers(3, 4), numbers(4)))
 
 
-def test_outputs_that_describe_nothing() -> None:
+def test_torch_functions_refuse_invalid_descriptions_of_outputs() -> None:
     with pytest.raises(tg.LaunchError, match="an output is described by 'y'"):
         function(scaled_sines, (3, 4), ["y"])(numbers(3, 4), numbers(4), 1.0)
     with pytest.raises(tg.LaunchError, match="expected a kernel"):
@@ -369,7 +369,7 @@ def test_parameters_without_annotations_take_tensors() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2])
-def test_dtypes_that_numpy_lacks(dtype: torch.dtype) -> None:
+def test_arrays_take_dtypes_that_numpy_lacks(dtype: torch.dtype) -> None:
     t = torch.arange(6.0).to(dtype).reshape(2, 3).t()
     a = tg.array(t, copy=False)
     assert a.ptr == t.data_ptr() and a.shape == (3, 2) and str(a.dtype) == str(dtype)[6:].replace("fn", "")
@@ -378,7 +378,7 @@ def test_dtypes_that_numpy_lacks(dtype: torch.dtype) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("change", ["by PyTorch", "by a launch", "not"])
-def test_tapes_see_changes_of_tensors(change: str) -> None:
+def test_tapes_observe_changes_of_tensors(change: str) -> None:
     w = torch.ones(4, dtype=torch.float64)
     x = tg.ones((3, 4), dtype=D, requires_grad=True)
     y = tg.zeros((3, 4), dtype=D, requires_grad=True)

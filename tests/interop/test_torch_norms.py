@@ -9,7 +9,7 @@ import torch_norms
 pytestmark = pytest.mark.machine_code
 
 
-def test_norms_and_their_gradients_match_float64() -> None:
+def test_torch_norms_and_their_gradients_match_float64() -> None:
     torch.manual_seed(0)
     given = [torch.randn(shape, requires_grad=True) for shape in ((7, 33), (33,), (33,))]
     exact = [x.detach().double().requires_grad_() for x in given]
@@ -25,7 +25,7 @@ def test_norms_and_their_gradients_match_float64() -> None:
         torch.testing.assert_close(ours, theirs.float(), rtol=1e-4, atol=1e-5)
 
 
-def test_a_network_trains_alike_with_either() -> None:
+def test_a_network_trains_alike_with_norms_of_torch_and_tegula() -> None:
     found = torch_norms.run(64, steps=30)
     assert found["Tegula"][-1] < found["Tegula"][0]
     torch.testing.assert_close(found["Tegula"], found["PyTorch"], rtol=1e-3, atol=0.0)

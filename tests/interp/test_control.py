@@ -55,13 +55,13 @@ def test_lanes_leave_a_for_loop_one_after_the_other():
 @pytest.mark.parametrize(
     ("start", "stop", "step"), [(0, 10, 3), (10, 0, -3), (0, 0, 1), (3, 1, 1), (1, 3, -1)]
 )
-def test_for_runs_as_range(start, stop, step):
+def test_for_loops_iterate_like_range(start, stop, step):
     m = KernelMaker(INTS)
     m.for_(m.const(stop), [], lambda k: m("print", k, parts=(None,)), start, step)
     assert m.run(np.zeros(1, np.int32), lanes=1) == [str(k) for k in range(start, stop, step)]
 
 
-def test_a_loop_to_the_largest_number_ends():
+def test_a_for_loop_to_the_largest_number_ends():
     m = KernelMaker()
     m.for_(m.const(255, uint8), [], lambda k: m("print", k, parts=(None,)), 250, 2)
     assert m.run(lanes=1) == ["250", "252", "254"]
@@ -70,7 +70,7 @@ def test_a_loop_to_the_largest_number_ends():
     assert m.run(lanes=1) == ["-120", "-125"]
 
 
-def test_a_step_of_zero_fails():
+def test_a_for_loop_with_a_step_of_zero_fails():
     m = KernelMaker()
     m.for_(m.const(3), [], lambda k: None, 0, 0)
     with pytest.raises(KernelAssertion, match="step"):
@@ -92,7 +92,7 @@ def test_while_keeps_the_values_of_lanes_that_left():
     assert a.tolist() == [0, 1, 4, 5]
 
 
-def test_nested_divergence():
+def test_nested_divergent_branches_are_correct():
     m = KernelMaker(INTS)
     i = m.tid()
 
@@ -277,7 +277,7 @@ def test_thread_indices_are_row_major_over_all_dimensions():
     assert a.tolist() == [[[100 * i + 10 * j + k for k in range(4)] for j in range(3)] for i in range(2)]
 
 
-def test_leading_components_only():
+def test_tid_returns_leading_components_only():
     m = KernelMaker(ndim=2)
     m("print", m.tid(), parts=("i=", None))
     assert m.run(dims=(2, 2)) == ["i=0", "i=0", "i=1", "i=1"]
@@ -294,7 +294,7 @@ def test_the_first_failed_assertion_is_raised_after_the_launch():
     assert a.tolist() == [1] * 8
 
 
-def test_absent_lanes_assert_and_print_nothing():
+def test_absent_lanes_do_not_assert_or_print():
     m = KernelMaker()
     m("print", m.tid(), m.const(((1, 2)), VecType(2, int32)), parts=("lane ", None, " has ", None))
     m("assert", m.cmp("lt", m.tid(), m.const(2)), message="")
@@ -313,14 +313,14 @@ def test_absent_lanes_assert_and_print_nothing():
         ((np.zeros(4, np.int32), 1.0), (4,), 8),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused(args, dims, block_dim):
+def test_the_interpreter_refuses_arguments_that_do_not_fit(args, dims, block_dim):
     m = KernelMaker(INTS, float32)
     kernel = m.finish()
     with pytest.raises(LaunchError):
         run(kernel, args, dims, block_dim)
 
 
-def test_scalar_and_vector_arguments():
+def test_the_interpreter_takes_scalar_and_vector_arguments():
     m = KernelMaker(ArrayType(VecType(2, float32), 1), VecType(2, float32), float32)
     out, v, x = m.params
     m("array.store", out, m("add", v, m("vec.splat", x, type=v.type)), m.tid())

@@ -179,7 +179,7 @@ OTHERS = {
     ],
     ids=["few", "others", "all"],
 )
-def test_results_agree_with_a_kernel(names: Sequence[str]) -> None:
+def test_host_calls_agree_with_a_kernel(names: Sequence[str]) -> None:
     """Every function that needs no block gives results here: a new one does too, or its name is listed above."""
     done = compared(SHAPES, names=names)
     assert sum(done.values()) > 2 * len(names)
@@ -189,7 +189,7 @@ def test_results_agree_with_a_kernel(names: Sequence[str]) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(4))
-def test_results_of_more_types_agree_with_a_kernel(seed: int) -> None:
+def test_host_calls_of_more_types_agree_with_a_kernel(seed: int) -> None:
     assert sum(compared((*SHAPES, *MORE), seed).values()) > 700
 
 
@@ -210,7 +210,7 @@ def test_results_of_more_types_agree_with_a_kernel(seed: int) -> None:
         lambda: of_a_block(1.0),
     ],
 )
-def test_functions_that_need_a_block_are_refused(call: Any) -> None:
+def test_host_calls_of_functions_that_need_a_block_are_refused(call: Any) -> None:
     with pytest.raises(RuntimeError, match="works inside kernels only.*needs? a block|tiles are") as caught:
         call()
     assert type(caught.value).__name__ == "OutsideKernel"
@@ -222,14 +222,14 @@ def of_a_block(x: float):
     return x + tg.lane_sum(x)
 
 
-def test_constants_make_matrices() -> None:
+def test_host_calls_construct_vectors_and_matrices() -> None:
     assert tg.identity(2) == tg.mat22(1, 0, 0, 1)
     assert repr(tg.matrix(1.0, 2.0, shape=(1, 2))) == "matrix((1, 2), float32)([[1.0, 2.0]])"
     assert tg.vector(1.0, 2.0, 3.0) == tg.vec3(1, 2, 3)
     assert np.asarray(tg.cast(tg.vec3(1.7, -2.7, 9), tg.int32)).tolist() == [1, -2, 9]
 
 
-def test_numbers_have_the_types_of_kernels() -> None:
+def test_numbers_in_host_calls_have_the_types_of_kernels() -> None:
     assert type(tg.sin(1.0)) is np.float32
     assert type(tg.sin(np.float64(1.0))) is np.float64
     assert type(tg.sin(1)) is np.float32
@@ -256,7 +256,7 @@ def summed(x: float, n: int = 3):
     return total
 
 
-def test_functions_of_the_user_round_as_in_kernels() -> None:
+def test_host_calls_of_user_functions_round_as_kernels() -> None:
     def want(x: float, n: int) -> np.ndarray:
         @tg.kernel
         def k(x: float, n: int, out: tg.array1d[float]):
@@ -272,7 +272,7 @@ def test_functions_of_the_user_round_as_in_kernels() -> None:
     assert summed(np.float64(0.5)) == summed(0.5)  # as a launch takes it for a float32
 
 
-def test_a_change_of_captures_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_calls_follow_changes_of_captures(monkeypatch: pytest.MonkeyPatch) -> None:
     before = summed(0.5)
     monkeypatch.setitem(globals(), "SCALE", 4.0)
     assert summed(0.5) != before
@@ -284,7 +284,7 @@ def doubled(a: tg.array1d[float], i: int):
     return a[i], a.shape[0]
 
 
-def test_arrays_of_the_host_are_read_and_written() -> None:
+def test_host_calls_read_and_write_arrays() -> None:
     a, b = tg.array([1.0, 2.0]), np.arange(3, dtype=np.float32)
     assert doubled(a, 1) == (4.0, 2)
     assert doubled(b, 2) == (4.0, 3)
@@ -300,7 +300,7 @@ def rows(n: int):
     return m
 
 
-def test_numbers_may_be_constants() -> None:
+def test_host_calls_take_numbers_for_constants() -> None:
     """A function that needs a number at compile time gets the number of the call."""
     assert rows(2) == tg.mat22(0, 1, 0, 0)
     assert rows(3)[0] == tg.vec3(0, 0, 1)
@@ -311,7 +311,7 @@ def tile_length(n: int, width: int):
     return (n + width - 1) // width
 
 
-def test_names_of_the_users_mean_nothing() -> None:
+def test_user_functions_with_names_like_the_library_are_called() -> None:
     assert tile_length(9, 4) == 3
     assert range(tile_length(9, 4))[-1] == 2
 
@@ -322,7 +322,7 @@ def positive(x: float):
     return tg.sqrt(x)
 
 
-def test_a_failure_is_at_the_line_that_called() -> None:
+def test_errors_of_host_calls_name_the_calling_line() -> None:
     assert positive(4.0) == 2.0
     with pytest.raises(tg.KernelAssertion, match="x is not positive") as caught:
         positive(-4.0)
@@ -336,7 +336,7 @@ def applied(f: Any, v: tg.vec3):
     return f(v[0]) + f(v[1]), tg.normalize(v)
 
 
-def test_functions_and_tuples_are_passed() -> None:
+def test_host_calls_take_functions_and_tuples() -> None:
     total, unit = applied(positive, tg.vec3(4, 9, 0))
     assert total == 5.0 and unit == tg.normalize(tg.vec3(4, 9, 0))
     with pytest.raises(tg.CompileError, match="argument 'v' of applied must be"):

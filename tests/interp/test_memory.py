@@ -31,7 +31,7 @@ def show(m: KernelMaker, t) -> None:
 # Arrays -----------------------------------------------------------------------------------------------------
 
 
-def test_stores_to_one_element_end_with_the_last_lane():
+def test_stores_to_one_element_keep_the_value_of_the_last_lane():
     m = KernelMaker(INTS)
     m("array.store", m.params[0], m.tid(), m.const(0))
     a = np.zeros(1, np.int32)
@@ -51,7 +51,7 @@ def test_atomics_happen_once_a_lane_in_lane_order():
     assert b.tolist() == [10, 20, 11, 22, 14]
 
 
-def test_many_lanes_keep_their_order():
+def test_atomics_of_many_lanes_keep_lane_order():
     m = KernelMaker(INTS, INTS, block_dim=300)
     slot = m("mod", m.tid(), m.const(3))
     lanes_of(m, m.params[1], m("array.atomic", m.params[0], m.tid(), slot, op="exch"))
@@ -65,7 +65,7 @@ def test_many_lanes_keep_their_order():
     ("op", "want"),
     [("add", 6), ("sub", -6), ("min", 0), ("max", 3), ("and", 0), ("or", 3), ("xor", 0), ("exch", 3)],
 )
-def test_every_atomic(op, want):
+def test_every_atomic_op_updates_its_element(op, want):
     m = KernelMaker(INTS)
     m("array.atomic", m.params[0], m.tid(), m.const(0), op=op)
     a = np.zeros(1, np.int32)
@@ -73,7 +73,7 @@ def test_every_atomic(op, want):
     assert a.tolist() == [want]
 
 
-def test_atomics_wrap_and_round():
+def test_atomics_wrap_integers_and_round_floats():
     m = KernelMaker(ArrayType(uint8, 1), ArrayType(float16, 1))
     m("array.atomic", m.params[0], m.const(100, uint8), m.const(0), op="add")
     m("array.atomic", m.params[1], m.const(1.0, float16), m.const(0), op="add")
@@ -91,7 +91,7 @@ def test_atomics_on_vectors_are_component_by_component():
     assert a.tolist() == [[0, 0], [4, -4]]
 
 
-def test_an_unlimited_min_ignores_nan():
+def test_atomic_min_ignores_nan():
     m = KernelMaker(ArrayType(float32, 1))
     m("array.atomic", m.params[0], m("cast", m.tid(), to=float32), m.const(0), op="min")
     a = np.array([np.nan], np.float32)
@@ -118,7 +118,7 @@ def test_compare_and_swap_compares_bits():
 
 
 @pytest.mark.parametrize("kind", ["load", "store", "atomic", "cas"])
-def test_accesses_outside_are_dropped_and_reported(kind):
+def test_array_accesses_out_of_bounds_are_dropped_and_reported(kind):
     m = KernelMaker(ArrayType(int32, 2))
     i, a = m.tid(), m.params[0]
     at = (i, m.const(1))
@@ -139,7 +139,7 @@ def test_accesses_outside_are_dropped_and_reported(kind):
     assert data.tolist() == [[0, int(kind != "load"), 0]] * 2
 
 
-def test_negative_and_huge_indices_are_outside():
+def test_negative_and_huge_indices_are_out_of_bounds():
     for index in (-1, 1 << 63):
         m = KernelMaker(INTS)
         m("array.load", m.params[0], m.const(index, int32 if index < 0 else uint64))
@@ -176,7 +176,7 @@ def test_views_may_differ_between_lanes():
     assert a.tolist() == [[10 + k, 10 + k] for k in range(4)]
 
 
-def test_empty_and_reversed_views():
+def test_empty_and_reversed_views_are_accessed_correctly():
     m = KernelMaker(INTS)
     none = m("array.view", m.params[0], m.const(9), m.const(0), spec=(("slice", 1),))
     back = m("array.view", m.params[0], m.const(3), m.const(4), spec=(("slice", -1),))
@@ -185,7 +185,7 @@ def test_empty_and_reversed_views():
 
 
 @pytest.mark.parametrize(("first", "count", "bad"), [(4, 1, 4), (-1, 2, -1), (2, 3, 4)])
-def test_a_view_outside_is_reported(first, count, bad):
+def test_an_array_view_out_of_bounds_is_reported(first, count, bad):
     m = KernelMaker(INTS)
     v = m("array.view", m.params[0], m.const(first), m.const(count), spec=(("slice", 1),))
     m("array.store", v, m.const(1), m.const(0))
@@ -211,7 +211,7 @@ def test_a_buffer_is_a_copy_and_a_read_returns_a_value():
     assert m.run(np.zeros(1, np.int32)) == ["[1, 1]", "[3, 2]", "[2, 2]"]
 
 
-def test_updates_are_atomic_once_a_lane():
+def test_buffer_updates_are_atomic_once_a_lane():
     m = KernelMaker(block_dim=256)
     t = buffer(m, (1,))
     m("buf.update", t, m.const(1), m.const(0), op="add")
@@ -219,7 +219,7 @@ def test_updates_are_atomic_once_a_lane():
     assert m.run() == ["[256]"]
 
 
-def test_views_alias_each_other():
+def test_buffer_views_alias_each_other():
     m = KernelMaker()
     t = buffer(m, (4, 6))
     transposed = m("buf.view", t, m.const(0), m.const(0), shape=(6, 4), dims=(1, 0), steps=(1, 1))
@@ -253,7 +253,7 @@ def test_a_broadcast_view_is_read_only():
         m.run()
 
 
-def test_a_view_outside_its_tile_is_reported():
+def test_a_tile_view_out_of_bounds_is_reported():
     m = KernelMaker()
     v = m("buf.view", buffer(m, (4,)), m.const(2), shape=(2,), dims=(0,), steps=(2,))
     show(m, v)
@@ -261,7 +261,7 @@ def test_a_view_outside_its_tile_is_reported():
         m.run()
 
 
-def test_reshape_needs_packed_elements():
+def test_reshapes_of_buffers_need_packed_elements():
     m = KernelMaker()
     transposed = m(
         "buf.view", buffer(m, (2, 3)), m.const(0), m.const(0), shape=(3, 2), dims=(1, 0), steps=(1, 1)
@@ -271,7 +271,7 @@ def test_reshape_needs_packed_elements():
         m.run()
 
 
-def test_components_and_rows_are_extra_indices():
+def test_components_and_rows_of_elements_are_extra_indices():
     t = MatType(2, 2, float32)
     m = KernelMaker()
     zero, one = m.const(0), m.const(1)
@@ -284,7 +284,7 @@ def test_components_and_rows_are_extra_indices():
 
 
 @pytest.mark.parametrize("op", ["get", "set", "update", "extract"])
-def test_tile_accesses_outside_are_reported(op):
+def test_tile_accesses_out_of_bounds_are_reported(op):
     m = KernelMaker()
     b = buffer(m, (2,))
     if op == "get":

@@ -58,7 +58,7 @@ def mirrored(m: KernelMaker, lane):
 
 
 @pytest.mark.parametrize("barrier", [False, True])
-def test_a_thread_reads_after_a_write_of_another(barrier: bool) -> None:
+def test_a_read_after_a_write_of_another_thread_is_a_race(barrier: bool) -> None:
     m = maker()
     b = buffer(m)
     if barrier:
@@ -75,13 +75,13 @@ def test_a_thread_reads_after_a_write_of_another(barrier: bool) -> None:
     assert "thread 31 writes them (buf.new), with no barrier between" in text
 
 
-def test_a_thread_reads_its_own() -> None:
+def test_a_read_after_a_write_of_the_same_thread_is_no_race() -> None:
     m = maker()
     get(m, buffer(m), m.tid())
     run(m)
 
 
-def test_a_thread_writes_after_a_read_of_another() -> None:
+def test_a_write_after_a_read_of_another_thread_is_a_race() -> None:
     m = maker()
     b, lane = buffer(m), m.tid()
     m("barrier", reason="why")
@@ -91,7 +91,7 @@ def test_a_thread_writes_after_a_read_of_another() -> None:
         run(m)
 
 
-def test_buffers_that_share_bytes() -> None:
+def test_accesses_to_buffers_that_share_bytes_race() -> None:
     m = maker()
     a = buffer(m)
     m("buf.read", a)
@@ -163,7 +163,7 @@ def test_writes_that_all_threads_read_are_ordered() -> None:
         run(m, np.zeros(THREADS, np.int32))
 
 
-def test_arrays_that_overlap() -> None:
+def test_accesses_to_overlapping_arrays_race() -> None:
     m = maker(ArrayType(int32, 1), ArrayType(int32, 1))
     t = m("tile.load", m.params[0], m.const(0), m.const(0), shape=(THREADS,), **LOAD)
     m("tile.store", m.params[1], t, m.const(0), **LOAD)
@@ -186,7 +186,7 @@ def copied(m: KernelMaker, wait: bool, barrier: bool):
     return b
 
 
-def test_asynchronous_copies() -> None:
+def test_asynchronous_copies_race_before_their_wait() -> None:
     a, out = np.arange(THREADS, dtype=np.int32), np.zeros(THREADS, np.int32)
     m = maker(ArrayType(int32, 1), ArrayType(int32, 1))
     at = mirrored(m, m.tid())
@@ -224,14 +224,14 @@ def test_memory_of_the_previous_block_is_invalid() -> None:
     assert (out == -1).all()
 
 
-def test_ops_of_groups_need_a_lowered_kernel() -> None:
+def test_group_ops_need_a_lowered_kernel() -> None:
     m = maker()
     m("barrier", reason="why")
     with pytest.raises(InternalError, match="lowered"):
         m.run()
 
 
-def test_regions_of_arrays() -> None:
+def test_overlapping_arrays_are_one_traced_region() -> None:
     x = np.zeros((4, 6), np.float32)
     other = np.zeros(3, np.int8)
     found = list(regions_of([("a", x[:2]), ("b", x[1:, ::-1]), ("c", other), ("d", other[:0])]))

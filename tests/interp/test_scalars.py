@@ -121,7 +121,7 @@ def test_integers_agree_with_wrapped_python_integers(name, t):
 
 
 @pytest.mark.parametrize("t", INTEGERS, ids=str)
-def test_unary_integers_wrap(t):
+def test_unary_ops_of_integers_wrap(t):
     low, high = limits(t)
     a = [low, low + 1, 0, 1, high]
     assert evaluate("neg", t, a).tolist() == [wrap(-x, t) for x in a]
@@ -129,7 +129,7 @@ def test_unary_integers_wrap(t):
     assert evaluate("not", t, a).tolist() == [wrap(~x, t) for x in a]
 
 
-def test_bools():
+def test_logical_ops_of_bools_match_truth_tables():
     a, b = [False, False, True, True], [False, True, False, True]
     assert evaluate("and", bool_, a, b).tolist() == [False, False, False, True]
     assert evaluate("or", bool_, a, b).tolist() == [False, True, True, True]
@@ -149,7 +149,7 @@ def test_min_and_max_drop_nan_and_order_zeros(t):
 
 
 @pytest.mark.parametrize("t", FLOATS, ids=str)
-def test_float_corners(t):
+def test_float_ops_on_corner_values_follow_ieee(t):
     same_floats(
         evaluate("div", t, [1.0, -1.0, 0.0, INF, 1.0], [0.0, 0.0, 0.0, INF, -INF]),
         [INF, -INF, NAN, NAN, -0.0],
@@ -191,7 +191,7 @@ def test_comparisons_with_nan_are_false_except_ne(t):
 
 
 @pytest.mark.parametrize("t", FLOATS, ids=str)
-def test_subnormals_are_kept(t):
+def test_subnormal_floats_are_kept(t):
     tiny = float(ml_dtypes.finfo(to_numpy(t)).smallest_subnormal)
     same_floats(evaluate("add", t, [tiny, tiny], [tiny, -tiny]), [2 * tiny, 0.0])
     same_floats(evaluate("mul", t, [tiny, tiny], [3.0, 0.25]), [3 * tiny, 0.0])
@@ -227,7 +227,7 @@ def test_fma_rounds_once(rows):
             assert abs(exact - Fraction(got)) <= half_ulp
 
 
-def test_fma_where_two_roundings_differ():
+def test_fma_matches_exact_arithmetic_where_two_roundings_differ():
     # The product is 2^-60: it decides the rounding of 1 + 2^-24, which is the midpoint of two neighbours.
     out = evaluate("fma", float32, [2.0**-30, -(2.0**-30)], [2.0**-30] * 2, [1 + 2.0**-23] * 2)
     same_floats(out, [1 + 2.0**-23] * 2)
@@ -273,7 +273,7 @@ def test_conversions_between_floats_round_to_even_once():
     assert np.isnan(evaluate("cast", float32, [NAN], to=float8_e4m3).astype(np.float32)[0])
 
 
-def test_anything_to_bool_and_back():
+def test_every_type_converts_to_bool_and_back():
     assert evaluate("cast", float32, [0.0, -0.0, NAN, 0.5], to=bool_).tolist() == [False, False, True, True]
     assert evaluate("cast", int64, [0, 1 << 40], to=bool_).tolist() == [False, True]
     assert evaluate("cast", bool_, [False, True], to=bfloat16).astype(float).tolist() == [0, 1]
@@ -286,7 +286,7 @@ def test_every_type_converts_to_every_other(t):
 
 
 @pytest.mark.parametrize("t", [int8, uint8, int16, uint16, int32, uint32, int64, uint64])
-def test_bits(t: DType):
+def test_bit_ops_match_binary_text(t: DType):
     low, high = limits(t)
     values = [low, high, 0, 1, high // 3, low + 5]
     written = [format(x % (1 << t.bits), f"0{t.bits}b") for x in values]
@@ -295,7 +295,7 @@ def test_bits(t: DType):
     assert evaluate("brev", t, values).tolist() == [wrap(int(x[::-1], 2), t) for x in written]
 
 
-def test_bitcasts():
+def test_bitcasts_keep_the_bits():
     assert evaluate("bitcast", float32, [1.0, -0.0], to=uint32).tolist() == [0x3F800000, 0x80000000]
     assert evaluate("bitcast", int16, [0x3F80], to=bfloat16).astype(float).tolist() == [1.0]
 
@@ -303,7 +303,7 @@ def test_bitcasts():
 # Vectors ----------------------------------------------------------------------------------------------------
 
 
-def test_vectors_are_built_and_taken_apart():
+def test_vectors_are_built_and_components_extracted():
     v = VecType(3, int32)
     m = KernelMaker()
     i = m.tid()
@@ -326,7 +326,7 @@ def test_vectors_are_built_and_taken_apart():
     assert lines[-2:] == ["0", "7"]
 
 
-def test_matrices_by_component():
+def test_matrix_ops_are_component_by_component():
     t = MatType(2, 2, float32)
     m = KernelMaker()
     a = m.const(((1.0, 2.0), (3.0, 4.0)), t)
@@ -358,7 +358,7 @@ UNARY_AND_OTHERS = (
 )
 
 
-def test_bits_are_counted_and_reversed():
+def test_bit_counts_and_reversals_match_python():
     for t in (int8, uint32, int64):
         values = [0, 1, 5, (1 << t.bits - 1) - 1]
         words = [f"{x:0{t.bits}b}" for x in values]
@@ -368,7 +368,7 @@ def test_bits_are_counted_and_reversed():
         assert evaluate("brev", t, a).tolist() == [wrap(int(w[::-1], 2), t) for w in words]
 
 
-def test_every_elementwise_op_is_covered_here():
+def test_tests_cover_every_elementwise_op():
     covered = {*EXACT, *UNARY_AND_OTHERS}
     elementwise = {n for n, c in REGISTRY.items() if issubclass(c, Elementwise)}
     assert elementwise == covered

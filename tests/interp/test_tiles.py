@@ -28,7 +28,7 @@ from tegula.types import (
 LOAD = {"bounds_check": True, "aligned": False}
 
 
-def test_every_op_is_known():
+def test_the_interpreter_has_a_handler_for_every_op():
     """The interpreter runs all ops except those of hardware schedules and of kernels to be differentiated."""
     known = {"yield", "call", "unreplayable"}
     others = {
@@ -67,7 +67,7 @@ def reduce(m, tile, axis=None, keepdims=False, op=None):
     return m("tile.reduce", tile, regions=[region], axis=axis, keepdims=keepdims)
 
 
-def test_shape_ops():
+def test_shape_ops_match_numpy():
     assert evaluate(lambda m, a: m("tile.reshape", a, shape=(2, 6)), A) == A.reshape(2, 6).tolist()
     assert evaluate(lambda m, a: m("tile.permute", a, perm=(1, 0)), A) == A.T.tolist()
     assert evaluate(lambda m, a: m("tile.broadcast", a, shape=(2, 3, 4)), A) == [A.tolist()] * 2
@@ -81,7 +81,7 @@ def test_shape_ops():
     assert evaluate(lambda m, a: m("tile.slice", a, m.const(2), m.const(1), **start), A) == A[2, 1:].tolist()
 
 
-def test_shape_ops_keep_elements_together():
+def test_shape_ops_keep_vector_elements_together():
     t = VecType(2, int32)
     m = KernelMaker(ArrayType(t, 2))
     a = np.arange(12, dtype=np.int32).reshape(2, 3, 2)
@@ -99,7 +99,7 @@ def test_shape_ops_keep_elements_together():
     ]
 
 
-def test_a_slice_outside_is_reported():
+def test_a_tile_slice_out_of_bounds_is_reported():
     with pytest.raises(OutOfBounds, match="tile.slice"):
         evaluate(
             lambda m, a: m("tile.slice", a, m.const(1), m.const(0), shape=(3,), dims=(0,), steps=(1,)), A
@@ -116,7 +116,7 @@ def test_group_operands_have_the_values_of_lane_0():
     assert m.run(np.arange(4, dtype=np.int32)) == ["[2, 2]", "[2, 3, 2]", "[4, 4]", "2", "2", "2", "2"]
 
 
-def test_loads_fill_and_stores_drop_outside():
+def test_out_of_bounds_loads_fill_and_stores_are_dropped():
     m = KernelMaker(ArrayType(int32, 2))
     t = loaded(m, m.params[0], (3, 3), -1, 2, fill=9)
     m("print.tile", t)
@@ -127,7 +127,7 @@ def test_loads_fill_and_stores_drop_outside():
     assert (a[:, 1:] == A[:, 1:]).all()
 
 
-def test_an_unchecked_load_outside_is_reported():
+def test_an_unchecked_load_out_of_bounds_is_reported():
     for attrs in ({"bounds_check": False}, {"aligned": True}):
         m = KernelMaker(ArrayType(int32, 1))
         loaded(m, m.params[0], (3,), 2, **attrs)
@@ -145,7 +145,7 @@ def test_tile_atomics_return_previous_elements():
     assert a.tolist() == [10, 2, 32]
 
 
-def test_control_flow_inside_a_map():
+def test_maps_run_control_flow_per_element():
     def halvings(m, tile):
         def steps(x):
             def body(y, n):
@@ -163,7 +163,7 @@ def test_control_flow_inside_a_map():
 
 @given(st.integers(1, 17), st.integers(1, 5))
 @settings(deadline=None, max_examples=20)
-def test_reductions_of_any_shape(rows, columns):
+def test_reductions_of_any_shape_match_numpy(rows, columns):
     a = np.random.default_rng(rows * 10 + columns).integers(-9, 9, (rows, columns)).astype(np.int32)
     assert evaluate(reduce, a) == [a.sum()]
     assert evaluate(lambda m, t: reduce(m, t, keepdims=True), a) == [[a.sum()]]
@@ -176,7 +176,7 @@ def matmul(m, a, b, c, alpha=1.0, beta=1.0):
     return m("tile.matmul", a, b, c, m.const(alpha, t), m.const(beta, t))
 
 
-def test_matmuls_in_the_type_of_the_result():
+def test_matmuls_accumulate_in_the_type_of_the_result():
     a, b = np.eye(2, 3, dtype=np.float16) * 2048, np.ones((3, 2), np.float16)
     c = np.ones((2, 2), np.float32)
     assert evaluate(lambda m, a, b, c: matmul(m, a, b, c, 2.0, 3.0), a, b, c) == [[4099.0] * 2] * 2
@@ -203,7 +203,7 @@ def from_lanes(m: KernelMaker, value, preserve_type=False, partial=True):
     return m("tile.from_lanes", value, lanes=4, preserve_type=preserve_type, partial=partial)
 
 
-def test_lanes_to_tiles_and_back():
+def test_values_of_lanes_become_tiles_and_return():
     t = MatType(2, 2, int32)
     m = KernelMaker()
     i = m.tid()
@@ -315,7 +315,7 @@ def test_every_block_has_its_own_tiles():
     assert a.tolist() == [6] * 4 + [22] * 4 + [17] * 2
 
 
-def test_constants_of_narrow_types():
+def test_constants_of_narrow_types_are_rounded():
     m = KernelMaker()
     for value, t in [
         (0.1, float16),

@@ -39,7 +39,7 @@ def values(n: int) -> list[Value]:
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
-def test_names_read_and_assign_their_place_in_the_lists(count: int) -> None:
+def test_fields_read_and_assign_operands_and_attributes(count: int) -> None:
     given = values(count)
     op = Between(given, [int32], {"size": 3})
     assert (op.first, op.middle, op.last) == (given[0], given[1:-1], given[-1])
@@ -50,7 +50,7 @@ def test_names_read_and_assign_their_place_in_the_lists(count: int) -> None:
     assert op.operands == [a, c]
 
 
-def test_attributes_have_defaults_or_must_be_there() -> None:
+def test_attributes_without_a_default_are_required() -> None:
     op = Between(values(2), [int32], {"size": 3})
     assert op.size == 3 and op.exact is True and "exact" not in op.attrs
     op.exact = False
@@ -60,7 +60,7 @@ def test_attributes_have_defaults_or_must_be_there() -> None:
     assert "no attribute sise" in Between.signature.fault(Between(values(2), [int32], {"size": 1, "sise": 2}))
 
 
-def test_too_few_and_too_many_operands() -> None:
+def test_wrong_numbers_of_operands_are_refused() -> None:
     assert Between.signature.fault(Between(values(1), [], {"size": 1})).endswith(
         "first, *middle, last, got 1 operands"
     )

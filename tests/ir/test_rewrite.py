@@ -37,7 +37,7 @@ def test_uses_and_replace_follow_chains_into_regions():
     verify(k)
 
 
-def test_replacing_in_a_circle_is_refused():
+def test_cyclic_replacements_are_refused():
     m = KernelMaker(float32, float32)
     a, b = m.params
     with pytest.raises(ValueError, match="never ends"):
@@ -100,7 +100,7 @@ def test_a_dead_variable_is_erased_even_if_its_first_and_last_value_are_live():
     assert not next(o for o in walk(k) if o.NAME == "for").operands[3:]
 
 
-def test_values_that_another_carried_value_needs_stay():
+def test_carried_values_with_uses_by_live_ones_are_kept():
     m = KernelMaker(ArrayType(float32, 1), int32, float32)
     out, n, x = m.params
     _, b = m.for_(n, [x, x], lambda i, a, b: (m("add", a, a), m("mul", a, b)))

@@ -86,7 +86,7 @@ def kernel_with(attrs: dict, name: str = "", loc: Location = UNKNOWN) -> Kernel:
 
 @given(attributes, st.text(), locations)
 @settings(deadline=None)
-def test_attributes_names_and_locations_survive(value, name, loc):
+def test_attributes_names_and_locations_are_printed_and_parsed_unchanged(value, name, loc):
     made = kernel_with({"value": value}, name, loc)
     read = parse_kernel(print_kernel(made, locations=True))
     assert same_region(made.body, read.body)
@@ -94,14 +94,14 @@ def test_attributes_names_and_locations_survive(value, name, loc):
 
 
 @given(types)
-def test_types_survive(t):
+def test_types_are_printed_and_parsed_unchanged(t):
     assert same(parse_kernel(print_kernel(kernel_with({"t": t}))).body.ops[0].attrs["t"], t)
 
 
 @pytest.mark.parametrize(
     "value", [math.nan, math.inf, -math.inf, -0.0, 0.0, 5e-324, 1e16, 1e-7, -1, 1 << 70, True]
 )
-def test_numbers_survive(value):
+def test_numbers_are_printed_and_parsed_unchanged(value):
     assert same(parse_kernel(print_kernel(kernel_with({"x": value}))).body.ops[0].attrs["x"], value)
 
 
@@ -121,7 +121,7 @@ def control_flow() -> Kernel:
 
 
 @pytest.mark.parametrize("with_locations", [False, True])
-def test_control_flow_survives(with_locations):
+def test_control_flow_is_printed_and_parsed_unchanged(with_locations):
     kernel = control_flow()
     text = print_kernel(kernel, with_locations)
     read = parse_kernel(text)
@@ -131,7 +131,7 @@ def test_control_flow_survives(with_locations):
     assert not with_locations or same_region(kernel.body, read.body)
 
 
-def test_golden():
+def test_the_text_of_a_kernel_equals_the_golden_text():
     m = KernelMaker(float32, int32)
     m.params[0].name = "x"
     m.for_(m.params[1], [m.params[0]], lambda i, a: m("add", a, a))
@@ -173,7 +173,7 @@ def test_text_without_locations_is_independent_of_locations():
         (("yield\n}", "yield\n"), "no op is called ''"),
     ],
 )
-def test_broken_text_is_refused(change, message):
+def test_invalid_ir_text_is_refused(change, message):
     m = KernelMaker(float32, int32)
     m.for_(m.params[1], [m.params[0]], lambda i, a: m("add", a, a))
     text = print_kernel(m.finish())
@@ -182,7 +182,7 @@ def test_broken_text_is_refused(change, message):
         parse_kernel(text.replace(*change))
 
 
-def test_comments_are_not_read() -> None:
+def test_comments_in_ir_text_are_ignored() -> None:
     m = KernelMaker(float32)
     m("add", m.params[0], m.params[0])
     m.params[0].name = "a // b"
@@ -199,7 +199,7 @@ def test_attributes_without_a_text_form_are_refused():
         print_kernel(kernel_with({"x": [1]}))
 
 
-def test_one_op_and_broken_ir_print():
+def test_single_ops_and_invalid_ir_are_printed():
     m = KernelMaker(float32)
     op = m("add", m.params[0], m.params[0]).owner
     assert print_op(op) == "%1: float32 = add %0, %0"
@@ -208,7 +208,7 @@ def test_one_op_and_broken_ir_print():
     assert "neg %undefined" in print_kernel(Kernel("k", ["p"], m.body, m.launch))
 
 
-def test_five_hundred_ops_take_milliseconds():
+def test_printing_500_ops_takes_milliseconds():
     m = KernelMaker(float32)
     x = m.params[0]
     for _ in range(500):

@@ -29,11 +29,11 @@ def refuse(kernel: Kernel, message: str) -> None:
         verify(kernel)
 
 
-def test_valid():
+def test_the_verifier_accepts_valid_ir():
     verify(make()[1])
 
 
-def test_use_before_definition():
+def test_a_use_before_its_definition_is_refused():
     _, k = make()
     k.body.ops[0], k.body.ops[1] = k.body.ops[1], k.body.ops[0]
     k.body.ops.insert(0, k.body.ops.pop(named_at(k, "mul")))
@@ -45,13 +45,13 @@ def named_at(kernel: Kernel, name: str) -> int:
     return next(k for k, op in enumerate(kernel.body.ops) if any(o.NAME == name for o in op.walk()))
 
 
-def test_use_of_a_value_of_a_nested_region():
+def test_a_use_of_a_value_of_a_nested_region_is_refused():
     _, k = make()
     named(k, "cmp").operands[0] = named(k, "mul").results[0]
     refuse(k, "cmp at kernel.py:.*not defined before this use")
 
 
-def test_use_of_a_value_of_a_sibling_region():
+def test_a_use_of_a_value_of_a_sibling_region_is_refused():
     _, k = make()
     then, other = named(k, "if").regions
     op = REGISTRY["neg"]([k.params[0]], [float32])
@@ -61,20 +61,20 @@ def test_use_of_a_value_of_a_sibling_region():
     refuse(k, "yield at .*not defined")
 
 
-def test_use_of_own_result():
+def test_an_op_that_uses_its_own_result_is_refused():
     _, k = make()
     add = named(k, "add")
     add.operands[0] = add.results[0]
     refuse(k, "add at kernel.py:1:1: operand .* not defined")
 
 
-def test_a_map_sees_nothing_from_outside():
+def test_a_map_that_uses_outer_values_is_refused():
     _, k = make()
     named(k, "neg").operands[0] = k.params[0]
     refuse(k, "neg at .*not defined")
 
 
-def test_a_map_holds_lane_ops_only():
+def test_a_map_with_cooperative_ops_is_refused():
     _, k = make()
     region = named(k, "tile.map").regions[0]
     op = REGISTRY["tile.full"]([region.args[0]], [TileType(float32, (2,))], {"shape": (2,)})
@@ -84,99 +84,99 @@ def test_a_map_holds_lane_ops_only():
 
 
 @pytest.mark.parametrize("holder", ["for", "if", "tile.map"])
-def test_region_without_yield(holder):
+def test_a_region_without_yield_is_refused(holder):
     _, k = make()
     named(k, holder).regions[0].ops.pop()
     refuse(k, "must end in 'yield'")
 
 
-def test_body_without_yield():
+def test_a_body_without_yield_is_refused():
     _, k = make()
     k.body.ops.pop()
     refuse(k, "must end in 'yield'")
 
 
-def test_two_yields():
+def test_two_yields_in_a_region_are_refused():
     _, k = make()
     k.body.append(REGISTRY["yield"]())
     refuse(k, "yield .*not at its end")
 
 
-def test_result_types_that_infer_does_not_give():
+def test_result_types_that_differ_from_inferred_types_are_refused():
     _, k = make()
     named(k, "add").results[0].type = int32
     refuse(k, r"add at kernel.py.*should be \(float32\), not \(int32\)")
 
 
-def test_operands_that_infer_refuses():
+def test_operands_that_type_inference_refuses_are_refused():
     _, k = make()
     named(k, "add").operands[1] = k.params[1]
     refuse(k, "add at .*mixes float32 and int32")
 
 
-def test_a_missing_attribute():
+def test_a_missing_attribute_is_refused():
     _, k = make()
     del named(k, "tile.full").attrs["shape"]
     refuse(k, "tile.full at .*it lacks the attribute shape")
 
 
-def test_a_missing_region():
+def test_a_missing_region_is_refused():
     _, k = make()
     named(k, "if").regions.pop()
     refuse(k, "if at .*malformed")
 
 
-def test_arguments_of_a_branch():
+def test_a_branch_with_arguments_is_refused():
     _, k = make()
     region = named(k, "if").regions[0]
     region.args.append(Value(int32, region))
     refuse(k, "take no arguments")
 
 
-def test_wrong_parent_of_an_op():
+def test_an_op_with_a_wrong_parent_is_refused():
     _, k = make()
     named(k, "add").parent = None
     refuse(k, "add at .*parent")
 
 
-def test_wrong_parent_of_a_region():
+def test_a_region_with_a_wrong_parent_is_refused():
     _, k = make()
     named(k, "for").regions[0].parent = named(k, "if")
     refuse(k, "for at .*parent")
 
 
-def test_parent_of_the_body():
+def test_a_body_with_a_parent_is_refused():
     _, k = make()
     k.body.parent = named(k, "if")
     refuse(k, "body has a parent")
 
 
-def test_an_op_that_appears_twice():
+def test_an_op_that_appears_twice_is_refused():
     _, k = make()
     k.body.ops.insert(1, k.body.ops[0])
     refuse(k, "add at .*appears twice")
 
 
-def test_a_region_that_appears_twice():
+def test_a_region_that_appears_twice_is_refused():
     _, k = make()
     op = named(k, "if")
     op.regions[1] = op.regions[0]
     refuse(k, "if at .*region appears twice")
 
 
-def test_a_result_of_another_op():
+def test_a_result_of_another_op_is_refused():
     _, k = make()
     named(k, "mul").results = named(k, "add").results
     refuse(k, "mul at .*belongs elsewhere")
 
 
-def test_an_argument_of_another_region():
+def test_an_argument_of_another_region_is_refused():
     _, k = make()
     named(k, "tile.map").regions[0].args = [Value(float32, Region())]
     refuse(k, "tile.map at .*belongs elsewhere")
 
 
-def test_an_unregistered_op():
+def test_an_unregistered_op_is_refused():
     class Stranger(Op):
         __slots__ = ()
 
@@ -187,7 +187,7 @@ def test_an_unregistered_op():
     refuse(k, "Stranger at .*not registered")
 
 
-def test_parameters_without_names():
+def test_parameters_without_names_are_refused():
     _, k = make()
     k.param_names.pop()
     refuse(k, r"\(2, 1, 2\) parameters, names")

@@ -65,28 +65,28 @@ def check(
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("depth", [64, 128])
-def test_lengths(length: int, depth: int, causal: bool) -> None:
+def test_attention_of_any_length_matches_float64(length: int, depth: int, causal: bool) -> None:
     check(length, length, depth=depth, causal=causal)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("length", [159, 160, 161, 288, 319, 321])
-def test_lengths_around_tiles_of_160_keys(length: int, causal: bool) -> None:
+def test_attention_around_tiles_of_160_keys_matches_float64(length: int, causal: bool) -> None:
     check(length, length, heads=(1, 1), depth=128, causal=causal)
 
 
 @pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
-def test_many_tiles(causal: bool) -> None:
+def test_attention_over_many_tiles_matches_float64(causal: bool) -> None:
     check(1000, 1000, causal=causal, heads=(1, 1), depth=128)
 
 
 @pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_long_walk(causal: bool) -> None:
+def test_attention_of_the_last_queries_of_8192_keys_matches_float64(causal: bool) -> None:
     """The last queries of 8192 keys."""
     check(130, 8192, causal=causal, heads=(1, 1), depth=128)
 
@@ -94,7 +94,7 @@ def test_a_long_walk(causal: bool) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("keys", LENGTHS)
 @pytest.mark.parametrize("rows", [1, 130])
-def test_as_many_keys_as_one_likes(rows: int, keys: int) -> None:
+def test_attention_over_any_number_of_keys_matches_float64(rows: int, keys: int) -> None:
     check(rows, keys)
 
 
@@ -104,7 +104,7 @@ def test_as_many_keys_as_one_likes(rows: int, keys: int) -> None:
     [(130, 258), (100, 300), (300, 100), (300, 172), (129, 128), (1, 300), (5, 133), (256, 321), (200, 480)],
 )
 @sampled(2, "depth", [64, 128])
-def test_the_last_query_sees_all_keys(rows: int, keys: int, depth: int) -> None:
+def test_causal_attention_of_the_last_query_reads_all_keys(rows: int, keys: int, depth: int) -> None:
     """Also where the diagonal does not run through the corners of tiles, and where early queries see no key."""
     check(rows, keys, causal=True, depth=depth)
 
@@ -112,24 +112,26 @@ def test_the_last_query_sees_all_keys(rows: int, keys: int, depth: int) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("heads", "depth"), [((4, 1), 64), ((6, 2), 64), ((3, 3), 64), ((4, 2), 128)])
-def test_groups_of_heads(heads: tuple[int, int], depth: int, causal: bool) -> None:
+def test_attention_with_groups_of_heads_matches_float64(
+    heads: tuple[int, int], depth: int, causal: bool
+) -> None:
     check(140, 140, heads=heads, batch=2, causal=causal, depth=depth)
 
 
 @pytest.mark.machine_code
 @sampled(2, "depth", [64, 128])
-def test_float16(depth: int) -> None:
+def test_attention_of_float16_matches_float64(depth: int) -> None:
     check(150, 150, dtype="float16", depth=depth, causal=True)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 20.0])
-def test_scales(scale: float) -> None:
+def test_attention_with_any_scale_matches_float64(scale: float) -> None:
     check(40, 200, scale=scale)
 
 
 @pytest.mark.machine_code
-def test_nothing_to_attend_to() -> None:
+def test_attention_of_empty_arrays_is_correct() -> None:
     check(5, 0)
     check(5, 0, causal=True)
     check(0, 5)
@@ -137,7 +139,7 @@ def test_nothing_to_attend_to() -> None:
 
 
 @pytest.mark.machine_code
-def test_dimensions_in_another_order() -> None:
+def test_attention_of_transposed_dimensions_matches_float64() -> None:
     """Views of (B, S, H, D)."""
     memory = [normal(2, 140, 3, 64, seed=seed) for seed in range(3)]
     q, k, v = (tg.array(x).transpose((0, 2, 1, 3)) for x in memory)
@@ -148,7 +150,7 @@ def test_dimensions_in_another_order() -> None:
 
 
 @pytest.mark.machine_code
-def test_memory_that_bulk_copies_do_not_reach() -> None:
+def test_attention_of_unaligned_memory_matches_float64() -> None:
     memory = [normal(1, 2, 130, 65, seed=seed) for seed in range(3)]
     found = attention(*(tg.array(x)[:, :, :, :64] for x in memory))
     assert_near(found, reference(*(x[..., :64] for x in memory), False, 0.125)[0], "bfloat16")
@@ -177,14 +179,14 @@ Q = zeros(1, 4, 8, 64)
         ((Q, Q, Q), {"scale": 0.0}, "scale must be positive, got 0.0"),
     ],
 )  # fmt: skip
-def test_errors(arguments: Any, options: dict[str, Any], message: str) -> None:
+def test_attention_refuses_invalid_arguments(arguments: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(tg.LaunchError) as found:
         attention(*arguments, **options)
     assert message in str(found.value)
 
 
 @pytest.mark.machine_code
-def test_scales_and_options_of_later_calls() -> None:
+def test_later_calls_of_attention_use_their_scales_and_options() -> None:
     q, k, v = (normal(1, 2, 40, 64, seed=seed) for seed in range(3))
     arrays = [tg.array(x) for x in (q, k, v)]
     for scale in (None, 0.5, 2.0, None):
@@ -203,7 +205,7 @@ def test_scales_and_options_of_later_calls() -> None:
             attention(*arrays, arrays[2])
 
 
-def test_new_arrays_are_tensors_next_to_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_of_tensors_returns_a_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
     class Tensor:
         pass
 

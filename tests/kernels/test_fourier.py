@@ -35,20 +35,20 @@ def check(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("shape", SHAPES[1:2])
-def test_transforms(shape: tuple[int, ...]) -> None:
+def test_fourier_transforms_match_numpy(shape: tuple[int, ...]) -> None:
     check(shape)
 
 
 @pytest.mark.slow
 @pytest.mark.machine_code
 @pytest.mark.parametrize("shape", [*SHAPES, *((int(n), int(m)) for m, n in RNG.integers(1, 300, (12, 2)))])
-def test_transforms_of_generated_lengths(shape: tuple[int, ...]) -> None:
+def test_fourier_transforms_of_generated_lengths_match_numpy(shape: tuple[int, ...]) -> None:
     check(shape)
 
 
 @pytest.mark.slow
 @pytest.mark.machine_code
-def test_any_strides() -> None:
+def test_fourier_transforms_take_any_strides() -> None:
     x = numbers(6, 4, 5)
     near(whole(kernels.fft(tg.array(x).transpose((2, 1, 0)))), np.fft.fft(x.transpose(2, 1, 0)))
 
@@ -64,7 +64,7 @@ FUNCTIONS = {
 @pytest.mark.slow
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_gradients_are_recorded(name: str) -> None:
+def test_gradients_of_fourier_transforms_are_recorded(name: str) -> None:
     f, a = FUNCTIONS[name]
     x = tg.array(a, requires_grad=True)
     with tg.Tape() as tape:
@@ -77,11 +77,11 @@ def test_gradients_are_recorded(name: str) -> None:
     np.testing.assert_allclose((x.grad.numpy() * along).sum(), (seed * change).sum(), rtol=1e-9)
 
 
-def test_nothing_to_compute() -> None:
+def test_fourier_transforms_of_empty_arrays_are_empty() -> None:
     assert kernels.rfft(np.ones((0, 5), np.float32)).shape == (0, 3)
 
 
-def test_refusals() -> None:
+def test_fourier_transforms_refuse_invalid_arguments() -> None:
     for call, says in (
         (lambda: kernels.fft(np.ones(4)), "vec2 or vec2d, got float64"),
         (lambda: kernels.rfft(np.ones(4, np.int32)), "float32 or float64, got int32"),

@@ -101,12 +101,12 @@ def check_matmul(
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("dtype", [*NEAR])
-def test_matmuls(dtype: str, transposed: bool) -> None:
+def test_gradients_of_matmuls_match_float64(dtype: str, transposed: bool) -> None:
     check_matmul(dtype=dtype, transposed=transposed)
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_matmuls_in_tf32(transposed: bool) -> None:
+def test_gradients_of_matmuls_in_tf32_match_float64(transposed: bool) -> None:
     """On GPUs operands are rounded to 10 bits, forwards and backwards."""
     a, b = (tg.array(np.round(normal(32, 32, dtype="float32", seed=s) * 8.0) / 8.0) for s in (0, 1))
     a.requires_grad = b.requires_grad = True
@@ -120,13 +120,13 @@ def test_matmuls_in_tf32(transposed: bool) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
-def test_epilogues(activation: str, dtype: str) -> None:
+def test_gradients_of_epilogues_match_float64(activation: str, dtype: str) -> None:
     check_matmul(dtype=dtype, alpha=0.25, bias=True, activation=activation)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("beta", [0.0, -0.5])
-def test_a_given_output(beta: float, dtype: str) -> None:
+def test_gradients_of_a_given_output_are_scaled_by_beta(beta: float, dtype: str) -> None:
     """The gradient of the old output is scaled by beta."""
     check_matmul(dtype=dtype, given=True, beta=beta, bias=True)
 
@@ -142,7 +142,9 @@ def test_an_old_output_under_an_activation_is_refused() -> None:
     ("dtype", "tile"), [("float32", shapes.VECTOR_UNITS[-1]), ("bfloat16", shapes.TENSOR_CORES[-1])]
 )
 @pytest.mark.parametrize("activation", [None, "silu"])
-def test_blocks_that_split_tiles(activation: str | None, dtype: str, tile: Any) -> None:
+def test_gradients_of_matmuls_with_splits_match_float64(
+    activation: str | None, dtype: str, tile: Any
+) -> None:
     """The splits' sums are memory of the call with its own gradient, so two calls do not share it."""
     check_matmul(8, 70, 300, dtype, bias=True, activation=activation, tile=tile.with_splits(3))
     a, b = grown(8, 300, dtype=dtype), grown(300, 70, dtype=dtype, seed=1)
@@ -157,7 +159,7 @@ def test_blocks_that_split_tiles(activation: str | None, dtype: str, tile: Any) 
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3"])
-def test_copied_operands(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_through_copied_operands_match_float64(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that bulk copies do not reach are copied, on CPUs only here; gradients flow through the copies."""
     monkeypatch.setattr(gemm, "allows_bulk_reads", lambda known: False)
     monkeypatch.setattr(gemm, "plans", operands.ConfigCache(gemm.plans.make))
@@ -165,7 +167,7 @@ def test_copied_operands(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
         check_matmul(21, 33, 37, dtype, transposed=transposed)
 
 
-def test_transposed_operands() -> None:
+def test_gradients_of_transposed_copies_match_float64() -> None:
     b = grown(37, 70)
     with tg.Tape() as tape:
         made = operands.transposed_copy(b, b.dtype)
@@ -237,18 +239,18 @@ def check_attention(
 @pytest.mark.cpu
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("rows", "keys"), [(70, 130), (130, 300), (200, 70)])
-def test_attention(rows: int, keys: int, causal: bool) -> None:
+def test_gradients_of_attention_match_float64(rows: int, keys: int, causal: bool) -> None:
     check_attention(rows, keys, causal=causal, heads=(2, 1), scale=0.3, logs=causal, given=not causal)
 
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_attention_of_long_heads(dtype: str) -> None:
+def test_gradients_of_attention_of_long_heads_match_float64(dtype: str) -> None:
     check_attention(129, 129, causal=True, batch=2, depth=128, dtype=dtype, logs=True)
 
 
 @pytest.mark.cpu
-def test_attention_with_copied_operands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_attention_with_copied_operands_match_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["tegula.kernels.attention"]
     monkeypatch.setattr(module, "allows_bulk_reads", lambda known: False)
     monkeypatch.setattr(module, "plans", operands.ConfigCache(module.plans.make))
@@ -256,7 +258,7 @@ def test_attention_with_copied_operands(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.gpu
-def test_attention_on_gpus() -> None:
+def test_gradients_of_attention_match_float64_on_gpus() -> None:
     """The tiles of the adjoint fit a block, because adjoints that are multiplied as 16-bit numbers are rounded to
     them."""
     with tg.ScopedDevice("cuda:0"):

@@ -25,7 +25,7 @@ def near(got: Any, want: np.ndarray) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("batch", BATCHES)
-def test_factors_and_solutions(batch: tuple[int, ...]) -> None:
+def test_cholesky_and_solve_match_numpy(batch: tuple[int, ...]) -> None:
     a, y = definite(*batch), np.random.default_rng(2).standard_normal((*batch, 4))
     near(kernels.cholesky(a), np.linalg.cholesky(a))
     near(kernels.solve(a, y), np.linalg.solve(a, y[..., None])[..., 0])
@@ -34,7 +34,7 @@ def test_factors_and_solutions(batch: tuple[int, ...]) -> None:
 @pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", BATCHES)
-def test_decompositions(batch: tuple[int, ...]) -> None:
+def test_inverse_qr_eigh_svd_and_lu_match_numpy(batch: tuple[int, ...]) -> None:
     a = definite(*batch)
     near(kernels.inverse(a), np.linalg.inv(a))
     q, r = (x.numpy() for x in kernels.qr(a))
@@ -49,7 +49,7 @@ def test_decompositions(batch: tuple[int, ...]) -> None:
 
 
 @pytest.mark.machine_code
-def test_sorts() -> None:
+def test_sort_argsort_and_topk_match_numpy() -> None:
     keys = np.array([[3.0, 1.0, np.nan, 1.0], [0.0, -0.0, 2.0, -1.0]], np.float32)
     made, places = kernels.sort(keys)
     np.testing.assert_array_equal(places.numpy(), [[1, 3, 0, 2], [3, 1, 0, 2]])
@@ -74,7 +74,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_gradients_are_recorded(name: str) -> None:
+def test_gradients_of_linear_algebra_are_recorded(name: str) -> None:
     f, a = FUNCTIONS[name], definite(3)
     rng = np.random.default_rng(3)
     x = tg.array(a, requires_grad=True)
@@ -87,11 +87,11 @@ def test_gradients_are_recorded(name: str) -> None:
     np.testing.assert_allclose((x.grad.numpy() * step).sum(), (seed * change).sum(), rtol=1e-5)
 
 
-def test_nothing_to_compute() -> None:
+def test_cholesky_of_an_empty_batch_is_empty() -> None:
     assert kernels.cholesky(np.ones((0, 3, 3), np.float32)).shape == (0, 3, 3)
 
 
-def test_refusals() -> None:
+def test_linear_algebra_refuses_invalid_arguments() -> None:
     a = definite(2)
     for call, says in (
         (lambda: kernels.cholesky(a[..., :3]), "'a' of shape (2, 4, 3)"),

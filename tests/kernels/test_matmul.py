@@ -45,7 +45,7 @@ def check(
 @pytest.mark.machine_code
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}")
-def test_every_tile(tile: shapes.Tile, transposed: bool) -> None:
+def test_matmuls_with_every_tile_match_float64(tile: shapes.Tile, transposed: bool) -> None:
     check(tile.rows + 8, tile.columns + 8, 2 * tile.depth + 8, tile=tile, transposed=transposed)
 
 
@@ -53,13 +53,15 @@ def test_every_tile(tile: shapes.Tile, transposed: bool) -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("splits", [2, 3, 5])
 @pytest.mark.parametrize("shape", [(8, 200, 1300), (70, 65, 128), (65, 1030, 600), (3, 3, 0)])
-def test_blocks_that_split_tiles(shape: tuple[int, int, int], splits: int, transposed: bool) -> None:
+def test_matmuls_with_splits_match_float64(
+    shape: tuple[int, int, int], splits: int, transposed: bool
+) -> None:
     """Also if some blocks have no steps."""
     check(*shape, tile=shapes.TENSOR_CORES[-1].with_splits(splits), transposed=transposed)
 
 
 @pytest.mark.machine_code
-def test_epilogues_of_shared_tiles() -> None:
+def test_epilogues_of_matmuls_with_splits_match_float64() -> None:
     tile = shapes.TENSOR_CORES[-1].with_splits(3)
     a, b, bias, old = (
         normal(*shape, seed=seed) for seed, shape in enumerate([(20, 900), (900, 70), (70,), (20, 70)])
@@ -76,7 +78,7 @@ def test_epilogues_of_shared_tiles() -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("tile", shapes.VECTOR_UNITS, ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}")
-def test_every_tile_of_float32(tile: shapes.Tile, transposed: bool) -> None:
+def test_matmuls_of_float32_with_every_tile_match_float64(tile: shapes.Tile, transposed: bool) -> None:
     check(tile.rows + 4, tile.columns + 4, 3 * tile.depth + 4, "float32", tile, transposed)
 
 
@@ -85,14 +87,16 @@ def test_every_tile_of_float32(tile: shapes.Tile, transposed: bool) -> None:
 @pytest.mark.parametrize(
     ("dtype", "precision"), [("float8_e4m3", "default"), ("float8_e5m2", "default"), ("float32", "tf32")]
 )
-def test_steps_of_as_many_bytes(dtype: str, precision: str, transposed: bool) -> None:
+def test_matmuls_of_every_dtype_with_every_tile_match_float64(
+    dtype: str, precision: str, transposed: bool
+) -> None:
     """Operands of 8 bits, and of float32 as tf32, which holds these numbers exactly."""
     for tile in shapes.candidates(getattr(tg, dtype), False, precision)[2:]:
         check(tile.rows + 8, tile.columns + 8, 2 * tile.depth + 8, dtype, tile, transposed, precision)
 
 
 @pytest.mark.machine_code
-def test_results_of_float8() -> None:
+def test_matmuls_of_float8_match_float64() -> None:
     a, b = integers(20, 40, dtype="float8_e4m3"), integers(40, 30, dtype="float8_e4m3", seed=1)
     out = tg.ones((20, 30), dtype=tg.float32)
     bias = integers(30, dtype="float16", seed=2)
@@ -104,7 +108,7 @@ def test_results_of_float8() -> None:
 @pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("dtype", ["float8_e4m3", "bfloat16", "float32"])
 @pytest.mark.parametrize("shape", [(1, 1), (65, 130), (100, 8), (0, 3)])
-def test_transposed_copies(shape: tuple[int, int], dtype: str) -> None:
+def test_transposed_copies_match_numpy_and_are_aligned(shape: tuple[int, int], dtype: str) -> None:
     """The rows of the operands start at addresses that bulk copies can read."""
     x = tg.array(integers(*shape, dtype=dtype))
     made = transposed_copy(x, x.dtype)
@@ -115,12 +119,12 @@ def test_transposed_copies(shape: tuple[int, int], dtype: str) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", NUMPY)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 129, 127), (65, 1, 300), (127, 33, 5), (136, 264, 8)])
-def test_any_shape(shape: tuple[int, int, int], dtype: str) -> None:
+def test_matmuls_of_any_shape_match_float64(shape: tuple[int, int, int], dtype: str) -> None:
     check(*shape, dtype=dtype)
 
 
 @pytest.mark.machine_code
-def test_no_elements() -> None:
+def test_matmuls_of_empty_arrays_match_numpy() -> None:
     for m, n, k in ((0, 3, 4), (3, 0, 4), (0, 0, 0)):
         check(m, n, k)
     check(3, 5, 0)
@@ -129,7 +133,7 @@ def test_no_elements() -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", NUMPY)
 @sampled(3, "activation", ACTIVATIONS)
-def test_epilogues(activation: str | None, dtype: str) -> None:
+def test_epilogues_of_matmuls_match_float64(activation: str | None, dtype: str) -> None:
     a, b, bias = (
         normal(40, 72, dtype=dtype),
         normal(72, 48, dtype=dtype, seed=1),
@@ -150,7 +154,7 @@ def test_epilogues(activation: str | None, dtype: str) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("activation", ["gelu", "silu"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_activations_far_from_zero(activation: str, dtype: str) -> None:
+def test_activations_far_from_zero_match_float64(activation: str, dtype: str) -> None:
     """Small results of large negative numbers are accurate too."""
     x = np.linspace(-9.0, 9.0, 64, dtype=np.float32).astype(NUMPY[dtype])[:, None]
     found = wide(matmul(tg.array(x), tg.ones((1, 1), dtype=getattr(tg, dtype)), activation=activation))
@@ -159,7 +163,7 @@ def test_activations_far_from_zero(activation: str, dtype: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("result", NUMPY)
-def test_other_types_of_results_and_biases(result: str) -> None:
+def test_matmuls_with_other_types_of_results_and_biases_match_float64(result: str) -> None:
     a, b, bias = normal(20, 136), normal(136, 24, seed=1), normal(24, dtype="float32", seed=2)
     out = tg.zeros((20, 24), dtype=getattr(tg, result))
     matmul(tg.array(a), tg.array(b), out, bias=tg.array(bias))
@@ -167,7 +171,7 @@ def test_other_types_of_results_and_biases(result: str) -> None:
 
 
 @pytest.mark.machine_code
-def test_strided_operands_and_results() -> None:
+def test_matmuls_of_strided_operands_and_results_match_float64() -> None:
     a, b = integers(40, 2 * 64), integers(50, 70, seed=1)
     memory = tg.zeros((40, 128), dtype=tg.bfloat16)
     matmul(tg.array(a)[:, 40:90], tg.array(b), memory[:, 8:78])
@@ -179,7 +183,7 @@ def test_strided_operands_and_results() -> None:
 
 
 @pytest.mark.machine_code
-def test_arrays_of_other_libraries() -> None:
+def test_matmuls_take_arrays_of_other_libraries() -> None:
     a, b = normal(20, 30, dtype="float32"), normal(30, 10, dtype="float32", seed=1)
     out = np.full((20, 10), np.nan, np.float32)
     assert matmul(a, b, out) is out
@@ -209,20 +213,20 @@ def zeros(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
         (("a", zeros(4, 4)), {}, "'a' is not an array"),
     ],
 )  # fmt: skip
-def test_errors(arguments: Any, options: dict[str, Any], message: str) -> None:
+def test_matmuls_refuse_invalid_arguments(arguments: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(tg.LaunchError) as found:
         matmul(*arguments, **options)
     assert message in str(found.value)
 
 
-def test_a_result_in_an_operand_is_refused() -> None:
+def test_a_matmul_result_that_overlaps_an_operand_is_refused() -> None:
     a = zeros(4, 4)
     with pytest.raises(tg.LaunchError, match="'out' shares memory with 'a'"):
         matmul(a, zeros(4, 4), a)
 
 
 @pytest.mark.machine_code
-def test_calls_that_differ_in_how_arguments_lie() -> None:
+def test_matmul_calls_with_arguments_of_different_layouts_are_correct() -> None:
     """The cached configuration of one call is not used for arguments with another layout."""
     wide_a, wide_b = integers(40, 80), integers(80, 60, seed=1)
     a, b = tg.array(wide_a), tg.array(wide_b)
@@ -243,7 +247,7 @@ def test_calls_that_differ_in_how_arguments_lie() -> None:
 
 
 @pytest.mark.machine_code
-def test_numbers_and_options_of_later_calls() -> None:
+def test_later_calls_of_matmul_use_their_numbers_and_options() -> None:
     a, b = integers(8, 16), integers(16, 24, seed=1)
     x, y, plain = tg.array(a), tg.array(b), wide(a) @ wide(b)
     bias = tg.ones(24, dtype=tg.bfloat16)
@@ -259,7 +263,7 @@ def test_numbers_and_options_of_later_calls() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float32, tg.float8_e4m3], ids=str)
-def test_operands_that_a_zero_scales_are_not_read(dtype: Any) -> None:
+def test_operands_of_matmuls_scaled_by_zero_are_not_read(dtype: Any) -> None:
     """Neither is the old output; and no gradient flows to them."""
     kind = tg.zeros(1, dtype=dtype).numpy().dtype
     a = tg.array(np.full((40, 16), np.nan).astype(kind), requires_grad=True)
@@ -280,7 +284,7 @@ def test_operands_that_a_zero_scales_are_not_read(dtype: Any) -> None:
 
 
 @pytest.mark.machine_code
-def test_each_call_looks_for_memory_that_is_shared() -> None:
+def test_each_call_of_matmul_checks_for_overlapping_memory() -> None:
     memory = tg.zeros(4096, dtype=tg.bfloat16)
     a, b, bias = (tg.zeros(shape, dtype=tg.bfloat16) for shape in ((16, 32), (32, 16), (16,)))
     apart, inside = memory[:256].reshape((16, 16)), memory[2048:2560].reshape((16, 32))

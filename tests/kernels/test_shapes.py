@@ -31,7 +31,9 @@ def chosen(m: int, n: int, k: int, machine: DeviceRates = H200) -> Tile:
         ((16, 8192, 8192), (16, 64)),
     ],
 )
-def test_the_fastest_tiles_that_were_measured(shape: tuple[int, int, int], size: tuple[int, int]) -> None:
+def test_the_model_chooses_the_fastest_measured_tiles(
+    shape: tuple[int, int, int], size: tuple[int, int]
+) -> None:
     found = chosen(*shape)
     assert (found[:2], found.splits) == (size, 1)
 
@@ -46,7 +48,7 @@ def test_thin_matmuls_are_read_by_all_multiprocessors(rows: int) -> None:
 
 
 @pytest.mark.parametrize(("rows", "swapped"), [(1, True), (16, True), (20, True), (32, True), (64, False)])
-def test_absent_rows_are_not_multiplied(rows: int, swapped: bool) -> None:
+def test_tiles_are_chosen_without_absent_rows(rows: int, swapped: bool) -> None:
     found = chosen(rows, 8192, 8192)
     assert found.swapped == swapped and found.rows < rows + 16
 
@@ -64,14 +66,14 @@ def test_short_matmuls_are_not_split(shape: tuple[int, int, int]) -> None:
     assert chosen(*shape).splits == 1
 
 
-def test_processors_split_no_tiles() -> None:
+def test_cpus_split_no_tiles() -> None:
     for shape in ((16, 8192, 8192), (256, 256, 65536), (1000, 1000, 1000)):
         found = chosen(*shape, cpu(2))
         assert found.splits == 1 and not found.swapped
     assert chosen(30, 30, 500, cpu(2))[:2] == (64, 64)
 
 
-def test_steps_hold_as_many_bytes_whatever_the_type() -> None:
+def test_steps_of_every_dtype_hold_the_same_bytes() -> None:
     for dtype, precision in ((tg.float16, "default"), (tg.float8_e4m3, "default"), (tg.float32, "tf32")):
         found = shapes.candidates(dtype, False, precision)
         assert [t.depth * dtype.bits for t in found] == [t.depth * 16 for t in TENSOR_CORES]

@@ -31,7 +31,7 @@ def made(source: str) -> Any:
     return kernel(source=source)(space["k"])
 
 
-def test_quoted_annotations() -> None:
+def test_quoted_annotations_are_accepted() -> None:
     k = made(
         "def k(a: 'tg.array1d[float]'):\n"
         "    def thrice(x: 'float'):\n        return x * 3.0\n"
@@ -50,7 +50,7 @@ def test_a_quoted_annotation_that_does_not_fit_is_refused(wrong: str) -> None:
     assert "declared" in str(raised.value) or "not a type that kernels support" in str(raised.value)
 
 
-def test_arrays_without_dimensions_are_numbers() -> None:
+def test_arrays_without_dimensions_become_numbers() -> None:
     @kernel
     def k(a: array1d[float]):
         t = tg.tile_full(shape=THREE, value=2.0)
@@ -61,7 +61,7 @@ def test_arrays_without_dimensions_are_numbers() -> None:
     assert run(k)[:5] == [6, 6, 6, 6, 0]
 
 
-def test_matrices_from_their_entries() -> None:
+def test_matrices_are_constructed_from_their_entries() -> None:
     @kernel
     def k(a: array1d[float]):
         m = tg.mat22(1.0, 2.0, 3.0, 4.0)
@@ -75,7 +75,7 @@ def test_matrices_from_their_entries() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("given", [(1, 2, 3, 4), [[1.0, 2.0], [3.0, 4.0]], np.arange(1.0, 5.0)])
-def test_matrix_arguments_from_their_entries(given: Any) -> None:
+def test_matrix_arguments_are_constructed_from_their_entries(given: Any) -> None:
     @tg.kernel
     def k(m: tg.mat22, a: tg.array1d[float]):
         a[0] = m[1, 0]
@@ -85,7 +85,7 @@ def test_matrix_arguments_from_their_entries(given: Any) -> None:
     assert out.numpy()[0] == 3
 
 
-def test_entries_that_make_no_square_matrix() -> None:
+def test_entries_of_no_square_matrix_are_refused() -> None:
     @kernel
     def k(a: array1d[float]):
         a[0] = tg.matrix(1.0, 2.0, 3.0)[0, 0]
@@ -117,7 +117,7 @@ def test_entries_that_make_no_square_matrix() -> None:
         ("tg.tile_ones(4) | tg.tile_ones(4)", "'|' is not defined for float32"),
     ],
 )
-def test_refused_expressions(text: str, message: str) -> None:
+def test_unsupported_expressions_are_refused(text: str, message: str) -> None:
     with pytest.raises(E.CompileError) as raised:
         traced(made(f"def k(a: tg.array1d[float]):\n    x = {text}\n"), zeros(4))
     assert message in str(raised.value)
@@ -154,7 +154,7 @@ def split(body: str) -> Kernel:
         "if j < 1:\n    t[n, 0] = 3.0\n    t[n, 1] += 1.0",  # two columns
     ],
 )
-def test_elements_at_distinct_places_need_no_order(body: str) -> None:
+def test_accesses_to_distinct_elements_need_no_synchronisation(body: str) -> None:
     split(body)
 
 
@@ -167,12 +167,12 @@ def test_elements_at_distinct_places_need_no_order(body: str) -> None:
         "if j < 2:\n    for k in range(2):\n        t[k, 0] = 3.0\n        t[k + 1, 0] += 1.0",  # in another iteration
     ],
 )
-def test_elements_that_may_conflict_are_refused(body: str) -> None:
+def test_accesses_to_elements_that_may_conflict_are_refused(body: str) -> None:
     with pytest.raises(E.UnorderedAccess):
         split(body)
 
 
-def test_numbers_in_quotes() -> None:
+def test_float_of_a_string_constant_is_a_number() -> None:
     @kernel
     def k(a: array1d[float]):
         a[0] = float("-inf")
@@ -181,7 +181,7 @@ def test_numbers_in_quotes() -> None:
     assert run(k)[:2] == [-np.inf, -1000.0]
 
 
-def test_quotes_around_invalid_numbers_are_refused() -> None:
+def test_float_of_an_invalid_string_is_refused() -> None:
     @kernel
     def k(a: array1d[float]):
         a[0] = float("one")
@@ -190,7 +190,7 @@ def test_quotes_around_invalid_numbers_are_refused() -> None:
         traced(k, zeros(1))
 
 
-def test_types_of_numpy() -> None:
+def test_kernels_accept_types_of_numpy() -> None:
     @kernel
     def k(a: array1d[np.float64], b: tg.array(dtype=np.dtype("i2"), ndim=1)):
         t = tg.tile_full(shape=4, value=2.0, dtype=np.float64)
@@ -203,7 +203,7 @@ def test_types_of_numpy() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.dtype("f4"), tg.float32, float])
-def test_a_type_is_named_in_any_way(dtype: Any) -> None:
+def test_types_are_accepted_under_any_name(dtype: Any) -> None:
     assert tg.zeros(2, dtype=dtype).dtype == tg.float32
 
 

@@ -75,7 +75,7 @@ def test_named_tuples_dataclasses_and_enumerations_are_read_by_attribute() -> No
 
 
 @pytest.mark.machine_code
-def test_a_changed_attribute_is_seen_by_the_next_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_launch_uses_a_changed_captured_attribute(monkeypatch: pytest.MonkeyPatch) -> None:
     out = tg.zeros(1)
     tg.launch(reads, 1, inputs=[out])
     before = out.item()
@@ -113,7 +113,7 @@ def makes(out: tg.array[float]):
 
 
 @pytest.mark.machine_code
-def test_functions_that_make_types_make_values_in_kernels() -> None:
+def test_kernels_call_functions_that_return_types() -> None:
     out = tg.zeros(1)
     tg.launch(makes, 1, inputs=[out])
     assert out.item() == 10.0
@@ -132,7 +132,7 @@ def test_functions_that_make_types_make_values_in_kernels() -> None:
         ("x = out[0] + tg.sin", "is not defined for sin"),
     ],
 )
-def test_invalid_uses_are_refused_in_words_of_users(line: str, says: str) -> None:
+def test_invalid_uses_of_captured_objects_are_refused(line: str, says: str) -> None:
     text = f"def k(v: tg.vec3, out: tg.array[float]):\n    {line}\n"
     space = dict(globals())
     exec(text, space)

@@ -17,7 +17,7 @@ import tegula as tg
         "x = tg.randi(state) if i > 3 else 0",
     ),
 )
-def test_draws_that_may_not_be_made_are_refused(statement: str) -> None:
+def test_random_draws_in_short_circuits_are_refused(statement: str) -> None:
     names: dict[str, Any] = {"tg": tg}
     text = f"def kernel(n: int):\n    i = tg.tid()\n    state = tg.rand_init(n, i)\n    {statement}\n"
     exec(text, names)
@@ -105,7 +105,7 @@ def test_a_condition_changes_variables_once_an_iteration() -> None:
     assert last.numpy().tolist() == [[s[-1] if s else -1, len(s)] for s in squares]
 
 
-def test_state_of_an_enclosing_function_is_refused() -> None:
+def test_random_state_of_an_enclosing_function_is_refused() -> None:
     @tg.kernel
     def kernel(n: int):
         state = tg.rand_init(n)

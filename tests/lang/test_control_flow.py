@@ -392,11 +392,11 @@ def builtins(n):
 
 
 @pytest.mark.parametrize("f", CASES)
-def test_same_as_python(f: Any) -> None:
+def test_control_flow_in_kernels_matches_python(f: Any) -> None:
     check(f)
 
 
-def test_kernel_return_and_after_return() -> None:
+def test_lanes_that_return_run_no_later_statement() -> None:
     @kernel
     def k(out: array1d[int], n: int):
         i = tg.tid()

@@ -49,7 +49,7 @@ def error_of(kernel: Any, *args: Any, **launch: Any) -> str:
     return str(found.value)
 
 
-def test_one_op_that_sees_nothing_from_outside() -> None:
+def test_a_cooperative_call_is_one_isolated_op() -> None:
     @tg.kernel
     def run(x: tg.array2d[float], y: tg.array1d[float], z: tg.array2d[float]):
         tg.tile_store(z, scaled_rows(tg.tile_load(x, shape=(2, 3)), tg.tile_load(y, shape=2)))
@@ -64,7 +64,7 @@ def test_one_op_that_sees_nothing_from_outside() -> None:
     np.testing.assert_array_equal(z, x * y[:, None])
 
 
-def test_shapes_that_do_not_fit_are_named_with_the_line() -> None:
+def test_shapes_that_do_not_unify_are_named_with_the_line() -> None:
     @tg.kernel
     def run(x: tg.array2d[float], z: tg.array2d[float]):
         a = tg.tile_load(x, shape=(2, 3))
@@ -78,7 +78,7 @@ def test_shapes_that_do_not_fit_are_named_with_the_line() -> None:
     )
 
 
-def test_other_refusals() -> None:
+def test_invalid_calls_of_cooperative_functions_are_refused() -> None:
     @tg.kernel
     def of_two_dtypes(x: tg.array2d[float]):
         scaled_rows(tg.tile_load(x, shape=(2, 3)), tg.tile_zeros(shape=2, dtype=int))
@@ -136,7 +136,7 @@ def test_tiles_that_a_function_changes_may_be_the_same_tile() -> None:
     assert x.tolist() == z.tolist() == [2, 1, 0] and y.tolist() == [5, 4, 3]
 
 
-def test_programs_run_for_each_element_of_a_batch() -> None:
+def test_cooperative_programs_run_for_each_element_of_a_batch() -> None:
     @tg.kernel
     def run(x: tg.array3d[float], y: tg.array3d[float], z: tg.array1d[float]):
         t = tg.tile_load(x, shape=(2, 3, 4))
@@ -149,7 +149,7 @@ def test_programs_run_for_each_element_of_a_batch() -> None:
     assert z[0] == x[0, 0].sum()
 
 
-def test_the_first_program_that_fits_the_size_and_the_group() -> None:
+def test_the_first_program_that_fits_size_and_group_is_chosen() -> None:
     @tg.cooperative
     def which(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
         return a * 0.0 + 3.0
@@ -173,7 +173,7 @@ def test_the_first_program_that_fits_the_size_and_the_group() -> None:
     assert (x[0], y[0], z[0]) == (1, 2, 3)
 
 
-def test_a_number_and_several_results() -> None:
+def test_cooperative_functions_take_numbers_and_return_several_results() -> None:
     @tg.cooperative
     def extremes(a: tg.tile[Number, N], limit: float) -> tuple[tg.tile[Number, 1], tg.tile[Number, 1]]:
         return tg.tile_min(tg.where(a > limit, limit, a)), tg.tile_max(a)
@@ -189,7 +189,7 @@ def test_a_number_and_several_results() -> None:
     assert y.tolist() == [-1.5, 3]
 
 
-def test_lanes_are_numbered_in_the_group_alone() -> None:
+def test_lanes_of_cooperative_functions_are_numbered_within_the_group() -> None:
     @tg.cooperative
     def lost(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
         i = tg.tid()
@@ -227,7 +227,7 @@ def test_all_threads_reach_a_cooperative_call_and_its_body() -> None:
             prepare(kernel)
 
 
-def test_a_program_returns_the_results_of_its_signature() -> None:
+def test_a_program_that_does_not_return_its_signature_is_refused() -> None:
     @tg.cooperative
     def shorter(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
         return a[1:]
@@ -241,7 +241,7 @@ def test_a_program_returns_the_results_of_its_signature() -> None:
     assert "here N = 4, Number = float32" in text
 
 
-def test_a_parameter_without_a_type_is_refused() -> None:
+def test_a_cooperative_parameter_without_a_type_is_refused() -> None:
     @tg.cooperative
     def untyped(a) -> tg.tile[Number, N]:
         return a
@@ -253,7 +253,7 @@ def test_a_parameter_without_a_type_is_refused() -> None:
     assert "'a' of the cooperative function untyped needs a type" in error_of(run, zeros(4))
 
 
-def test_the_result_may_overwrite_a_parameter() -> None:
+def test_the_result_of_a_cooperative_call_may_overwrite_a_parameter() -> None:
     scale_rows = scaled_rows.inplace
 
     @tg.kernel
@@ -269,7 +269,7 @@ def test_the_result_may_overwrite_a_parameter() -> None:
 
 
 @pytest.mark.machine_code
-def test_launches_see_programs_that_are_added() -> None:
+def test_launches_use_cooperative_programs_that_are_added() -> None:
     @tg.cooperative
     def known(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
         return a + 1.0
@@ -291,7 +291,7 @@ def test_launches_see_programs_that_are_added() -> None:
 
 
 @pytest.mark.machine_code
-def test_adjoints_are_derived_unless_declared() -> None:
+def test_adjoints_of_cooperative_functions_are_derived_unless_declared() -> None:
     @tg.cooperative
     def squared(a: tg.tile[tg.Real, ..., N]) -> tg.tile[tg.Real, ..., N]:
         return a * a
@@ -319,7 +319,7 @@ def test_adjoints_are_derived_unless_declared() -> None:
 
 
 @pytest.mark.machine_code
-def test_an_adjoint_takes_its_kept_values() -> None:
+def test_a_declared_adjoint_takes_the_values_that_the_program_keeps() -> None:
     @tg.cooperative
     def doubled(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
         return 2.0 * a
@@ -340,7 +340,7 @@ def test_an_adjoint_takes_its_kept_values() -> None:
     assert "choose from: result, grad" in str(found.value)
 
 
-def test_a_call_from_python_runs_the_reference() -> None:
+def test_a_cooperative_call_from_python_runs_the_reference() -> None:
     @tg.cooperative
     def halved(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
         return 0.5 * a
@@ -355,7 +355,7 @@ def test_a_call_from_python_runs_the_reference() -> None:
     assert halved(np.ones(3)).tolist() == [0.5] * 3
 
 
-def test_the_verifier_holds_that_nothing_is_seen_from_outside() -> None:
+def test_the_verifier_refuses_outer_values_in_a_cooperative_call() -> None:
     @tg.kernel
     def run(x: tg.array1d[float]):
         tg.tile_store(x, total(tg.tile_load(x, shape=4)))
@@ -393,7 +393,7 @@ def refused(part: Any, kernel: Any = of_doubled, gradient: bool = False) -> str:
 
 
 @pytest.mark.machine_code
-def test_wrong_parts_are_refused_at_their_lines() -> None:
+def test_invalid_parts_of_cooperative_functions_are_refused_at_their_lines() -> None:
     def unknown_letter() -> None:
         @doubled.program(when=lambda K: K > 2)
         def program(a):
@@ -431,7 +431,7 @@ def test_wrong_parts_are_refused_at_their_lines() -> None:
 
 
 @pytest.mark.machine_code
-def test_parts_may_be_given_as_text() -> None:
+def test_parts_of_cooperative_functions_may_be_given_as_text() -> None:
     square, slope = "def square(a):\n    return a * a\n", "def slope(a, grad):\n    return 2.0 * a * grad\n"
     space: dict[str, Any] = {"tg": tg}
     exec(square + slope, space)
@@ -446,7 +446,7 @@ def test_parts_may_be_given_as_text() -> None:
     testing.check(squared, block_dims=(1, 33))
 
 
-def test_signatures_of_plain_dtypes() -> None:
+def test_cooperative_signatures_take_plain_dtypes() -> None:
     S = tg.Extents("S")
     assert str(tg.tile[float, ..., N]) == str(tg.tile[tg.float32, ..., N]) == "tile[float32, ..., N]"
     assert str(tg.tile[tg.int32, *S]) == "tile[int32, *S]"
@@ -454,7 +454,7 @@ def test_signatures_of_plain_dtypes() -> None:
 
 
 @pytest.mark.machine_code
-def test_programs_see_absent_lanes_as_kernels_do() -> None:
+def test_cooperative_programs_treat_absent_lanes_as_kernels_do() -> None:
     @tg.cooperative
     def least(a: tg.tile[Number, N]) -> tg.tile[Number, 1]:
         return tg.tile_min(a)
@@ -487,7 +487,9 @@ def test_programs_see_absent_lanes_as_kernels_do() -> None:
         ([tg.Sample()], np.asarray, "missing a required argument: 'a'"),
     ],
 )
-def test_the_requirements_of_a_check(samples: list[tg.Sample], reference: Any, says: str) -> None:
+def test_requirements_of_a_cooperative_check_are_reported(
+    samples: list[tg.Sample], reference: Any, says: str
+) -> None:
     @tg.cooperative
     def same(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
         return a
@@ -498,7 +500,7 @@ def test_the_requirements_of_a_check(samples: list[tg.Sample], reference: Any, s
         testing.check(same, block_dims=(1,))
 
 
-def test_a_constant_asks_for_a_result_and_an_extent_follows_from_others() -> None:
+def test_constants_select_results_and_extents_are_inferred() -> None:
     @tg.cooperative
     def diagonal(
         a: tg.tile[Number, ..., N, M], most: tg.constexpr[bool] = False

@@ -64,7 +64,7 @@ def refuse(cls: type[E.CompileError], excerpt: str, *args: Any, message: str = "
     return check
 
 
-def test_names() -> None:
+def test_unknown_names_and_attributes_are_refused_at_their_line() -> None:
     @refuse(E.UnknownName, "nothing", A)
     def k1(a: array1d[float]):
         a[0] = nothing  # noqa: F821
@@ -111,7 +111,7 @@ def test_names() -> None:
         a[0] = math.sin(1.0)
 
 
-def test_python_that_kernels_do_not_have() -> None:
+def test_unsupported_python_is_refused_at_its_line() -> None:
     @refuse(E.UnsupportedPython, "x := a[1]", A, message="which may not be evaluated")
     def k1(a: array1d[float]):
         a[0] = 1.0 if a[0] > 0.0 else (x := a[1])
@@ -148,7 +148,7 @@ def test_python_that_kernels_do_not_have() -> None:
             pass
 
 
-def test_types() -> None:
+def test_type_errors_are_raised_at_their_line() -> None:
     @refuse(E.MixedScalars, "x * i", A)
     def k1(a: array1d[float]):
         i = tg.tid()
@@ -213,7 +213,7 @@ def test_types() -> None:
         row[0] = 1.0
 
 
-def test_calls() -> None:
+def test_calls_with_wrong_arguments_are_refused_at_their_line() -> None:
     @refuse(E.WrongArguments, "one_of(True)", A, message="one_of(float32); one_of(int32)")
     def k1(a: array1d[float]):
         a[0] = one_of(True)
@@ -249,7 +249,7 @@ def test_errors_in_functions_name_the_caller() -> None:
     assert "a[0] = wrong_inside(1.0)" in str(info.value)
 
 
-def test_all_errors_at_once_and_none_that_follow_from_others() -> None:
+def test_all_errors_are_reported_without_consequential_errors() -> None:
     @kernel
     def k(a: array1d[float], n: int):
         x = first  # noqa: F821
@@ -270,7 +270,7 @@ def test_all_errors_at_once_and_none_that_follow_from_others() -> None:
     assert names == ["first", "second", "third", "fourth", "fifth", "sixth"]
 
 
-def test_source_of_exec() -> None:
+def test_kernels_from_exec_need_their_source() -> None:
     text = "def k(a: array1d[float]):\n    a[0] = nope\n"
     space: dict[str, Any] = {"array1d": array1d}
     exec(text, space)

@@ -35,7 +35,7 @@ def describe(x: array1d[float]):  # noqa: F811
     return 3
 
 
-def test_captures() -> None:
+def test_kernels_capture_numbers_tuples_strings_and_types() -> None:
     depth = 3
     dtype = tg.float64
 
@@ -53,7 +53,7 @@ def test_captures() -> None:
     np.testing.assert_allclose(out, [33.0, 2.0, np.pi], rtol=1e-6)
 
 
-def test_constants_that_are_asked_for_leave_others_their_types() -> None:
+def test_constant_parameters_leave_the_types_of_other_arguments() -> None:
     @kernel
     def k(out: array1d[float64]):
         zero = float64(0.1)
@@ -66,7 +66,7 @@ def test_constants_that_are_asked_for_leave_others_their_types() -> None:
     assert out[0] == 0.1
 
 
-def test_overloads_by_type() -> None:
+def test_functions_are_overloaded_by_type() -> None:
     @kernel
     def k(a: array1d[float]):
         a[0] = float(describe(1.0) * 100 + describe(1) * 10 + describe(a))
@@ -76,7 +76,7 @@ def test_overloads_by_type() -> None:
     assert out[0] == 123
 
 
-def test_generic_functions_and_defaults() -> None:
+def test_generic_functions_take_defaults() -> None:
     @func
     def scale(x, by: Any = 2, *, plus: int = 1):
         return x * type(x)(by) + type(x)(plus)
@@ -92,7 +92,7 @@ def test_generic_functions_and_defaults() -> None:
     assert out.tolist() == [7, 19, 7]
 
 
-def test_static() -> None:
+def test_static_expressions_are_evaluated_at_compile_time() -> None:
     @kernel
     def k(a: array1d[float]):
         for i in range(3):
@@ -106,7 +106,7 @@ def test_static() -> None:
     assert not ops_named(traced(k, out), "for")
 
 
-def test_small_loops_stay_loops() -> None:
+def test_small_loops_are_not_unrolled() -> None:
     @kernel
     def k(a: array1d[float]):
         for i in range(3):
@@ -115,7 +115,7 @@ def test_small_loops_stay_loops() -> None:
     assert len(ops_named(traced(k, zeros(3)), "for")) == 1
 
 
-def test_unrolled_loops_of_tiles() -> None:
+def test_unrolled_loops_of_tiles_match_numpy() -> None:
     @kernel
     def k(a: array1d[float]):
         t = tg.tile_zeros(shape=(3, 4))
@@ -129,7 +129,7 @@ def test_unrolled_loops_of_tiles() -> None:
     assert out.tolist() == [0, 4, 12]
 
 
-def test_after_return_names_the_return() -> None:
+def test_branches_that_return_keep_the_line_of_the_return() -> None:
     @kernel
     def k(a: array1d[float], n: int):
         i = tg.tid()
@@ -141,7 +141,7 @@ def test_after_return_names_the_return() -> None:
     assert branch.attrs["after_return"].text().strip() == "return"
 
 
-def test_short_circuit_skips_the_right_side() -> None:
+def test_short_circuits_skip_the_right_operand() -> None:
     @kernel
     def k(a: array1d[float], n: int):
         i = tg.tid()
@@ -154,7 +154,7 @@ def test_short_circuit_skips_the_right_side() -> None:
     assert out.tolist() == [5, 5, 1, 1]
 
 
-def test_print_and_assert() -> None:
+def test_kernels_print_and_assert() -> None:
     @kernel
     def k(n: int):
         i = tg.tid()
@@ -165,7 +165,7 @@ def test_print_and_assert() -> None:
         launched(k, 1, dims=(2,), block_dim=2)
 
 
-def test_annotated_assignment_and_int64_range() -> None:
+def test_annotated_assignments_and_int64_ranges_have_their_types() -> None:
     @kernel
     def k(a: array1d[float], n: tg.int64):
         total: tg.float64 = 0.0
@@ -178,7 +178,7 @@ def test_annotated_assignment_and_int64_range() -> None:
     assert out[0] == 10
 
 
-def test_element_types_of_parameters() -> None:
+def test_parameters_have_the_element_types_of_arguments() -> None:
     names = [(p.name, p.annotation) for p in kernel(_typed).parameters]
     assert names == [("x", float32), ("y", float64), ("z", int64)]
 
@@ -187,7 +187,7 @@ def _typed(x: float, y: tg.float64, z: tg.int64):
     pass
 
 
-def test_arguments_have_the_names_of_the_language() -> None:
+def test_operands_are_passed_by_their_documented_names() -> None:
     """Operands are named a and b; arguments of functions with any number of indices and values have names too."""
 
     @kernel

@@ -30,17 +30,17 @@ def check(first: int, count: int, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
 
 
-def test_some_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_some_fuzzed_programs_get_errors_with_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     check(0, 8, capsys)
 
 
 @pytest.mark.parametrize("chunk", chunks(range(30)))
-def test_many_programs(chunk: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_fuzzed_programs_get_errors_with_a_line(chunk: int, capsys: pytest.CaptureFixture[str]) -> None:
     check(1000 + 100 * chunk, 100, capsys)
 
 
 @pytest.mark.slow
-def test_seeds_are_used_unchanged() -> None:
+def test_seeds_of_fuzzed_programs_are_used_unchanged() -> None:
     """If a seed were refused, its mutants would not test the compiler beyond the first errors."""
     fuzz = tool()
     for text in fuzz.SEEDS:
@@ -67,7 +67,7 @@ HUGE += [
 
 
 @pytest.mark.parametrize("expression", HUGE)
-def test_too_large_programs_are_refused(expression: str) -> None:
+def test_programs_with_too_large_numbers_are_refused(expression: str) -> None:
     """Refused immediately and without allocating memory; shifts by negative counts have a value."""
     for n in random.Random(expression).sample([10**9 * 3, 2**31, 2**63, 2**64 + 1, 10**30, 10**400], 2):
         text = (
@@ -81,7 +81,7 @@ def test_too_large_programs_are_refused(expression: str) -> None:
 
 
 @pytest.mark.parametrize("group", ["0.0", "-1", "True", "None", "n", "1.5", "'a'", "10**400"])
-def test_warp_groups_are_small_integers(group: str) -> None:
+def test_warp_groups_that_are_not_small_integers_are_refused(group: str) -> None:
     fuzz = tool()
     text = fuzz.SEEDS[5].replace("tg.ws(0)", f"tg.ws({group})")
     assert fuzz.outcome(text, 0) == "role-groups"

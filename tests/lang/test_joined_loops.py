@@ -33,7 +33,7 @@ def launched(text: str, *more: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_loops(name: str) -> None:
+def test_enumerate_and_zip_match_python(name: str) -> None:
     names = "k, (x, z)" if name == "pairs of pairs" else "k, x"
     text = f"""def kernel(y: tg.array1d[int], n: int):
     at = 0
@@ -51,7 +51,7 @@ def test_loops(name: str) -> None:
 
 
 @pytest.mark.parametrize("bounds", [(1, 9), (0, 10, 3), (9, 0, -4), (5, 5), (7, 2)])
-def test_pipelined_ranges(bounds: tuple[int, ...]) -> None:
+def test_pipelined_ranges_match_python(bounds: tuple[int, ...]) -> None:
     for written in (", ".join(map(str, bounds)), ", ".join(["n", *map(str, bounds[1:])])):
         text = f"""def kernel(a: tg.array2d[float], y: tg.array1d[float], n: int):
     total = tg.tile_zeros(4)
@@ -71,7 +71,7 @@ def told(n: int, x: float, v: tg.vec2):
     print(f"plain {name}", f"{n % 2 == 0}", sep="|")
 
 
-def test_texts(capfd: Any) -> None:
+def test_formatted_strings_are_printed(capfd: Any) -> None:
     tg.launch(told, 1, [7, 0.125, tg.vec2(1.0, 2.0)], block_dim=1)
     assert capfd.readouterr().out == "x=0.125   7 [0.12] [1.0, 2.0] 2\nplain x|False\n"
 
@@ -82,7 +82,7 @@ def asserted(a: tg.array1d[float]):
     assert a[i] < 4.0, f"element {i} is {a[i]}, not below {4.0}"
 
 
-def test_asserts_show_values() -> None:
+def test_messages_of_asserts_show_values() -> None:
     with pytest.raises(tg.KernelAssertion, match=r"element 2 is 5\.5, not below 4\.0"):
         tg.launch(asserted, 4, [tg.array([1.0, 2.0, 5.5, 3.0])])
 
@@ -93,7 +93,7 @@ def among(y: tg.array1d[int]):
     y[i] = tg.where(i in (1, 3, 4), 1, 0) + tg.where(i not in (0, 1), 2, 0)
 
 
-def test_membership() -> None:
+def test_membership_in_tuples_matches_python() -> None:
     y = tg.zeros(6, dtype=int)
     tg.launch(among, 6, [y])
     assert y.list() == [(i in (1, 3, 4)) + 2 * (i not in (0, 1)) for i in range(6)]

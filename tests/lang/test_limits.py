@@ -62,7 +62,7 @@ def visited(dtype: str, bounds: tuple[int, int, int], known_step: bool) -> list[
         ("uint64", (2**64 - 5, 2**64 - 1, 3)),
     ],
 )
-def test_a_loop_that_may_break_stops_where_its_range_does(
+def test_a_loop_with_break_stops_at_the_end_of_its_range(
     dtype: str, bounds: tuple[int, int, int], known_step: bool
 ) -> None:
     assert visited(dtype, bounds, known_step) == list(range(*bounds))[:9]
@@ -93,7 +93,7 @@ def test_a_step_of_0_fails_the_launch_on_the_cpu(leaves: str) -> None:
 
 
 @pytest.mark.parametrize("operator", ["+", "-", "and"])
-def test_long_expressions(operator: str) -> None:
+def test_long_expressions_compile_and_match_python(operator: str) -> None:
     terms = f" {operator} ".join(["(x > 0.0)" if operator == "and" else "x"] * 1500)
     k = made(f"def k(a: tg.array1d[float]):\n    x = a[0]\n    a[0] = float({terms})\n")
     out = np.ones(1, np.float32)
@@ -114,7 +114,7 @@ def plain(x: float):
     return x
 
 
-def test_functions_in_functions() -> None:
+def test_deeply_nested_functions_compile() -> None:
     chain = plain
     for _ in range(200):
         chain = around(chain)
@@ -170,7 +170,7 @@ def elifs(count: int) -> Any:
     )
 
 
-def test_blocks_in_blocks() -> None:
+def test_deeply_nested_blocks_compile_or_are_refused() -> None:
     out = zeros(1)
     launched(elifs(100), out, 77, dims=(1,), block_dim=1)
     assert out[0] == 77

@@ -57,7 +57,7 @@ def lines(rng: random.Random, depth: int, in_loop: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_variables_that_runs_read_are_live(seed: int) -> None:
+def test_variables_that_executions_read_are_live(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(25):
         body = "\n    ".join(lines(rng, 3, False))

@@ -123,5 +123,5 @@ def compare(text: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_random_program(seed: int) -> None:
+def test_random_programs_match_python(seed: int) -> None:
     compare(Maker(seed).program())

@@ -115,13 +115,13 @@ def test_invalid_uses_of_structs_are_refused(body: str, error: type[Exception], 
     assert re.search(pattern, str(raised.value), re.S), raised.value
 
 
-def test_a_field_of_an_element_is_the_only_one_that_is_read() -> None:
+def test_reading_one_field_of_an_element_loads_no_other_field() -> None:
     kernel = traced("x[i] = a[i].position.y\na[i].mass += 1.0\nq = h.body")
     ops = [op.NAME for op in kernel.walk()]
     assert ops.count("array.load") == 1 and ops.count("array.atomic") == 1
 
 
-def test_parts_that_stay_are_not_carried_by_loops() -> None:
+def test_unchanged_fields_of_structs_are_not_carried_by_loops() -> None:
     kernel = traced("for k in range(3):\n    h.body.mass += h.data[k]\nx[i] = h.body.mass")
     (loop,) = [op for op in kernel.walk() if op.NAME == "for"]
     assert [str(v.type) for v in loop.results] == ["float32", "vec3", "int8"]

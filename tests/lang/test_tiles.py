@@ -18,7 +18,7 @@ def data(*shape: int) -> np.ndarray:
     return np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape)
 
 
-def test_row_sum() -> None:
+def test_row_sums_match_numpy() -> None:
     @kernel
     def rows(a: array2d[float], out: array2d[float]):
         i = tg.tid()
@@ -30,7 +30,7 @@ def test_row_sum() -> None:
     np.testing.assert_array_equal(out[:, 0], a.sum(axis=1))
 
 
-def test_pipelined_rotation() -> None:
+def test_rotated_tiles_of_a_pipelined_loop_match_numpy() -> None:
     @kernel
     def rotate(a: array2d[float], out: array2d[float]):
         t = tg.tile_load(a, shape=(1, N), offset=(0, 0))
@@ -51,7 +51,7 @@ def test_pipelined_rotation() -> None:
 
 
 @pytest.mark.parametrize("storage", ["register", "shared"])
-def test_second_name_of_a_tile(storage: str) -> None:
+def test_a_second_name_of_a_tile_is_the_same_tile(storage: str) -> None:
     @kernel
     def names(out: array2d[float]):
         a = tg.tile_zeros(shape=N, storage=storage)
@@ -73,7 +73,7 @@ def test_second_name_of_a_tile(storage: str) -> None:
 
 
 @pytest.mark.parametrize("storage", ["register", "shared"])
-def test_swap(storage: str) -> None:
+def test_swapped_tiles_exchange_names(storage: str) -> None:
     @kernel
     def swap(out: array2d[float]):
         a = tg.tile_full(shape=N, value=1.0, storage=storage)
@@ -107,7 +107,7 @@ def scaled(t):
 
 
 @pytest.mark.parametrize("storage", ["register", "shared"])
-def test_parameters_are_references(storage: str) -> None:
+def test_tile_parameters_are_references(storage: str) -> None:
     @kernel
     def k(out: array1d[float]):
         t = tg.tile_zeros(shape=N, storage=storage)
@@ -120,7 +120,7 @@ def test_parameters_are_references(storage: str) -> None:
     assert (out == 30).all()
 
 
-def test_views_alias() -> None:
+def test_tile_views_alias_their_tile() -> None:
     @kernel
     def k(out: array2d[float]):
         t = tg.tile_zeros(shape=(M, N))
@@ -136,7 +136,7 @@ def test_views_alias() -> None:
     assert out.sum() == 3 * N + 28
 
 
-def test_accumulator_is_not_carried() -> None:
+def test_accumulated_tiles_are_not_carried_by_loops() -> None:
     @kernel
     def k(a: array2d[float], out: array1d[float]):
         acc = tg.tile_zeros(shape=N)
@@ -151,7 +151,7 @@ def test_accumulator_is_not_carried() -> None:
     assert not loop.results
 
 
-def test_branches_merge_values() -> None:
+def test_branches_merge_register_tiles() -> None:
     @kernel
     def k(out: array2d[float]):
         i = tg.tid()
@@ -169,7 +169,7 @@ def test_branches_merge_values() -> None:
     assert out[:, 0].tolist() == [0, 3, 9]
 
 
-def test_shared_in_branches_without_other_use() -> None:
+def test_shared_tiles_in_branches_without_other_uses_are_accepted() -> None:
     @kernel
     def k(out: array1d[float], n: int):
         t = tg.tile_zeros(shape=N, storage="shared")
@@ -200,7 +200,7 @@ def test_merged_shared_tiles_are_refused() -> None:
     assert info.value.loc is not None and "t += 1.0" in info.value.loc.text()
 
 
-def test_alias_made_in_a_loop_is_refused() -> None:
+def test_aliases_created_in_a_loop_are_refused() -> None:
     @kernel
     def k(out: array1d[float], n: int):
         a = tg.tile_zeros(shape=N, storage="shared")
@@ -237,7 +237,7 @@ def test_tile_map_and_reduce_take_functions() -> None:
     assert out[0] == 15
 
 
-def test_simt_round_trip() -> None:
+def test_tile_and_untile_are_inverse() -> None:
     @kernel
     def k(out: array1d[int]):
         i = tg.tid()
@@ -250,7 +250,7 @@ def test_simt_round_trip() -> None:
     assert out.tolist() == [12 + 2 * i for i in range(4)] + [44 + 2 * i for i in range(4, 8)] + [50, 52]
 
 
-def test_vectors_are_values() -> None:
+def test_assigned_vectors_are_copies() -> None:
     @kernel
     def k(out: array2d[float]):
         i = tg.tid()
@@ -268,7 +268,7 @@ def test_vectors_are_values() -> None:
     assert out[0].tolist() == [2 + 50 + 600, -3]
 
 
-def test_shapes_from_named_constants() -> None:
+def test_tile_shapes_may_be_named_constants() -> None:
     @kernel
     def k(out: array1d[float]):
         n = N // 2
@@ -281,7 +281,7 @@ def test_shapes_from_named_constants() -> None:
     assert out.tolist() == [0] * 4 + [1] * 4
 
 
-def test_early_return_of_tiles() -> None:
+def test_functions_may_return_tiles_early() -> None:
     @func
     def pick(a, i: int):
         if i == 0:

@@ -24,7 +24,7 @@ def two(a: float, b: float):
     tg.print(x + y)
 
 
-def test_later_calls_have_their_own_location() -> None:
+def test_later_traced_calls_have_their_own_location() -> None:
     first, second = (op for op in traced(two).walk() if isinstance(op, Call))
     assert first.loc.line + 1 == second.loc.line
     own, copied = ([op.loc for op in call.function.walk()] for call in (first, second))
@@ -37,7 +37,7 @@ def test_later_calls_have_their_own_location() -> None:
 
 
 @pytest.mark.machine_code
-def test_calls_with_other_constants_and_types() -> None:
+def test_calls_with_other_constants_and_types_are_traced_again() -> None:
     @tg.kernel
     def kernel(x: tg.array1d[tg.float64], y: tg.array1d[float], out: tg.array1d[tg.float64]):
         out[0] = tg.exp(x[0]) + tg.float64(tg.exp(y[0])) + tg.exp(x[1]) + tg.float64(tg.exp(y[1]))

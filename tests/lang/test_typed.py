@@ -150,7 +150,7 @@ class Prompt:
 
 
 @pytest.mark.cpu
-def test_the_prompt(tmp_path: Path) -> None:
+def test_kernels_typed_at_the_prompt_run(tmp_path: Path) -> None:
     """Definitions of several lines, of equal lines, redefinitions, and definitions in functions; errors show their
     lines."""
     said = Prompt(tmp_path).session(SESSION)
@@ -174,21 +174,21 @@ def ran(tmp_path: Path, *arguments: str, given: str = "") -> str:
 
 
 @pytest.mark.cpu
-def test_the_command_line(tmp_path: Path) -> None:
+def test_kernels_given_on_the_command_line_run(tmp_path: Path) -> None:
     assert ran(tmp_path, "-c", PROGRAM) == "7.0\n"
     assert ran(tmp_path, "-c", MAPPED) == "10.0 20.0 15.0\n"
     assert "the source of k is not available" in ran(tmp_path, "-c", f"exec({PROGRAM!r})")
 
 
 @pytest.mark.cpu
-def test_piped_text_is_refused_with_a_way_out(tmp_path: Path) -> None:
+def test_piped_text_is_refused_with_a_remedy(tmp_path: Path) -> None:
     said = ran(tmp_path, "-", given=PROGRAM)
     assert "<stdin>:4:1: error[source-not-found]: the source of k is not available" in said
     assert "tg.exec(text, namespace)" in said
 
 
 @pytest.mark.machine_code
-def test_text_that_is_run() -> None:
+def test_kernels_in_executed_text_run() -> None:
     """tg.exec keeps the text: of each run its own, in a namespace that is given or new."""
     text = PROGRAM.replace("print(a[0])", "")
     first = tg.exec(text)
@@ -200,7 +200,7 @@ def test_text_that_is_run() -> None:
 
 
 @pytest.mark.machine_code
-def test_plain_exec_is_refused_with_a_way_out() -> None:
+def test_plain_exec_is_refused_with_a_remedy() -> None:
     with pytest.raises(SourceNotFound, match=r"tg\.exec\(text, namespace\)"):
         exec(PROGRAM, {})
     given = PROGRAM.replace("tg.kernel", "tg.kernel(source=PROGRAM)")

@@ -28,7 +28,7 @@ def _misspelt(name: str, random: Random) -> str:
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_misspelt_options_of_kernels(name: str) -> None:
+def test_misspelt_options_of_kernels_are_refused_with_a_suggestion(name: str) -> None:
     for seed in range(5):
         wrong = _misspelt(name, Random(seed))
         with pytest.raises(TypeError) as found:
@@ -55,7 +55,7 @@ def test_options_of_other_tile_languages_change_nothing() -> None:
         tg.func(inline=True)
 
 
-def test_options_of_launches() -> None:
+def test_misspelt_options_of_launches_are_refused_with_a_suggestion() -> None:
     @tg.kernel
     def k(a: tg.array1d[float]):
         a[tg.tid()] += 1.0
@@ -71,7 +71,7 @@ def test_options_of_launches() -> None:
     assert a.numpy().tolist() == [0.0] * 3
 
 
-def test_switches() -> None:
+def test_misspelt_settings_are_refused_with_a_suggestion() -> None:
     for name in SWITCHES:
         wrong = _misspelt(name, Random(2))
         with pytest.raises(AttributeError, match=rf"did you mean '{name}'\?"):
@@ -145,13 +145,13 @@ def _refused(names: list[str]) -> int:
     return tried
 
 
-def test_keywords_of_functions() -> None:
+def test_misspelt_keywords_of_functions_are_refused() -> None:
     assert _refused(_names()[::16]) > 3
     assert "did you mean 'shape'" in str(_failure("tile_load(a, shpe=(4, 4))"))
 
 
 @pytest.mark.parametrize("first", chunks(range(4)))
-def test_keywords_of_all_functions(first: int) -> None:
+def test_misspelt_keywords_of_all_functions_are_refused(first: int) -> None:
     assert _refused(_names()[first::4]) > 25
 
 

@@ -40,7 +40,7 @@ def test_inequalities_with_small_solutions_are_never_infeasible(seed: int) -> No
     assert proved > 10
 
 
-def test_strides_tell_places_apart() -> None:
+def test_strides_distinguish_addresses() -> None:
     i: Form = {"i": 1}, 0
     j: Form = {"j": 1}, 0
     lanes = [form for x in (i, j) for form in (x, below(x, constant(32)))]

@@ -75,7 +75,7 @@ def stages(kernel: Any) -> str:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_the_ir_of_the_library_after_each_pass(name: str, update: bool) -> None:
+def test_the_ir_of_library_kernels_after_each_pass_is_as_expected(name: str, update: bool) -> None:
     path = Path(__file__).parent / "stages" / f"{name}.txt"
     found = stages(KERNELS[name])
     if update:

@@ -26,7 +26,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("path", pass_files.files(), ids=lambda p: f"{p.parent.name}/{p.stem}")
-def test_the_ir_after_a_pass(path: Path, update: bool) -> None:
+def test_the_ir_after_a_pass_is_as_expected(path: Path, update: bool) -> None:
     if update:
         pass_files.update(path)
     wanted, found = pass_files.result(path)
@@ -57,7 +57,7 @@ def test_every_pass_has_tests(name: str) -> None:
         assert acts in found and {Kind.LEAVES, Kind.FINDS} & set(found)
 
 
-def test_passes_that_refuse_are_seen_to() -> None:
+def test_passes_that_refuse_have_a_test_of_the_error() -> None:
     """A module of passes that raises users' errors has a pass with a test of one."""
     modules: dict[str, list[Kind]] = {}
     for name, step in PASSES.items():
@@ -66,7 +66,7 @@ def test_passes_that_refuse_are_seen_to() -> None:
         assert (Kind.REFUSES in found) == any(map(is_mistake, vars(sys.modules[module]).values())), module
 
 
-def test_every_folder_is_of_a_pass() -> None:
+def test_every_folder_has_the_name_of_a_pass() -> None:
     assert {path.parent.name for path in pass_files.files()} <= set(PASSES)
 
 

@@ -62,7 +62,7 @@ def compiled(text: str) -> Any:
 
 
 @pytest.mark.parametrize("what", NUMBERS)
-def test_numbers(what: str) -> None:
+def test_bounds_of_numbers_are_proved(what: str) -> None:
     kernel = compiled(
         "def kernel(a: tg.array[float], out: tg.array[float]):\n"
         "    i = tg.tid()\n"
@@ -75,7 +75,7 @@ def test_numbers(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", TILES)
-def test_tiles(what: str) -> None:
+def test_bounds_of_tiles_are_proved(what: str) -> None:
     spread = what.replace("spread(", "tg.tile_broadcast(shape=(8, 8), a=")
     kernel = compiled(
         "def kernel(A: tg.array2d[float], out: tg.array2d[float]):\n"
@@ -89,7 +89,7 @@ def test_tiles(what: str) -> None:
     assert (out.numpy() == TILES[what]).all()
 
 
-def test_a_changed_tile_is_another() -> None:
+def test_bounds_of_changed_tiles_are_not_reused() -> None:
     kernel = compiled(
         "def kernel(A: tg.array2d[float], out: tg.array2d[float]):\n"
         "    t = tg.tile_load(A, shape=(8, 8))\n"

@@ -30,7 +30,7 @@ def look(kernel: Kernel, context: Compilation) -> None:
     pass
 
 
-def test_passes_run_in_order_and_are_shown() -> None:
+def test_passes_run_in_order_and_show_their_ir() -> None:
     seen: list[tuple[str, int]] = []
     passes = (Pass(look), Analysis(look), Pass(drop, when=lambda c: False), Pass(drop))
     context = Compilation()
@@ -57,6 +57,6 @@ def test_the_kernel_before_the_first_pass_is_verified_too() -> None:
     assert raised.value.__notes__ == ["before pass look"]
 
 
-def test_results_of_analyses_have_no_value_before() -> None:
+def test_results_of_analyses_are_absent_before_the_analysis() -> None:
     with pytest.raises(AttributeError, match="uniformity"):
         Compilation().uniformity

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.machine_code
 
 @pytest.mark.parametrize("shared", ["shared", "register"])
 @pytest.mark.parametrize("d", [64, 128])
-def test_weights_of_concurrent_roles_lie_apart(d: int, shared: str) -> None:
+def test_shared_memory_of_concurrent_roles_is_disjoint(d: int, shared: str) -> None:
     rng, m, n = np.random.default_rng(d), 4 * BM, 5 * BN
     q, k, v = (rng.integers(-1, 2, (rows, d)).astype(np.float16) for rows in (m, n, n))
     args = [tg.array(x) for x in (q, k, v)]

@@ -37,14 +37,14 @@ def rows(n: int) -> tuple[tg.array, tg.array]:
 
 @pytest.mark.parametrize("n", COUNTS)
 @pytest.mark.parametrize(("kernel", "factor"), [(copies, 2), (one_buffer, 3)])
-def test_each_row(kernel: tg.Kernel, factor: int, n: int) -> None:
+def test_schedules_by_hand_over_rows_match_numpy(kernel: tg.Kernel, factor: int, n: int) -> None:
     x, out = rows(n)
     (_, found) = agree(kernel, [x, out, n], 1)
     assert np.array_equal(found, factor * x.numpy() if n else 0 * found)
 
 
 @pytest.mark.parametrize("n", COUNTS)
-def test_matmuls_agree_with_pipes(n: int) -> None:
+def test_matmuls_by_hand_agree_with_pipes(n: int) -> None:
     a, b = small_integers(2 * M, K * n), small_integers(K * n, 2 * N)
     made = [
         agree(kernel, [a, b, tg.zeros((2 * M, 2 * N)), n], (2, 2))[2] for kernel in (matmul, piped_matmul)
@@ -53,7 +53,7 @@ def test_matmuls_agree_with_pipes(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
-def test_results_that_leave_by_copies(n: int) -> None:
+def test_bulk_stores_of_schedules_by_hand_match_numpy(n: int) -> None:
     """The last tile lies next to the array for a part."""
     x = small_integers(max(4 * n - 1, 1), ROW)
     out = tg.zeros(x.shape)
@@ -62,13 +62,13 @@ def test_results_that_leave_by_copies(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])
-def test_in_turn(n: int) -> None:
+def test_roles_that_alternate_over_rows_match_numpy(n: int) -> None:
     x, out = rows(2 * n)
     (_, found) = agree(in_turn, [x, out, n], 1)
     assert np.array_equal(found, x.numpy() if n else 0 * found)
 
 
-def test_gradients_are_refused() -> None:
+def test_gradients_of_schedules_by_hand_are_refused() -> None:
     x, out = tg.ones((2, ROW), requires_grad=True), tg.zeros((2, ROW), requires_grad=True)
     with tg.Tape() as tape:
         tg.launch_tiled(copies, dim=1, inputs=[x], outputs=[out, 2])

@@ -125,7 +125,9 @@ def launched(kernel: Any, x: tg.array, blocks: int) -> None:
 @pytest.mark.parametrize("run", [interpreted, launched])
 @pytest.mark.parametrize("blocks", [1, 5000])
 @pytest.mark.parametrize("kernel", WAITS, ids=lambda k: k.name)
-def test_errors_have_the_wait_of_each_role(kernel: Any, run: Callable[..., None], blocks: int) -> None:
+def test_errors_of_deadlocks_have_the_wait_of_each_role(
+    kernel: Any, run: Callable[..., None], blocks: int
+) -> None:
     with pytest.raises(tg.Deadlock) as found:
         run(kernel, tg.clone(small_integers(10, N), device="cpu"), blocks)
     error = found.value

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.machine_code
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_all_elements_are_copied(shape: tuple[int, ...]) -> None:
+def test_pipes_of_any_rank_copy_all_elements(shape: tuple[int, ...]) -> None:
     whole = (5 * shape[0] - 1, *shape[1:]) if shape[0] > 1 else (5, *shape[1:])
     x = small_integers(*whole)
     _, y = agree(copying(shape), [x, tg.zeros(whole), 5], 1)
@@ -32,7 +32,7 @@ def shifted(x: tg.array2d[tg.float16], y: tg.array2d[tg.float16], column: int):
 
 
 @pytest.mark.parametrize("column", [0, 1, 2, 4, 7, 8, 30])
-def test_tiles_start_anywhere_in_rows(column: int) -> None:
+def test_pipe_loads_start_anywhere_in_rows(column: int) -> None:
     """Tiles at unaligned offsets in a row are copied by threads, since bulk copies need alignment."""
     x = tg.array(np.arange(8 * 64).reshape(8, 64) % 97, dtype=tg.float16)
     y = tg.full((8, 64), -1.0, dtype=tg.float16)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.machine_code
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 @pytest.mark.parametrize("shape", [(64, 32, 48), (33, 17, 9), (1, 1, 1), (70, 50, 100)], ids=str)
-def test_matmul(kernel: tg.Kernel, shape: tuple[int, int, int]) -> None:
+def test_matmuls_by_roles_match_numpy(kernel: tg.Kernel, shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     a, b = small_integers(m, k, seed=1), small_integers(k, n, seed=2)
     *_, c = agree(kernel, [a, b, tg.zeros((m, n)), -(-k // K)], (-(-m // M), -(-n // N)))
@@ -40,7 +40,7 @@ def summed(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d
 
 @pytest.mark.parametrize("blocks", [1, 5])
 @pytest.mark.parametrize(("m", "n"), [(128, 64), (100, 60)])
-def test_sums_of_several_blocks(blocks: int, m: int, n: int) -> None:
+def test_matmuls_by_roles_add_sums_of_several_blocks(blocks: int, m: int, n: int) -> None:
     """By bulk reductions on GPUs that have them."""
     k = 128 * blocks
     a, b = (

@@ -69,7 +69,7 @@ def downwards(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], 
 
 @pytest.mark.parametrize("kernel", [at_once, in_the_next_iteration, downwards], ids=lambda k: k.name)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 9])
-def test_matmul(kernel: Any, n: int) -> None:
+def test_matmuls_in_flight_match_numpy(kernel: Any, n: int) -> None:
     a, b = small_integers(M, max(n, 1) * K), small_integers(max(n, 1) * K, N, seed=1)
     *_, c = agree(kernel, [a, b, tg.zeros((M, N)), n], 1)
     assert np.array_equal(c, (a.numpy() @ b.numpy()) * (n > 0))
@@ -108,7 +108,7 @@ def overlapped(
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
-def test_scores_overlapped_with_the_output_of_the_iteration_before(n: int) -> None:
+def test_matmuls_overlapped_with_the_previous_iteration_match_numpy(n: int) -> None:
     q, k, v = small_integers(M, M), small_integers(n * K, M, seed=1), small_integers(n * K, M, seed=2)
     *_, o = agree(overlapped, [q, k, v, tg.zeros((M, M)), n], 1)
     want = (q.numpy() @ k.numpy().T > 0).astype(np.float32) @ v.numpy()

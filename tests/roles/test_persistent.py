@@ -32,7 +32,7 @@ def matmul(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: 
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 7, 64])
-def test_matmul_with_any_number_of_blocks(blocks: int) -> None:
+def test_persistent_matmuls_with_any_number_of_blocks_match_numpy(blocks: int) -> None:
     a, b = small_integers(100, 40, seed=1), small_integers(40, 90, seed=2)
     *_, c = agree(matmul, [a, b, tg.zeros((100, 90)), 5], blocks)
     assert np.array_equal(c, a.numpy() @ b.numpy())
@@ -47,18 +47,18 @@ def order(visits: tg.array2d[int], rows: int, columns: int):
             at += 1  # noqa: SIM113
 
 
-def test_order_is_by_groups_of_rows_and_their_columns() -> None:
+def test_persistent_tiles_are_visited_by_groups_of_rows() -> None:
     (visits,) = agree(order, [tg.zeros((5, 3), dtype=int), 5, 3], 1)
     assert visits.tolist() == [[0, 2, 4], [1, 3, 5], [6, 8, 10], [7, 9, 11], [12, 13, 14]]
 
 
-def test_every_tile_is_one_blocks() -> None:
+def test_each_persistent_tile_belongs_to_one_block() -> None:
     (visits,) = agree(order, [tg.full((5, 3), -1, dtype=int), 5, 3], 4)
     assert sorted(visits.reshape(-1).tolist()) == sorted(n // 4 for n in range(15))
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(0, 3), (-1, 3), (3, -1), (-2, -3)])
-def test_no_tiles(rows: int, columns: int) -> None:
+def test_persistent_loops_over_no_tiles_visit_none(rows: int, columns: int) -> None:
     (visits,) = agree(order, [tg.full((5, 3), -1, dtype=int), rows, columns], 2)
     assert (visits == -1).all()
 
@@ -86,6 +86,6 @@ def test_more_tiles_than_int32_numbers_fail_the_launch(rows: int, columns: int) 
         tg.synchronize()
 
 
-def test_more_blocks_than_tiles() -> None:
+def test_persistent_loops_take_more_blocks_than_tiles() -> None:
     (visits,) = agree(order, [tg.full((5, 3), -1, dtype=int), 2, 3], 20)
     assert (visits[:2] == 0).all() and (visits[2:] == -1).all()

@@ -18,7 +18,7 @@ CHAINS = [two_roles, three_roles, four_roles]
 
 @pytest.mark.parametrize("chain", CHAINS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("stages", range(1, 9))
-def test_trip_counts(chain: Any, stages: int) -> None:
+def test_pipes_of_any_trip_count_pass_every_tile(chain: Any, stages: int) -> None:
     kernel = chain(stages)
     for n in sorted({0, 1, stages - 1, stages, stages + 1}):
         x = small_integers(n + 1, N, seed=n)
@@ -28,7 +28,7 @@ def test_trip_counts(chain: Any, stages: int) -> None:
 
 @pytest.mark.parametrize("chain", CHAINS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("stages", range(1, 9))
-def test_a_thousand_tiles(chain: Any, stages: int) -> None:
+def test_pipes_pass_a_thousand_tiles(chain: Any, stages: int) -> None:
     kernel, x = chain(stages), small_integers(1000, N)
     out = tg.zeros_like(x)
     for _ in range(3):
@@ -37,7 +37,7 @@ def test_a_thousand_tiles(chain: Any, stages: int) -> None:
 
 
 @pytest.mark.parametrize("chain", CHAINS, ids=lambda c: c.__name__)
-def test_hundreds_of_tiles_agree(chain: Any) -> None:
+def test_pipes_of_hundreds_of_tiles_agree_on_all_devices(chain: Any) -> None:
     x = small_integers(300, N)
     agree(chain(3), [x, tg.zeros_like(x), 300], 1)
 
@@ -46,7 +46,7 @@ def test_hundreds_of_tiles_agree(chain: Any) -> None:
 
 
 @pytest.mark.parametrize("stages", range(2, 7))
-def test_two_producers(stages: int) -> None:
+def test_pipes_of_two_producers_match_numpy(stages: int) -> None:
     kernel = two_producers(stages)
     for rows in (1, 2, 3, 7, 128):
         x, y = small_integers(rows, COLUMNS, seed=rows), small_integers(rows, COLUMNS, seed=rows + 1)
@@ -149,7 +149,7 @@ def in_pairs(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, twice - even, offset=(k, 0))
 
 
-def test_tiles_popped_together() -> None:
+def test_tiles_popped_in_pairs_match_numpy() -> None:
     x = small_integers(10, N)
     _, out = agree(in_pairs, [x, tg.zeros((5, N)), 5], 1)
     assert np.array_equal(out, 2 * x.numpy()[1::2] - x.numpy()[::2])
@@ -170,7 +170,7 @@ def released_early(x: tg.array2d[float], out: tg.array2d[float], n: int):
             before = copied
 
 
-def test_a_stage_released_by_hand() -> None:
+def test_a_stage_released_by_hand_is_filled_again() -> None:
     x = small_integers(6, N)
     _, out = agree(released_early, [x, tg.zeros((6, N)), 6], 1)
     data = x.numpy()
@@ -190,7 +190,7 @@ def one_role(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(n + k, 0))
 
 
-def test_a_pipe_inside_one_role() -> None:
+def test_a_pipe_inside_one_role_passes_every_tile() -> None:
     x = small_integers(9, N)
     _, out = agree(one_role, [x, tg.zeros_like(x), 7], 1)
     assert np.array_equal(out, x.numpy())
@@ -213,7 +213,7 @@ def lanes(out: tg.array2d[int], tids: tg.array2d[int]):
         tids[3 * i + 2, tg.group_lane()] = t
 
 
-def test_lanes_and_thread_indices() -> None:
+def test_roles_have_their_own_lanes_and_thread_indices() -> None:
     out, tids = agree(lanes, [tg.zeros((6, 256), dtype=int), tg.full((6, 256), -1, dtype=int)], 2)
     for i in (0, 3):
         assert np.array_equal(out[i, :96], np.arange(96) + 96) and np.array_equal(tids[i, :96], np.arange(96))
@@ -237,7 +237,7 @@ def outer_values(x: tg.array2d[float], out: tg.array2d[float], scale: float):
         tg.tile_store(out[i], tg.tile(own), offset=2 * N)
 
 
-def test_values_from_before_the_roles() -> None:
+def test_roles_use_values_computed_before_them() -> None:
     x = small_integers(3, N)
     _, out = agree(outer_values, [x, tg.zeros((3, 2 * N + 128)), 3.0], 3)
     own = np.arange(128, 256) * 0.5

@@ -22,18 +22,18 @@ def test_single_warps_share_a_warp_group() -> None:
     assert [p.first for p in place(wanted(1, 4, 2, 1, 1))] == [0, 4, 1, 3, 8]
 
 
-def test_roles_that_name_their_groups_come_first() -> None:
+def test_roles_with_named_warp_groups_are_placed_first() -> None:
     roles = [Wanted("a", UNKNOWN, 1), Wanted("ws1", UNKNOWN, 4, 0, 4), Wanted("b", UNKNOWN, 8)]
     assert [p.first for p in place(roles)] == [8, 4, 12]
 
 
-def test_the_budget_of_a_warp_group_is_that_of_all_its_roles() -> None:
+def test_a_warp_group_has_the_registers_of_all_its_roles() -> None:
     roles = [Wanted("a", UNKNOWN, 1), Wanted("b", UNKNOWN, 1, 40)]
     assert [p.registers for p in place(roles)] == [40, 40]
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.sampled_from([0, 24, 104, 240])), min_size=1, max_size=10))
-def test_roles_lie_apart_and_fit(asked: list[tuple[int, int]]) -> None:
+def test_roles_have_disjoint_warps_within_the_block(asked: list[tuple[int, int]]) -> None:
     roles = [Wanted(f"r{k}", UNKNOWN, n, registers) for k, (n, registers) in enumerate(asked)]
     try:
         placed = place(roles)

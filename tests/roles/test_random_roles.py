@@ -53,7 +53,7 @@ def same(a: Any, b: Any) -> bool:
 
 @pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("seed", rest_slow(((k,) for k in range(PROGRAMS)), lambda k: k < FEW))
-def test_outcomes_agree(seed: int, on_device: str) -> None:
+def test_outcomes_of_random_roles_agree_on_all_devices(seed: int, on_device: str) -> None:
     program = Program(seed)
     kernel, x = program.kernel(), small_integers(ROWS, N)
     args = [x, zeros(program), 1]

@@ -63,7 +63,7 @@ def arguments(n: int = 4) -> list[Any]:
 
 
 @pytest.mark.parametrize("kernel", [last_use_in_a_branch, never_used], ids=lambda k: k.name)
-def test_one_release_right_after_the_last_use(kernel: Any) -> None:
+def test_stages_are_released_once_after_their_last_use(kernel: Any) -> None:
     body = consumer(prepared(kernel, arguments()))
     names = [op.NAME for op in body.ops]
     assert names.count("pipe.release") == 1
@@ -71,7 +71,7 @@ def test_one_release_right_after_the_last_use(kernel: Any) -> None:
     assert before == ("if" if kernel is last_use_in_a_branch else "pipe.pop")
 
 
-def test_releases_are_in_the_order_of_the_pops() -> None:
+def test_stages_are_released_in_the_order_of_the_pops() -> None:
     @tg.kernel
     def crossed(x: tg.array2d[float], out: tg.array2d[float], n: int):
         pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
@@ -95,7 +95,7 @@ def run(kernel: Kernel, args: list[Any]) -> np.ndarray:
     return plain[1]
 
 
-def test_a_release_before_the_last_use_changes_results() -> None:
+def test_a_stage_released_before_its_last_use_changes_results() -> None:
     """The interpreter overwrites released stages, so that the agreement in other tests is meaningful."""
     args = arguments()
     right, wrong = prepared(last_use_in_a_branch, args), prepared(last_use_in_a_branch, args)
@@ -107,7 +107,7 @@ def test_a_release_before_the_last_use_changes_results() -> None:
     assert not np.array_equal(run(right, args), run(wrong, args), equal_nan=True)
 
 
-def test_a_missing_release_is_a_deadlock() -> None:
+def test_a_missing_release_of_a_stage_is_a_deadlock() -> None:
     args = arguments(9)
     made = prepared(never_used, args)
     body = consumer(made)

@@ -27,7 +27,7 @@ LONG = {"matmuls": 55, "a chain with tensor cores": 24, "tiles of concurrent rol
         for c in repeated.CASES
     ],
 )
-def test_all_launches_have_correct_results(case: str, on_device: str) -> None:
+def test_repeated_launches_of_roles_have_correct_results(case: str, on_device: str) -> None:
     command = [sys.executable, repeated.__file__, case, on_device, str(LAUNCHES[on_device])]
     paths = os.pathsep.join([str(Path(tg.__file__).parents[1]), *sys.path])
     environment = {**os.environ, "PYTHONPATH": paths}
@@ -41,7 +41,7 @@ def test_all_launches_have_correct_results(case: str, on_device: str) -> None:
 
 
 @pytest.mark.machine_code
-def test_a_wrong_element_is_seen() -> None:
+def test_a_wrong_element_of_a_repeated_launch_is_reported() -> None:
     variant = next(repeated.matmuls())
     wrong = variant.want
     variant.want = lambda x: wrong(x) + np.eye(*wrong(x).shape, dtype=np.float32)

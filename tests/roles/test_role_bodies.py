@@ -43,7 +43,7 @@ def functions(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, t, offset=(2 * k + 1, 0))
 
 
-def test_functions_take_pipes_and_give_popped_tiles() -> None:
+def test_functions_take_pipes_and_return_popped_tiles() -> None:
     x = small_integers(10, N)
     _, out = agree(functions, [x, tg.zeros_like(x), 10], 1)
     want = x.numpy().copy()
@@ -68,7 +68,7 @@ def branches(x: tg.array2d[float], out: tg.array2d[float], n: int):
                     tg.tile_store(out, u * 2.0, offset=(k, 0))
 
 
-def test_pops_on_every_path() -> None:
+def test_pops_on_every_path_of_a_branch_are_accepted() -> None:
     x = small_integers(10, N)
     agree(branches, [x, tg.zeros_like(x), 10], 1)
 
@@ -113,7 +113,7 @@ def while_loops(x: tg.array2d[float], out: tg.array2d[float], n: int):
             k += 1
 
 
-def test_while_loops() -> None:
+def test_while_loops_in_roles_agree_on_all_devices() -> None:
     x = small_integers(10, N)
     agree(while_loops, [x, tg.zeros_like(x), 10], 1)
 
@@ -161,7 +161,7 @@ def elements(x: tg.array2d[float], out: tg.array2d[float], n: int):
         tg.tile_store(out, tg.tile_astype(tg.tile_reshape(hist, (1, 8)), float), offset=(n, 0))
 
 
-def test_element_access_reductions_and_shared_tiles() -> None:
+def test_roles_may_access_elements_reduce_and_share_tiles() -> None:
     x = small_integers(10, N)
     agree(elements, [x, tg.zeros((6, N)), 5], 1)
 
@@ -182,7 +182,7 @@ def prints(x: tg.array2d[float], n: int):
             assert k < 100
 
 
-def test_prints_of_roles(capsys: pytest.CaptureFixture[str]) -> None:
+def test_roles_print_their_values(capsys: pytest.CaptureFixture[str]) -> None:
     tg.launch_tiled(prints, dim=2, inputs=[small_integers(3, 4), 3])
     tg.synchronize()
     out = capsys.readouterr().out
@@ -202,7 +202,7 @@ def asserts(x: tg.array2d[float], n: int):
             tg.tile_store(x, t)
 
 
-def test_a_failed_assert_in_a_role() -> None:
+def test_a_failed_assert_in_a_role_is_raised() -> None:
     with pytest.raises(tg.KernelAssertion):
         tg.launch_tiled(asserts, dim=2, inputs=[small_integers(3, 4), 3])
         tg.synchronize()
@@ -225,7 +225,7 @@ def test_debug_mode_finds_accesses_outside_an_array(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("column", [0, 4, 1])
-def test_a_load_that_promises_alignment(column: int) -> None:
+def test_a_pipe_load_with_an_alignment_promise_matches_numpy(column: int) -> None:
     @tg.kernel
     def promised(x: tg.array2d[float], out: tg.array2d[float], column: int):
         pipe = tg.tile_pipe(shape=(2, 8), dtype=float, stages=2)
@@ -248,7 +248,7 @@ TYPES = [tg.float16, tg.bfloat16, tg.float32, tg.float64, tg.int8, tg.int32, tg.
 
 
 @pytest.mark.parametrize("t", TYPES, ids=str)
-def test_scalar_types(t: Any) -> None:
+def test_pipes_of_every_scalar_type_copy_their_tiles(t: Any) -> None:
     @tg.kernel
     def k(x: tg.array2d[t], out: tg.array2d[t], n: int):
         pipe = tg.tile_pipe(shape=(3, 5), dtype=t, stages=3)
@@ -282,7 +282,7 @@ def strided(x: tg.array2d[float], out: tg.array1d[float], n: int):
             tg.tile_store(out, s, offset=k)
 
 
-def test_loads_from_views_of_arrays() -> None:
+def test_pipe_loads_from_views_of_arrays_match_numpy() -> None:
     agree(strided, [small_integers(10, 7), tg.zeros(9), 9], 1)
 
 

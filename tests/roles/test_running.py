@@ -42,7 +42,7 @@ def on_cpu(*shape: int) -> tuple[tg.array, tg.array]:
 
 
 @pytest.mark.machine_code
-def test_signals_while_roles_run() -> None:
+def test_signal_handlers_run_while_roles_run() -> None:
     x, out = on_cpu(64, N)
     caught: list[int] = []
     before = signal.signal(signal.SIGALRM, lambda number, frame: caught.append(number))
@@ -58,7 +58,7 @@ def test_signals_while_roles_run() -> None:
 
 
 @pytest.mark.machine_code
-def test_an_interrupt_ends_a_launch() -> None:
+def test_an_interrupt_ends_a_launch_of_roles() -> None:
     x, out = on_cpu(64, N)
 
     def interrupt(number: int, frame: Any) -> None:
@@ -79,7 +79,7 @@ def test_an_interrupt_ends_a_launch() -> None:
 
 
 @pytest.mark.machine_code
-def test_launches_from_several_threads() -> None:
+def test_launches_of_roles_from_several_threads_are_correct() -> None:
     failures: list[object] = []
 
     def work() -> None:
@@ -99,7 +99,7 @@ def test_launches_from_several_threads() -> None:
 
 
 @pytest.mark.machine_code
-def test_a_form_from_the_disk_cache() -> None:
+def test_a_kernel_with_roles_from_the_disk_cache_runs() -> None:
     x, out = on_cpu(8, N)
     tg.launch_tiled(doubled, dim=8, inputs=[x, out, 1])
     doubled.unload()
@@ -109,14 +109,14 @@ def test_a_form_from_the_disk_cache() -> None:
 
 
 @pytest.mark.machine_code
-def test_objects_have_no_undefined_symbols() -> None:
+def test_objects_of_roles_have_no_undefined_symbols() -> None:
     x, out = on_cpu(8, N)
     tg.launch_tiled(doubled, dim=8, inputs=[x, out, 1])
     text = doubled.llvm()
     assert "@switch_stack" in text and not undefined_symbols(compile_object(text, get_target("x86-64-v3")))
 
 
-def test_both_processors_have_switches() -> None:
+def test_role_switches_exist_for_both_processors() -> None:
     for x86 in (True, False):
         assert switch_text(x86).count("define hidden void @") == 2
 
@@ -164,14 +164,14 @@ def test_explain_shows_roles_and_pipes() -> None:
     assert "pipe: 2 stages of float32 1x16 (128 bytes), from load to store" in lines
 
 
-def test_names_outside_of_kernels_are_errors() -> None:
+def test_role_functions_outside_of_kernels_are_errors() -> None:
     for use in (lambda: tg.ws(0), lambda: tg.role("a", warps=1), lambda: tg.persistent_tiles((1, 1))):
         with pytest.raises(tg.LaunchError, match="in kernels only"):
             use()
 
 
 @pytest.mark.machine_code
-def test_a_kernel_without_pipes_reports_nothing() -> None:
+def test_a_kernel_without_pipes_has_no_pipe_report() -> None:
     @tg.kernel
     def filled(out: tg.array2d[float]):
         with tg.ws(0):

@@ -91,19 +91,19 @@ def failure(text: str) -> tg.CompileError:
 
 
 @pytest.mark.parametrize(("head", "code", "gist"), HEADS)
-def test_heads(head: str, code: str, gist: str) -> None:
+def test_invalid_heads_of_roles_are_refused(head: str, code: str, gist: str) -> None:
     error = failure(f"{HEAD}    with {head}:\n        {ONES}\n")
     assert code in agreement.codes(error) and gist in str(error)
 
 
 @pytest.mark.parametrize(("body", "code", "gist"), BODIES)
-def test_bodies(body: str, code: str, gist: str) -> None:
+def test_invalid_bodies_of_roles_are_refused(body: str, code: str, gist: str) -> None:
     error = failure(f"{HEAD}    with tg.ws(0):\n        {body}\n")
     assert code in agreement.codes(error) and gist in str(error)
 
 
 @pytest.mark.parametrize("stages", ["0", "65", "at", "True", "x.shape[0]"])
-def test_stages(stages: str) -> None:
+def test_invalid_stage_counts_are_refused(stages: str) -> None:
     text = f"def kernel(x: tg.array2d[float]):\n    at = 0\n    p = tg.tile_pipe(shape=8, stages={stages})\n"
     error = failure(f"{text}    with tg.ws(0):\n        {ONES}\n")
     assert agreement.codes(error) <= {"type-mismatch", "out-of-range", "not-constant"} and "stages" in str(
@@ -111,6 +111,6 @@ def test_stages(stages: str) -> None:
     )
 
 
-def test_pipes_hold_scalars() -> None:
+def test_pipes_of_vectors_are_refused() -> None:
     text = "def kernel(x: tg.array2d[float]):\n    p = tg.tile_pipe(shape=8, dtype=tg.vec3, stages=2)\n"
     assert "tiles of scalars" in str(failure(f"{text}    with tg.ws(0):\n        {ONES}\n"))

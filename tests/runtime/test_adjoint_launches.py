@@ -85,7 +85,7 @@ def in_machine_code(kernel: Any) -> bool:
     return all(hasattr(part.native, "__self__") for part in adjoint_of(kernel).launched)
 
 
-def test_the_same_bytes_reach_the_driver(driver: Spied) -> None:
+def test_adjoint_launches_pass_the_same_bytes_to_the_driver(driver: Spied) -> None:
     arrays = squares(4 * T)
     backwards(matmul, arrays, (4, 4), 4)
     general = launched(driver)
@@ -97,7 +97,7 @@ def test_the_same_bytes_reach_the_driver(driver: Spied) -> None:
     assert [part.overlap for part in adjoint_of(matmul).launched] == [FIRST, LATER, ALONE]
 
 
-def test_other_shapes_are_planned_anew(driver: Spied) -> None:
+def test_adjoint_launches_of_other_shapes_are_planned_again(driver: Spied) -> None:
     """Other shapes of the same types: the grids follow from the dimensions, the lengths and the numbers."""
     small, large = squares(4 * T), squares(8 * T)
     blocks = {4: {16}, 8: {64}}
@@ -111,7 +111,9 @@ def test_other_shapes_are_planned_anew(driver: Spied) -> None:
         )
 
 
-def test_other_arrays_of_a_shape_are_not(driver: Spied, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adjoint_launches_of_equal_shapes_reuse_the_plan(
+    driver: Spied, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backwards(matmul, squares(4 * T), (4, 4), 4)
     monkeypatch.setattr(adjoint, "planned", None)
     launched(driver)
@@ -121,7 +123,7 @@ def test_other_arrays_of_a_shape_are_not(driver: Spied, monkeypatch: pytest.Monk
     assert struct.unpack_from("<Q", data, 8)[0] == others[0].ptr, "what is passed is of this launch"
 
 
-def test_sums_are_new_in_each_launch(driver: Spied) -> None:
+def test_adjoint_launches_have_new_memory_for_sums(driver: Spied) -> None:
     arrays = [tg.empty(s, dtype=float, device="cuda") for s in ((64, T), T, (64, T)) * 2]
     seen = []
     for _ in range(5):
@@ -131,7 +133,7 @@ def test_sums_are_new_in_each_launch(driver: Spied) -> None:
     assert seen == [2] * 5 and in_machine_code(scaled_rows)
 
 
-def test_arrays_that_share_bytes_take_the_slow_path(driver: Spied) -> None:
+def test_adjoint_launches_of_overlapping_arrays_take_the_slow_path(driver: Spied) -> None:
     """Which blocks may own gradient tiles depends on the overlap."""
     arrays = squares(4 * T)
     for _ in range(4):
@@ -234,7 +236,7 @@ def second_component(x: tg.array1d[float], v: tg.vec3, y: tg.array1d[float]):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("v", [[1.0, 2.0, 3.0], np.array([1, 2, 3], np.float32), tg.vec3(1.0, 2.0, 3.0)])
-def test_vectors_may_be_anything_that_has_their_components(v: Any) -> None:
+def test_adjoint_launches_take_any_sequence_for_vectors(v: Any) -> None:
     x, y = tg.ones(4, requires_grad=True), tg.zeros(4, requires_grad=True)
     y.grad.fill_(1.0)
     x.grad.zero_()

@@ -59,7 +59,7 @@ def test_long_arrays_are_not_read_as_a_whole(monkeypatch: pytest.MonkeyPatch) ->
     assert max(n for n in sizes if n != a.size) == 9
 
 
-def test_one_element_takes_a_format() -> None:
+def test_one_element_arrays_take_a_format() -> None:
     a = tg.array([1.25, 2.0])
     assert f"{a[0]:.1f} {a}" == "1.2 [1.25 2.  ]"
     with pytest.raises(TypeError, match=r"the format '.1f' is for one number, this array has shape \(2,\)"):
@@ -79,7 +79,7 @@ def test_elements_of_structs_are_values_on_the_host() -> None:
         tg.zeros(1, dtype=Holder).item()
 
 
-def test_lengths_and_axes_may_be_arguments_of_their_own() -> None:
+def test_reshape_and_transpose_take_separate_arguments() -> None:
     a = tg.array(np.arange(24, dtype=np.float32).reshape(2, 3, 4), requires_grad=True)
     assert a.reshape(4, -1).shape == a.reshape((4, 6)).shape == (4, 6)
     assert (a.transpose(2, 0, 1).numpy() == a.numpy().transpose(2, 0, 1)).all()
@@ -87,7 +87,7 @@ def test_lengths_and_axes_may_be_arguments_of_their_own() -> None:
 
 
 @pytest.mark.machine_code
-def test_parts_of_indexed_arrays() -> None:
+def test_parts_of_indexed_arrays_are_printed() -> None:
     data = np.arange(12, dtype=np.float32).reshape(3, 4)
     a = tg.array(data)
     picked = tg.indexedarray(a, [[2, 0], None])

@@ -40,7 +40,7 @@ def ways() -> list[Any]:
     return [copy.copy, copy.deepcopy, *pickled]
 
 
-def test_types() -> None:
+def test_copied_and_pickled_types_are_equal() -> None:
     for t, way in product(TYPES, ways()):
         made = way(t)
         assert made == t and hash(made) == hash(t) and (made is t or not isinstance(t, type(tg.float32)))
@@ -53,7 +53,7 @@ def test_copies_of_devices_are_the_devices() -> None:
 
 
 @pytest.mark.parametrize("object", [doubled, twice, Holder.inside], ids=lambda x: x.name)
-def test_kernels_and_functions_are_themselves(object: Any) -> None:
+def test_copies_of_kernels_and_functions_are_the_originals(object: Any) -> None:
     for way in ways():
         assert way(object) is object
         assert way({"k": [object]})["k"][0] is object
@@ -75,7 +75,7 @@ def arrays() -> list[tg.array]:
     return [*made, tg.array(whole)[::2, 1::3], tg.array(whole.T, copy=False), tg.zeros((0, 3)), tg.array(5)]
 
 
-def test_arrays() -> None:
+def test_copied_and_pickled_arrays_are_equal() -> None:
     for a, way in product(arrays()[::4], ways()[1::2]):
         made = way(a)
         assert (made.shape, made.dtype, made.device) == (a.shape, a.dtype, a.device)
@@ -84,7 +84,7 @@ def test_arrays() -> None:
 
 
 @pytest.mark.parametrize("used", [False, True])
-def test_gradients(used: bool) -> None:
+def test_deepcopy_copies_gradients_and_pickle_clears_them(used: bool) -> None:
     """deepcopy copies the gradient; a pickled array has no gradient yet, but requires one."""
     a = tg.ones(3, requires_grad=True)
     if used:
@@ -121,14 +121,14 @@ def test_another_process_unpickles_kernels_and_arrays(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     "other", [0, 1.0, True, [0.0], (0.0,), np.zeros(1), np.float32(0), "an array"], ids=repr
 )
-def test_arrays_are_not_compared(other: Any) -> None:
+def test_comparisons_of_arrays_are_refused(other: Any) -> None:
     a, other = tg.zeros(1), tg.zeros(1) if isinstance(other, str) else other
     for compare in (lambda: a == other, lambda: a != other, lambda: bool(a == other)):
         with pytest.raises(tg.TegulaError, match=r"a.numpy\(\) == b.numpy\(\)"):
             compare()
 
 
-def test_arrays_are_keys() -> None:
+def test_arrays_are_keys_of_dictionaries() -> None:
     many = [tg.zeros(1) for _ in range(2000)]
     numbers = {a: k for k, a in enumerate(many)}
     assert [numbers[a] for a in many] == list(range(2000))

@@ -29,7 +29,7 @@ def values(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_there_and_back(dtype: str) -> None:
+def test_arrays_copied_to_a_device_and_back_are_unchanged(dtype: str) -> None:
     data = values(dtype, (3, 5))
     a = tg.array(data, device="cuda:0")
     assert (str(a.device), a.shape, str(a.dtype)) == ("cuda:0", (3, 5), dtype)
@@ -51,7 +51,7 @@ def test_a_copy_is_independent_of_its_source() -> None:
 
 @pytest.mark.parametrize(("dtype", "value"), [("int8", 3), ("float16", 1.5), ("float32", 2.5), ("float64", 0.0),
                                               ("float64", 2.5), ("int64", -1), ("int64", 7)])  # fmt: skip
-def test_filling(dtype: str, value: float) -> None:
+def test_fill_sets_elements_of_device_arrays(dtype: str, value: float) -> None:
     a = tg.full((3, 4), value, dtype=getattr(tg, dtype), device="cuda:0")
     np.testing.assert_array_equal(a.numpy(), np.full((3, 4), value, dtype))
     a[1:, ::2].fill_(5)
@@ -60,7 +60,7 @@ def test_filling(dtype: str, value: float) -> None:
     np.testing.assert_array_equal(a.numpy(), expected)
 
 
-def test_vectors() -> None:
+def test_device_arrays_hold_vectors() -> None:
     a = tg.full(4, (1.0, 2.0, 3.0), dtype=tg.vec3, device="cuda:0")
     np.testing.assert_array_equal(a.numpy(), [[1, 2, 3]] * 4)
     b = tg.array(np.arange(8, dtype=np.float32).reshape(4, 2), dtype=tg.vec2, device="cuda:0")
@@ -69,7 +69,7 @@ def test_vectors() -> None:
     np.testing.assert_array_equal(b.view(tg.uint64).numpy().view(np.float32), b.numpy().reshape(-1))
 
 
-def test_views_share_memory() -> None:
+def test_views_of_device_arrays_share_memory() -> None:
     a = tg.zeros((4, 6), device="cuda:0")
     a[1].fill_(1)
     a[2, 3].fill_(2)
@@ -83,7 +83,7 @@ def test_views_share_memory() -> None:
         a.reshape((5, 5))
 
 
-def test_assigning_between_devices_and_dtypes() -> None:
+def test_assignment_converts_between_devices_and_dtypes() -> None:
     data = np.arange(12, dtype=np.float32).reshape(3, 4)
     first, second = tg.zeros((3, 4), device="cuda:0"), tg.zeros((4, 3), tg.int32, device="cuda:1")
     host = tg.zeros((3, 4), tg.float64)
@@ -99,13 +99,13 @@ def test_assigning_between_devices_and_dtypes() -> None:
         first.assign(third)
 
 
-def test_assigning_overlapping_views() -> None:
+def test_assignment_of_overlapping_views_is_correct() -> None:
     a = tg.array(np.arange(6, dtype=np.int32), device="cuda:0")
     a[1:].assign(a[:-1])
     np.testing.assert_array_equal(a.numpy(), [0, 0, 1, 2, 3, 4])
 
 
-def test_moving_between_devices() -> None:
+def test_arrays_are_moved_between_devices() -> None:
     a = tg.ones(3, device="cuda:0")
     assert a.to("cuda:0") is a
     assert [str(a.to(d).device) for d in ("cpu", "cuda:1")] == ["cpu", "cuda:1"]
@@ -114,7 +114,7 @@ def test_moving_between_devices() -> None:
     assert str(tg.array(a).device) == "cuda:0"
 
 
-def test_empty_arrays() -> None:
+def test_empty_device_arrays_are_accepted() -> None:
     a = tg.zeros((0, 3), device="cuda:0")
     assert a.numpy().shape == (0, 3)
     assert tg.clone(a).fill_(1).shape == (0, 3)
@@ -128,7 +128,7 @@ def test_the_current_device_holds_new_arrays() -> None:
     assert str(tg.zeros(2).device) == "cpu"
 
 
-def test_memory_is_freed(pretended: PretendDriver) -> None:
+def test_memory_of_device_arrays_is_freed_with_the_last_view(pretended: PretendDriver) -> None:
     a = tg.zeros(100, device="cuda:0")
     view = a[10:]
     del a
@@ -137,7 +137,7 @@ def test_memory_is_freed(pretended: PretendDriver) -> None:
     assert pretended.memory == {}
 
 
-def test_the_host_cannot_reach_in() -> None:
+def test_device_arrays_have_no_host_array_interface() -> None:
     a = tg.ones(3, device="cuda:0")
     assert not hasattr(a, "__array_interface__")
     np.testing.assert_array_equal(np.asarray(a), [1, 1, 1])
@@ -150,7 +150,7 @@ def test_the_host_cannot_reach_in() -> None:
         np.array(a, copy=False)
 
 
-def test_too_large() -> None:
+def test_arrays_larger_than_device_memory_are_refused() -> None:
     with pytest.raises(tg.RunError, match=r"cuda:0: CUDA_ERROR_OUT_OF_MEMORY .*; delete arrays"):
         tg.empty(1 << 40, device="cuda:0")
 
@@ -196,14 +196,14 @@ def test_the_stream_of_an_array_is_waited_for(pretended: PretendDriver) -> None:
     assert "cuStreamWaitEvent" in pretended.calls
 
 
-def test_memory_that_may_not_be_written() -> None:
+def test_arrays_of_read_only_device_memory_are_not_writeable() -> None:
     base = tg.zeros(3, device="cuda:0")
     a = tg.array(Foreign(base, data=(base.ptr, True)), copy=False)
     assert not a.writeable
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_dlpack_both_ways(dtype: str) -> None:
+def test_dlpack_converts_both_ways_without_copies(dtype: str) -> None:
     data = values(dtype, (3, 4))
     base = tg.array(data, device="cuda:1")
     a = tg.from_dlpack(ForeignByDlpack(base[:, ::2]))
@@ -225,7 +225,7 @@ def test_dlpack_lets_the_consumer_wait(pretended: PretendDriver) -> None:
         assert ("cuStreamWaitEvent" in pretended.calls) is waits
 
 
-def test_dtypes_without_a_name_in_the_interface() -> None:
+def test_dtypes_without_a_name_have_no_cuda_array_interface() -> None:
     a = tg.zeros(3, tg.bfloat16, device="cuda:0")
     assert not hasattr(a, "__cuda_array_interface__")
     assert tg.zeros(3, tg.bool, device="cuda:0").__cuda_array_interface__["typestr"] == "|b1"

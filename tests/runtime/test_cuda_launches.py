@@ -53,13 +53,13 @@ def test_a_kernel_runs_where_its_arrays_are(driver: PretendDriver) -> None:
     assert len(driver.launches) == 2
 
 
-def test_threads_are_whole_warps(driver: PretendDriver) -> None:
+def test_launches_have_whole_warps_of_threads(driver: PretendDriver) -> None:
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     tg.launch(add, 100, arrays(100), block_dim=50)
     assert driver.launches == [(2, 64, 0, 1)]
 
 
-def test_compiled_once_per_device(driver: PretendDriver) -> None:
+def test_kernels_are_compiled_once_per_device(driver: PretendDriver) -> None:
     for _ in range(3):
         tg.launch(add, 1000, arrays())
         tg.launch(add, 1000, arrays(device="cuda:1"))
@@ -68,7 +68,7 @@ def test_compiled_once_per_device(driver: PretendDriver) -> None:
 
 
 @pytest.mark.machine_code
-def test_arrays_of_several_devices(driver: PretendDriver) -> None:
+def test_launches_with_arrays_of_several_devices_are_refused(driver: PretendDriver) -> None:
     a, b, c = arrays()
     with pytest.raises(tg.LaunchError, match="'a' is on cuda:0, 'b' is on cuda:1, 'c' is on cuda:0"):
         tg.launch(add, 1000, [a, b.to("cuda:1"), c])
@@ -118,7 +118,7 @@ def test_combined_blocks_fill_the_device_once(driver: PretendDriver) -> None:
     assert driver.launches[-1][0] == 4096
 
 
-def test_too_many_blocks(driver: PretendDriver) -> None:
+def test_launches_of_too_many_blocks_are_refused(driver: PretendDriver) -> None:
     args = tuple(arrays())
     tg.launch(add, 1000, args)
     (compiled,) = add.compiled
@@ -127,7 +127,7 @@ def test_too_many_blocks(driver: PretendDriver) -> None:
     assert plan((2**13, 2**20), 256).blocks == 2**25
 
 
-def test_an_empty_launch(driver: PretendDriver) -> None:
+def test_an_empty_launch_starts_no_kernel(driver: PretendDriver) -> None:
     tg.launch(add, 0, arrays())
     assert driver.launches == []
 
@@ -187,7 +187,7 @@ def test_kernels_start_while_earlier_kernels_end(driver: PretendDriver) -> None:
     assert driver.early[3:] == [False] * 2
 
 
-def test_copies_start_when_kernels_have_ended(driver: PretendDriver) -> None:
+def test_copies_start_after_earlier_kernels_have_ended(driver: PretendDriver) -> None:
     a = tg.zeros((64, 64), device="cuda:0")
     a[:, ::2].numpy()
     assert driver.early and not any(driver.early)
@@ -262,7 +262,7 @@ def test_failures_of_later_launches_and_other_streams_wait(driver: PretendDriver
         tg.synchronize()
 
 
-def test_memory_of_reports_is_used_again(driver: PretendDriver) -> None:
+def test_memory_of_reports_is_reused(driver: PretendDriver) -> None:
     failing(driver)
     a = tg.ones(1000, device="cuda:0")
     for _ in range(3):
@@ -273,7 +273,7 @@ def test_memory_of_reports_is_used_again(driver: PretendDriver) -> None:
 
 
 @pytest.mark.parametrize("mode", ["release", "debug"])
-def test_every_launch_of_a_kernel_that_reports_has_somewhere_to_report_to(
+def test_every_launch_of_a_reporting_kernel_has_memory_for_reports(
     driver: PretendDriver, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """Also after machine code has cached similar launches."""
@@ -290,7 +290,7 @@ def test_every_launch_of_a_kernel_that_reports_has_somewhere_to_report_to(
 # Graphs --------------------------------------------------------------------------------------------------------------
 
 
-def test_recorded_launches(driver: PretendDriver) -> None:
+def test_recorded_launches_repeat(driver: PretendDriver) -> None:
     a, b, c = arrays()
     with tg.ScopedCapture("cuda:0") as capture:
         tg.launch(add, 1000, [a, b, c])
@@ -329,7 +329,7 @@ def test_a_recording_keeps_spatial_structures_alive(driver: PretendDriver) -> No
     assert ended == ["gone"]
 
 
-def test_recording_a_separate_stream(driver: PretendDriver) -> None:
+def test_launches_of_a_separate_stream_are_recorded(driver: PretendDriver) -> None:
     stream, other = tg.Stream("cuda:0"), tg.Stream("cuda:0")
     args = arrays()
     tg.capture_begin(stream=stream)
@@ -367,7 +367,7 @@ def test_an_exception_drops_the_recording(driver: PretendDriver) -> None:
     assert capture.graph is None and driver.recorded == {}
 
 
-def test_failures_in_recorded_launches(driver: PretendDriver) -> None:
+def test_failures_in_recorded_launches_are_raised(driver: PretendDriver) -> None:
     failing(driver)
     a = tg.ones(1000, device="cuda:0")
     with tg.ScopedCapture("cuda:0") as capture:
@@ -400,7 +400,7 @@ def test_a_fault_names_the_kernel_and_sticks(driver: PretendDriver) -> None:
             use()
 
 
-def test_a_fault_after_several_kernels(driver: PretendDriver) -> None:
+def test_a_fault_after_several_kernels_names_the_candidates(driver: PretendDriver) -> None:
     tg.launch(add, 1000, arrays())
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     a = tg.ones(10, device="cuda:0")
@@ -430,7 +430,7 @@ def test_a_fault_is_named_by_devices_that_were_not_used(driver: PretendDriver) -
         tg.zeros(1, device="cuda:1")
 
 
-def test_devices(driver: PretendDriver) -> None:
+def test_devices_have_names_limits_and_memory(driver: PretendDriver) -> None:
     assert [str(d) for d in tg.get_devices()] == ["cpu", "cuda:0", "cuda:1"]
     assert tg.is_cuda_available() and tg.get_cuda_device_count() == 2
     d = tg.get_device("cuda:1")
@@ -448,7 +448,7 @@ def test_devices(driver: PretendDriver) -> None:
         tg.get_device("cuda:2")
 
 
-def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cpu_alone_works_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tegula.runtime.cuda.driver.LIBRARY", "libcuda-that-is-not-there.so")
     before = install(None)
     try:
@@ -470,7 +470,7 @@ def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     (100, 13000, "there is no CUDA device"), (999, 13000, "does not start: CUDA_ERROR"),
     (0, 11080, "it knows CUDA 11.8"),
 ])  # fmt: skip
-def test_drivers_that_cannot_be_used(code: int, version: int, said: str) -> None:
+def test_unusable_drivers_are_errors_with_a_reason(code: int, version: int, said: str) -> None:
     class Unusable(PretendDriver):
         def Init(self, flags: int) -> int:
             return code
@@ -493,7 +493,7 @@ class Foreign:
         self.keep = a
 
 
-def test_arguments_by_their_interface(driver: PretendDriver) -> None:
+def test_launches_take_arguments_by_their_array_interface(driver: PretendDriver) -> None:
     a, b, c = arrays()
     side = tg.Stream("cuda:0")
     driver.calls.clear()
@@ -512,7 +512,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return made
 
 
-def test_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:
+def test_launches_take_torch_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:
     a, b, c = arrays()
     for _ in range(3):
         tg.launch(add, 1000, [Tensor(a), Tensor(b), Tensor(c)])
@@ -521,7 +521,7 @@ def test_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:
     assert driver.launches == [(4, 256, 0, 1)] * 3 and driver.calls.count("cuModuleLoadDataEx") == 1
 
 
-def test_a_tensor_that_was_seen_is_looked_at_again(driver: PretendDriver, torch: SimpleNamespace) -> None:
+def test_tensors_are_inspected_at_every_launch(driver: PretendDriver, torch: SimpleNamespace) -> None:
     """Tensors change their memory and shape in place; the fast path must not go by the object."""
     a, b, c = arrays()
     given = [Tensor(a), Tensor(b), Tensor(c)]
@@ -573,7 +573,9 @@ def test_adjoints_run_in_the_stream_of_the_tensors(driver: PretendDriver, torch:
     assert [launch[3] for launch in driver.launches] == [side.handle] * 3
 
 
-def test_tensors_while_their_library_records(driver: PretendDriver, torch: SimpleNamespace) -> None:
+def test_launches_are_recorded_by_the_library_of_their_tensors(
+    driver: PretendDriver, torch: SimpleNamespace
+) -> None:
     a, b, c = arrays()
     side = tg.Stream("cuda:0")
     torch.stream = side.handle
@@ -584,7 +586,7 @@ def test_tensors_while_their_library_records(driver: PretendDriver, torch: Simpl
 
 
 @pytest.mark.machine_code
-def test_the_form_of_a_kernel_for_a_gpu(driver: PretendDriver) -> None:
+def test_explain_and_ir_show_the_form_for_a_gpu(driver: PretendDriver) -> None:
     tg.launch(add, 1000, arrays())
     text = add.explain()
     assert "target: nvptx64-nvidia-cuda/sm_90a/ptx80" in text and "threads per block: 256" in text
@@ -601,7 +603,7 @@ def test_the_form_of_a_kernel_for_a_gpu(driver: PretendDriver) -> None:
         add.ptx()
 
 
-def test_lines_for_profilers_make_a_form_of_their_own(
+def test_line_information_for_profilers_is_a_separate_form(
     driver: PretendDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tg.launch(add, 1000, arrays())

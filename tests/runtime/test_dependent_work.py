@@ -24,7 +24,7 @@ def test_work_is_repeated_while_an_element_is_not_zero() -> None:
     assert n.item() == 0 and a.item() == 6.0
 
 
-def test_an_element_chooses_the_work() -> None:
+def test_an_element_selects_the_recorded_work() -> None:
     done: list[str] = []
     for number in (3, 0):
         condition = tg.array([number])

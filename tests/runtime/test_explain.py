@@ -14,7 +14,7 @@ def transposed_sum(a: tg.array2d[float], out: tg.array2d[float]):
 
 
 @pytest.mark.machine_code
-def test_tiles_of_many_elements_a_thread_lie_in_memory_and_are_named():
+def test_explain_names_tiles_that_lie_in_local_memory():
     a, out = tg.ones((128, 128)), tg.zeros((128, 128))
     tg.launch_tiled(transposed_sum, 1, inputs=[a, out], block_dim=32)
     lines = transposed_sum.explain().splitlines()
@@ -23,7 +23,7 @@ def test_tiles_of_many_elements_a_thread_lie_in_memory_and_are_named():
     assert (out.numpy() == 3.0).all()
 
 
-def test_a_kernel_that_was_not_launched_is_an_error():
+def test_explain_of_a_kernel_that_was_not_launched_is_an_error():
     @tg.kernel
     def fresh(a: tg.array[float]):
         a[0] = 1.0

@@ -41,7 +41,7 @@ def driver(pretended: PretendDriver) -> PretendDriver:
 
 
 @pytest.mark.slow
-def test_the_timed_kernels_are_compiled_well(driver: PretendDriver) -> None:
+def test_timed_kernels_have_no_spills(driver: PretendDriver) -> None:
     for kernel, grid, arguments, threads, wanted in launches():
         tg.launch_tiled(kernel, grid, arguments, block_dim=threads)
         made = kernel.compiled[-1]
@@ -52,7 +52,7 @@ def test_the_timed_kernels_are_compiled_well(driver: PretendDriver) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("tile", "stages"), [((128, 256, 64), 3), ((128, 128, 32), 4)])
-def test_the_timed_matmuls_use_the_matrix_units(
+def test_timed_matmuls_use_tensor_cores(
     driver: PretendDriver, tile: tuple[int, int, int], stages: int
 ) -> None:
     kernel, threads = kernels.gemm_kernel(*tile, stages), tile[1]
@@ -67,7 +67,7 @@ def test_the_timed_matmuls_use_the_matrix_units(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", role_kernels.KERNELS)
-def test_the_timed_consumers_are_alike(driver: PretendDriver, name: str) -> None:
+def test_timed_consumers_have_equal_registers_and_operands(driver: PretendDriver, name: str) -> None:
     """Two warp groups, 64 x 256 each, with the same registers and operands."""
     kernel = role_kernels.KERNELS[name]
     operands = [tg.empty((512, 512), tg.bfloat16, device="cuda:0") for _ in range(3)]

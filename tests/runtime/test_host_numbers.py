@@ -86,7 +86,7 @@ def check(entrance: Entrance, value: Any, t: DType) -> None:
 
 
 @pytest.mark.parametrize("name", ENTRANCES)
-def test_a_number_is_the_nearest_or_an_error(name: str) -> None:
+def test_host_numbers_become_the_nearest_number_or_an_error(name: str) -> None:
     chosen = random.Random(name)
     for t in DTYPES.values():
         for value in chosen.sample(VALUES, 4):
@@ -95,7 +95,7 @@ def test_a_number_is_the_nearest_or_an_error(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENTRANCES)
-def test_every_number_is_the_nearest_or_an_error(name: str) -> None:
+def test_every_host_number_becomes_the_nearest_number_or_an_error(name: str) -> None:
     for t in DTYPES.values():
         for value in VALUES:
             check(ENTRANCES[name], value, t)
@@ -103,7 +103,7 @@ def test_every_number_is_the_nearest_or_an_error(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", DTYPES.values(), ids=str)
-def test_between_all_types(source: DType) -> None:
+def test_array_conversions_between_all_types_are_nearest_or_an_error(source: DType) -> None:
     """Arrays of one type converted to another, and assigned to arrays of another."""
     numbers = [x for v in VALUES if (x := nearest(v, source)) is not None]
     for t in DTYPES.values():
@@ -142,7 +142,7 @@ def check_argument(kernel: tg.Kernel, value: Any, t: DType) -> None:
 
 @pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("name", ["int8", "uint64", "float16", "float8_e4m3"])
-def test_an_argument_is_the_nearest_or_an_error(name: str) -> None:
+def test_scalar_arguments_become_the_nearest_number_or_an_error(name: str) -> None:
     kernel, t = keeper(DTYPES[name], DTYPES[name]), DTYPES[name]
     for value in random.Random(name).sample(VALUES, 12):
         check_argument(kernel, value, t)
@@ -151,7 +151,7 @@ def test_an_argument_is_the_nearest_or_an_error(name: str) -> None:
 @pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("t", DTYPES.values(), ids=str)
-def test_every_argument_is_the_nearest_or_an_error(t: DType) -> None:
+def test_every_scalar_argument_becomes_the_nearest_number_or_an_error(t: DType) -> None:
     kernel = keeper(t, t)
     vectors, matrices = keeper(VecType(3, t), VecType(3, t)), keeper(MatType(2, 2, t), MatType(2, 2, t))
     for value in VALUES:
@@ -170,13 +170,13 @@ def test_every_argument_is_the_nearest_or_an_error(t: DType) -> None:
 @pytest.mark.parametrize(
     "data", [[2**40], [1, 2**63], [2**63, -1], 2**31, [2**70], [[1e39]], -1e39, [0.5, 2**2000]]
 )
-def test_numbers_of_python_without_a_type(data: Any) -> None:
+def test_python_numbers_beyond_int32_and_float32_are_refused(data: Any) -> None:
     """Without a dtype Python's numbers become int32 or float32, whatever their size."""
     with pytest.raises((tg.TegulaError, OverflowError), match="fit|large"):
         tg.array(data)
 
 
-def test_numbers_of_numpy_keep_their_type() -> None:
+def test_numpy_numbers_keep_their_type() -> None:
     assert tg.array(np.array([2**40])).dtype == tg.int64
     assert tg.array([np.uint64(2**63)]).dtype == tg.uint64
     assert tg.array(np.array([1e39])).dtype == tg.float64
@@ -189,7 +189,7 @@ TYPES = [tg.int32, tg.float32, tg.bool, None]
 @pytest.mark.parametrize(
     ("data", "t"), [*product(NO_NUMBERS, TYPES), *product([1j, [1j]], TYPES[:-1])], ids=str
 )
-def test_values_that_are_not_numbers(data: Any, t: DType | None) -> None:
+def test_values_that_are_not_numbers_are_refused(data: Any, t: DType | None) -> None:
     for entrance in (lambda: tg.array([data], dtype=t), lambda: tg.zeros(1, t or float).fill_(data)):
         with pytest.raises((TypeError, ValueError), match="number"):
             entrance()
@@ -214,19 +214,19 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_lengths_that_no_array_has(shape: Any) -> None:
+def test_invalid_lengths_of_arrays_are_refused(shape: Any) -> None:
     for make in (tg.zeros, tg.empty, tg.ones, lambda n: tg.full(n, 2), lambda n: tg.array(shape=n)):
         with pytest.raises(tg.TegulaError, match="shape"):
             make(shape)
 
 
 @pytest.mark.parametrize("shape", [7, 1e300, 10**30, (2, 10**30), (10**30, -1)])
-def test_shapes_of_other_numbers_of_elements(shape: Any) -> None:
+def test_reshapes_to_another_size_are_refused(shape: Any) -> None:
     with pytest.raises(ValueError, match="cannot reshape an array with 6 elements"):
         tg.ones((2, 3)).reshape(shape)
 
 
-def test_lengths_that_are_whole() -> None:
+def test_whole_numbers_of_any_type_are_lengths() -> None:
     for shape in (2, 2.0, (2,), [2], np.int64(2), np.array([2]), (np.float32(2),)):
         assert tg.zeros(shape).shape == (2,)
     assert tg.zeros(6).reshape((2, -1)).shape == (2, 3)
@@ -235,7 +235,7 @@ def test_lengths_that_are_whole() -> None:
 
 @pytest.mark.parametrize("t", [t for t in DTYPES.values() if t.is_float], ids=str)
 @pytest.mark.parametrize("huge", [1e300, 10**400, -(10**400)], ids=["1e300", "large", "small"])
-def test_float_literals_of_kernels(t: DType, huge: float) -> None:
+def test_float_literals_of_kernels_are_rounded_to_nearest(t: DType, huge: float) -> None:
     """A literal, a captured number, a static value: none becomes an infinity."""
     if t.bits == 64 and isinstance(huge, float):
         return

@@ -15,7 +15,7 @@ V = tg.vec3(1.0, 2.0, 3.0)
 M = tg.mat33(1, 2, 3, 4, 5, 6, 7, 8, 10)
 
 
-def test_components() -> None:
+def test_components_of_host_vectors_are_read_and_assigned() -> None:
     v = tg.vec4(1.0, 2.0, 3.0, 4.0)
     assert (v.x, v.y, v.z, v.w) == (1, 2, 3, 4) and type(v.x) is np.float32
     assert v[0] == 1 and v[-1] == 4 and len(v) == 4 and list(v) == [1, 2, 3, 4]
@@ -33,7 +33,7 @@ def test_components() -> None:
         _ = v[4:]
 
 
-def test_entries() -> None:
+def test_entries_of_host_matrices_are_read_and_assigned() -> None:
     m = tg.mat22(1, 2, 3, 4)
     assert len(m) == 2 and m[1] == tg.vec2(3, 4) and m[1, 0] == 3 and m[:, 1] == tg.vec2(2, 4)
     assert m == [[1, 2], [3, 4]] and m.T == [[1, 3], [2, 4]] and list(m) == [m[0], m[1]]
@@ -45,7 +45,7 @@ def test_entries() -> None:
     assert tg.mat22(tg.vec2(1, 2), tg.vec2(3, 4)) == tg.mat22([1, 2], [3, 4]) == tg.mat22(1, 2, 3, 4)
 
 
-def test_operators_agree_with_kernels() -> None:
+def test_operators_of_host_values_agree_with_kernels() -> None:
     assert V + V == 2 * V == V * 2.0 == np.float64(2) * V == V - -V == tg.vec3(2, 4, 6)
     assert M * V == M @ V == tg.vec3(14, 32, 53)
     assert V * M == V @ M == tg.vec3(30, 36, 45)
@@ -74,7 +74,7 @@ def test_operators_agree_with_kernels() -> None:
         (lambda: tg.vec3(1, 2), ValueError, "3 numbers of float32"),
     ],
 )
-def test_operands_that_kernels_refuse_are_refused(wrong: Any, error: type, words: str) -> None:
+def test_operands_of_host_values_that_kernels_refuse_are_refused(wrong: Any, error: type, words: str) -> None:
     with pytest.raises(error, match=words):
         wrong()
 
@@ -91,19 +91,19 @@ def test_operands_that_kernels_refuse_are_refused(wrong: Any, error: type, words
         (tg.types.matrix((1, 2), tg.bfloat16)(7), "matrix((1, 2), bfloat16)([[7.0, 7.0]])"),
     ],
 )
-def test_text(value: Any, text: str) -> None:
+def test_text_of_host_values_names_type_and_components(value: Any, text: str) -> None:
     assert repr(value) == text
     assert text.endswith(f"({value})")
 
 
-def test_types() -> None:
+def test_host_values_are_instances_of_their_types() -> None:
     assert isinstance(V, tg.vec3) and isinstance(V, tg.vec3f) and not isinstance(V, tg.vec3d)
     assert isinstance(M[0], tg.vec3) and isinstance(M, tg.mat33) and not isinstance(3.0, tg.vec3)
     assert V.dtype is tg.float32 and V.shape == (3,) and M.shape == (3, 3)
     assert tg.vec3d(V) == V and tg.float64(V).dtype is tg.float64 and tg.int32(tg.vec2(1.5, -1.5)) == (1, -1)
 
 
-def test_numpy_and_copies() -> None:
+def test_host_values_convert_to_numpy_and_copy() -> None:
     assert np.asarray(V).dtype == np.float32 and np.asarray(V, np.float64).dtype == np.float64
     assert np.array([V, V]).shape == (2, 3) and np.sqrt(tg.vec2(4, 9)).tolist() == [2, 3]
     np.testing.assert_allclose(M, M.numpy())
@@ -126,7 +126,7 @@ def moved(a: tg.array1d[tg.vec3], by: tg.vec3, rotation: tg.mat33, anything: Any
 
 
 @pytest.mark.machine_code
-def test_values_are_arguments_captures_and_elements() -> None:
+def test_host_values_are_arguments_captures_and_elements() -> None:
     a = tg.array([tg.vec3(1, 0, 0), V], dtype=tg.vec3)
     tg.launch(moved, dim=2, inputs=[a, V, M, tg.vec3(0.5)])
     rest = V + OFFSET * OFFSET.z + tg.vec3(0.5)

@@ -348,7 +348,7 @@ def check_walks(seed: int, block_dim: int, most: int) -> None:
 
 
 @pytest.mark.parametrize("block_dim", [1, 32])
-def test_loops_that_are_split(block_dim: int) -> None:
+def test_a_signal_ends_loops_that_are_split(block_dim: int) -> None:
     for seed in range(2):
         check_walks(seed, block_dim, 2049)
 
@@ -356,7 +356,9 @@ def test_loops_that_are_split(block_dim: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["release", "debug"])
 @pytest.mark.parametrize("seed", range(40))
-def test_many_loops_that_are_split(seed: int, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_ends_many_loops_that_are_split(
+    seed: int, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tg.config, "mode", mode)
     for block_dim in (1, 8, 32):
         check_walks(100 + seed, block_dim, 5000)
@@ -371,7 +373,7 @@ def through(out: tg.array[int], ends: tg.array[Any]):
 
 
 @pytest.mark.parametrize("dtype", [tg.int8, tg.uint8, tg.int16, tg.uint32, tg.int64], ids=str)
-def test_every_type_of_index(dtype: Any) -> None:
+def test_a_signal_ends_loops_of_every_index_type(dtype: Any) -> None:
     """Up to the largest number of iterations that a narrow type has."""
 
     low, high = (np.iinfo(dtype.name).min, np.iinfo(dtype.name).max) if dtype.bits < 32 else (5, 3000)
@@ -415,7 +417,7 @@ launched(counted, LONG)
 
 @pytest.mark.machine_code(some=True)  # in the process that it starts
 @pytest.mark.slow
-def test_ctrl_c_in_a_process() -> None:
+def test_ctrl_c_ends_a_process_in_a_kernel() -> None:
     made = subprocess.run(
         [sys.executable, "-c", PROCESS], capture_output=True, text=True, timeout=120, env=dict(os.environ)
     )

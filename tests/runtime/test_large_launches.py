@@ -71,20 +71,20 @@ def check_products(seed: int, count: int) -> None:
 
 
 @pytest.mark.machine_code
-def test_products_of_dimensions() -> None:
+def test_large_launch_dimensions_are_planned_correctly() -> None:
     check_products(1, 1)
 
 
 @pytest.mark.machine_code(some=True)  # it loads a kernel if no other has
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
-def test_many_products_of_dimensions(seed: int) -> None:
+def test_many_large_launch_dimensions_are_planned_correctly(seed: int) -> None:
     check_products(seed + 100, 20)
 
 
 @pytest.mark.machine_code(some=True)  # it loads the kernel if no other has
 @pytest.mark.slow
-def test_the_interpreter_agrees() -> None:
+def test_the_interpreter_agrees_on_thread_indices_of_large_launches() -> None:
     rng = random.Random(5)
     for _ in range(10):
         dims, block_dim = product_of(rng), 32
@@ -117,7 +117,7 @@ FAR = [LARGE + 1, LARGE + 2, 2**32, 2**40, float(LARGE + 1), np.int64(LARGE + 1)
 
 
 @pytest.mark.parametrize("n", FAR, ids=str)
-def test_dimensions_that_have_no_index(n: Any) -> None:
+def test_launch_dimensions_without_an_index_are_refused(n: Any) -> None:
     """No launch runs: neither the launch itself, nor its adjoint, nor a launch that a tape has recorded."""
     ran, x, y = tg.zeros(1, int), tg.ones(1, requires_grad=True), tg.zeros(1, requires_grad=True)
     for dim in (n, [n], (1, n), (n, 1), (1, n, 1), [1, 1, 1, n], np.array([1, int(n)], object)):
@@ -139,7 +139,7 @@ def each_tile(rows: int, columns: int, out: tg.array1d[int]):
 
 
 @pytest.mark.machine_code
-def test_blocks_that_are_numbered() -> None:
+def test_block_indices_of_large_launches_are_correct() -> None:
     """Kernels that number their blocks in 32 bits are refused where there are more."""
     out = tg.zeros(1, int)
     tg.launch_tiled(each_tile, dim=3, inputs=[2, 2], outputs=[out])
@@ -179,7 +179,7 @@ def length_kernels() -> dict[str, tg.Kernel]:
 @pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("n", [LARGE - 1, LARGE, 2**33])
 @pytest.mark.parametrize("name", ["length", "of_view", "last", "per_thread"])
-def test_lengths_beyond_int32(name: str, n: int) -> None:
+def test_lengths_of_arrays_beyond_int32_are_refused(name: str, n: int) -> None:
     kernel, out = length_kernels()[name], tg.zeros(1, int)
     if n < LARGE:
         tg.launch(kernel, dim=1, block_dim=1, inputs=[long_array((n, 1)), out])
@@ -190,7 +190,7 @@ def test_lengths_beyond_int32(name: str, n: int) -> None:
 
 
 @pytest.mark.machine_code
-def test_other_lengths_of_long_arrays() -> None:
+def test_short_dimensions_and_far_elements_of_long_arrays_are_read() -> None:
     """Other dimensions have lengths too, and distant elements can be read."""
 
     @tg.kernel

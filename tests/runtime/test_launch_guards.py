@@ -98,7 +98,7 @@ def test_launches_on_gpus_ask_each_guard_once_for_each_set_of_arguments(driver: 
     assert guards.satisfied == {(3, 4), (3, 5)} and len(driver.seen) == 18
 
 
-def test_lengths_of_arrays(driver: Spied) -> None:
+def test_guards_read_lengths_of_arrays(driver: Spied) -> None:
     x, y = (tg.zeros((60, 8), device="cuda:0") for _ in range(2))
     for _ in range(8):
         tg.launch_tiled(lengths, 1, [x, y, False])
@@ -111,7 +111,7 @@ def test_lengths_of_arrays(driver: Spied) -> None:
         require(made, guards, {(0, 0): 2**28 + 1, (1, 0): 7, (2, -1): 1}.__getitem__)
 
 
-def test_the_interpreter_of_lowered_kernels() -> None:
+def test_the_interpreter_of_lowered_kernels_asks_guards() -> None:
     kernel, parts = lowered(flat)
     spread = Spread(parts.layouts, parts.shared.places, parts.threads)
     made = prepared(kernel, spread, requiring(kernel, check_schedule(kernel, parts).guards))

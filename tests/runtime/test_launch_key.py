@@ -20,7 +20,7 @@ def key(x: object) -> object:
     return found
 
 
-def test_arrays_that_lie_alike_have_one_key() -> None:
+def test_arrays_of_equal_layout_have_one_key() -> None:
     a, b = tg.zeros((4, 6)), tg.ones((4, 6))
     assert key(a) == key(b) and tg.launch_key(a, b) == tg.launch_key(b, a)
     assert key(a[:, 2:4]) == key(b[:, 2:4])
@@ -39,22 +39,22 @@ def test_the_properties_in_the_launch_key_of_arrays() -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_devices_tell_arrays_apart(pretended: PretendDriver) -> None:
+def test_launch_keys_depend_on_the_device(pretended: PretendDriver) -> None:
     keys = {key(tg.zeros((4, 6), device=device)) for device in ("cpu", "cuda:0", "cuda:1")}
     assert len(keys) == 3
 
 
-def test_arguments_that_are_left_out() -> None:
+def test_omitted_arguments_have_a_launch_key() -> None:
     a = tg.zeros(3)
     assert tg.launch_key(a, None) not in (None, tg.launch_key(a), tg.launch_key(a, a), tg.launch_key(None, a))
 
 
 @pytest.mark.parametrize("value", [1, 2.0, "a", [1.0], np.zeros(3), ml_dtypes.bfloat16(1), ...])
-def test_other_values_have_none(value: object) -> None:
+def test_other_values_have_no_launch_key(value: object) -> None:
     assert tg.launch_key(tg.zeros(3), value) is None
 
 
-def test_keys_hold_no_memory() -> None:
+def test_launch_keys_hold_no_memory() -> None:
     data = np.zeros((3, 5), np.float32)
     there = weakref.ref(data)
     kept = key(tg.array(data, copy=False))

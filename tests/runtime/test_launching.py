@@ -32,7 +32,7 @@ def launch_shifted(*args):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("again", [False, True])
-def test_numbers_are_taken_where_nothing_is_lost(again):
+def test_numbers_are_accepted_if_no_digit_is_lost(again):
     assert launch_shifted(3, 2.0, True) == [5.0, 7.0]
     assert launch_shifted(3, 2, True) == [5.0, 7.0]
     assert launch_shifted(np.int8(3), np.float32(2), np.bool_(True)) == [5.0, 7.0]
@@ -54,7 +54,7 @@ def test_numbers_that_do_not_fit_are_refused_before_and_after_a_launch(args):
 
 
 @pytest.mark.machine_code
-def test_arrays_that_overlap_later_or_change_type_get_forms_of_their_own():
+def test_arrays_that_overlap_or_change_type_later_get_separate_forms():
     a = tg.array(np.arange(4, dtype=np.float32))
     out = tg.zeros(4)
     for _ in range(2):
@@ -81,7 +81,7 @@ def test_read_only_memory_is_refused_only_for_written_parameters():
 
 
 @pytest.mark.machine_code
-def test_modes_are_seen_at_the_next_launch(monkeypatch):
+def test_the_next_launch_uses_a_changed_mode(monkeypatch):
     a = tg.zeros(2)
     tg.launch(shifted, 2, inputs=[a, tg.zeros(2), 0, 1.0, True])
     monkeypatch.setattr(tg.config, "mode", "debug")
@@ -95,7 +95,7 @@ def test_modes_are_seen_at_the_next_launch(monkeypatch):
 
 
 @pytest.mark.machine_code
-def test_a_failure_is_reported_once():
+def test_a_failed_launch_is_reported_once():
     a = tg.array([1, 2, 3], dtype=int)
     for _ in range(3):
         with pytest.raises(tg.KernelAssertion, match="too large"):
@@ -200,7 +200,7 @@ def test_values_that_are_not_vectors_are_refused(bad):
 
 
 @pytest.mark.parametrize("inputs", [None, 3, "ab", np.zeros(3), tg.zeros(3)])
-def test_inputs_that_are_no_list_are_refused(inputs):
+def test_inputs_that_are_not_a_list_are_refused(inputs):
     with pytest.raises(tg.LaunchError, match="inputs must be a list of arguments"):
         tg.launch(shifted, 2, inputs=inputs)
     with pytest.raises(tg.LaunchError, match="outputs must be a list of arguments"):
@@ -218,7 +218,7 @@ def test_inputs_may_be_any_other_sequence():
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dim", [2, 2.0, [2], (2,), np.array([2]), np.int64(2), np.array(2)])
-def test_dimensions_of_every_kind(dim):
+def test_launches_take_dimensions_of_every_kind(dim):
     out = tg.zeros(3)
     tg.launch(shifted, dim, inputs=[tg.zeros(3), out, 1, 1.0, True])
     assert out.list() == [1.0, 1.0, 0.0]
@@ -227,7 +227,7 @@ def test_dimensions_of_every_kind(dim):
 @pytest.mark.parametrize(
     "dim", [None, "2", [[2]], np.array([[2]]), 2.5, object(), [{}], math.nan, math.inf, 1j, -1]
 )
-def test_dimensions_that_are_no_whole_numbers_are_refused(dim):
+def test_launch_dimensions_that_are_not_whole_are_refused(dim):
     with pytest.raises(tg.LaunchError, match="launch"):
         tg.launch(shifted, dim, inputs=[tg.zeros(3), tg.zeros(3), 1, 1.0, True])
     with pytest.raises(tg.LaunchError, match="launch"):
@@ -299,7 +299,7 @@ def misspelt_in_a_role(a: tg.array[float]):
         tg.tile_store(a, tg.tile_zeros(tg.float32, (4,)))
 
 
-def test_a_refused_kernel_with_roles_shows_none_either():
+def test_a_refused_kernel_with_roles_shows_no_functions_of_the_compiler():
     with pytest.raises(tg.CompileError) as refused:
         tg.launch_tiled(misspelt_in_a_role, 1, inputs=[tg.zeros(4)])
     assert [entry.name for entry in refused.traceback[1:]] == ["launch_tiled", "block_size"]

@@ -14,7 +14,7 @@ from tegula.stdlib.tiles import DECLARED
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
 
-def test_the_names_of_both_are_listed():
+def test_names_in_both_library_and_package_are_listed():
     elsewhere = PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()
     assert FUNCTIONS.keys() & elsewhere == BOTH
     tiles = {name for name in library() if name.startswith(("tile_", "_tile_"))}

@@ -27,7 +27,7 @@ def on_gpu(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
     return tg.zeros(shape, dtype=dtype, device="cuda:0")
 
 
-def test_a_block_for_each_multiprocessor(driver: PretendDriver) -> None:
+def test_library_matmuls_launch_a_block_for_each_multiprocessor(driver: PretendDriver) -> None:
     matmul(on_gpu(4096, 64), on_gpu(64, 4096))
     matmul(on_gpu(256, 64), on_gpu(512, 64), transpose_b=True, tile=shapes.TENSOR_CORES[0])
     assert [launch[:2] for launch in driver.launches[-2:]] == [(132, 384), (4, 384)]
@@ -42,7 +42,7 @@ def test_a_block_for_each_multiprocessor(driver: PretendDriver) -> None:
         ((404, 404, 404), False),
     ],
 )
-def test_ragged_operands_of_bulk_copies(shape: tuple[int, int, int], reached: bool) -> None:
+def test_ragged_operands_are_read_by_bulk_copies(shape: tuple[int, int, int], reached: bool) -> None:
     """Tiles may end anywhere; rows must start at multiples of 16 bytes, otherwise operands are copied."""
     m, n, k = shape
     for rows, columns in ((m, k), (k, n), (m, n)):
@@ -51,7 +51,7 @@ def test_ragged_operands_of_bulk_copies(shape: tuple[int, int, int], reached: bo
         assert is_aligned(known) is reached
 
 
-def test_blocks_split_tiles_where_there_are_few(driver: PretendDriver) -> None:
+def test_library_matmuls_split_tiles_where_there_are_few(driver: PretendDriver) -> None:
     """One launch for the splits of all tiles, and one launch that adds them up."""
     matmul(on_gpu(256, 8192), on_gpu(8192, 256))
     matmul(on_gpu(16, 64), on_gpu(64, 128))
@@ -59,7 +59,7 @@ def test_blocks_split_tiles_where_there_are_few(driver: PretendDriver) -> None:
     assert shared[0] > 32 and added == (256, gemm.THREADS) and single == (2, 256)
 
 
-def test_chunks_take_memory_once(driver: PretendDriver) -> None:
+def test_sums_of_splits_take_memory_once(driver: PretendDriver) -> None:
     """In the default stream, whose calls run one after another; recorded calls and calls in other streams have memory
     of their own."""
     a, b, out = on_gpu(256, 8192), on_gpu(8192, 256), on_gpu(256, 256)
@@ -77,7 +77,7 @@ def test_chunks_take_memory_once(driver: PretendDriver) -> None:
     assert taken() == 0
 
 
-def test_blocks_split_tiles_of_queries(driver: PretendDriver) -> None:
+def test_library_attention_splits_tiles_of_queries(driver: PretendDriver) -> None:
     """With a causal mask each tile of queries has a block."""
     for batch, causal in ((2, False), (8, False), (8, True)):
         q, k = on_gpu(batch, 6, 300, 64), on_gpu(batch, 3, 100, 64)
@@ -86,7 +86,7 @@ def test_blocks_split_tiles_of_queries(driver: PretendDriver) -> None:
     assert [launch[0] for launch in driver.launches[-3:]] == [2 * 6 * 3, 132, 8 * 6 * 3]
 
 
-def test_causal_heads_are_worked_on_in_groups() -> None:
+def test_library_attention_orders_causal_heads_in_groups() -> None:
     """As many heads as fit the cache, but enough for all blocks; heads that share keys count together."""
 
     def grid(*queries: int, heads: int, causal: bool = True) -> tuple[int, ...]:
@@ -101,7 +101,7 @@ def test_causal_heads_are_worked_on_in_groups() -> None:
 
 
 @pytest.mark.parametrize("columns", [70, 63, 64])
-def test_rows_that_bulk_copies_do_not_reach_are_copied(driver: PretendDriver, columns: int) -> None:
+def test_unaligned_rows_of_operands_are_copied(driver: PretendDriver, columns: int) -> None:
     data = np.arange(6 * columns, dtype=np.float32).reshape(6, columns)
     known = tg.array(data, device="cuda:0")[:, columns % 8 :]
     assert allows_bulk_reads(known) is is_aligned(known) is (columns == 64)

@@ -62,7 +62,7 @@ def in_python(kernel: Any, launch: Callable[[], None]) -> None:
     kernel.native = kept
 
 
-def test_the_same_bytes_reach_the_driver(driver: Spied) -> None:
+def test_native_launches_pass_the_same_bytes_to_the_driver(driver: Spied) -> None:
     a, b, c = arrays()
     driver.size = 72 + 24
     for launch, call in (
@@ -81,7 +81,7 @@ def test_the_same_bytes_reach_the_driver(driver: Spied) -> None:
         np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
 
 
-def test_launches_by_blocks(driver: Spied) -> None:
+def test_native_launches_of_blocks_pass_the_same_bytes(driver: Spied) -> None:
     a, b, c = arrays()
     driver.size = 72 + 32
     driver.kernels["kernel"] = lambda blocks, threads, data: None
@@ -128,7 +128,7 @@ def check_mapped(driver: Spied, kernel: Any, arguments: list[Any]) -> None:
     assert driver.seen[-1][2].endswith(struct.pack("<Q", arguments[-1].ptr) * 16)
 
 
-def test_tensor_maps_travel_with_the_arguments(driver: Spied) -> None:
+def test_native_launches_encode_tensor_maps_with_the_arguments(driver: Spied) -> None:
     """Launches with new arrays of the same layout included."""
     kernel, given = mapped(driver, 6)
     for arguments in given:
@@ -148,7 +148,7 @@ def test_tensor_maps_travel_with_the_arguments(driver: Spied) -> None:
     kernel.unload()
 
 
-def test_maps_of_arrays_without_elements_stay(driver: Spied) -> None:
+def test_native_launches_keep_tensor_maps_of_empty_arrays(driver: Spied) -> None:
     kernel, given = mapped(driver, 1)
     _, b, *rest = given[0]
     empty = [tg.zeros((64, 128), tg.bfloat16, "cuda:0")[:0, 64 * k : 64 * k + 64] for k in range(2)]
@@ -160,7 +160,7 @@ def test_maps_of_arrays_without_elements_stay(driver: Spied) -> None:
     kernel.unload()
 
 
-def test_drivers_whose_maps_stay(driver: Spied) -> None:
+def test_launches_of_new_arrays_are_left_to_python_without_map_replacement(driver: Spied) -> None:
     del driver.cuTensorMapReplaceAddress
     kernel, given = mapped(driver, 4, cached=3)
     for arguments in given[:3]:
@@ -180,7 +180,7 @@ def test_the_launch_is_cached_after_some_launches(driver: Spied) -> None:
     assert len(driver.seen) == 7
 
 
-def test_launches_that_native_code_leaves_to_python(driver: Spied) -> None:
+def test_launches_with_unsupported_arguments_are_left_to_python(driver: Spied) -> None:
     a, b, c = arrays()
     repeated(lambda: tg.launch(add, 1000, [a, b, c]))
     driver.seen.clear()
@@ -217,7 +217,7 @@ def anything(a, b: tg.float16):
     a[i] = float(b)
 
 
-def test_parameters_that_native_code_does_not_accept(driver: Spied) -> None:
+def test_kernels_with_unsupported_parameters_are_left_to_python(driver: Spied) -> None:
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     anything.unload()
     a = tg.zeros(10, device="cuda:0")
@@ -238,7 +238,7 @@ def scale(a: tg.array1d[float], b: tg.array1d[float]):
     return scale, space
 
 
-def test_other_modes_and_captured_values(driver: Spied) -> None:
+def test_native_launches_follow_modes_and_captured_values(driver: Spied) -> None:
     a, b, c = arrays()
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     scale, space = scaling(2.0)
@@ -271,7 +271,7 @@ def test_other_modes_and_captured_values(driver: Spied) -> None:
     assert is_native(scale, 1000, None, [a, b]) is True
 
 
-def test_captured_numbers_that_take_the_place_of_others(driver: Spied) -> None:
+def test_native_launches_follow_replaced_captured_numbers(driver: Spied) -> None:
     """An equal number may be another object, and a different number may later be stored at the same address."""
     a, b, _ = arrays()
     driver.kernels["kernel"] = lambda blocks, threads, data: None
@@ -291,7 +291,7 @@ def test_captured_numbers_that_take_the_place_of_others(driver: Spied) -> None:
     scale.unload()
 
 
-def test_streams_and_recordings(driver: Spied) -> None:
+def test_native_launches_follow_streams_and_recordings(driver: Spied) -> None:
     a, b, c = arrays()
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
     repeated(launch)
@@ -323,7 +323,7 @@ def test_streams_and_recordings(driver: Spied) -> None:
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
 
 
-def test_launches_in_our_own_streams_start_early(driver: Spied) -> None:
+def test_launches_in_own_streams_start_early(driver: Spied) -> None:
     """As on the slow path; streams of other libraries may be recorded."""
     a, b, c = arrays()
     repeated(lambda: tg.launch(add, 1000, [a, b, c]))
@@ -339,7 +339,7 @@ def test_launches_in_our_own_streams_start_early(driver: Spied) -> None:
         assert CONFIGURATION.unpack(driver.seen[-1][0]) == found
 
 
-def test_tapes_see_launches(driver: Spied) -> None:
+def test_tapes_record_native_launches(driver: Spied) -> None:
     a, b, c = (tg.ones(1000, device="cuda:0", requires_grad=True) for _ in range(3))
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
@@ -352,7 +352,9 @@ def test_tapes_see_launches(driver: Spied) -> None:
     assert len(driver.launches) > before
 
 
-def test_launches_that_a_living_tape_does_not_record(driver: Spied, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_native_launches_on_inactive_tapes_are_not_recorded(
+    driver: Spied, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The tape is notified once of writes to an array; then launches are in machine code again."""
     a, b, c = (tg.ones(1000, device="cuda:0", requires_grad=True) for _ in range(3))
     driver.kernels["kernel"] = lambda blocks, threads, data: None
@@ -366,7 +368,7 @@ def test_launches_that_a_living_tape_does_not_record(driver: Spied, monkeypatch:
         tg.launch(add, 1000, [a, b, c])
 
 
-def test_faults_and_contexts(driver: Spied) -> None:
+def test_native_launches_report_faults_and_switch_contexts(driver: Spied) -> None:
     a, b, c = arrays()
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
     repeated(launch)
@@ -390,7 +392,7 @@ def test_faults_and_contexts(driver: Spied) -> None:
         launch()
 
 
-def test_many_shapes_of_launches(driver: Spied) -> None:
+def test_native_launches_of_many_shapes_are_correct(driver: Spied) -> None:
     """More shapes than the table holds: launches that are not cached take the slow path, and none gets another's
     configuration."""
     a, b, c = arrays()
@@ -406,7 +408,7 @@ def test_many_shapes_of_launches(driver: Spied) -> None:
         assert struct.unpack_from("<2q", driver.seen[-1][2], 72) == (n, n)
 
 
-def test_threads(driver: Spied) -> None:
+def test_native_launches_of_several_threads_are_correct(driver: Spied) -> None:
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     a, b, c = arrays()
     errors: list[BaseException] = []
@@ -565,7 +567,7 @@ def torch(monkeypatch: pytest.MonkeyPatch, driver: Spied) -> Iterator[Any]:
         machine_code.put(name, 0)
 
 
-def test_tensors(driver: Spied, torch: Any) -> None:
+def test_native_launches_take_tensors(driver: Spied, torch: Any) -> None:
     a, b, c = arrays()
     tensors = [Described(x) for x in (a, b, c)]
     driver.size = 72 + 24
@@ -593,7 +595,7 @@ def test_launches_that_do_not_start_early_keep_their_other_attributes() -> None:
     assert EARLY == (EARLY_CLUSTERS[0], 1)
 
 
-def test_the_stream_of_tensors(driver: Spied, torch: Any) -> None:
+def test_native_launches_use_the_stream_of_tensors(driver: Spied, torch: Any) -> None:
     a, b, c = arrays()
     tensors = [Described(x) for x in (a, b, c)]
     repeated(lambda: tg.launch(add, 1000, tensors))
@@ -612,7 +614,7 @@ def test_the_stream_of_tensors(driver: Spied, torch: Any) -> None:
     assert CONFIGURATION.unpack(driver.seen[-1][0])[-1] == 1
 
 
-def test_launch_keys(driver: Spied, torch: Any) -> None:
+def test_native_launch_keys_agree_with_python(driver: Spied, torch: Any) -> None:
     """Machine code distinguishes arguments as Python does."""
     make = partial(tg.zeros, dtype=float, device="cuda:0")
     like, other, wide = make((4, 16)), make((4, 16)), make((4, 32))

@@ -49,13 +49,15 @@ def test_vectors_and_matrices_take_the_last_dimensions(
         ((0, 5), tg.vec2, "multiple of 2"),
     ],
 )
-def test_other_lengths_are_refused(data: tuple[int, ...], dtype: ElementType, words: str) -> None:
+def test_other_lengths_of_vectors_and_matrices_are_refused(
+    data: tuple[int, ...], dtype: ElementType, words: str
+) -> None:
     with pytest.raises(RuntimeError, match=words):
         tg.array(np.zeros(data, np.float32), dtype=dtype)
 
 
 @pytest.mark.parametrize(("dtype", "meant"), [(np.complex64, tg.vec2f), (np.complex128, tg.vec2d)])
-def test_complex_numbers_are_pairs(dtype: Any, meant: ElementType) -> None:
+def test_complex_numbers_become_vectors_of_two(dtype: Any, meant: ElementType) -> None:
     source = (np.arange(6) + 1j * np.arange(6, 0, -1)).astype(dtype).reshape(2, 3)
     for data in (source, source.T, source[:, ::2]):
         made = tg.array(data)
@@ -70,7 +72,7 @@ def test_complex_numbers_are_pairs(dtype: Any, meant: ElementType) -> None:
         tg.array(source, dtype=tg.float32)
 
 
-def test_memory_at_an_address() -> None:
+def test_arrays_wrap_memory_at_an_address() -> None:
     memory, told = np.arange(12, dtype=np.float32), []
     address = memory.ctypes.data
     a = tg.array(
@@ -107,20 +109,20 @@ def test_memory_at_an_address() -> None:
         ({"data": [1.0], "grad": tg.zeros(2)}, "shape"),
     ],
 )
-def test_descriptions_of_memory_that_do_not_fit(arguments: dict[str, Any], words: str) -> None:
+def test_invalid_descriptions_of_memory_are_refused(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         tg.array(dtype=float, **arguments)
 
 
 @pytest.mark.parametrize("strides", [(16, 4), (4, 8), (-12, 4), (0, 4)])
-def test_strides_of_new_memory(strides: tuple[int, int]) -> None:
+def test_new_arrays_have_the_given_strides(strides: tuple[int, int]) -> None:
     made = tg.array(shape=(2, 3), dtype=int, strides=strides)
     assert made.strides == strides
     made[1] = [1, 2, 3]
     assert made.list()[1] == [1, 2, 3]
 
 
-def test_gradients_that_are_given() -> None:
+def test_arrays_take_given_gradients() -> None:
     grad = tg.zeros(2)
     a = tg.array([1.0, 2.0], grad=grad)
     assert a.requires_grad and a.grad is grad
@@ -141,7 +143,7 @@ MAKERS: list[Callable[..., tg.array]] = [
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_every_maker_takes_pinned_and_retain_grad(make: Callable[..., tg.array]) -> None:
+def test_every_constructor_takes_pinned_and_retain_grad(make: Callable[..., tg.array]) -> None:
     made = make(pinned=True, requires_grad=True, retain_grad=True)
     assert made.shape == (3,) and made.retain_grad and made.requires_grad
     assert made.pinned == tg.is_cuda_available() and not make().pinned
@@ -177,7 +179,7 @@ def squares(x: tg.array1d[float], y: tg.array1d[float]):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("kept", [False, True])
-def test_gradients_that_stay(kept: bool) -> None:
+def test_retain_grad_keeps_gradients_of_intermediate_arrays(kept: bool) -> None:
     x = tg.array([1.0, 2.0], requires_grad=True)
     y, z = tg.zeros(2, requires_grad=True, retain_grad=kept), tg.zeros(2, requires_grad=True)
     with tg.Tape() as tape:
@@ -192,7 +194,7 @@ def test_gradients_that_stay(kept: bool) -> None:
         assert x.grad.list() == [4.0, 32.0]
 
 
-def test_parts_are_copied() -> None:
+def test_copy_copies_parts_of_arrays() -> None:
     dest, src = tg.zeros((2, 3)), tg.array([1.0, 2.0, 3.0, 4.0])
     tg.copy(dest, src, dest_offset=2, src_offset=1, count=2)
     assert dest.list() == [[0, 0, 2], [3, 0, 0]]
@@ -205,7 +207,7 @@ def test_parts_are_copied() -> None:
         tg.copy(dest, src, count=5)
 
 
-def test_gradients_of_parts_that_are_copied() -> None:
+def test_gradients_of_copied_parts_are_correct() -> None:
     dest, src = tg.ones(4, requires_grad=True), tg.array([1.0, 2.0, 3.0], requires_grad=True)
     with tg.Tape() as tape:
         tg.copy(dest, src, 1, 1)
@@ -220,7 +222,7 @@ def test_numpy_arrays_become_arrays() -> None:
     assert tg.from_numpy(data, tg.vec2).shape == (3,)
 
 
-def test_memory_of_others_by_address() -> None:
+def test_arrays_wrap_memory_of_other_libraries_by_address() -> None:
     memory = np.arange(6, dtype=np.float32)
     assert tg.from_ptr(memory.ctypes.data, 6).list() == memory.tolist()
     assert tg.from_ptr(memory.ctypes.data, dtype=tg.vec3, shape=(2,), device="cpu").dtype == tg.vec3
@@ -228,7 +230,7 @@ def test_memory_of_others_by_address() -> None:
         tg.from_ptr(memory.ctypes.data)
 
 
-def test_capsules_are_taken_once() -> None:
+def test_dlpack_capsules_are_consumed_once() -> None:
     memory = np.arange(6, dtype=np.float32)
     for capsule in (tg.to_dlpack(tg.from_numpy(memory)), memory.__dlpack__()):
         made = tg.from_dlpack(capsule)

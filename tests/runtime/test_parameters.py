@@ -68,7 +68,7 @@ def shown(*rest: Any, out: Any = None, **named: Any) -> np.ndarray:
     return b
 
 
-def test_constants_of_every_kind() -> None:
+def test_parameters_take_constants_of_every_kind() -> None:
     """Shapes, functions of the language and of the user, dtypes, nested tuples, flags, strings."""
     np.testing.assert_allclose(shown(8), -np.sin(X), rtol=1e-6)
     np.testing.assert_allclose(shown(4)[4:], 0)
@@ -169,7 +169,7 @@ def graded(x: tg.array[float], y: tg.array[float], way: tg.constexpr, s: tg.arra
     y[i] = v
 
 
-def test_gradients_see_the_constants() -> None:
+def test_gradients_use_constant_parameters() -> None:
     """Tapes, adjoint launches and functions with a declared gradient, also with absent arrays."""
     for way, factor in (("twice", 100.0), ("once", 10.0)):
         x, y = tg.array(X, requires_grad=True), tg.zeros(8, requires_grad=True)
@@ -243,7 +243,9 @@ def affine(x: tg.array[float], y: tg.array[float], s: float = 2.0, c: float = 1.
         (["x"], {"y": "y", "c": 7.0}, 2 * X + 7),
     ],
 )
-def test_arguments_by_name_and_by_default(inputs: Any, outputs: Any, expected: np.ndarray) -> None:
+def test_launches_take_arguments_by_name_and_by_default(
+    inputs: Any, outputs: Any, expected: np.ndarray
+) -> None:
     arrays = {"x": X, "y": np.zeros(8, F)}
 
     def real(part: Any) -> Any:
@@ -317,7 +319,7 @@ def optional(y: tg.array[float], a: tg.array[float], b: tg.array | None = None, 
     y[i] = v
 
 
-def test_none_for_arrays() -> None:
+def test_none_is_accepted_for_arrays() -> None:
     y, one = np.zeros(2, F), np.ones(2, F)
     for a, b, c, expected in [
         (None, None, None, 99.0),
@@ -331,7 +333,7 @@ def test_none_for_arrays() -> None:
     assert y[0] == 102.0
 
 
-def test_a_none_that_is_accessed_is_named() -> None:
+def test_errors_name_a_none_array_that_is_accessed() -> None:
     @tg.kernel
     def read(y: tg.array[float], a: tg.array[float]):
         y[0] = a[0]
@@ -367,7 +369,7 @@ def annotated(n: tg.array[int], b: tg.array[float, Literal[2]], c: tg.array):
     n[i] = held(s) + int(b[0, 1]) + len(c.shape)
 
 
-def test_forms_of_annotations() -> None:
+def test_annotations_with_any_rank_are_accepted() -> None:
     n, b = np.zeros(8, np.int32), np.ones((2, 2), F)
     for c in (X, b, np.ones((1, 1, 1), np.int64)):
         tg.launch(annotated, 8, [n, b, c], block_dim=32)
@@ -378,7 +380,7 @@ def test_forms_of_annotations() -> None:
         tg.launch(annotated, 8, [n, b, 3.0], block_dim=32)
 
 
-def test_a_stack_of_another_capacity_does_not_fit() -> None:
+def test_a_stack_of_another_capacity_is_refused() -> None:
     @tg.kernel
     def k(n: tg.array[int]):
         n[0] = held(tg.tile_stack(capacity=32, dtype=int))
@@ -387,7 +389,7 @@ def test_a_stack_of_another_capacity_does_not_fit() -> None:
         tg.launch(k, 8, [np.zeros(1, np.int32)], block_dim=32)
 
 
-def test_annotations_without_a_type() -> None:
+def test_invalid_annotations_are_refused() -> None:
     with pytest.raises(TypeError, match=r"tg\.array\[float, Literal\[2\]\]"):
         tg.array[float, 2]
     with pytest.raises(TypeError, match="capacity of a stack must be a positive integer"):
@@ -397,7 +399,7 @@ def test_annotations_without_a_type() -> None:
 # Launches that are kept -----------------------------------------------------------------------------------------------
 
 
-def test_a_kept_launch() -> None:
+def test_a_recorded_command_launches_again() -> None:
     y = np.zeros(8, F)
     kept = tg.launch(affine, 8, {"x": X}, [y], record_cmd=True)
     assert isinstance(kept, tg.Launch)
@@ -423,7 +425,7 @@ def test_a_kept_launch() -> None:
             wrong()
 
 
-def test_a_kept_launch_of_an_adjoint_and_of_blocks() -> None:
+def test_recorded_commands_of_adjoints_and_blocks_launch_again() -> None:
     x, y = tg.array(X), tg.zeros(8)
     g = tg.zeros(8)
     kept = tg.launch(affine, 8, [x], [y], adj_outputs=[tg.ones(8)], adjoint=True, record_cmd=True)

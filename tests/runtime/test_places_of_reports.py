@@ -23,7 +23,7 @@ def one_too_many(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 
 @pytest.mark.machine_code
-def test_a_deadlock_of_equal_kernels_in_two_texts() -> None:
+def test_deadlocks_of_equal_kernels_name_the_launched_text() -> None:
     for blank_lines in range(2):
         kernel = tg.exec("\n" * blank_lines + DEADLOCK)["one_too_many"]
         with pytest.raises(tg.Deadlock) as caught:

@@ -46,7 +46,7 @@ def pairs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(pairs())
-def test_elements_are_copied_like_numpy(pair: tuple[np.ndarray, np.ndarray]) -> None:
+def test_strided_copies_match_numpy(pair: tuple[np.ndarray, np.ndarray]) -> None:
     target, source = pair
     assert target.shape == source.shape
     run = Run(CODE.address(f"run{target.itemsize}"))
@@ -57,7 +57,7 @@ def test_elements_are_copied_like_numpy(pair: tuple[np.ndarray, np.ndarray]) -> 
 
 
 @pytest.mark.parametrize("arch", CUDA_TARGETS)
-def test_the_kernels_compile(arch: str) -> None:
+def test_kernels_of_strided_copies_assemble_without_spills(arch: str) -> None:
     text = compile_ptx(kernels_text(), arch)
     assert all(f".entry copy{size}(" in text for size in SIZES)
     assert ".local" not in text and "call" not in text

@@ -40,7 +40,7 @@ class Mixed:
     flag: bool
 
 
-def test_a_value_begins_as_zeros_and_converts_assigned_values() -> None:
+def test_structs_start_as_zeros_and_convert_assigned_values() -> None:
     s = Outer()
     assert (s.inner.x, s.half, s.flag, s.data) == (0, 0, False, None) and not s.m.numpy().any()
     s.inner.x, s.inner.v, s.flag, s.m = 3, (1, 2, 3), True, [1, 2, 3, 4]
@@ -57,7 +57,7 @@ def test_a_value_begins_as_zeros_and_converts_assigned_values() -> None:
     assert Inner.__doc__ == "A struct that is nested in another one."
 
 
-def test_a_value_is_made_of_all_fields_in_order_or_by_name() -> None:
+def test_structs_are_constructed_by_position_or_name() -> None:
     s = Inner(3, (1, 2, 3))
     assert s.x == 3.0 and s.v == tg.vec3(1, 2, 3)
     other = Inner(v=s.v, x=4)
@@ -75,7 +75,7 @@ def test_a_value_is_made_of_all_fields_in_order_or_by_name() -> None:
         ((), {"x": 1, "y": 2}, "Inner has no field 'y'"),
     ],
 )
-def test_a_value_of_some_fields_is_refused(args: Any, kwargs: Any, says: str) -> None:
+def test_structs_with_missing_fields_are_refused(args: Any, kwargs: Any, says: str) -> None:
     with pytest.raises(tg.TegulaError, match="no-field") as refused:
         Inner(*args, **kwargs)
     assert says in str(refused.value)
@@ -143,7 +143,7 @@ def test_invalid_struct_declarations_are_refused() -> None:
             assign: float
 
 
-def test_the_layout_is_that_of_c() -> None:
+def test_structs_have_the_layout_of_c() -> None:
     layout = Mixed.numpy_dtype()
     offsets = {name: layout.fields[name][1] for name in layout.names}
     assert offsets == {"small": 0, "inner": 4, "wide": 24, "flag": 32} and layout.itemsize == 40
@@ -153,7 +153,7 @@ def test_the_layout_is_that_of_c() -> None:
     assert s.numpy_value() == (-3, (0.0, [1.0, 2.0, 3.0]), 0.0, True)
 
 
-def test_arrays_are_made_of_values_and_of_structured_data() -> None:
+def test_arrays_of_structs_are_created_from_values_and_structured_data() -> None:
     values = [Mixed() for _ in range(3)]
     for k, s in enumerate(values):
         s.small, s.inner.v = k, (k, 0, 1)
@@ -176,7 +176,7 @@ def test_arrays_are_made_of_values_and_of_structured_data() -> None:
     assert (copy.deepcopy(a).numpy() == a.numpy()).all()
 
 
-def test_a_local_struct_is_no_name_to_pickle() -> None:
+def test_local_structs_are_not_pickled() -> None:
     @tg.struct
     class Local:
         x: float
@@ -241,7 +241,7 @@ def of_first(balls: tg.array[FIRST], ball: FIRST, y: tg.array[float]):
 
 
 @pytest.mark.parametrize(("balls", "ball", "name"), [(SECOND, FIRST, "balls"), (FIRST, SECOND, "ball")])
-def test_launches_tell_structs_of_one_name_apart(balls: Any, ball: Any, name: str) -> None:
+def test_launches_distinguish_structs_of_one_name(balls: Any, ball: Any, name: str) -> None:
     with pytest.raises(tg.LaunchError) as caught:
         tg.launch(of_first, 1, inputs=[tg.zeros(2, dtype=balls), ball(), tg.zeros(1)])
     what = f"argument '{name}' is of another struct Ball than the one that annotates the parameter"
@@ -264,7 +264,7 @@ def test_launches_with_arrays_of_structs_take_the_fast_path() -> None:
 
 
 @pytest.mark.machine_code
-def test_elements_with_arrays_are_moved() -> None:
+def test_arrays_of_structs_with_arrays_move_between_devices() -> None:
     @tg.kernel
     def reversed_order(a: tg.array[Outer], b: tg.array[Outer]):
         i = tg.tid()

@@ -23,13 +23,13 @@ def encoded(driver: PretendDriver, x: tg.array, written: bool) -> tuple[int, lis
     return address, list(lengths)[:rank], list(strides)[: rank - 1]
 
 
-def test_an_array(pretended: PretendDriver) -> None:
+def test_tensor_maps_encode_address_shape_and_strides(pretended: PretendDriver) -> None:
     x = tg.zeros((3, 20, 8), device="cuda:0")
     assert x.description.access.bulk
     assert encoded(pretended, x, written=False) == (x.ptr, [8, 20, 3], [32, 640])
 
 
-def test_an_array_without_elements(pretended: PretendDriver) -> None:
+def test_tensor_maps_of_empty_arrays_are_valid(pretended: PretendDriver) -> None:
     """Copies from the array read zeros, and copies to it are dropped."""
     places: set[int] = set()
     for shape in ((0, 8), (16, 0), (4, 0, 3)):

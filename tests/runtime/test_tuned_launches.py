@@ -96,7 +96,7 @@ def test_tuning_in_a_recording_is_refused(driver: PretendDriver) -> None:
     np.testing.assert_array_equal(c.numpy(), np.arange(1000) * 2.0)
 
 
-def test_a_candidate_that_ends_all_work_is_named(driver: PretendDriver) -> None:
+def test_a_candidate_that_faults_the_device_is_named(driver: PretendDriver) -> None:
     def fault(blocks: int, threads: int, data: bytes) -> None:
         run_add(blocks, threads, data)
         driver.sticky = 700 if threads == 160 else 0

@@ -32,7 +32,7 @@ def numbers(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("f", BINARY)
-def test_two_arrays(f: Callable[[Any, Any], Any]) -> None:
+def test_operators_of_two_arrays_match_numpy(f: Callable[[Any, Any], Any]) -> None:
     for shapes in SHAPES[:3] if f is operator.add else SHAPES[1:2]:
         a, b = numbers(shapes[0], tg.float64), numbers(shapes[1], tg.float64, 1)
         made = f(tg.array(a), tg.array(b))
@@ -43,7 +43,7 @@ def test_two_arrays(f: Callable[[Any, Any], Any]) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("f", BINARY)
-def test_an_array_and_a_number(f: Callable[[Any, Any], Any]) -> None:
+def test_operators_of_an_array_and_a_number_match_numpy(f: Callable[[Any, Any], Any]) -> None:
     a = numbers((2, 3), tg.float32)
     for number in (2, 1.5):
         np.testing.assert_allclose(f(tg.array(a), number).numpy(), f(a, np.float32(number)), rtol=1e-6)
@@ -51,7 +51,7 @@ def test_an_array_and_a_number(f: Callable[[Any, Any], Any]) -> None:
 
 
 @pytest.mark.machine_code
-def test_integers_are_combined_as_in_kernels() -> None:
+def test_operators_of_integer_arrays_agree_with_kernels() -> None:
     a = np.array([-7, 8, 9], np.int32)
     for f in (operator.add, operator.mul, operator.floordiv):
         made = f(tg.array(a), 2)
@@ -64,7 +64,7 @@ def test_integers_are_combined_as_in_kernels() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("f", IN_PLACE)
-def test_in_place(f: Callable[[Any, Any], Any]) -> None:
+def test_in_place_operators_match_numpy(f: Callable[[Any, Any], Any]) -> None:
     a, b = numbers((3, 4), tg.float64), numbers((4,), tg.float64, 1)
     made = tg.array(a)
     assert f(made, tg.array(b)) is made
@@ -72,7 +72,7 @@ def test_in_place(f: Callable[[Any, Any], Any]) -> None:
 
 
 @pytest.mark.machine_code
-def test_in_place_on_parts_that_overlap() -> None:
+def test_in_place_operators_on_overlapping_parts_match_numpy() -> None:
     a = tg.array(np.arange(8, dtype=np.float32))
     a[1:] += a[:-1]
     assert a.list() == [0, 1, 3, 5, 7, 9, 11, 13]
@@ -83,7 +83,7 @@ def test_in_place_on_parts_that_overlap() -> None:
 
 
 @pytest.mark.machine_code
-def test_signs() -> None:
+def test_unary_operators_of_arrays_match_numpy() -> None:
     a = tg.array([-1.5, 2.0])
     assert (-a).list() == [1.5, -2.0] and abs(a).list() == [1.5, 2.0]
     assert (+a).list() == a.list() and +a is not a
@@ -91,7 +91,7 @@ def test_signs() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.float16, tg.int32], ids=str)
-def test_matmul(dtype: DType) -> None:
+def test_matmul_operator_matches_numpy(dtype: DType) -> None:
     a, b = numbers((33, 40), tg.float64) * 2, numbers((40, 5), tg.float64, 1)
     a, b = a.astype(to_numpy(dtype)), b.astype(to_numpy(dtype))
     want = a.astype(np.float64) @ b.astype(np.float64)
@@ -104,7 +104,7 @@ def test_matmul(dtype: DType) -> None:
 
 
 @pytest.mark.machine_code
-def test_vectors_and_matrices() -> None:
+def test_operators_of_arrays_of_vectors_and_matrices_match_numpy() -> None:
     v = np.arange(6, dtype=np.float32).reshape(2, 3)
     m = np.arange(18, dtype=np.float32).reshape(2, 3, 3)
     points, turns = tg.array(v, dtype=tg.vec3), tg.array(m, dtype=tg.mat33)
@@ -116,7 +116,7 @@ def test_vectors_and_matrices() -> None:
 
 
 @pytest.mark.machine_code
-def test_operands_that_cannot_be_combined() -> None:
+def test_operators_refuse_operands_that_do_not_fit() -> None:
     a, i = tg.zeros(3), tg.array([1, 2, 3])
     for wrong in (lambda: a + i, lambda: i + np.zeros(3), lambda: a * tg.zeros(2), lambda: i * 2.5):
         with pytest.raises((tg.LaunchError, ValueError), match=r"astype|broadcast"):
@@ -131,7 +131,7 @@ def test_operands_that_cannot_be_combined() -> None:
 # Elements and parts ---------------------------------------------------------------------------------------------------
 
 
-def test_elements_are_numbers() -> None:
+def test_one_element_arrays_convert_to_numbers() -> None:
     a = tg.array([[1.5, 2.0], [0.0, 4.0]])
     assert float(a[0, 0]) == 1.5 and int(a[1, 1]) == 4 and a[0, 1].item() == 2.0 and complex(a[0, 0]) == 1.5
     assert a[0, 0] and not a[1, 0]
@@ -147,7 +147,7 @@ def test_elements_are_numbers() -> None:
     [0, -1, (1, 2), slice(None), (slice(None), 1), (..., 0), (slice(None, None, -2), slice(1, 3)), (None, 1)],
     ids=str,
 )
-def test_parts_are_assigned(index: Any) -> None:
+def test_assignment_to_parts_of_arrays_matches_numpy(index: Any) -> None:
     want = np.arange(12, dtype=np.float32).reshape(3, 4)
     made = tg.array(want)
     np.testing.assert_array_equal(made[index].numpy(), np.atleast_1d(want[index]))
@@ -160,7 +160,7 @@ def test_parts_are_assigned(index: Any) -> None:
     np.testing.assert_array_equal(made.numpy(), want)
 
 
-def test_wrong_indices() -> None:
+def test_invalid_indices_of_arrays_are_refused() -> None:
     a = tg.zeros((2, 3))
     for index in (2, (0, 0, 0), 0.5, "x", (..., ...), True, [0, 1]):
         with pytest.raises(IndexError):
@@ -169,7 +169,7 @@ def test_wrong_indices() -> None:
             a[index] = 1.0
 
 
-def test_copies_and_views() -> None:
+def test_copies_and_views_of_arrays_match_numpy() -> None:
     a = tg.array(np.arange(6, dtype=np.float32).reshape(2, 3))
     np.testing.assert_array_equal(a.T.numpy(), a.numpy().T)
     assert a.contiguous() is a and a.T.contiguous().is_contiguous
@@ -180,7 +180,7 @@ def test_copies_and_views() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.int32, tg.float64, tg.float16, tg.int8, tg.bool], ids=str)
-def test_astype(dtype: DType) -> None:
+def test_astype_matches_numpy(dtype: DType) -> None:
     a = np.array([-1.75, 0.0, 2.5], np.float32)
     made = tg.array(a).astype(dtype)
     assert made.dtype == dtype
@@ -193,7 +193,7 @@ def test_astype(dtype: DType) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.float16, tg.int8, tg.uint16, tg.bool], ids=str)
-def test_sums(dtype: DType) -> None:
+def test_sums_of_arrays_match_numpy(dtype: DType) -> None:
     for shape in ((1,), (7, 3), (5000,), (0, 3)):
         a = (np.arange(np.prod(shape)) % 3 == 1).reshape(shape).astype(to_numpy(dtype))
         made = tg.array(a).sum()
@@ -205,7 +205,7 @@ def test_sums(dtype: DType) -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients_of_arithmetic() -> None:
+def test_gradients_of_array_arithmetic_are_correct() -> None:
     x = tg.array([0.5, 1.5, 2.5], dtype=tg.float64, requires_grad=True)
     c = tg.array([[2.0], [3.0]], dtype=tg.float64, requires_grad=True)
     with tg.Tape() as tape:
@@ -230,7 +230,7 @@ def test_gradients_of_arithmetic() -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients_of_parts() -> None:
+def test_gradients_of_parts_of_arrays_are_correct() -> None:
     x = tg.array([1.0, 2.0, 3.0], requires_grad=True)
     with tg.Tape() as tape:
         y = tg.ones(4, requires_grad=True)

@@ -52,7 +52,7 @@ def test_overlapping_arguments_keep_statement_order(kernel: object, source: int,
     np.testing.assert_array_equal(native.numpy(), reference.numpy())
 
 
-def test_shifted_views_of_one_array() -> None:
+def test_shifted_views_of_one_array_keep_statement_order() -> None:
     x = tg.array(np.arange(9, dtype=np.int32))
     tg.launch_tiled(shift, dim=1, inputs=[x[:-1]], outputs=[x[1:]], block_dim=4)
     assert x.list() == [0, *range(1, 9)]
@@ -79,7 +79,7 @@ def load_after_store(x: tg.array[int], o: tg.array[int]):
     tg.tile_store(o, after, offset=4)
 
 
-def test_store_then_load_of_one_array() -> None:
+def test_a_load_after_a_store_of_one_array_reads_the_stored_value() -> None:
     x, o = agree(
         load_after_store, [tg.array(np.arange(4, dtype=np.int32)), tg.zeros(8, dtype=int)], 1, 2, tiled=True
     )
@@ -134,7 +134,7 @@ class Repeated:
         setattr(self, name, getattr(row, name) | {"shape": (count, *row.shape), "strides": (0, *row.strides)})
 
 
-def test_one_row_that_is_repeated() -> None:
+def test_a_broadcast_row_is_read_correctly() -> None:
     row, out = tg.array(np.arange(40, dtype=np.float32)), tg.zeros((20, 40))
     x = tg.array(Repeated(row, 20), copy=False)
     assert x.ptr == row.ptr
@@ -149,7 +149,7 @@ def row_views(x: tg.array4d[float], y: tg.array[float]):
     tg.tile_store(y, tg.tile_sum(t), offset=i * 3 + j)
 
 
-def test_views_by_uniform_indices() -> None:
+def test_views_by_uniform_indices_match_numpy() -> None:
     x = np.random.default_rng(1).integers(-9, 9, (2, 3, 5, 4)).astype(np.float32)
     *_, y = agree(row_views, [tg.array(x), tg.zeros(6)], (2, 3), 8, tiled=True)
     np.testing.assert_array_equal(y, x[:, :, 1:3].sum((2, 3)).ravel())
@@ -164,7 +164,7 @@ def edges(x: tg.array2d[float], y: tg.array2d[float]):
     tg.tile_store(y, t, offset=(-2, 6))
 
 
-def test_elements_outside_read_the_fill_and_are_dropped() -> None:
+def test_out_of_bounds_elements_read_the_fill_and_are_dropped() -> None:
     x = np.arange(1, 26, dtype=np.float32).reshape(5, 5)
     _, y = agree(edges, [tg.array(x), tg.zeros((8, 8))], 1, 4, tiled=True)
     outer = np.full((4, 4), 7, np.float32)
@@ -261,7 +261,7 @@ def atomics(a: tg.array[int], old: tg.array[int]):
     old[i] = tg.atomic_add(a, 7, 1)
 
 
-def test_atomics() -> None:
+def test_atomics_of_arrays_match_numpy() -> None:
     start = np.array([0, 0, 99, -99, -1, 0, 5, 100], np.int32)
     a, old = tg.array(start), tg.zeros(20, dtype=int)
     tg.launch(atomics, 20, inputs=[a, old], block_dim=8)
@@ -280,7 +280,7 @@ def cas_loop(a: tg.array[int]):
         seen = was
 
 
-def test_compare_and_swap() -> None:
+def test_compare_and_swap_loops_count_every_thread() -> None:
     a = tg.zeros(1, dtype=int)
     tg.launch(cas_loop, 500, inputs=[a], block_dim=64)
     assert a.list() == [1000]

@@ -24,7 +24,7 @@ def kernel(text: str, parameters: str, **names: Any) -> Any:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("rank", [1, 2, 3, 4])
-def test_every_kind_at_every_rank(rank: int) -> None:
+def test_atomics_of_every_kind_and_rank_match_numpy(rank: int) -> None:
     zeros = ", ".join("0" * rank)
     at = [f"({zeros},)" if n % 2 else zeros for n in range(len(KINDS))]
     lines = [f"tg.atomic_{kind}(a{n}, {at[n]}, 2)" for n, kind in enumerate(KINDS)]
@@ -45,7 +45,7 @@ def test_every_kind_at_every_rank(rank: int) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", ["vec2", "mat22", "quat", "vec3i", "mat22h", "vec2d"])
-def test_vectors_and_matrices(dtype: str) -> None:
+def test_atomics_of_vectors_and_matrices_match_numpy(dtype: str) -> None:
     t = getattr(tg, dtype)
     shape = (1, *np.asarray(t()).shape)
     number = np.arange(1, 1 + np.prod(shape)).reshape(shape)
@@ -107,7 +107,7 @@ def test_components_are_changed_atomically() -> None:
 
 
 @pytest.mark.machine_code
-def test_adding_to_a_component_keeps_the_others() -> None:
+def test_atomic_adds_to_a_component_keep_other_components() -> None:
     @tg.kernel
     def one(v: tg.array[tg.vec3]):
         v[0].y += 1.0
@@ -124,7 +124,7 @@ def gathered(x: tg.array[float], v: tg.array[tg.vec3], k: int):
 
 
 @pytest.mark.machine_code
-def test_gradients_of_components() -> None:
+def test_gradients_of_atomics_of_components_are_correct() -> None:
     x = tg.array(np.linspace(-1, 1, 6), dtype=float, requires_grad=True)
     out = tg.zeros(2, dtype=tg.vec3, requires_grad=True)
     tg.gradcheck(gathered, 6, [x], [out, 2], block_dim=6)

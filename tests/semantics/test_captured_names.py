@@ -70,7 +70,7 @@ def first(kernel):
 
 
 @pytest.mark.parametrize("kernel", [direct, through_function, from_static])
-def test_a_global_bound_anew_is_seen(kernel, monkeypatch):
+def test_the_next_launch_uses_a_rebound_global(kernel, monkeypatch):
     assert [first(kernel), first(kernel)] == [1.0, 1.0]
     monkeypatch.setitem(globals(), "OFFSET", 2.5)
     assert [first(kernel), first(kernel)] == [2.5, 2.5]
@@ -78,7 +78,7 @@ def test_a_global_bound_anew_is_seen(kernel, monkeypatch):
     assert first(kernel) == 1.0
 
 
-def test_a_function_defined_anew_is_seen(monkeypatch):
+def test_the_next_launch_uses_a_redefined_function(monkeypatch):
     assert first(through_function) == 1.0
 
     @tg.func
@@ -89,7 +89,7 @@ def test_a_function_defined_anew_is_seen(monkeypatch):
     assert first(through_function) == -7.0
 
 
-def test_a_container_changed_in_place_is_seen():
+def test_the_next_launch_uses_a_changed_container():
     assert (first(from_table), first(from_list)) == (1.0, 1.0)
     TABLE[0] = LIST[0] = 3.0
     try:
@@ -100,13 +100,13 @@ def test_a_container_changed_in_place_is_seen():
 
 
 @pytest.mark.parametrize(("kernel", "owner"), [(from_module, settings), (from_class, Options)])
-def test_an_attribute_set_anew_is_seen(kernel, owner, monkeypatch):
+def test_the_next_launch_uses_a_changed_attribute(kernel, owner, monkeypatch):
     assert first(kernel) == 1.0
     monkeypatch.setattr(owner, "LEVEL", -4.0)
     assert first(kernel) == -4.0
 
 
-def test_a_variable_of_an_enclosing_function_is_seen():
+def test_the_next_launch_uses_a_changed_variable_of_the_enclosing_function():
     scale = 1.0
 
     @tg.kernel
@@ -121,7 +121,7 @@ def test_a_variable_of_an_enclosing_function_is_seen():
         first(scaled)
 
 
-def test_a_name_that_starts_to_hide_a_builtin_is_seen(monkeypatch):
+def test_the_next_launch_uses_a_name_that_hides_a_builtin(monkeypatch):
     @tg.kernel
     def rounded(out: tg.array[float]):
         out[0] = abs(-1.0)
@@ -135,7 +135,7 @@ def test_a_name_that_starts_to_hide_a_builtin_is_seen(monkeypatch):
     assert first(rounded) == -5.0
 
 
-def test_the_type_of_a_number_counts(monkeypatch):
+def test_a_changed_type_of_a_captured_number_is_compiled_again(monkeypatch):
     @tg.kernel
     def more(out: tg.array[float]):
         out[0] = OFFSET + 1.0
@@ -147,14 +147,14 @@ def test_the_type_of_a_number_counts(monkeypatch):
         first(more)
 
 
-def test_a_change_to_an_unusable_object_is_refused(monkeypatch):
+def test_a_captured_name_rebound_to_an_unusable_object_is_refused(monkeypatch):
     assert first(direct) == 1.0
     monkeypatch.setitem(globals(), "OFFSET", SimpleNamespace())
     with pytest.raises(tg.CompileError, match="OFFSET"):
         first(direct)
 
 
-def test_an_equal_number_compiles_nothing(monkeypatch):
+def test_an_equal_captured_number_compiles_no_kernel(monkeypatch):
     assert first(direct) == 1.0
     forms = [f for each in direct.forms.values() for f in each.made]
     monkeypatch.setitem(globals(), "OFFSET", float("1.0"))

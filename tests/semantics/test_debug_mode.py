@@ -105,7 +105,7 @@ def outcome(run, a, device=None):
 
 
 @pytest.mark.parametrize(("kernel", "b", "found"), FOUND, ids=lambda x: getattr(x, "name", None) or str(x))
-def test_interpreter_and_compiled_kernel_find_the_same(kernel, b, found, monkeypatch):
+def test_debug_mode_reports_equal_errors_in_interpreter_and_compiled_kernel(kernel, b, found, monkeypatch):
     def launch(args):
         tg.launch(kernel, 4, inputs=args, block_dim=4)
 
@@ -122,7 +122,7 @@ def test_interpreter_and_compiled_kernel_find_the_same(kernel, b, found, monkeyp
     assert released == (found if found is tg.KernelAssertion else None, compiled[1])
 
 
-def test_absent_threads_are_not_compared(monkeypatch):
+def test_debug_mode_does_not_compare_absent_threads(monkeypatch):
     monkeypatch.setattr(tg.config, "mode", "debug")
     for launch, device in (
         (lambda args: tg.launch(made_uniform, 3, inputs=args, block_dim=4), None),
@@ -131,7 +131,7 @@ def test_absent_threads_are_not_compared(monkeypatch):
         assert outcome(launch, [2, 2, 2, 7], device) == (None, [54, 54, 54, 0])
 
 
-def test_the_error_names_the_line_and_the_thread(monkeypatch):
+def test_errors_of_debug_mode_name_the_line_and_the_thread(monkeypatch):
     monkeypatch.setattr(tg.config, "mode", "debug")
     with pytest.raises(tg.BrokenPromise, match=r"in block 0, thread 1 of kernel made_uniform") as caught:
         tg.launch(made_uniform, 4, inputs=[tg.ones(4, dtype=int), tg.array(ZERO, dtype=int), tg.zeros(4, dtype=int)],
@@ -147,7 +147,7 @@ def first_rows(a: tg.array[int], out: tg.array[int]):
     tg.tile_store(out[i:], tg.tile_load(a[i:], shape=2, offset=i))
 
 
-def test_group_operands_are_not_compared(monkeypatch):
+def test_debug_mode_does_not_compare_group_operands(monkeypatch):
     monkeypatch.setattr(tg.config, "mode", "debug")
     a, out = tg.array([5, 6, 7, 8], dtype=int), tg.zeros(4, dtype=int)
     tg.launch(first_rows, 4, inputs=[a, out], block_dim=4)
@@ -179,7 +179,7 @@ def row_read(x: tg.array2d[float], c: int, out: tg.array[float]):
 
 @pytest.mark.parametrize("kernel", [component_read, component_written, row_read], ids=lambda k: k.name)
 @pytest.mark.parametrize("c", [0, -1, 3, 1_000_000, -4])
-def test_components_of_elements_are_looked_at(kernel, c: int, monkeypatch):
+def test_debug_mode_reports_components_out_of_bounds(kernel, c: int, monkeypatch):
     monkeypatch.setattr(tg.config, "mode", "debug")
     x, out = tg.ones((4, 3)), tg.zeros(4)
     if c in (0, -1):

@@ -36,7 +36,7 @@ def bound_in_expressions(a: tg.array[float], out: tg.array2d[float]):
 
 
 @pytest.mark.machine_code
-def test_names_are_bound_in_expressions() -> None:
+def test_expressions_that_bind_names_match_numpy() -> None:
     a = np.array([0.5, -0.25, -2.0, 3.0], np.float32)
     _, out = agree(bound_in_expressions, [tg.array(a), tg.zeros((4, 5))], 4, 32)
     for x, row in zip(a.astype(np.float64), out, strict=True):
@@ -60,7 +60,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_refused(text: str) -> None:
+def test_invalid_expressions_are_refused(text: str) -> None:
     whole = f"def kernel(a: tg.array[float]):\n    {text}\n"
     names = dict[str, Any](tg=tg)
     exec(whole, names)
@@ -99,7 +99,7 @@ def own_arrays(a: tg.array2d[float], out: tg.array2d[float], n: int):
 
 
 @pytest.mark.machine_code
-def test_arrays_of_one_thread() -> None:
+def test_arrays_of_one_thread_match_numpy() -> None:
     a = np.random.default_rng(2).integers(-3, 4, (3, 8)).astype(np.float32)
     _, out = agree(own_arrays, [tg.array(a), tg.zeros((3, 4)), 8], 3, 32)
     for x, row in zip(a.astype(np.float64), out, strict=True):
@@ -122,7 +122,7 @@ def test_arrays_of_one_thread() -> None:
 
 
 @pytest.mark.machine_code
-def test_the_gradient_through_an_array_of_one_thread() -> None:
+def test_gradients_through_arrays_of_one_thread_are_correct() -> None:
     a = np.random.default_rng(5).standard_normal((1, 8))
     out = tg.zeros((1, 4), requires_grad=True)
     given = tg.array(a, dtype=float, requires_grad=True)
@@ -211,7 +211,7 @@ def test_functions_change_arrays_of_one_thread() -> None:
 
 
 @pytest.mark.machine_code
-def test_the_gradient_through_a_function_that_changes_an_array_of_one_thread() -> None:
+def test_gradients_of_functions_that_change_arrays_of_one_thread_are_correct() -> None:
     x = tg.array([0.5, -1.5, 2.0], requires_grad=True)
     out = tg.zeros((3, 4), requires_grad=True)
     with tg.Tape() as tape:
@@ -227,7 +227,7 @@ def normal(out: tg.array2d[float], seed: int):
 
 
 @pytest.mark.machine_code
-def test_random_tiles_of_the_normal_distribution() -> None:
+def test_random_normal_tiles_have_mean_and_variance() -> None:
     (out,) = agree(normal, [tg.zeros((40, 50)), 42], 1, 64, tiled=True)
     states = (tg.rand_init(42) + np.arange(2000)) & 0xFFFFFFFF
     want = [tg.randn(tg.rand_init(int(s) - 2**32 * (s >= 2**31))) for s in states[:5]]

@@ -29,12 +29,12 @@ def check(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [4])
-def test_one_order_everywhere(seed: int) -> None:
+def test_all_extremes_order_nan_and_zeros_alike(seed: int) -> None:
     check(seed)
 
 
 @pytest.mark.parametrize("chunk", chunks(range(60)))
-def test_one_order_everywhere_often(chunk: int) -> None:
+def test_all_extremes_order_nan_and_zeros_alike_in_many_programs(chunk: int) -> None:
     for seed in range(100 + 5 * chunk, 105 + 5 * chunk):
         check(seed)
 
@@ -50,7 +50,7 @@ def of_threads(x: tg.array1d[tg.vec3], places: tg.array2d[tg.int32], least: tg.a
 
 
 @pytest.mark.parametrize("n", [100])
-def test_absent_threads_have_no_extreme(n: int) -> None:
+def test_extremes_skip_absent_threads(n: int) -> None:
     """Also in tiles with a row for each component."""
     x = np.random.default_rng(n).integers(1, 9, (n, 3)).astype(np.float32)
     args = [

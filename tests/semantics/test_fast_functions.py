@@ -50,13 +50,13 @@ def test_exp2_of_special_values() -> None:
 
 
 @pytest.mark.machine_code
-def test_results_below_the_normal_numbers_are_small() -> None:
+def test_fast_exp2_of_large_negative_numbers_is_small() -> None:
     x = np.linspace(-150, -126.01, 512).astype(np.float32)
     y = run(powers, x)
     assert (y >= 0).all() and (y <= SMALLEST).all()
 
 
-def test_there_is_none_of_float64() -> None:
+def test_fast_functions_refuse_float64() -> None:
     @tg.kernel
     def wide(x: tg.array[tg.float64]):
         x[0] = tg.fast.exp2(x[0])

@@ -28,7 +28,7 @@ WANTED = [
 
 
 @pytest.mark.machine_code
-def test_numbers_are_printed_as_c_does(capfd: pytest.CaptureFixture[str]) -> None:
+def test_printf_formats_numbers_as_c(capfd: pytest.CaptureFixture[str]) -> None:
     x = tg.array([-1.5, 2.25])
     assert interpret(formatted, [tg.clone(x, device="cpu")], (2,), 2) == WANTED
     tg.launch(formatted, 2, inputs=[x], block_dim=2)
@@ -47,7 +47,7 @@ def test_numbers_are_printed_as_c_does(capfd: pytest.CaptureFixture[str]) -> Non
         ("tg.printf(1.0)", NotConstant, "the format of printf"),
     ],
 )
-def test_wrong_formats(call: str, error: type[Exception], words: str) -> None:
+def test_invalid_formats_are_refused(call: str, error: type[Exception], words: str) -> None:
     names = tg.exec(f"import tegula as tg\n\n@tg.kernel\ndef wrong():\n    {call}\n", {})
     with pytest.raises(error, match=words):
         tg.launch(names["wrong"], 1)
@@ -61,7 +61,7 @@ def long(m: tg.array[tg.mat44], n: tg.array2d[int]):
 
 
 @pytest.mark.machine_code
-def test_many_values_in_one_print(capfd: pytest.CaptureFixture[str]) -> None:
+def test_print_takes_many_values(capfd: pytest.CaptureFixture[str]) -> None:
     m, n = np.arange(48.0).reshape(3, 4, 4), np.arange(30).reshape(3, 10)
     args = [tg.array(m, dtype=tg.mat44), tg.array(n, dtype=int)]
     wanted = [f"{i}; {m[i].tolist()}; {n[i].tolist()}; {(2 * m[i]).tolist()}" for i in range(3)]
@@ -88,14 +88,14 @@ for n in (0, 1):
 
 
 @pytest.mark.cpu
-def test_a_breakpoint_traps(tmp_path: Path) -> None:
+def test_a_breakpoint_in_a_kernel_traps(tmp_path: Path) -> None:
     file = tmp_path / "stopped.py"
     file.write_text(PROGRAM)
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (-signal.SIGTRAP, "went on 0\n"), done.stderr
 
 
-def test_the_interpreter_stops_in_pythons_debugger(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_breakpoint_in_the_interpreter_stops_in_pdb(monkeypatch: pytest.MonkeyPatch) -> None:
     stops: list[int] = []
     monkeypatch.setattr(sys, "breakpointhook", lambda: stops.append(1))
 

@@ -15,13 +15,13 @@ pytestmark = pytest.mark.machine_code
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("start", [0])
-def test_programs_agree_with_python(start):
+def test_programs_with_redefined_functions_match_python(start):
     _compare(range(start, start + 6))
 
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("start", chunks(range(100, 1100, 20)))
-def test_many_programs_agree_with_python(start):
+def test_many_programs_with_redefined_functions_match_python(start):
     _compare(range(start, start + 20))
 
 
@@ -92,7 +92,7 @@ def test_the_overload_that_fits_best_is_called_in_kernels_and_in_python(seed):
                 names["f"](*(eval(TYPES[t], names) for t in given))
 
 
-def test_a_gradient_defined_anew_is_seen():
+def test_the_next_launch_uses_a_redefined_gradient():
     names = F.cell(
         [
             *("@tg.func", "def f(x: float):", "    return x * x"),

@@ -54,7 +54,7 @@ def elements_4(a: tg.indexedarray4d[float], out: tg.array4d[float]):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("kernel", [elements_1, elements_2, elements_3, elements_4], ids=lambda k: k.name)
-def test_elements(kernel: Any) -> None:
+def test_elements_of_indexed_arrays_match_numpy(kernel: Any) -> None:
     shape = (4, 3, 5, 2)[: int(kernel.name[-1])]
     data, indices = picked(shape)
     a = tg.array(data)
@@ -83,7 +83,7 @@ def sums(a: tg.indexedarray1d[float], b: tg.array1d[float], previous: tg.array1d
 
 
 @pytest.mark.machine_code
-def test_atomics_and_functions() -> None:
+def test_indexed_arrays_take_atomics_and_functions() -> None:
     a = tg.array([1.0, 2.0, 3.0, 4.0])
     previous = tg.zeros(3)
     tg.launch(sums, 3, [tg.indexedarray(a, [[3, 1, 0]]), tg.array([10.0, 20.0, 1.0])], [previous])
@@ -99,7 +99,7 @@ def tiles(a: tg.indexedarray2d[float], out: tg.array2d[float]):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("block_dim", [1, 3, 32])
-def test_tiles_are_loaded(block_dim: int) -> None:
+def test_tiles_of_indexed_arrays_are_loaded(block_dim: int) -> None:
     data, indices = picked((5, 4))
     x = tg.array(data, requires_grad=True)
     out = tg.zeros((4, 4), requires_grad=True)
@@ -134,7 +134,7 @@ def extremes(x: tg.array1d[float], a: tg.indexedarray1d[float], before: tg.array
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("block_dim", [2, 32])
-def test_tiles_are_stored_and_added(block_dim: int) -> None:
+def test_tiles_of_indexed_arrays_are_stored_and_added(block_dim: int) -> None:
     values = np.array([1.0, 2.0, 3.0, 4.0, 5.0], np.float32)
     for kernel, want in ((written, [9.0, 1.0, 12.0, 6.0]), (added, [4.0, 1.0, 5.0, 3.0])):
         x = tg.array(values, requires_grad=True)
@@ -166,14 +166,14 @@ def of_threads(x: tg.array1d[float], a: tg.indexedarray1d[float]):
 
 
 @pytest.mark.machine_code
-def test_blocks_that_lack_threads() -> None:
+def test_indexed_arrays_in_partial_blocks_match_numpy() -> None:
     a = tg.ones(8)
     through = tg.indexedarray(a, [[7, 6, 5, 4, 3, 2, 1, 0]])
     tg.launch(of_threads, 6, [tg.array(np.arange(6, dtype=np.float32))], [through], block_dim=4)
     assert through.list() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1.0, 1.0]
 
 
-def test_annotations() -> None:
+def test_annotations_of_indexed_arrays_are_equal() -> None:
     for annotation in (
         tg.indexedarray(dtype=float, ndim=2),
         tg.indexedarray2d(float),
@@ -184,7 +184,7 @@ def test_annotations() -> None:
 
 
 @pytest.mark.machine_code
-def test_on_the_host() -> None:
+def test_indexed_arrays_work_on_the_host() -> None:
     a = tg.array(np.arange(6, dtype=np.float32).reshape(2, 3), requires_grad=True)
     through = a[:, tg.array([2, 0])]
     assert type(through) is tg.indexedarray and through.list() == [[2.0, 0.0], [5.0, 3.0]]
@@ -198,14 +198,14 @@ def test_on_the_host() -> None:
 
 
 @pytest.mark.machine_code
-def test_a_plain_array_is_seen_in_order() -> None:
+def test_a_plain_array_is_accepted_for_an_indexed_array() -> None:
     out = tg.zeros(3)
     tg.launch(elements_1, 3, [tg.array([1.0, 2.0, 3.0])], [out])
     assert out.list() == [3.0, 6.0, 9.0]
 
 
 @pytest.mark.machine_code
-def test_adjoint_launches() -> None:
+def test_adjoint_launches_take_indexed_arrays() -> None:
     x = tg.array([1.0, 2.0, 3.0], requires_grad=True)
     grad = tg.array([1.0, 1.0])
     tg.launch(
@@ -233,7 +233,9 @@ def test_adjoint_launches() -> None:
         ((tg.zeros(3), tg.zeros(1)), ValueError, "int32"),
     ],
 )
-def test_wrong_indexed_arrays(arguments: tuple[Any, ...], error: type[Exception], words: str) -> None:
+def test_invalid_indexed_arrays_are_refused(
+    arguments: tuple[Any, ...], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         tg.indexedarray(*arguments)
 
@@ -255,14 +257,14 @@ def outside(a: tg.indexedarray1d[float]):
 
 @pytest.mark.machine_code
 @pytest.mark.cpu
-def test_indices_outside_are_found_in_debug_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_mode_reports_indices_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "mode", "debug")
     with pytest.raises(tg.OutOfBounds):
         tg.launch(outside, 1, [tg.indexedarray(tg.zeros(3), [[0, 1]])])
 
 
 @pytest.mark.machine_code
-def test_operators() -> None:
+def test_operators_of_indexed_arrays_match_numpy() -> None:
     a = tg.array([1.0, 2.0, 3.0])
     through = tg.indexedarray(a, [[2, 0]])
     assert (2.0 * through + through).list() == [9.0, 3.0] and (-through).list() == [-3.0, -1.0]
@@ -274,7 +276,7 @@ def test_operators() -> None:
 
 
 @pytest.mark.machine_code
-def test_integers_and_slices_with_index_arrays() -> None:
+def test_integers_and_slices_with_index_arrays_match_numpy() -> None:
     data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     a, indices = tg.array(data), tg.array([2, 0])
     np.testing.assert_array_equal(a[1, indices].numpy(), data[1, [2, 0]])
@@ -291,7 +293,7 @@ def generic(a, out):
 
 
 @pytest.mark.machine_code
-def test_parameters_without_annotation() -> None:
+def test_parameters_without_annotation_take_indexed_arrays() -> None:
     for dtype in (tg.float64, tg.int32):
         x, out = tg.array([1, 2, 3], dtype=dtype), tg.zeros(2, dtype=dtype)
         through = tg.indexedarray(x, [[2, 0]])

@@ -48,7 +48,7 @@ def load_columns(a: tg.array2d[float], at: tg.array1d[Any], y: tg.array2d[float]
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint32])
 @pytest.mark.parametrize("block_dim", [3, 32])
-def test_loads(dtype: type, block_dim: int) -> None:
+def test_loads_of_tiles_at_indices_match_numpy(dtype: type, block_dim: int) -> None:
     a = numbers(4, 8)
     at = np.array([2, 0, 3, 3, 9, 1], dtype)
     if np.dtype(dtype).kind == "i":
@@ -71,7 +71,7 @@ def write_rows(x: tg.array2d[float], at: tg.array1d[int], stored: tg.array2d[flo
 
 
 @pytest.mark.parametrize("block_dim", [1, 7, 64])
-def test_writes(block_dim: int) -> None:
+def test_stores_and_adds_of_tiles_at_indices_match_numpy(block_dim: int) -> None:
     x, at = numbers(N, M), np.array([3, 0, 7, 1, -2, 6], np.int32)
     stored, added = numbers(6, 6, seed=1), numbers(4, 6, seed=2)
     args = [tg.array(v) for v in (x, at, stored, added, np.zeros((N, M), np.float32))]
@@ -84,7 +84,7 @@ def test_writes(block_dim: int) -> None:
     np.testing.assert_array_equal(sums, added)
 
 
-def test_old_elements_of_sums() -> None:
+def test_atomic_adds_at_indices_return_old_elements() -> None:
     """The old values that updates of one element return are 0, 1 and 2, in some order."""
     x, at = np.ones((N, M), np.float32), np.array([0, 0, 1, 5, 0, -1], np.int32)
     args = [tg.array(v) for v in (x, at, np.zeros((8, 8), np.float32), np.zeros((8, 8), np.float32))]
@@ -121,7 +121,7 @@ def gradients(x: tg.array2d[Any], at: tg.array1d[int], y: tg.array2d[Any], z: tg
 
 
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float16, tg.float64])
-def test_gradients(dtype: Any) -> None:
+def test_gradients_of_tiles_at_indices_are_correct(dtype: Any) -> None:
     a, at = numbers(4, M), np.array([2, 2, -1, 0, 4, 3], np.int32)
     x = tg.array(a, dtype=dtype, requires_grad=True)
     y, z = (tg.zeros((n, M), dtype=dtype, requires_grad=True) for n in (9, 3))
@@ -150,7 +150,7 @@ def structs(a: tg.array1d[Named], at: tg.array1d[int], y: tg.array1d[Named]):
     tg.tile_atomic_add_indexed(y, tg.tile_arange(4, dtype=int) * 0, t)
 
 
-def test_structs() -> None:
+def test_tiles_of_structs_at_indices_match_numpy() -> None:
     data = np.zeros(4, Named.numpy_dtype())
     data["key"], data["place"] = np.arange(4), np.arange(12).reshape(4, 3)
     y = tg.zeros(4, dtype=Named)
@@ -173,7 +173,7 @@ def masked(x: tg.array2d[float], y: tg.array2d[float], z: tg.array2d[float], w: 
 
 
 @pytest.mark.parametrize("block_dim", [3, 32])
-def test_masks(block_dim: int) -> None:
+def test_masked_tiles_match_numpy(block_dim: int) -> None:
     x, z, w = numbers(6, 4), numbers(5, 5, seed=1), numbers(6, 6, seed=2)
     args = [tg.array(x), tg.zeros((N, M)), tg.array(z), tg.array(w), 1]
     _, y, stored, sums = agree(masked, args, 1, block_dim, tiled=True)
@@ -194,7 +194,7 @@ def masked_gradients(x: tg.array1d[float], s: tg.array1d[float], y: tg.array1d[f
     tg.tile_store(y, t * t, mask=tg.tile_arange(N, dtype=int) < 4)
 
 
-def test_gradients_of_masks() -> None:
+def test_gradients_of_masked_tiles_are_correct() -> None:
     x, s = (tg.array(numbers(n, seed=n), requires_grad=True) for n in (4, 1))
     y = tg.zeros(N, requires_grad=True)
     with tg.Tape() as tape:

@@ -32,14 +32,14 @@ def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("seed", [1, 4, 56])
-def test_wrapping_arithmetic_as_indices_and_in_maxima(seed: int) -> None:
+def test_wrapping_arithmetic_in_indices_and_maxima_matches_python(seed: int) -> None:
     check(seed)
 
 
 @pytest.mark.machine_code
 @pytest.mark.seconds(20)
 @pytest.mark.parametrize("chunk", chunks(range(20)))
-def test_much_wrapping_arithmetic(chunk: int) -> None:
+def test_many_programs_of_wrapping_arithmetic_match_python(chunk: int) -> None:
     for seed in range(1000 + 20 * chunk, 1020 + 20 * chunk):
         check(seed)
 
@@ -47,7 +47,7 @@ def test_much_wrapping_arithmetic(chunk: int) -> None:
 @pytest.mark.cpu
 @pytest.mark.parametrize("dtype", [tg.int8, tg.uint8])
 @pytest.mark.parametrize("op", list(RULES), ids=lambda op: op.NAME)
-def test_bounds_of_every_op_against_all_numbers_within_the_bounds(op: Any, dtype: Any) -> None:
+def test_bounds_of_every_op_hold_for_all_operands_within_bounds(op: Any, dtype: Any) -> None:
     whole, rule = of_type(dtype), RULES[op]
     assert whole is not None
     random = Random(op.NAME)

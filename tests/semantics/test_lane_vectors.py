@@ -126,7 +126,7 @@ def returns(x: tg.array[int], y: tg.array[int]):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_lanes_that_returned_do_nothing_more(size: tuple[int, int]) -> None:
+def test_lanes_that_returned_have_no_effects(size: tuple[int, int]) -> None:
     agree(returns, [integers(-4, 12, size[0]), integers(0, 5, size[0])], *size)
 
 
@@ -240,7 +240,7 @@ def vectors(p: tg.array[Any], q: tg.array[Any]):
 
 @pytest.mark.parametrize("t", [tg.vec2, tg.vec3, tg.vec4, tg.vec3d, tg.mat22, tg.mat33])
 @pytest.mark.parametrize("size", SIZES)
-def test_vectors_are_taken_apart(t: Any, size: tuple[int, int]) -> None:
+def test_components_of_vectors_are_extracted_per_lane(t: Any, size: tuple[int, int]) -> None:
     n = size[0]
     shape = (n, t.length) if hasattr(t, "length") else (n, t.rows, t.cols)
     wide = np.float64 if t is tg.vec3d else np.float32
@@ -298,7 +298,7 @@ def shared(x: tg.array[float], y: tg.array[float]):
     y[i * 32 + j] = t[j - 1] + float(counts[3 - j % 4])
 
 
-def test_elements_of_tiles() -> None:
+def test_elements_of_tiles_match_the_interpreter() -> None:
     agree(shared, [floats(64), floats(64)], 2, 32, tiled=True)
 
 
@@ -336,7 +336,7 @@ def narrow(a: tg.array[Any], b: tg.array[Any], y: tg.array[Any]):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
-def test_integers_divide_and_shift(dtype: str) -> None:
+def test_vectorised_integers_divide_and_shift_like_the_interpreter(dtype: str) -> None:
     info = np.iinfo(dtype)
     a = RNG.integers(info.min, info.max, 75, dtype=dtype, endpoint=True)
     b = RNG.integers(max(info.min, -4), 5, 75).astype(dtype)
@@ -367,5 +367,5 @@ def iterations(x: tg.array[float], y: tg.array[float], n: int):
 
 
 @pytest.mark.parametrize("n", [0, 3, 6])
-def test_loops_that_all_lanes_follow(n: int) -> None:
+def test_uniform_loops_match_the_interpreter(n: int) -> None:
     agree(iterations, [floats(64), floats(64), n], 2, 32, tiled=True)

@@ -35,7 +35,7 @@ def flat(a: tg.array1d[tg.int8], first: tg.int64, out: tg.array1d[tg.int8]):
     tg.tile_store(out, t + tg.int8(i))
 
 
-def test_far_elements() -> None:
+def test_elements_beyond_2_gib_are_accessed_correctly() -> None:
     a = tg.zeros((ROWS, COLUMNS), dtype=tg.int8)
     assert a.nbytes > 2**31
     tg.launch(lanes, ROWS, [a])

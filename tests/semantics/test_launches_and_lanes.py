@@ -46,7 +46,7 @@ def escape(out: tg.array[int]):
 
 
 @pytest.mark.machine_code
-def test_uniform_is_lane_zeros_value() -> None:
+def test_uniform_values_are_the_values_of_lane_zero() -> None:
     (out,) = agree(escape, [tg.zeros(16, dtype=int)], 16, 4)
     assert out.tolist() == [0] * 8 + [7] * 8
 
@@ -178,7 +178,7 @@ def unordered(o: tg.array[int], n: int):
         o[j] = t[(j + 1) % 16]
 
 
-def test_no_uniform_point_between_is_an_error_naming_both_lines() -> None:
+def test_accesses_without_a_uniform_point_in_between_are_refused_at_both_lines() -> None:
     with pytest.raises(tg.CompileError) as raised:
         tg.launch_tiled(unordered, dim=1, inputs=[tg.zeros(16, dtype=int), 3], block_dim=16)
     text = str(raised.value)
@@ -271,7 +271,7 @@ def partial_zero(out: tg.array[int]):
 
 
 @pytest.mark.machine_code
-def test_other_ops_see_zero_for_absent_lanes() -> None:
+def test_other_ops_read_zero_for_absent_lanes() -> None:
     (out,) = agree(partial_zero, [tg.zeros(24, dtype=int)], 6, 4)
     assert out[:4].tolist() == [101, 102, 103, 104] and out[4:6].tolist() == [105, 106]
     assert out[12:18].tolist() == [4, 4, 4, 4, 0, 0]
@@ -298,7 +298,7 @@ def surplus(counts: tg.array[int]):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("n", "block_dim"), [(10, 4), (1, 256), (33, 32), (0, 8)])
-def test_surplus_lanes_have_no_effects(n: int, block_dim: int) -> None:
+def test_lanes_beyond_the_launch_have_no_effects(n: int, block_dim: int) -> None:
     (counts,) = agree(surplus, [tg.zeros(2, dtype=int)], n, block_dim)
     assert counts.tolist() == [n, min(n, 1)]
 
@@ -379,7 +379,7 @@ def uniform_return(o: tg.array[int]):
 
 
 @pytest.mark.machine_code
-def test_uniform_return_is_fine() -> None:
+def test_uniform_returns_are_accepted() -> None:
     (o,) = agree(uniform_return, [tg.zeros(12, dtype=int)], 3, 8, tiled=True)
     assert o.tolist() == [1] * 4 + [0] * 4 + [1] * 4
 

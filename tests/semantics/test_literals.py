@@ -108,7 +108,7 @@ def check(dtype: Any, known: str, count: int, seed: int) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("dtype", "known"), [(tg.float64, "literals"), (tg.int64, "names")], ids=str)
-def test_constants_are_computed_as_arguments_are(dtype: Any, known: str) -> None:
+def test_constants_are_computed_like_arguments(dtype: Any, known: str) -> None:
     check(dtype, known, 20, 1)
 
 
@@ -116,12 +116,12 @@ def test_constants_are_computed_as_arguments_are(dtype: Any, known: str) -> None
 @pytest.mark.parametrize("seed", chunks(range(12)))
 @pytest.mark.parametrize("known", ["literals", "names"])
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.int64], ids=str)
-def test_more_constants(dtype: Any, known: str, seed: int) -> None:
+def test_many_constants_are_computed_like_arguments(dtype: Any, known: str, seed: int) -> None:
     check(dtype, known, 150, 2 + seed)
 
 
 @pytest.mark.machine_code
-def test_powers_of_literals() -> None:
+def test_powers_of_literals_match_pow_of_c() -> None:
     """Powers as in C's pow; integers with a negative exponent are floats."""
     cases = [("a ** b", a, b) for a, b in product(FLOATS, FLOATS)] + [("a ** b", 2, -1), ("a ** b", 0, -1)]
     with np.errstate(all="ignore"):
@@ -144,7 +144,7 @@ def test_powers_of_literals() -> None:
         "1 + 2.0",
     ],
 )
-def test_invalid_operations_on_literals(text: str) -> None:
+def test_invalid_operations_on_literals_are_refused(text: str) -> None:
     source = f"def compute(y: tg.array1d[tg.int32]):\n    y[0] = {text}\n"
     space: dict[str, Any] = {"tg": tg}
     exec(source, space)
@@ -153,6 +153,6 @@ def test_invalid_operations_on_literals(text: str) -> None:
 
 
 @pytest.mark.machine_code
-def test_remainders_of_integers_have_a_name() -> None:
+def test_mod_of_integers_has_the_sign_of_the_dividend() -> None:
     (found,) = values([("tg.mod(a, b)", -7, 4)], tg.int32, "arguments")
     assert found == -3

@@ -34,7 +34,7 @@ def nothing(x):
 
 
 @pytest.mark.machine_code
-def test_functions_of_every_kind() -> None:
+def test_map_takes_functions_of_every_kind() -> None:
     a, b = np.array([1.0, 4.0, 9.0], np.float32), np.array([[1.0], [2.0]], np.float32)
     x, y = tg.array(a), tg.array(b)
     np.testing.assert_allclose(tg.map(tg.sqrt, x).numpy(), [1, 2, 3])
@@ -49,13 +49,13 @@ def test_functions_of_every_kind() -> None:
 
 
 @pytest.mark.machine_code
-def test_several_results() -> None:
+def test_map_returns_several_results() -> None:
     total, greater = tg.map(both, tg.array([1.0, 4.0]), tg.array([3.0, 2.0]))
     assert total.list() == [4.0, 6.0] and greater.list() == [False, True] and greater.dtype == tg.bool
 
 
 @pytest.mark.machine_code
-def test_results_of_other_types() -> None:
+def test_map_returns_results_of_other_types() -> None:
     a = tg.array([1.5, 2.5])
     assert tg.map(lambda x: int(x), a).dtype == tg.int32
     assert tg.map(lambda x: tg.vec3(x, x, 0.0), a).dtype == tg.vec3
@@ -65,7 +65,7 @@ def test_results_of_other_types() -> None:
 
 
 @pytest.mark.machine_code
-def test_captured_variables() -> None:
+def test_map_follows_captured_variables() -> None:
     global factor
     a, scaled = tg.array([1.0, 2.0]), lambda x: x * factor
     assert tg.map(scaled, a).list() == [2.0, 4.0]
@@ -78,7 +78,7 @@ def test_captured_variables() -> None:
 
 
 @pytest.mark.machine_code
-def test_results_are_written_to_arrays() -> None:
+def test_map_writes_results_to_given_arrays() -> None:
     a, out = tg.array([1.0, 4.0]), tg.zeros(2)
     assert tg.map(tg.sqrt, a, out=out) is out and out.list() == [1.0, 2.0]
     assert tg.map(tg.clamp, a, 2.0, 3.0, out=a) is a and a.list() == [2.0, 3.0]
@@ -89,7 +89,7 @@ def test_results_are_written_to_arrays() -> None:
 
 
 @pytest.mark.machine_code
-def test_the_kernel() -> None:
+def test_map_returns_its_kernel() -> None:
     made = tg.map(lambda x, y: x * y, tg.zeros((2, 3)), 1.0, return_kernel=True)
     out = tg.zeros((4, 5))
     tg.launch(made, out.shape, [tg.ones((4, 5)), 3.0], [out])
@@ -97,7 +97,7 @@ def test_the_kernel() -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients() -> None:
+def test_gradients_of_map_are_correct() -> None:
     x, c = tg.array([1.0, 2.0, 3.0], requires_grad=True), tg.array([2.0], requires_grad=True)
     with tg.Tape() as tape:
         y = tg.map(lambda x, c: tg.sin(x) * c, x, c)
@@ -109,7 +109,7 @@ def test_gradients() -> None:
     np.testing.assert_allclose(c.grad.numpy(), [np.sin([1, 2, 3]).sum()], rtol=1e-6)
 
 
-def test_empty_arrays() -> None:
+def test_map_of_empty_arrays_is_empty() -> None:
     assert tg.map(tg.sin, tg.zeros((0, 3))).shape == (0, 3)
 
 

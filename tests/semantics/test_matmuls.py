@@ -71,7 +71,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("a", "b", "c"), KINDS, ids=str)
-def test_every_type(a: Any, b: Any, c: Any) -> None:
+def test_matmuls_of_every_type_are_exact(a: Any, b: Any, c: Any) -> None:
     x, y, z = numbers(M, K, dtype=a), numbers(K, N, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
     *_, found = agree(rounded if a == b == tg.float32 else plain, [x, y, z], 1, 64, tiled=True)
     wanted = wide(z) + wide(x) @ wide(y)
@@ -81,7 +81,7 @@ def test_every_type(a: Any, b: Any, c: Any) -> None:
 
 
 @pytest.mark.parametrize(("a", "b", "c"), KINDS[::2], ids=str)
-def test_transposed_operands(a: Any, b: Any, c: Any) -> None:
+def test_matmuls_of_transposed_operands_are_exact(a: Any, b: Any, c: Any) -> None:
     x, y, z = numbers(K, M, dtype=a), numbers(N, K, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
     *_, found = agree(transposed, [x, y, z], 1, 96, tiled=True)
     wanted = wide(z) + wide(x).T @ wide(y).T
@@ -89,7 +89,7 @@ def test_transposed_operands(a: Any, b: Any, c: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16])
-def test_narrow_results_are_rounded_once(dtype: Any) -> None:
+def test_narrow_results_of_matmuls_are_rounded_once(dtype: Any) -> None:
     """The sum 2048 + 32 * 1 would stay 2048 if each step were rounded to float16, and 256 + 32 at bfloat16."""
 
     @tg.kernel
@@ -105,7 +105,7 @@ def test_narrow_results_are_rounded_once(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize(("narrow", "between"), [(tg.bfloat16, tg.float32), (tg.int8, tg.int16)], ids=str)
-def test_widened_operands(narrow: Any, between: Any) -> None:
+def test_matmuls_of_widened_operands_equal_narrow_matmuls(narrow: Any, between: Any) -> None:
     """Matmuls of widened tiles equal those of the narrow tiles, also if the wide tiles have other uses."""
     result = tg.float32 if narrow.is_float else tg.int32
 
@@ -122,7 +122,7 @@ def test_widened_operands(narrow: Any, between: Any) -> None:
     np.testing.assert_array_equal(wide(found), 1.0 + wide(x) @ wide(y).T + wide(x)[:, 8:24])
 
 
-def test_a_sign_that_a_conversion_takes_away_stays_away() -> None:
+def test_signs_removed_by_a_conversion_stay_removed() -> None:
     """int8 made uint16 on the way is not the same as int8."""
 
     @tg.kernel

@@ -57,7 +57,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_forms(name: str) -> None:
+def test_methods_of_tiles_match_numpy(name: str) -> None:
     written, meaning = FORMS[name]
     t = np.random.default_rng(3).integers(-9, 9, (2, 3, 4)).astype(np.float32)
     want = np.asarray(meaning(t), np.float32)
@@ -85,7 +85,7 @@ def bits(a: tg.array1d[tg.vec2i], b: tg.array1d[tg.vec2i], y: tg.array2d[tg.vec2
     tg.tile_store(y[6], t)
 
 
-def test_bits_of_vectors() -> None:
+def test_bit_operators_of_vector_tiles_match_numpy() -> None:
     a, b = (np.random.default_rng(k).integers(-99, 99, (8, 2), np.int32) for k in (1, 2))
     args = [tg.array(a, dtype=tg.vec2i), tg.array(b, dtype=tg.vec2i), tg.zeros((7, 8), dtype=tg.vec2i)]
     *_, made = agree(bits, args, 1, 32, tiled=True)
@@ -99,7 +99,7 @@ def inner(a: tg.array1d[tg.mat22], y: tg.array1d[float]):
     tg.tile_store(y, tg.tile_dot(t, t + t))
 
 
-def test_dots_of_matrices() -> None:
+def test_dot_of_matrix_tiles_matches_numpy() -> None:
     a = np.random.default_rng(1).integers(-9, 9, (5, 2, 2)).astype(np.float32)
     _, made = agree(inner, [tg.array(a, dtype=tg.mat22), tg.zeros(1)], 1, 32, tiled=True)
     np.testing.assert_array_equal(made, [2 * (a * a).sum()])

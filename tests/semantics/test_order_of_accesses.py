@@ -107,7 +107,7 @@ def test_disjoint_accesses_are_accepted(body: str) -> None:
 
 
 @pytest.mark.cpu
-def test_the_error_for_an_access_that_conflicts_with_itself() -> None:
+def test_an_access_that_conflicts_with_itself_is_refused() -> None:
     with pytest.raises(tg.CompileError, match="the other access is this one, in another iteration"):
         split(REFUSED["one access in two iterations"])
 

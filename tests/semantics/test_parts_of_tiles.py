@@ -55,12 +55,12 @@ def shown(expression: str, shape: tuple[int, ...]) -> np.ndarray:
         ("tg.tile_diag_add(t[:, 0:3], tg.tile_ones(3))", X[:, :3] + np.eye(3)),
     ],
 )
-def test_expressions(expression: str, expected: np.ndarray) -> None:
+def test_parts_of_tiles_match_numpy(expression: str, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(shown(expression, expected.shape), expected)
 
 
 @pytest.mark.machine_code
-def test_assignment_through_dots() -> None:
+def test_assignment_through_ellipsis_matches_numpy() -> None:
     out = stored(LOAD + "t[..., 1] = 9.0\nt[0, ...] += 1.0\ntg.tile_store(o, tg.tile_reshape(t, 12))")
     expected = X.copy()
     expected[..., 1] = 9
@@ -69,13 +69,13 @@ def test_assignment_through_dots() -> None:
 
 
 @pytest.mark.machine_code
-def test_attributes() -> None:
+def test_tiles_have_ndim_and_size() -> None:
     assert stored(LOAD + "o[0] = float(t.ndim)\no[1] = float(t.size)")[:2].tolist() == [2, 12]
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", ["register", "shared"])
-def test_scattering(storage: str) -> None:
+def test_tile_scatters_match_numpy(storage: str) -> None:
     out = stored(
         f'a = tg.tile_zeros(4, storage="{storage}")\nb = tg.tile_zeros((2, 2), storage="{storage}")\n'
         "tg.tile_scatter_add(a, j % 2, 1.0, j > 0)\ntg.tile_scatter_add(a, 3, 2.0, True, atomic=False)\n"
@@ -102,7 +102,7 @@ def test_scattering(storage: str) -> None:
         ("t.T = t", "cannot be changed"),
     ],
 )
-def test_refused(text: str, message: str) -> None:
+def test_invalid_parts_of_tiles_are_refused(text: str, message: str) -> None:
     with pytest.raises(tg.CompileError) as raised:
         stored(LOAD + text)
     assert message in str(raised.value)
@@ -125,7 +125,7 @@ def test_transposed_tiles_keep_overwritten_elements(text: str, expected: np.ndar
 
 
 @pytest.mark.machine_code
-def test_elements_of_a_tile_from_one_thread() -> None:
+def test_one_thread_may_access_elements_of_a_tile() -> None:
     out = stored(
         "t = tg.tile_from_thread(8, float(j) * 2.0, 3)\no[j] = t[5] + t[n + j]\ntg.tile_store(o, t, offset=4)"
     )
@@ -133,7 +133,7 @@ def test_elements_of_a_tile_from_one_thread() -> None:
 
 
 @pytest.mark.machine_code
-def test_conditional_expressions_of_tuples() -> None:
+def test_conditional_expressions_of_tuples_match_python() -> None:
     out = stored(
         "x, (y, z) = (1.0, (2.0, o[3])) if j > 1 else (3.0, (4.0, 5.0))\no[j] = x * 100.0 + y * 10.0 + z"
     )
@@ -141,7 +141,7 @@ def test_conditional_expressions_of_tuples() -> None:
 
 
 @pytest.mark.machine_code
-def test_conditional_expressions_of_tuples_with_tiles() -> None:
+def test_conditional_expressions_of_tuples_with_tiles_match_python() -> None:
     out = stored(
         "t, k = (tg.tile_ones(4), 1.0) if n > 1 else (tg.tile_zeros(4), 2.0)\ntg.tile_store(o, t * k)"
     )

@@ -65,16 +65,16 @@ def shapes(a: tg.array2d[float]):
         (twice, ["0 [0, 0]", "1 [1, 1]"]),
     ],
 )
-def test_lines(kernel: Any, lines: list[str]) -> None:
+def test_print_writes_one_line_per_call(kernel: Any, lines: list[str]) -> None:
     dims = (1, 1) if kernel is not tiles else (1, 4)
     assert interpret(kernel, [2], dims, dims[1]) == lines
 
 
-def test_tuples() -> None:
+def test_print_shows_tuples() -> None:
     assert interpret(shapes, [tg.zeros((3, 5), device="cpu")], (1,), 1) == ["(3, 5) (1, x)"]
 
 
-def test_parts_of_tiles_from_different_iterations(capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_shows_parts_of_tiles_of_each_iteration(capsys: pytest.CaptureFixture[str]) -> None:
     """For a tile of two elements, one thread writes its three records before the other does."""
     data = {"parts": (None,), "shapes": [[2]], "types": [tg.int32], "elements": (), "end": None}
     rows = np.zeros((6, RECORD_SLOTS), np.int64)
@@ -86,19 +86,19 @@ def test_parts_of_tiles_from_different_iterations(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.machine_code
-def test_separators(capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_takes_separators_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
     tg.launch(spaced, dim=1, inputs=[2], block_dim=1)
     tg.synchronize()
     assert capsys.readouterr().out == "n=2;\n12.5\n\n"
 
 
-def test_a_line_with_a_tile_is_one_op() -> None:
+def test_a_print_with_a_tile_is_one_op() -> None:
     (op,) = (op for op in traced(tiles, [2], (1, 4), 4).walk() if isinstance(op, PrintTile))
     assert op.attrs["parts"] == ("tile", " ", None, " ", None, " ", "end") and op.attrs["elements"] == (1,)
 
 
 @pytest.mark.parametrize("call", ["print(n, file=None)", "print(n, sep=n)"])
-def test_other_keywords_are_refused(call: str) -> None:
+def test_other_keywords_of_print_are_refused(call: str) -> None:
     source = f"def kernel(n: int):\n    {call}\n"
     space: dict[str, Any] = {"tg": tg}
     exec(source, space)

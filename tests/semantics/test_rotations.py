@@ -27,7 +27,7 @@ def arrays(samples: dict[str, np.ndarray], suffix: str, **options: Any) -> list[
     "family",
     [pytest.param(name, marks=pytest.mark.slow if name == "quaternions" else ()) for name in FAMILIES],
 )
-def test_values(family: str) -> None:
+def test_functions_of_rotations_match_float64(family: str) -> None:
     table, samples = FAMILIES[family], drawn(12)
     made, count = kernel(table)
     args = [*arrays(samples, "d"), tg.zeros((12, count), dtype=tg.float64)]
@@ -45,21 +45,21 @@ def check_gradients(table: dict[str, Any]) -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients_of_spatial_vectors() -> None:
+def test_gradients_of_spatial_vectors_are_correct() -> None:
     check_gradients(SPATIAL)
 
 
 @pytest.mark.machine_code
 @pytest.mark.slow(why="sines and arc tangents, with their derivatives, in all quaternion functions")
 @pytest.mark.parametrize("part", range(4))
-def test_gradients(part: int) -> None:
+def test_gradients_of_rotations_are_correct(part: int) -> None:
     table = {**QUATERNIONS, **TRANSFORMS}
     check_gradients(dict([*table.items()][part::4]))
 
 
 @pytest.mark.machine_code
 @pytest.mark.slow
-def test_gradients_of_short_ways() -> None:
+def test_gradients_of_slerp_between_near_rotations_are_correct() -> None:
     """The gradient of a rotation between two equal or nearly equal rotations."""
 
     @tg.kernel
@@ -77,7 +77,7 @@ def test_gradients_of_short_ways() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("suffix", "tolerance"), [("f", 2e-6), ("h", 2e-3)])
-def test_shorter_floats_are_computed_in_float32(suffix: str, tolerance: float) -> None:
+def test_rotations_of_narrow_floats_are_computed_in_float32(suffix: str, tolerance: float) -> None:
     table = {text: f for text, f in {**QUATERNIONS, **SPATIAL}.items() if text in SHORT}
     made, count = kernel(table, suffix)
     samples = {name: x.astype(np.float32) for name, x in drawn(12).items()}
@@ -112,7 +112,7 @@ def elements(
 
 
 @pytest.mark.machine_code
-def test_elements_of_arrays_and_tiles_and_arguments() -> None:
+def test_rotations_are_elements_of_arrays_and_tiles_and_arguments() -> None:
     a = np.arange(32, dtype=np.float32).reshape(8, 4)
     q, x = tg.quat(0.0, 0.0, 1.0, 0.0), tg.transform((1.0, 2.0, 3.0))
     args = [
@@ -126,7 +126,7 @@ def test_elements_of_arrays_and_tiles_and_arguments() -> None:
     ]  # fmt: skip
 
 
-def test_values_in_python() -> None:
+def test_rotations_are_constructed_in_python() -> None:
     assert tg.quat().tolist() == [0] * 4 and tg.transform().tolist() == [0] * 7
     assert tg.quatd(tg.vec3d(1.0, 2.0, 3.0), 4.0).tolist() == [1, 2, 3, 4]
     assert tg.transform(tg.vec3(1.0, 2.0, 3.0)).tolist() == [1, 2, 3, 0, 0, 0, 1]

@@ -45,7 +45,7 @@ def running(n: int) -> Any:
 
 
 @pytest.mark.parametrize(("n", "block_dim"), EACH)
-def test_of_any_length_in_any_block(n: int, block_dim: int) -> None:
+def test_running_combinations_of_any_length_and_block_match_numpy(n: int, block_dim: int) -> None:
     x = np.random.default_rng(n).integers(-99, 99, n).astype(np.float32)
     _, (here, before, most, least) = agree(
         running(n), [tg.array(x), tg.zeros((4, n))], 1, block_dim, tiled=True
@@ -68,7 +68,7 @@ def of_vectors(
 
 
 @sampled(2, "block_dim", [1, 64])
-def test_of_each_component(block_dim: int) -> None:
+def test_running_combinations_of_vectors_match_numpy(block_dim: int) -> None:
     """A thread's components do not fit its registers."""
     rng = np.random.default_rng(0)
     x, m = (rng.integers(-9, 9, (70, *s)).astype(np.float32) for s in ((3,), (2, 2)))
@@ -95,7 +95,7 @@ def with_absent_threads(
     counts[block, 4] = tg.group_present()
 
 
-def test_absent_threads_are_skipped_and_do_no_work() -> None:
+def test_running_combinations_skip_absent_threads() -> None:
     """The last of two blocks has 11 of 40 threads, which must still compute a whole tile from memory."""
     a = np.random.default_rng(1).integers(-99, 99, 51).astype(np.int32)
     outs = [tg.zeros(s, dtype=int) for s in ((8, 80), (2, 50), (2, 5))]
@@ -131,7 +131,7 @@ def minima(n: int) -> Any:
 
 
 @pytest.mark.parametrize(("n", "block_dim"), EACH)
-def test_gradients_of_minima(n: int, block_dim: int) -> None:
+def test_gradients_of_running_minima_are_correct(n: int, block_dim: int) -> None:
     rng = np.random.default_rng(n)
     x = (rng.integers(-3, 3, n) - np.arange(n) // 5).astype(np.float32)
     x[rng.integers(0, n, n // 7)] = np.nan
@@ -150,7 +150,7 @@ def minima_of_lanes(x: tg.array1d[float], y: tg.array2d[float]):
     y[0, i], y[1, i] = w[0], w[1]
 
 
-def test_gradients_of_minima_with_absent_threads() -> None:
+def test_gradients_of_running_minima_with_absent_threads_are_correct() -> None:
     rng = np.random.default_rng(5)
     x, g = rng.permutation(14).astype(np.float32), rng.integers(-3, 3, (2, 14)).astype(np.float32)
     source, out = tg.array(x, requires_grad=True), tg.zeros((2, 14), requires_grad=True)
@@ -171,7 +171,7 @@ def rows_of_threads(x: tg.array2d[float], y: tg.array2d[float]):
     tg.tile_store(y, tg.tile_from_local(own, (33, 1), (25, 4)))
 
 
-def test_any_number_of_threads_may_have_a_row_each() -> None:
+def test_running_combinations_take_a_row_per_thread() -> None:
     x = np.arange(100, dtype=np.float32).reshape(25, 4)
     _, y = agree(rows_of_threads, [tg.array(x), tg.zeros((25, 4))], 1, 33, tiled=True)
     np.testing.assert_array_equal(y, np.cumsum(x, 1))
@@ -185,7 +185,7 @@ def sums_of_lanes(x: tg.array1d[float], y: tg.array2d[float]):
 
 
 @pytest.mark.parametrize(("threads", "block_dim"), [(11, 8), (43, 43), (75, 64)])
-def test_gradients_of_sums(threads: int, block_dim: int) -> None:
+def test_gradients_of_running_sums_are_correct(threads: int, block_dim: int) -> None:
     """Also of warps whose threads are not a power of two, and where some are absent."""
     rng = np.random.default_rng(threads)
     x, g = (rng.integers(-9, 9, s).astype(np.float32) for s in (threads, (2, threads)))

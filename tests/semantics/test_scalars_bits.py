@@ -111,7 +111,7 @@ def test_integers_wrap(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", (*SIGNED, *UNSIGNED))
-def test_integer_division(name: str) -> None:
+def test_integer_division_truncates_floors_and_divides_by_zero_as_stated(name: str) -> None:
     """`/` truncates, `//` floors, `%` truncates, division by zero gives 0."""
     x, y = pairs(name)
     quotient, floor, rest = evaluate(name, ("x / y", "x // y", "x % y"), name)
@@ -125,7 +125,7 @@ def test_integer_division(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", (*SIGNED, *UNSIGNED))
-def test_shifts_by_the_width_or_more(name: str) -> None:
+def test_shifts_by_the_width_or_more_match_the_semantics(name: str) -> None:
     x, y = pairs(name)
     left, right = evaluate(name, ("x << y", "x >> y"), name)
     width = numpy_type(name).itemsize * 8
@@ -167,7 +167,7 @@ def test_conversions_are_bit_equal(target: str) -> None:
 
 
 @pytest.mark.parametrize("name", FLOATS)
-def test_min_and_max_of_nan_and_zeros(name: str) -> None:
+def test_min_and_max_of_nan_and_zeros_match_the_semantics(name: str) -> None:
     x, y = pairs(name)
     low, high = evaluate(name, ("tg.min(x, y)", "tg.max(x, y)"), name)
     a, b, low, high = (v.astype(np.float64) for v in (x, y, low, high))
@@ -256,7 +256,7 @@ def differences(a, o):
 
 
 @pytest.mark.parametrize("name", FLOATS)
-def test_differences_of_rounded_products(name: str) -> None:
+def test_differences_of_rounded_products_are_bit_equal(name: str) -> None:
     values = np.random.default_rng(3).standard_normal((4, 64)).astype(numpy_type(name))
     values[2:, ::2] = values[:2, ::2]
     wide = np.float64 if name == "float64" else np.float32
@@ -295,7 +295,7 @@ def test_a_tile_of_products_by_a_literal_is_fused_like_numbers() -> None:
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
-def test_no_contraction_for_16_bits(name: str) -> None:
+def test_16_bit_floats_are_not_contracted(name: str) -> None:
     values = np.array([1.1, 2.3, 0.7, 3.3]).astype(numpy_type(name))
     _, out = agree(contracted(name), [tg.array(values), tg.zeros((3, 4), dtype=getattr(tg, name))], 4, 4)
     wide = values.astype(np.float32)

@@ -91,7 +91,7 @@ def test_terms_scaled_by_zero_have_no_effect(case: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_every_zero_of_every_type(case: Any) -> None:
+def test_zero_factors_of_every_type_drop_their_term(case: Any) -> None:
     check(*case)
 
 
@@ -117,7 +117,7 @@ def whole(x: tg.array2d[tg.int32], y: tg.array2d[tg.int32], z: tg.array2d[tg.int
 
 
 @pytest.mark.parametrize("factors", [(0, 3), (3, 0), (0, 0)], ids=str)
-def test_integers(factors: tuple[int, int]) -> None:
+def test_scaled_matmuls_of_integers_are_exact(factors: tuple[int, int]) -> None:
     a, b, c = (
         np.random.default_rng(k).integers(-9, 9, s).astype(np.int32)
         for k, s in enumerate(((M, K), (K, N), (M, N)))
@@ -141,7 +141,7 @@ def graded(
 
 
 @pytest.mark.parametrize("factors", [(0.0, 0.0), (0.0, 3.0), (3.0, 0.0)], ids=str)
-def test_gradients_stop_at_a_zero(factors: tuple[float, float]) -> None:
+def test_gradients_of_terms_with_a_zero_factor_are_zero(factors: tuple[float, float]) -> None:
     """If the zero scales the matmul, and if it scales the addend."""
     shapes = ((M, K), (K, N), (M, N))
     a, b, c = (numbers(tg.float32, *s, seed=k) for k, s in enumerate(shapes))
@@ -172,7 +172,7 @@ def scaled_only(z: tg.array2d[tg.float32], factors: tg.array1d[tg.float32], w: t
 
 @pytest.mark.parametrize("factors", [(0.0, 0.0), (2.0, 3.0)], ids=str)
 @pytest.mark.parametrize("whole", [True, False])
-def test_gradients_of_factors(factors: tuple[float, float], whole: bool) -> None:
+def test_gradients_of_matmul_factors_are_correct(factors: tuple[float, float], whole: bool) -> None:
     """Sums of the scaled terms, also at 0; elements whose adjoint is 0 add nothing."""
     a, b, c = (numbers(tg.float32, *s, seed=k) for k, s in enumerate(((M, K), (K, N), (M, N))))
     seed = numbers(tg.float32, M, N, seed=7)

@@ -34,7 +34,7 @@ def scans(n: int) -> Any:
 
 @pytest.mark.parametrize("dtype", SHORT, ids=str)
 @pytest.mark.parametrize("n", [320])
-def test_sums_of_short_floats(dtype: Any, n: int) -> None:
+def test_running_sums_of_narrow_floats_are_rounded_once(dtype: Any, n: int) -> None:
     """Whole numbers and halves, which float32 adds exactly."""
     kind = kind_of(dtype)
     x = (np.random.default_rng(n).integers(-3, 9, n) / 2).astype(kind)
@@ -48,7 +48,7 @@ def test_sums_of_short_floats(dtype: Any, n: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", SHORT[1:], ids=str)
 @pytest.mark.parametrize("which", range(3), ids=["sums", "sums before", "minima"])
-def test_gradients_of_short_floats(dtype: Any, which: int) -> None:
+def test_gradients_of_scans_of_narrow_floats_are_correct(dtype: Any, which: int) -> None:
     """Many small gradients are added to one element."""
     n, kind = 640, kind_of(dtype)
     x = np.ones(n, kind)
@@ -67,7 +67,7 @@ def test_gradients_of_short_floats(dtype: Any, which: int) -> None:
     same_bits(x.grad.numpy(), wanted.astype(kind))
 
 
-def test_gradients_of_minima_after_no_number() -> None:
+def test_gradients_of_running_minima_after_nan_are_correct() -> None:
     """A leading NaN has no gradient; a leading infinity has one."""
     for x, wanted in (
         ([np.nan, 3, np.nan, 5, 2, 2], [0, 3, 0, 0, 2, 0]),
@@ -121,12 +121,12 @@ def test_all_ranges_are_rounded_once(case: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
-def test_ranges_of_any_kind(seed: int) -> None:
+def test_aranges_of_any_kind_match_numpy(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dtype = (tg.float16, tg.bfloat16, tg.float32, tg.float64)[seed % 4]
     check_range(dtype, float(rng.normal() * 10), float(rng.normal()), int(rng.integers(2, 700)))
 
 
-def test_ranges_of_halves_do_not_jump() -> None:
+def test_aranges_of_narrow_floats_do_not_jump() -> None:
     """Multiples of 1.25, of which bfloat16 has all up to 320."""
     check_range(tg.bfloat16, 0.0, 1.25, 200)

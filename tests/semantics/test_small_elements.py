@@ -12,7 +12,7 @@ ONE = {"vector": "tg.vector(x[i])", "matrix": "tg.matrix(x[i], shape=(1, 1), dty
 @pytest.mark.machine_code
 @pytest.mark.parametrize("preserve", [False, True])
 @pytest.mark.parametrize("kind", ONE)
-def test_tiles_of_threads_with_one_component(kind: str, preserve: bool) -> None:
+def test_tiles_of_vectors_with_one_component_are_correct(kind: str, preserve: bool) -> None:
     text = (
         "def kernel(x: tg.array1d[float], y: tg.array1d[float]):\n"
         "    i = tg.tid()\n"
@@ -29,7 +29,7 @@ def test_tiles_of_threads_with_one_component(kind: str, preserve: bool) -> None:
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("line", ["u = t[::0]", "u = t[1:4:0]", "t[::0] = t", "u = t[0, ::0]"])
-def test_a_step_of_0(line: str) -> None:
+def test_slices_with_a_step_of_0_are_refused(line: str) -> None:
     text = f"def kernel(y: tg.array1d[float]):\n    t = tg.tile_zeros((8, 8), dtype=float)\n    {line}\n"
     scope = {"tg": tg}
     exec(text, scope)

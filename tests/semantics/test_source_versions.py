@@ -81,13 +81,13 @@ def _called(function, n: float) -> float:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("seed", range(2))
-def test_the_text_at_the_decoration_counts(seed, tmp_path):
+def test_kernels_are_compiled_from_the_text_at_decoration(seed, tmp_path):
     _edited(seed, tmp_path)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("start", chunks(range(100, 500, 10)))
-def test_the_text_at_many_decorations_counts(start, tmp_path):
+def test_kernels_are_compiled_from_the_text_at_each_decoration(start, tmp_path):
     for seed in range(start, start + 10):
         _edited(seed, tmp_path)
 
@@ -133,7 +133,7 @@ def test_a_factory_whose_file_was_edited_before_the_call_is_refused(tmp_path):
     assert _launched(module.make(), 1.0) == 2.0
 
 
-def test_code_that_only_has_the_name_of_a_file_is_not_that_file(tmp_path):
+def test_code_with_the_name_of_a_file_is_not_read_from_the_file(tmp_path):
     path = tmp_path / "template.py"
     path.write_text(TWO.format("n + 1.0"))
     names: dict = {}
@@ -143,7 +143,7 @@ def test_code_that_only_has_the_name_of_a_file_is_not_that_file(tmp_path):
 
 
 @pytest.mark.machine_code
-def test_the_text_that_is_given_must_be_that_of_the_function():
+def test_a_given_source_text_of_another_function_is_refused():
     text = "def k(out: tg.array1d[float], n: float):\n    out[0] = n + 1.0\n"
     names: dict = {"tg": tg}
     exec(text, names)
@@ -181,7 +181,7 @@ class Owner:
 
 
 @pytest.mark.machine_code
-def test_kernels_in_classes_and_under_other_names():
+def test_kernels_in_classes_and_under_other_names_compile():
     assert _launched(Owner.in_a_class, 2.0) == 4.0
 
     def renamed(out: tg.array1d[float], n: float):
@@ -215,7 +215,7 @@ def test_a_wrapper_is_not_taken_for_the_wrapped_function():
         tg.launch(wrapper, 1, inputs=[tg.zeros(1)])
 
 
-def test_a_kernel_of_the_command_line(tmp_path):
+def test_kernels_of_the_command_line_run(tmp_path):
     text = TWO.format("n + 1.0") + (
         "out = tg.zeros(1)\ntg.launch(make(), 1, inputs=[out, 1.0], block_dim=1)\nprint(out.numpy()[0])\n"
     )

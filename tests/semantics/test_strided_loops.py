@@ -28,7 +28,7 @@ def largest_and_norm(x: tg.array[float], largest: tg.array[float], norm: tg.arra
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("length", [0, 5, 128, 129, 1000])
-def test_blocks_loop_together(length: int) -> None:
+def test_strided_loops_with_cooperative_ops_match_numpy(length: int) -> None:
     x = np.random.default_rng(length).standard_normal(length).astype(np.float32)
     a, largest, norm = tg.array(x, requires_grad=True), tg.zeros(1), tg.zeros(1, requires_grad=True)
     with tg.Tape() as tape:
@@ -40,7 +40,7 @@ def test_blocks_loop_together(length: int) -> None:
     np.testing.assert_allclose(a.grad.numpy(), 2.0 * x, rtol=1e-6)
 
 
-def test_other_numbers_of_lanes_are_refused() -> None:
+def test_strided_loops_by_another_lane_count_are_refused() -> None:
     """Only multiples of powers of two stay multiples where a length wraps."""
     with pytest.raises(tg.CompileError, match="this range differs between threads of a block"):
         tg.launch_tiled(

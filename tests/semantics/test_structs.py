@@ -12,7 +12,7 @@ import tegula as tg
 pytestmark = pytest.mark.machine_code
 
 
-def test_fields_are_read_and_changed() -> None:
+def test_fields_of_structs_are_read_and_changed() -> None:
     a, out = agree(fields, [world(), pairs(), tg.zeros(N, dtype=Pair)], N, 8)
     before = pairs().numpy()
     assert (a["count"] == before["count"] + 3).all() and (a["first"]["mass"] == before["first"]["mass"]).all()
@@ -25,7 +25,7 @@ def test_fields_are_read_and_changed() -> None:
     assert (out["turn"] == [[1, 4], [3, 4]]).all() and (out["weight"] == 3).all()
 
 
-def test_variables_are_carried_through_loops_and_branches() -> None:
+def test_structs_are_carried_through_loops_and_branches() -> None:
     _, out = agree(control, [pairs(), tg.zeros(N, dtype=Pair)], N, 8)
     a = pairs().numpy()
     for i, p in enumerate(a):
@@ -41,7 +41,7 @@ def test_variables_are_carried_through_loops_and_branches() -> None:
         assert out["turn"][i, 1, 0] == p["turn"][1, 0] + p["count"]
 
 
-def test_tiles_are_moved_mapped_added_and_combined() -> None:
+def test_tiles_of_structs_are_moved_mapped_added_and_combined() -> None:
     blocks = N // 8
     args = [
         pairs(),
@@ -90,7 +90,7 @@ def test_threads_exchange_structs() -> None:
     assert (out[:, 28:] == a[:, 3::-1]).all()
 
 
-def test_tiles_are_carried_through_loops() -> None:
+def test_tiles_of_structs_are_carried_through_loops() -> None:
     _, out = agree(loops, [bodies(), tg.zeros(N, dtype=Body)], N // 8, 4, tiled=True)
     a = bodies().numpy().reshape(-1, 8)
     mass = a["mass"] * 8
@@ -100,7 +100,7 @@ def test_tiles_are_carried_through_loops() -> None:
 
 
 @pytest.mark.parametrize("step", [1, -1, 3])
-def test_leaves_of_one_array_share_no_bytes(step: int) -> None:
+def test_leaves_of_structs_in_one_array_share_no_bytes(step: int) -> None:
     @tg.kernel
     def exchanged(a: tg.array[Body], b: tg.array[Body]):
         i = tg.tid()

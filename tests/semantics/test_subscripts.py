@@ -102,7 +102,7 @@ def in_order(line: str, names: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_reads(name: str) -> None:
+def test_reads_by_subscripts_match_numpy(name: str) -> None:
     given = arguments(0)
     names = {**given, "t": given["a"], "s": given["b"], "n": 1, "np": np}
     want = eval(READ[name], names)
@@ -112,7 +112,7 @@ def test_reads(name: str) -> None:
 
 @pytest.mark.parametrize("name", WRITTEN)
 @pytest.mark.parametrize("seed", ROWS)
-def test_writes(name: str, seed: int) -> None:
+def test_writes_by_subscripts_match_numpy(name: str, seed: int) -> None:
     given = arguments(seed)
     names = {**{k: v.copy() for k, v in given.items()}, "n": 1, "np": np}
     names |= {"t": names["a"].copy(), "s": names["b"].copy()}
@@ -125,7 +125,7 @@ def test_writes(name: str, seed: int) -> None:
     np.testing.assert_array_equal(b, names["b"])
 
 
-def test_indices_outside() -> None:
+def test_subscripts_out_of_bounds_count_from_the_end_of_tiles() -> None:
     """Negative indices count from the end of a tile, but are outside of an array."""
     given = arguments(0)
     given["k"] = np.array([-1, 6, -7, 5], np.int32)
@@ -148,7 +148,7 @@ def many(at: tg.array1d[int], y: tg.array1d[int]):
     tg.tile_store(y, t)
 
 
-def test_the_last_of_many_stays() -> None:
+def test_the_last_write_by_a_repeated_subscript_stays() -> None:
     at = np.random.default_rng(0).integers(0, 700, 500).astype(np.int32)
     want = np.zeros(700, np.int32)
     want[at] = np.arange(500)

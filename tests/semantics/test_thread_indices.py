@@ -85,14 +85,18 @@ PAIRS = list(itertools.product(AROUND, repeat=2))
     [((20,), 8, 2), ((3, 8), 8, 3), ((3, 7), 4, 1)],
     ids=["one dimension", "uniform rows", "partial blocks"],
 )
-def test_thread_indices_in_each_position(dims: tuple[int, ...], block_dim: int, n: int) -> None:
+def test_thread_indices_are_evaluated_in_each_expression(
+    dims: tuple[int, ...], block_dim: int, n: int
+) -> None:
     compare([(kind,) for kind in AROUND], dims, block_dim, n)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", AROUND)
 @pytest.mark.parametrize(("dims", "block_dim"), [((20,), 8), ((3, 8), 8), ((3, 7), 4)])
-def test_thread_indices_in_positions_in_each_other(first: str, dims: tuple[int, ...], block_dim: int) -> None:
+def test_thread_indices_are_evaluated_in_nested_expressions(
+    first: str, dims: tuple[int, ...], block_dim: int
+) -> None:
     compare([pair for pair in PAIRS if pair[0] == first], dims, block_dim, 2)
 
 
@@ -111,7 +115,7 @@ def in_roles(o: tg.array2d[int], n: int):
             o[i, j] += 2 * j
 
 
-def test_thread_indices_in_roles() -> None:
+def test_thread_indices_are_evaluated_in_roles() -> None:
     want = 2 * np.arange(256) * np.where(np.arange(256) < 128, 1, 2)
     for run in (interpreted, launched):
         assert run().tolist() == [want.tolist()] * 2

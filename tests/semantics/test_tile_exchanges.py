@@ -22,7 +22,7 @@ def exchanged(a: tg.array2d[float], v: tg.array[tg.vec2i], old: tg.array2d[float
 
 
 @pytest.mark.machine_code
-def test_elements_are_exchanged() -> None:
+def test_tile_exchanges_match_numpy() -> None:
     a, v = (
         np.arange(12, dtype=np.float32).reshape(3, 4),
         np.array([[-1, 5], [-1, 0], [3, 5], [-1, 5]], np.int32),
@@ -44,7 +44,7 @@ def test_elements_are_exchanged() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("call", ["tg.tile_atomic_exch(a, t)", "tg.tile_atomic_cas(a, t, t)"])
-def test_a_gradient_is_refused(call: str) -> None:
+def test_gradients_of_tile_exchanges_are_refused(call: str) -> None:
     whole = f"def kernel(x: tg.array[float], a: tg.array[float]):\n    t = tg.tile_load(x, 4)\n    {call}\n"
     names = {"tg": tg}
     exec(whole, names)

@@ -56,14 +56,14 @@ def test_assignment_of_a_shared_tile_makes_two_names_of_one_object(storage: str,
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
-def test_the_first_name_sees_and_makes_changes_too(storage: str) -> None:
+def test_both_names_of_a_shared_tile_change_the_object(storage: str) -> None:
     got = rows(f"{A.format(storage)}\nb = a\na[0] = 7\n{STORE}")
     assert got[0] == [7, 2, 3, 4] and got[1] == ([7, 2, 3, 4] if storage == "shared" else FIRST)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
-def test_rebinding_is_not_a_change(storage: str) -> None:
+def test_rebinding_a_name_changes_no_tile(storage: str) -> None:
     got = rows(f"{A.format(storage)}\nb = a\na = a + a\n{STORE}")
     assert got[:2] == [[2, 4, 6, 8], FIRST]
 
@@ -71,7 +71,7 @@ def test_rebinding_is_not_a_change(storage: str) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("first", STORAGES)
 @pytest.mark.parametrize("second", STORAGES)
-def test_swap(first: str, second: str) -> None:
+def test_swapped_names_exchange_tiles(first: str, second: str) -> None:
     got = rows(f"{A.format(first)}\n{B.format(second)}\na, b = b, a\na[0] = 0\n{STORE}")
     assert got[:2] == [[0, 6, 7, 8], FIRST]
 
@@ -294,7 +294,7 @@ def test_a_new_tile_of_each_iteration_is_changed_freely() -> None:
 
 
 @pytest.mark.machine_code
-def test_merged_shared_objects_that_are_only_read_are_fine() -> None:
+def test_merged_shared_objects_that_are_only_read_are_accepted() -> None:
     a, b = A.format("shared"), B.format("shared")
     got = rows(f"{a}\n{b}\nc = a\nif n > 1:\n    c = b\ntg.tile_store(o[2], c)\n{STORE}")
     assert got[:3] == [FIRST, SECOND, SECOND]
@@ -337,12 +337,12 @@ VIEWS = {
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("change", list(VIEWS))
-def test_views_alias(change: str, storage: str) -> None:
+def test_tile_views_alias_their_source(change: str, storage: str) -> None:
     assert rows(f"{A.format(storage)}\n{change}\ntg.tile_store(o[0], a)")[0] == VIEWS[change]
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_broadcast_is_read_only(storage: str) -> None:
+def test_broadcast_tiles_are_read_only(storage: str) -> None:
     text = f"{A.format(storage)}\nv = tg.tile_broadcast(a, (2, 4))\nv[0, 0] = 9\ntg.tile_store(o[0], a)"
     try:
         got = rows(text)[0]
@@ -361,7 +361,7 @@ def test_a_view_refers_to_its_source_object(storage: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
-def test_a_view_of_a_tile_reassigned_in_a_loop(storage: str) -> None:
+def test_a_view_of_a_tile_reassigned_in_a_loop_stays_a_view(storage: str) -> None:
     a = A.format(storage)
     text = f"{a}\nfor k in range(3):\n    v = a[0:2]\n    {a.replace('shape=4', 'shape=4, offset=k + 1')}\n"
     text += "    tg.tile_store(o[k], v)\ntg.tile_store(o[3], a)"
@@ -418,14 +418,14 @@ def test_aliases_inside_functions_follow_the_declared_storage(storage: str) -> N
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
-def test_one_tile_as_two_arguments(storage: str) -> None:
+def test_one_tile_as_two_arguments_is_one_object(storage: str) -> None:
     got = rows(f"{A.format(storage)}\nf(a, a)\ntg.tile_store(o[0], a)", f=two_names, block_dim=1)
     assert got[0] == [11, 13, 3, 4]
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
-def test_a_view_as_an_argument(storage: str) -> None:
+def test_a_view_as_an_argument_changes_its_source(storage: str) -> None:
     text = (
         f'a = tg.tile_load(x, shape=(8,), storage="{storage}")\nadd_one(a[2:6])\ntg.tile_store(o[0], a[1:5])'
     )
@@ -434,7 +434,7 @@ def test_a_view_as_an_argument(storage: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
-def test_overlapping_assignment(storage: str) -> None:
+def test_assignment_to_an_overlapping_view_reads_first(storage: str) -> None:
     text = f'a = tg.tile_load(x, shape=8, storage="{storage}")\ntg.tile_assign(a, a[0:4], offset=2)\n'
     assert rows(text + "tg.tile_store(o[0], a[0:4])\ntg.tile_store(o[1], a[4:8])")[:2] == [
         [1, 2, 1, 2],
@@ -444,7 +444,7 @@ def test_overlapping_assignment(storage: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
-def test_a_copy_is_another_object(storage: str) -> None:
+def test_a_copy_of_a_tile_is_another_object(storage: str) -> None:
     assert rows(f"{A.format(storage)}\nb = tg.copy(a)\nb[0] = 9\n{STORE}")[:2] == [FIRST, [9, 2, 3, 4]]
 
 
@@ -458,7 +458,7 @@ def test_large_register_tiles_have_correct_results(storage: str) -> None:
 
 
 @pytest.mark.machine_code
-def test_loops_stay_loops() -> None:
+def test_loops_over_tiles_are_not_unrolled() -> None:
     kernel = built(
         "a = tg.tile_zeros(4, dtype=int)\nfor k in range(1000):\n    a += 1\ntg.tile_store(o[0], a)"
     )

@@ -65,7 +65,7 @@ def arguments(dtype: Any, number: int) -> list[tg.array]:
 
 @pytest.mark.parametrize(("dtype", "number"), LARGE, ids=str)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
-def test_large_indices_are_outside(dtype: Any, number: int, kernel: Any) -> None:
+def test_large_unsigned_indices_are_out_of_bounds(dtype: Any, number: int, kernel: Any) -> None:
     compiled = arguments(dtype, number)
     tg.launch_tiled(kernel, 1, inputs=compiled, block_dim=1)
     assert compiled[2].list() == WANTED.get(kernel.name, [0, 0, 0, 0])

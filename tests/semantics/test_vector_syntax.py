@@ -70,7 +70,7 @@ def test_parts_of_vectors_match_numpy() -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients_of_parts() -> None:
+def test_gradients_of_vector_parts_are_correct() -> None:
     out = tg.zeros((6, 10), requires_grad=True)
     tg.gradcheck(coordinates, 6, drawn(requires_grad=True), [out], block_dim=4)
 
@@ -96,7 +96,7 @@ def outputs(
 
 
 @pytest.mark.machine_code
-def test_functions_set_variables() -> None:
+def test_functions_set_variables_of_their_caller() -> None:
     rng = np.random.default_rng(1)
     scales, turns = rng.uniform(0.5, 2, (3, 3)), rng.standard_normal((3, 4))
     m = np.stack(
@@ -131,7 +131,7 @@ def counts(
 
 
 @pytest.mark.machine_code
-def test_bits_are_counted_in_int32() -> None:
+def test_bit_counts_are_int32() -> None:
     args = [tg.array([-1], dtype=int), tg.array([2**63 + 1], dtype=tg.uint64), tg.array([-2], dtype=tg.int8)]
     args += [tg.array([[3, -1, 0]], dtype=tg.vec3i), tg.zeros(4, dtype=int)]
     assert agree(counts, args, 1, 1)[-1].tolist() == [32, 9, 322, 92]
@@ -147,7 +147,7 @@ def test_bits_are_counted_in_int32() -> None:
         ("tg.atan2(tg.vec3(1.0), tg.vec2(1.0))", "mixed-scalar-types"),
     ],
 )
-def test_missing_parts_are_refused(text: str, code: str) -> None:
+def test_missing_parts_of_vectors_are_refused(text: str, code: str) -> None:
     names = tg.exec(f"import tegula as tg\n\n@tg.kernel\ndef wrong():\n    x = {text}\n", {})
     with pytest.raises(tg.CompileError) as caught:
         tg.launch(names["wrong"], 1)
@@ -164,7 +164,7 @@ def test_a_component_cannot_be_named_twice_in_an_assignment() -> None:
         tg.launch(twice, 1)
 
 
-def test_parts_of_vectors_of_the_host() -> None:
+def test_parts_of_host_vectors_match_numpy() -> None:
     v, t = tg.vec3(1.0, 2.0, 3.0), tg.transform((1.0, 2.0, 3.0))
     v.zx = v.xy
     assert v == (2.0, 2.0, 1.0) and v.xyz.xx == (2.0, 2.0)

@@ -43,7 +43,7 @@ def loaded(shape: tuple[int, ...], storage: str = "register") -> str:
         ((2, 3, 4), "[:, 1:3]", np.s_[:, 1:3], (16,)),
     ],
 )
-def test_the_elements_of_the_reshape_of_a_strided_view(
+def test_reshapes_of_strided_views_have_the_elements_of_numpy(
     storage: str, shape: tuple[int, ...], view: str, picked: Any, made: tuple[int, ...]
 ) -> None:
     size = int(np.prod(made))
@@ -166,7 +166,7 @@ def test_a_copy_of_a_broadcast_can_be_changed() -> None:
     ],
 )
 @pytest.mark.parametrize("storage", ["register", "shared"])
-def test_slices_and_indices_next_to_a_tile_of_indices(storage: str, index: str, picked: Any) -> None:
+def test_slices_next_to_a_tile_of_indices_match_numpy(storage: str, index: str, picked: Any) -> None:
     wanted = X.reshape(4, 6)[picked]
     first = 3 if index.startswith("[k") else 5
     out = stored(

@@ -118,7 +118,7 @@ def test_nodes_are_numbered_in_the_order_of_their_parents(constructor: str) -> N
 
 
 @pytest.mark.parametrize("block_dim", but({1}, [1, 3, 32, 100]))
-def test_blocks_do_not_matter(block_dim: int) -> None:
+def test_bvh_queries_do_not_depend_on_the_block(block_dim: int) -> None:
     low, high = boxes(100)
     first, last = boxes(50, 1, 2.0)
     found = found_by_box(built(low, high), first, last, block_dim=block_dim)
@@ -198,7 +198,7 @@ def test_boxes_without_points_are_never_found() -> None:
 
 @pytest.mark.parametrize("scene", ["equal", "far apart", "huge", "tiny", "needles"])
 @pytest.mark.parametrize("constructor", CONSTRUCTORS)
-def test_degenerate_scenes_are_built(scene: str, constructor: str) -> None:
+def test_bvhs_of_degenerate_scenes_are_built(scene: str, constructor: str) -> None:
     low, high = boxes(500)
     if scene == "equal":
         low[:], high[:] = 1, 2
@@ -214,7 +214,7 @@ def test_degenerate_scenes_are_built(scene: str, constructor: str) -> None:
     np.testing.assert_array_equal(found_by_box(bvh, low, high), overlapping(low, high, low, high))
 
 
-def test_an_empty_hierarchy_finds_nothing() -> None:
+def test_an_empty_bvh_finds_no_box() -> None:
     bvh = built(np.zeros((0, 3)), np.zeros((0, 3)))
     first, last = boxes(3)
     assert found_by_box(bvh, first, last).shape == (3, 0)
@@ -244,7 +244,7 @@ def roots(id: tg.uint64, groups: tg.array1d[int], out: tg.array1d[int]):
 
 @pytest.mark.parametrize("constructor", ["sah", "median", "lbvh"])
 @sampled(4, "groups", [9, 1, 2, 100])
-def test_groups_are_subtrees(constructor: str, groups: int) -> None:
+def test_groups_of_a_bvh_are_subtrees(constructor: str, groups: int) -> None:
     low, high = boxes(200)
     of = np.random.default_rng(5).permutation(np.arange(200) % groups) * 3 - 7
     bvh = built(low, high, constructor=constructor, groups=tg.array(of, dtype=int), leaf_size=3)
@@ -268,7 +268,7 @@ def by_argument(bvh: tg.Bvh, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3]
         out[t, i] += 1
 
 
-def test_hierarchies_are_arguments() -> None:
+def test_kernels_take_hierarchies_as_arguments() -> None:
     low, high = boxes(50)
     first, last = boxes(5, 1, 2.0)
     for bvh in (built(low, high), built(low[:0], high[:0])):
@@ -279,7 +279,7 @@ def test_hierarchies_are_arguments() -> None:
         tg.launch(by_argument, dim=5, inputs=[bvh.lowers, vectors(first), vectors(last), out])
 
 
-def test_an_id_that_is_gone_finds_nothing_and_is_reported() -> None:
+def test_the_id_of_a_deleted_bvh_is_reported() -> None:
     low, high = boxes(3)
     bvh, other = built(low, high), built(low, high)
     gone = bvh.id
@@ -327,7 +327,7 @@ def of_some_kind(id: tg.uint64, kinds: tg.array1d[int], at: tg.vec3, to: tg.vec3
     marked(tg.bvh_query_aabb(id, at, to), out[t], 10)
 
 
-def test_queries_of_a_kind_known_at_run_time() -> None:
+def test_bvh_queries_take_a_kind_at_run_time() -> None:
     low, high = boxes(100)
     bvh = built(low, high)
     at, to = np.full((1, 3), 1.0), np.full((1, 3), 4.5)
@@ -358,7 +358,7 @@ def by_block(id: tg.uint64, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3],
 
 
 @sampled(3, "block_dim", [1, 3, 32, pytest.param(100, marks=pytest.mark.slow)])
-def test_blocks_share_queries(block_dim: int) -> None:
+def test_threads_of_a_block_share_a_bvh_query(block_dim: int) -> None:
     low, high = boxes(150)
     first, last = boxes(5, 1, 3.0)
     bvh, out, ray = (

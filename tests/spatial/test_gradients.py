@@ -156,7 +156,7 @@ def gradients(kernel: Any, f: dict[str, np.ndarray], faces: np.ndarray) -> dict[
         (read, held),
     ],
 )
-def test_gradients_agree_with_differences(kernel: Any, loss: Any) -> None:
+def test_gradients_of_spatial_queries_agree_with_differences(kernel: Any, loss: Any) -> None:
     f, faces = scene(kernel)
     found, of = gradients(kernel, f, faces), face_of(kernel, f, faces)
     want = differences(f, lambda f: sum(loss(f, faces, int(face), i) for i, face in enumerate(of)))
@@ -201,7 +201,7 @@ def test_a_gradient_is_refused_after_a_mesh_has_changed(by_table: bool) -> None:
             recorded(changed, by_table)
 
 
-def test_gradients_without_a_place_are_refused() -> None:
+def test_gradients_of_queries_without_an_array_are_refused() -> None:
     f, faces = scene(read)
     points = tg.array(f["points"], dtype=tg.vec3, requires_grad=True)
     mesh = tg.Mesh(points, tg.array(faces.reshape(-1), dtype=int))

@@ -106,7 +106,7 @@ def test_neighbours_are_the_points_within_the_distance(dtype: type, block_dim: i
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("width", [0.1, 0.9, 30.0])
-def test_candidates_are_all_that_may_be_near_each_once(dtype: type, width: float) -> None:
+def test_hash_grid_candidates_contain_each_near_point_once(dtype: type, width: float) -> None:
     """Of any cell width, in cells that are folded; by cells and then by number."""
     x, at, radius = points(2, 400, dtype), points(3, 50, dtype), 0.5
     grid = made(x, width, (3, 4, 5))
@@ -119,7 +119,7 @@ def test_candidates_are_all_that_may_be_near_each_once(dtype: type, width: float
             assert (np.abs(apart[found]) <= 2).all()
 
 
-def test_rounding_loses_no_neighbour() -> None:
+def test_rounding_of_coordinates_loses_no_neighbour() -> None:
     """Points at the distance, as float32 computes it, on the ends of cells and far from the origin."""
     rng = np.random.default_rng(4)
     for offset in (0.0, 1000.0, -70000.0):
@@ -132,7 +132,7 @@ def test_rounding_loses_no_neighbour() -> None:
             assert set(np.flatnonzero(near[k])) <= set(found)
 
 
-def test_groups() -> None:
+def test_hash_grid_queries_find_points_of_their_group() -> None:
     x = points(5, 600)
     groups = np.random.default_rng(5).choice(np.array([-(2**31), -1, 0, 7, 2**31 - 1], np.int32), 600)
     grid = made(x, 0.8, groups=tg.array(groups))
@@ -150,7 +150,7 @@ def test_groups() -> None:
     assert counts.numpy().tolist() == [len(e) for e in everything], "without groups all are found"
 
 
-def test_order_of_points() -> None:
+def test_hash_grids_order_points_by_cell() -> None:
     x = points(6, 500)
     grid = made(x, 0.5, (7, 3, 9))
     out = tg.zeros(502, dtype=int)
@@ -162,7 +162,7 @@ def test_order_of_points() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_strange_coordinates(dtype: type) -> None:
+def test_hash_grids_accept_nan_infinite_and_huge_coordinates(dtype: type) -> None:
     """NaN is in cell 0; infinities and coordinates beyond the precision of floats are in cells at the edge; queries
     end."""
     big = np.finfo(dtype).max
@@ -177,7 +177,7 @@ def test_strange_coordinates(dtype: type) -> None:
     assert listed(grid, np.zeros((1, 3), dtype), -1.0) == [[]]
 
 
-def test_empty_grids_find_nothing() -> None:
+def test_empty_hash_grids_find_no_point() -> None:
     grid = tg.HashGrid(4, 4, 4)
     at = np.zeros((2, 3), np.float32)
     assert listed(grid, at, 1.0) == [[], []]
@@ -189,14 +189,14 @@ def test_empty_grids_find_nothing() -> None:
     assert len(listed(grid, at, 9.0)[0]) == 20
 
 
-def test_many_points_in_one_cell() -> None:
+def test_hash_grids_hold_many_points_in_one_cell() -> None:
     x = np.zeros((3000, 3), np.float32)
     x[1500:] = 0.25
     assert listed(made(x, 1.0, (64, 64, 64)), x[:1], 0.5)[0] == list(range(3000))
 
 
 @pytest.mark.parametrize("kind", ["gone", "made up", "another kind"])
-def test_other_ids_find_nothing_and_report(kind: str) -> None:
+def test_invalid_hash_grid_ids_are_reported(kind: str) -> None:
     x = points(9, 50)
     grid = made(x, 1.0)
     bvh = tg.Bvh(vectors(x), vectors(x))
@@ -217,7 +217,7 @@ def test_coordinates_of_another_dtype_are_reported() -> None:
         listed(grid, np.zeros((1, 3), np.float32), 1.0)
 
 
-def test_wrong_grids() -> None:
+def test_invalid_hash_grid_arguments_are_refused() -> None:
     grid = tg.HashGrid(4, 4, 4)
     assert grid.dtype == tg.float32
     flat = vectors(points(11, 12))
@@ -242,7 +242,7 @@ def test_wrong_grids() -> None:
         grid.reserve(-1)
 
 
-def test_points_of_any_shape() -> None:
+def test_hash_grids_take_points_of_any_shape() -> None:
     x = points(12, 96)
     wide = np.zeros((96, 2, 3), np.float32)
     wide[:, 1] = x
@@ -283,7 +283,7 @@ def last_below(g: tg.HashGrid, p: tg.vec3, radius: float):
     return -1
 
 
-def test_loops_over_queries() -> None:
+def test_loops_over_hash_grid_queries_break_and_continue() -> None:
     x = points(13, 300)
     grid = made(x, 0.8)
     out = tg.zeros((50, 3), dtype=int)

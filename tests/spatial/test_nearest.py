@@ -48,7 +48,7 @@ def in_order(square: np.ndarray, limit: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("constructor", "leaf"), [("sah", 1), ("lbvh", 7)])
-def test_nearest_boxes_with_ties(constructor: str, leaf: int) -> None:
+def test_nearest_boxes_with_ties_match_numpy(constructor: str, leaf: int) -> None:
     at = np.random.default_rng(1).integers(-1, 7, (12, 3)).astype(np.float32)
     for count in (0, 1, 3, 200):
         low, high = on_a_lattice(count, count)
@@ -64,7 +64,7 @@ def test_nearest_boxes_with_ties(constructor: str, leaf: int) -> None:
             np.testing.assert_array_equal(of_block.numpy(), want)
 
 
-def test_nearest_faces() -> None:
+def test_nearest_faces_match_numpy() -> None:
     points, faces = sphere(2, 0.2)
     at = np.random.default_rng(1).uniform(-2, 2, (10, 3)).astype(np.float32)
     out = tg.zeros((10, K), dtype=int)
@@ -103,7 +103,7 @@ def of_block(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block_dim", [2, 33])
-def test_queries_of_a_block(block_dim: int) -> None:
+def test_queries_of_a_block_match_numpy(block_dim: int) -> None:
     points, faces = sphere(1, 0.2)
     rng = np.random.default_rng(2)
     at, dir = (x.astype(np.float32) for x in (rng.uniform(-0.4, 0.4, (6, 3)), rng.standard_normal((6, 3))))
@@ -117,7 +117,7 @@ def test_queries_of_a_block(block_dim: int) -> None:
     np.testing.assert_array_equal(ball.numpy(), (away <= 0.9) + 10 * boxed)
 
 
-def test_overlaps_of_many_boxes() -> None:
+def test_overlaps_of_many_boxes_match_numpy() -> None:
     low, high = on_a_lattice(300, 1)
     first, last = on_a_lattice(40, 2)
     last[3] = -1

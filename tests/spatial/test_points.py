@@ -33,7 +33,7 @@ def places(count: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-2, 5, (count, 3)).astype(np.float32)
 
 
-def test_the_closest_point_is_found() -> None:
+def test_the_closest_point_of_a_mesh_matches_float64() -> None:
     points, faces = soup(150)
     at = places(300)
     face, where = nearest(mesh_of(points, faces), at)
@@ -42,7 +42,7 @@ def test_the_closest_point_is_found() -> None:
     np.testing.assert_allclose(d[np.arange(300), face], d.min(axis=1), atol=2e-6)
 
 
-def test_the_tree_and_the_block_do_not_matter() -> None:
+def test_point_queries_do_not_depend_on_tree_or_block() -> None:
     points, faces = sphere(2)
     at = np.concatenate([places(50), points * 2, points[faces].mean(axis=1) * 0.5, np.zeros((1, 3))])
     face, where = nearest(mesh_of(points, faces), at)
@@ -54,14 +54,14 @@ def test_the_tree_and_the_block_do_not_matter() -> None:
         np.testing.assert_array_equal(again[1], where)
 
 
-def test_of_faces_at_one_distance_the_lowest_is_found() -> None:
+def test_the_lowest_of_equally_distant_faces_is_found() -> None:
     points, faces = sphere(2)
     twice = np.concatenate([faces, faces])
     face, _ = nearest(mesh_of(points, twice), places(100))
     assert face.max() < len(faces)
 
 
-def test_only_points_that_are_closer_count() -> None:
+def test_point_queries_find_closer_points_only() -> None:
     points, faces = np.float32([[0, 0, 0], [1, 0, 0], [0, 1, 0]]), np.int32([[0, 1, 2]])
     at = np.float32([[0.25, 0.25, 0.5], [0.25, 0.25, 0.4999], [0.25, 0.25, 0], [np.nan, 0, 0]])
     assert nearest(mesh_of(points, faces), at, 0.5)[0].tolist() == [-1, 0, 0, -1]
@@ -87,7 +87,7 @@ def signs(mesh: tg.uint64, points: tg.array1d[tg.vec3], out: tg.array2d[float]):
 
 
 @pytest.mark.slow
-def test_signs_are_negative_inside() -> None:
+def test_signs_of_distances_are_negative_inside_a_mesh() -> None:
     points, faces = sphere(3, 0.3)
     at = np.concatenate([places(300) / 4, points[:40] * 1.05, points[:40] * 0.95]).astype(np.float32)
     out = tg.zeros((len(at), 4))
@@ -148,7 +148,7 @@ def arrays(mesh: tg.uint64, out: tg.array1d[tg.vec3], numbers: tg.array1d[int]):
     numbers[0], numbers[1] = parts.points.shape[0], parts.indices.shape[0]
 
 
-def test_the_arrays_of_a_mesh() -> None:
+def test_kernels_read_the_arrays_of_a_mesh() -> None:
     points, faces = sphere(1)
     mesh = mesh_of(points, faces, velocities=vectors(points))
     out, numbers = tg.zeros(n=len(faces), dtype=tg.vec3), tg.zeros(2, dtype=int)
@@ -164,7 +164,7 @@ def in_ball(mesh: tg.Mesh, at: tg.array1d[tg.vec3], radius: float, out: tg.array
         out[i, face] += 1
 
 
-def test_faces_with_a_point_in_a_ball() -> None:
+def test_faces_with_a_point_in_a_ball_match_float64() -> None:
     points, faces = soup(150)
     at, out, mesh = places(50), tg.zeros((50, 150), dtype=int), mesh_of(points, faces)
     tg.launch(in_ball, dim=50, inputs=[mesh, vectors(at), 1.0, out])
@@ -173,7 +173,7 @@ def test_faces_with_a_point_in_a_ball() -> None:
     np.testing.assert_array_equal(out.numpy(), d <= 1)
 
 
-def test_values_on_faces() -> None:
+def test_values_on_faces_are_interpolated() -> None:
     points, faces = sphere(1, 0.2)
     n = len(faces)
     speeds = points[::-1].copy()

@@ -55,7 +55,7 @@ def rays(count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
     return start.astype(np.float32), (end - start).astype(np.float32)
 
 
-def test_the_first_face_is_found() -> None:
+def test_the_first_face_along_a_ray_matches_float64() -> None:
     points, faces = soup(150)
     start, dir = rays(400)
     found = Hits(mesh_of(points, faces), start, dir)
@@ -75,7 +75,7 @@ def test_the_first_face_is_found() -> None:
 
 
 @pytest.mark.slow
-def test_the_tree_and_the_block_do_not_matter() -> None:
+def test_ray_queries_do_not_depend_on_tree_or_block() -> None:
     points, faces = soup(150)
     faces = np.concatenate([faces, faces[::-1]])
     start, dir = rays(200)
@@ -124,7 +124,7 @@ def test_rays_along_a_grid_hit_its_faces_once() -> None:
             assert found.count.tolist() == [1] * len(start) and (found.at[:, 0] == 1).all()
 
 
-def test_the_distance_is_bounded() -> None:
+def test_ray_queries_find_no_face_beyond_their_length() -> None:
     points, faces = np.float32([[0, 0, 1], [1, 0, 1], [0, 1, 1]]), np.int32([[0, 1, 2]])
     start, dir = np.float32([[0.2, 0.2, 0]] * 3), np.float32([[0, 0, 2], [0, 0, 0.5], [0, 0, -1]])
     found = Hits(mesh_of(points, faces), start, dir, far=1.0)
@@ -161,7 +161,7 @@ def any_and_groups(
         out[i, g] = face
 
 
-def test_groups_typed_arguments_and_any_hits() -> None:
+def test_ray_queries_take_groups_typed_arguments_and_any_hits() -> None:
     points, faces = soup(150)
     of = np.arange(150) % 3
     mesh = mesh_of(points, faces, groups=tg.array(of, dtype=int))
@@ -175,7 +175,7 @@ def test_groups_typed_arguments_and_any_hits() -> None:
         np.testing.assert_array_equal(out.numpy()[:, g], np.where(alone < 0, -1, own[alone]))
 
 
-def test_points_that_move_are_found_after_a_refit() -> None:
+def test_rays_find_moved_points_after_a_refit() -> None:
     points, faces = soup(100)
     start, dir = rays(100)
     mesh = mesh_of(points, faces)

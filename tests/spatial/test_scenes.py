@@ -79,7 +79,7 @@ def queries(scene: np.ndarray, scale: np.float32, rng: np.random.Generator) -> t
     st.sampled_from(SCALES),
     st.integers(0, 2**16),
 )
-def test_boxes_and_faces_of_generated_scenes(
+def test_boxes_and_faces_of_generated_scenes_match_float64(
     kind: str, count: int, tree: tuple[str, int], scale: float, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)

@@ -36,7 +36,7 @@ def packed(flags: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("block_dim", [1, 64])
-def test_bits_equal_the_components(block_dim: int) -> None:
+def test_wide_vectors_have_the_bits_of_their_components(block_dim: int) -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-2, 3, (70, 8)).astype(np.float32) for _ in range(2))
     a[rng.random(a.shape) < 0.1] = np.nan

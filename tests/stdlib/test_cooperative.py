@@ -46,13 +46,13 @@ def test_every_function_has_a_reference_and_samples_of_both_kinds() -> None:
 
 
 @pytest.mark.parametrize(("name", "sample"), [p for p in SAMPLES if p not in TAKEN])
-def test_refusals(name: str, sample: Refused) -> None:
+def test_refused_samples_of_cooperative_functions_are_refused(name: str, sample: Refused) -> None:
     testing.check_refused(name, sample)
 
 
 @pytest.mark.machine_code
 @sampled(3, ("name", "sample"), SOME)
-def test_results(name: str, sample: Sample) -> None:
+def test_cooperative_functions_match_their_reference(name: str, sample: Sample) -> None:
     testing.check_sample(name, sample, 33)
 
 
@@ -60,25 +60,25 @@ def test_results(name: str, sample: Sample) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("block_dim", (1, 33, 256, 64, 100))
 @pytest.mark.parametrize(("name", "sample"), TAKEN)
-def test_results_in_blocks_of_any_size(name: str, sample: Sample, block_dim: int) -> None:
+def test_cooperative_functions_match_in_blocks_of_any_size(name: str, sample: Sample, block_dim: int) -> None:
     testing.check_sample(name, sample, block_dim)
 
 
 @pytest.mark.slow(every=12)
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("name", "sample"), TAKEN)
-def test_results_in_a_role(name: str, sample: Sample) -> None:
+def test_cooperative_functions_match_in_a_role(name: str, sample: Sample) -> None:
     testing.check_sample(name, sample, 128, in_role=True)
 
 
 @pytest.mark.slow
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("name", "sample"), [p for p in TAKEN if p.values[1].differentiable])
-def test_gradients(name: str, sample: Sample) -> None:
+def test_gradients_of_cooperative_functions_agree_with_differences(name: str, sample: Sample) -> None:
     testing.check_gradient(name, sample)
 
 
-def test_the_page_follows_the_declarations() -> None:
+def test_the_page_of_cooperative_functions_follows_the_declarations() -> None:
     """The page is up to date; `python tools/cooperative_page.py` writes it."""
     tool = runpy.run_path(str(ROOT / "tools" / "cooperative_page.py"))
     assert tool["PAGE"].read_text(encoding="utf-8") == tool["page"]()

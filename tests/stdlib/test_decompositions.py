@@ -177,7 +177,7 @@ CHECKS = (check_cholesky, check_solves, check_lu, check_qr, check_eigh, check_sv
 @pytest.mark.parametrize("check", CHECKS)
 @settings(max_examples=60, deadline=None)
 @given(case=uses())
-def test_backward_errors(check: Any, case: Any) -> None:
+def test_backward_errors_of_decompositions_are_within_bounds(check: Any, case: Any) -> None:
     check(case)
 
 
@@ -185,6 +185,6 @@ def test_backward_errors(check: Any, case: Any) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_backward_errors_of_each_kind(check: Any, kind: str) -> None:
+def test_backward_errors_of_each_kind_of_matrix_are_within_bounds(check: Any, kind: str) -> None:
     use = {"block_dim": 33, "storage": "register", "transposed": True}
     check((np.random.default_rng(7), 19, use, np.float32, kind))

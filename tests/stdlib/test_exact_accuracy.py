@@ -35,7 +35,7 @@ EXACT = {"mod", "round", "sign"}
 @pytest.mark.machine_code
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @sampled(4, "name", CASES)
-def test_error(name: str, kind: Any) -> None:
+def test_errors_of_functions_are_within_their_bounds(name: str, kind: Any) -> None:
     error, at = measure(name, kind, FEW)
     assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
 
@@ -44,7 +44,7 @@ def test_error(name: str, kind: Any) -> None:
 @pytest.mark.parametrize("count", chunks((MANY // 3, MANY)))
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CASES)
-def test_error_over_many_arguments(name: str, kind: Any, count: int) -> None:
+def test_errors_over_many_arguments_are_within_their_bounds(name: str, kind: Any, count: int) -> None:
     error, at = measure(name, kind, count, seed=2)
     assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
 
@@ -52,7 +52,7 @@ def test_error_over_many_arguments(name: str, kind: Any, count: int) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("stride", chunks((4 * STRIDE + 3, STRIDE)))
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.second])
-def test_error_over_the_whole_of_float32(name: str, stride: int) -> None:
+def test_errors_over_every_float32_are_within_their_bounds(name: str, stride: int) -> None:
     error, at = sweep(name, stride)
     assert error <= CASES[name].bounds[0], f"{name}({at}): {error:.3f} ulp"
 
@@ -60,7 +60,7 @@ def test_error_over_the_whole_of_float32(name: str, stride: int) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", HARD)
-def test_error_at_hard_arguments(name: str, kind: Any) -> None:
+def test_errors_at_hard_arguments_are_within_their_bounds(name: str, kind: Any) -> None:
     error, at = largest_error(name, [np.array(HARD[name][kind is np.float64], kind)])
     assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
 
@@ -69,16 +69,16 @@ def test_error_at_hard_arguments(name: str, kind: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", PERIODIC)
-def test_error_next_to_every_multiple_of_a_quarter(name: str, kind: Any) -> None:
+def test_errors_next_to_every_multiple_of_a_quarter_are_within_their_bounds(name: str, kind: Any) -> None:
     error, at = largest_error(name, [next_to_quarters(kind, 1)])
     assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
 
 
-def test_every_function_is_measured() -> None:
+def test_the_accuracy_of_every_function_is_measured() -> None:
     assert {name for name in FUNCTIONS if not name.startswith("_")} == CASES.keys() | EXACT | OF_VECTORS
 
 
-def test_page_has_the_promises_of_every_function() -> None:
+def test_the_page_of_accuracy_has_every_function() -> None:
     rows = [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     shown = {row[1].strip(" `"): (row[3].strip(), row[5].strip()) for row in rows}
     assert shown == {name: tuple(f"({b:g})" for b in case.bounds) for name, case in CASES.items()}

@@ -50,7 +50,7 @@ def check(n: int, kind: Any, block_dim: int, rows: int, inverse: bool = False) -
 
 @pytest.mark.machine_code
 @sampled(3, "n", (12, 17, 64))
-def test_errors(n: int) -> None:
+def test_errors_of_fourier_transforms_are_within_bounds(n: int) -> None:
     check(n, np.complex64, 32, 2)
 
 
@@ -58,11 +58,11 @@ def test_errors(n: int) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("kind", (np.complex64, np.complex128))
 @pytest.mark.parametrize("n", (*LENGTHS, *LONG))
-def test_errors_of_many_lengths(n: int, kind: Any) -> None:
+def test_errors_of_fourier_transforms_of_many_lengths_are_within_bounds(n: int, kind: Any) -> None:
     block_dim = (1, 32, 33, 64, 96, 128, 256)[n % 7]
     check(n, kind, block_dim, 1 + n % 3, inverse=n % 2 == 0)
 
 
-def test_lengths_without_tables_are_refused() -> None:
+def test_fourier_transforms_of_lengths_without_tables_are_refused() -> None:
     with pytest.raises(E.OutOfRange, match="a transform of length 65537, by transforms of length 131220"):
         transformed(np.ones((1, 65537), np.complex64), 32)

@@ -12,7 +12,7 @@ import tegula as tg
 pytestmark = pytest.mark.machine_code
 
 
-def test_known_values() -> None:
+def test_noise_matches_values_of_the_public_implementation() -> None:
     """Values of the public implementation."""
 
     @tg.kernel
@@ -48,7 +48,7 @@ def fields_of_space(x: tg.array[tg.vec3], y: tg.array[float], curl: tg.array[tg.
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fields", (fields, fields_of_space))
-def test_gradients_agree_with_differences(fields: Any) -> None:
+def test_gradients_of_noise_agree_with_differences(fields: Any) -> None:
     at = np.random.default_rng(0).uniform(0.1, 2.0, (8, 3)).astype(np.float32)
     x, y = tg.array(at, dtype=tg.vec3, requires_grad=True), tg.zeros(8, requires_grad=True)
     curl = tg.zeros(8, dtype=tg.vec2, requires_grad=True)

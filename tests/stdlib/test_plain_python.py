@@ -34,7 +34,7 @@ def in_python(name: str, operands: list[np.ndarray]) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", KINDS)
 @sampled(3, "name", STRAIGHT)
-def test_same_bits(name: str, kind: Any) -> None:
+def test_library_functions_in_python_have_the_bits_of_kernels(name: str, kind: Any) -> None:
     count = len(inspect.signature(FUNCTIONS[name][0]).parameters)
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 5e-324], np.float64).astype(kind)
     operands = [np.concatenate([arguments(RANGES, kind, 900, seed)[:600], special]) for seed in range(count)]

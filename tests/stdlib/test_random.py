@@ -25,7 +25,7 @@ def signed(x: int) -> int:
     return x - (1 << 32) if x >> 31 else x
 
 
-def test_known_values() -> None:
+def test_random_numbers_match_values_of_the_public_implementation() -> None:
     """Values of the public implementation."""
 
     @tg.kernel
@@ -89,7 +89,7 @@ def test_draws_advance_the_variable_on_every_path() -> None:
     assert out.numpy().tolist() == wanted.tolist()
 
 
-def test_two_calls_with_one_state_give_equal_tiles_of_any_block() -> None:
+def test_random_tiles_of_one_state_are_equal_for_any_block() -> None:
     @tg.kernel
     def kernel(whole: tg.array2d[int], short: tg.array2d[int], numbers: tg.array2d[float]):
         rng = tg.rand_init(42, 0)
@@ -111,7 +111,7 @@ def test_two_calls_with_one_state_give_equal_tiles_of_any_block() -> None:
 
 
 @pytest.mark.slow
-def test_samples_lie_in_their_sets_and_have_their_means() -> None:
+def test_random_samples_have_their_range_and_mean() -> None:
     @tg.kernel
     def kernel(counts: tg.array2d[float], points: tg.array2d[tg.vec3], cdf: tg.array[float]):
         i = tg.tid()

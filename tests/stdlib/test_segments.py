@@ -60,7 +60,7 @@ def pairs(seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_edges_are_as_close_as_their_closest_points(dtype: type) -> None:
+def test_distances_of_edges_match_their_closest_points(dtype: type) -> None:
     ends = pairs(1).astype(dtype)
     s, t, d = edges(ends, 1e-12).T.astype(np.float64)
     p1, q1, p2, q2 = np.moveaxis(ends.astype(np.float64), 1, 0)
@@ -72,7 +72,7 @@ def test_edges_are_as_close_as_their_closest_points(dtype: type) -> None:
     assert (s >= 0).all() and (s <= 1).all() and (t >= 0).all() and (t <= 1).all()
 
 
-def test_short_edges_are_points() -> None:
+def test_edges_without_length_are_points() -> None:
     ends = np.array([[[0, 0, 0], [0.001, 0, 0], [0, 1, 0], [1, 0, 0]]] * 2, np.float32)
     ends[1] = ends[1, [2, 3, 0, 1]]
     np.testing.assert_allclose(edges(ends)[:, :2], [[0, 0.5], [0.5, 0]], atol=1e-6)
@@ -80,7 +80,7 @@ def test_short_edges_are_points() -> None:
     assert edges(both).tolist() == [[0, 0, 2]]
 
 
-def test_gradients_of_edges() -> None:
+def test_gradients_of_edge_distances_are_correct() -> None:
     ends = np.random.default_rng(5).standard_normal((40, 4, 3))
     found = edges(ends)
     firm = ~((np.abs(found[:, :2]) < 0.02) & (found[:, :2] != 0)).any(1) & (found[:, 2] > 0.1)
@@ -157,7 +157,7 @@ def intersecting(v: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_triangles_with_integers_are_exact(flat: bool) -> None:
+def test_intersections_of_integer_triangles_are_exact(flat: bool) -> None:
     """Many of them have no more than a common point or edge; `flat`: all in one plane."""
     v = np.random.default_rng(3).integers(-2, 3, (700, 6, 3))
     if flat:

@@ -34,7 +34,7 @@ def matrices(n: int, count: int) -> np.ndarray:
 
 
 @sampled(3, "dtype", EPS)
-def test_decompositions(dtype: Any) -> None:
+def test_decompositions_of_small_matrices_match_numpy(dtype: Any) -> None:
     M, V, N, W = MatType(3, 3, dtype), VecType(3, dtype), MatType(2, 2, dtype), VecType(2, dtype)
 
     @tg.kernel
@@ -73,7 +73,7 @@ def test_decompositions(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("n", (2, 3, 4))
-def test_inverses_and_determinants(n: int) -> None:
+def test_inverses_and_determinants_match_numpy(n: int) -> None:
     M, V = MatType(n, n, D), VecType(2, D)
 
     @tg.kernel
@@ -158,7 +158,7 @@ def of_vectors(x: tg.array[V3], y: tg.array[D]):
         *((of_inverse3, M3), (of_inverse4, M4), (of_vectors, V3)),
     ],
 )
-def test_gradients(kernel: Any, dtype: Any) -> None:
+def test_gradients_of_small_matrix_functions_agree_with_differences(kernel: Any, dtype: Any) -> None:
     shape = (dtype.length,) if isinstance(dtype, VecType) else (dtype.rows, dtype.cols)
     x = tg.array(np.random.default_rng(1).standard_normal((5, *shape)), dtype=dtype, requires_grad=True)
     tg.gradcheck(kernel, 5, [x], [tg.zeros(5, dtype=D, requires_grad=True)], block_dim=8)
@@ -175,7 +175,7 @@ def test_equal_singular_values_have_finite_gradients() -> None:
     np.testing.assert_allclose(x.grad.numpy()[0], np.diag([1.0, 1.0, 3.0]), atol=1e-12)
 
 
-def test_extremes_of_vectors_and_operators_as_functions() -> None:
+def test_extremes_of_vectors_and_operator_functions_match_numpy() -> None:
     @tg.kernel
     def kernel(out: tg.array[int], sorted: tg.array[float]):
         v = tg.vec4(tg.nan, 5.0, -2.0, 5.0)
@@ -195,7 +195,7 @@ def test_extremes_of_vectors_and_operators_as_functions() -> None:
     assert out.numpy().tolist() == [1, 2, 0, 7, -36, -3, 48, -5, -8, 1, -3, -1, 1, 1, 2, 2, 1]
 
 
-def test_expectations_print_and_continue(capfd: pytest.CaptureFixture[str]) -> None:
+def test_failed_expectations_print_and_continue(capfd: pytest.CaptureFixture[str]) -> None:
     @tg.kernel
     def kernel(out: tg.array[int]):
         tg.expect_eq(tg.vec2(1.0, 2.0), tg.vec2(1.0, 2.0))

@@ -96,7 +96,7 @@ def assert_same(found: np.ndarray, wanted: np.ndarray, where: list[Any]) -> None
 
 @KINDS
 @pytest.mark.parametrize("name", ONE_ARGUMENT)
-def test_one_argument(name: str, kind: Any) -> None:
+def test_functions_of_one_special_value_match_c(name: str, kind: Any) -> None:
     rows = [*ONE_ARGUMENT[name], (nan, nan)]
     x, wanted = (np.array(column, np.float64).astype(kind) for column in zip(*rows, strict=True))
     assert_same(applied(name, [x]), wanted, rows)
@@ -104,7 +104,7 @@ def test_one_argument(name: str, kind: Any) -> None:
 
 @KINDS
 @pytest.mark.parametrize("name", TWO_ARGUMENTS)
-def test_two_arguments(name: str, kind: Any) -> None:
+def test_functions_of_two_special_values_match_c(name: str, kind: Any) -> None:
     rows = TWO_ARGUMENTS[name]
     x, y, wanted = (np.array(column, np.float64).astype(kind) for column in zip(*rows, strict=True))
     assert_same(applied(name, [x, y]), wanted, rows)

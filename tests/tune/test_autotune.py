@@ -78,7 +78,7 @@ def run(kernel: Any, n: int = N, **options: Any) -> np.ndarray:
 
 
 @pytest.mark.machine_code
-def test_the_fastest_runs() -> None:
+def test_the_fastest_tuned_candidate_runs() -> None:
     kernel = tg.autotune(REPEATS=[2000, 1, 3000])(busy)
     np.testing.assert_array_equal(run(kernel), np.arange(N) + 1.0)
     (report,) = kernel.reports
@@ -88,7 +88,7 @@ def test_the_fastest_runs() -> None:
 
 
 @pytest.mark.machine_code
-def test_later_launches_of_a_class_run_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_launches_of_a_tuned_class_run_the_choice_only(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = tg.autotune(REPEATS=[1, 2])(busy)
     run(kernel)
     monkeypatch.setattr(tuned, "time_calls", None)
@@ -127,7 +127,7 @@ def test_unwritten_elements_differ_from_written_elements() -> None:
 
 
 @pytest.mark.machine_code
-def test_without_a_majority_nothing_is_chosen() -> None:
+def test_candidates_without_a_majority_result_are_refused() -> None:
     kernel = tg.autotune(FACTOR=[2.0, 3.0])(scale)
     y = tg.full(N, -1.0)
     with pytest.raises(
@@ -138,7 +138,7 @@ def test_without_a_majority_nothing_is_chosen() -> None:
 
 
 @pytest.mark.machine_code
-def test_tolerance() -> None:
+def test_tolerance_accepts_candidates_with_close_results() -> None:
     kernel = tg.autotune(FACTOR=[2.0, 2.001], tolerance=1e-2)(scale)
     run(kernel)
     assert not kernel.reports[0].dropped
@@ -154,7 +154,7 @@ def test_elements_that_a_kernel_changes_in_place_are_changed_once() -> None:
 
 
 @pytest.mark.machine_code
-def test_overlapping_arrays() -> None:
+def test_tuning_with_overlapping_arrays_is_correct() -> None:
     kernel = tg.autotune(REPEATS=[1, 2, 3])(scale)
     x = numbers()
     tg.launch(kernel, N, [x], [x])
@@ -162,7 +162,7 @@ def test_overlapping_arrays() -> None:
 
 
 @pytest.mark.machine_code
-def test_a_function_that_makes_kernels() -> None:
+def test_tuning_takes_a_function_that_returns_kernels() -> None:
     kernel = tg.autotune(rows=[1, 2, 4], block_dim=[32, 64])(squares)
     x, y = tg.array(np.arange(64, dtype=np.float32).reshape(8, 8)), tg.zeros((8, 8))
     tg.launch_tiled(kernel, lambda rows: 8 // rows, [x], [y])
@@ -170,7 +170,7 @@ def test_a_function_that_makes_kernels() -> None:
     assert len(kernel.candidates) == 6 and kernel.name == "kernel"
 
 
-def test_where_and_configs() -> None:
+def test_where_and_configs_select_candidates() -> None:
     some = tg.autotune(rows=[1, 2, 4], columns=[8, 4], where=lambda rows, columns: rows == columns)(squares)
     assert [dict(c.values) for c in some.candidates] == [{"rows": 4, "columns": 4}]
     given = tg.autotune(configs=[{"rows": 1}, {"rows": 8}])(squares)
@@ -238,7 +238,7 @@ def again(made_of: Any, **values: Any) -> Tuned:
 
 
 @pytest.mark.machine_code
-def test_the_choice_is_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tuned_choice_is_stored_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     first = again(busy, REPEATS=[500, 1, 700])
     run(first)
     monkeypatch.setattr(tuned, "time_calls", None)
@@ -261,7 +261,7 @@ def times_tuned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.machine_code
-def test_the_properties_that_a_choice_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tuned_choice_depends_on_device_source_and_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = times_tuned(monkeypatch)
     run(again(busy, REPEATS=[1, 4]))
     run(again(busy, REPEATS=[1, 4]))
@@ -305,7 +305,7 @@ def test_another_kernel_at_the_chosen_position_is_tuned_anew(monkeypatch: pytest
 
 
 @pytest.mark.machine_code
-def test_without_a_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tuning_without_a_disk_cache_chooses_again_in_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "cache_kernels", False)
     counts = times_tuned(monkeypatch)
     for _ in range(2):
@@ -324,7 +324,7 @@ def test_without_a_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
         (0, 0, True),
     ],
 )
-def test_classes_of_lengths(a: int, b: int, same: bool) -> None:
+def test_lengths_of_arrays_are_tuned_in_classes(a: int, b: int, same: bool) -> None:
     assert (tuned._length_class(a) == tuned._length_class(b)) is same
 
 
@@ -355,7 +355,7 @@ def test_threads_that_launch_at_once_tune_once(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.machine_code
-def test_gradients_of_the_chosen_kernel() -> None:
+def test_gradients_of_tuned_kernels_are_correct() -> None:
     kernel = tg.autotune(REPEATS=[1, 2, 3])(scale)
     x, y = tg.array([1.0, 2.0], dtype=float, requires_grad=True), tg.zeros(2, requires_grad=True)
     with tg.Tape() as tape:
@@ -365,7 +365,7 @@ def test_gradients_of_the_chosen_kernel() -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients_through_a_kernel_that_is_tuned_on_the_way() -> None:
+def test_gradients_through_a_launch_that_tunes_are_correct() -> None:
     """Launches of the tuning are not recorded, and earlier records stay valid."""
     kernel = tg.autotune(REPEATS=[1, 2, 3], FACTOR=[3.0])(scale)
     x, y, z = (tg.array([1.0, 2.0], dtype=float, requires_grad=True) for _ in range(3))
@@ -378,7 +378,7 @@ def test_gradients_through_a_kernel_that_is_tuned_on_the_way() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.vec3, tg.int8, tg.bool, tg.float8_e4m3, tg.float64, tg.mat22])
-def test_elements_of_any_type(dtype: Any) -> None:
+def test_tuning_compares_elements_of_any_type(dtype: Any) -> None:
     @tg.kernel
     def move(x: tg.array1d[Any], y: tg.array1d[Any]):
         i = tg.tid()
@@ -393,13 +393,13 @@ def test_elements_of_any_type(dtype: Any) -> None:
 
 
 @pytest.mark.machine_code
-def test_arrays_of_numpy() -> None:
+def test_tuned_kernels_take_numpy_arrays() -> None:
     x, y = np.arange(N, dtype=np.float32), np.zeros(N, np.float32)
     tg.launch(tg.autotune(REPEATS=[1, 2])(scale), N, [x], [y])
     np.testing.assert_array_equal(y, x * 2.0)
 
 
-def test_no_elements() -> None:
+def test_tuning_without_elements_is_refused() -> None:
     kernel = tg.autotune(REPEATS=[1, 2])(scale)
     with pytest.raises(tg.TuningError, match="writes no element of an array"):
         tg.launch(kernel, 0, [tg.zeros(0)], [tg.zeros(0)])
@@ -427,7 +427,7 @@ def test_many_candidates_are_compiled_in_processes(monkeypatch: pytest.MonkeyPat
     assert "error[" in kernel.reports[0].dropped[0].dropped
 
 
-def test_a_process_that_ends_does_not_affect_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compile_process_that_ends_does_not_affect_others(monkeypatch: pytest.MonkeyPatch) -> None:
     from tegula.tune import build
 
     kernel = tg.autotune(REPEATS=[11, 12, 13])(busy)
@@ -441,7 +441,7 @@ def test_a_process_that_ends_does_not_affect_the_others(monkeypatch: pytest.Monk
 
 
 @pytest.mark.machine_code
-def test_progress_is_for_terminals_only(
+def test_progress_of_tuning_is_shown_on_terminals_only(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with warnings.catch_warnings():
@@ -491,13 +491,13 @@ def test_progress_is_for_terminals_only(
         (scaled, {"FACTOR": [1.0]}, "takes a kernel, or a function that makes one"),
     ],
 )
-def test_invalid_options_are_refused(made_of: Any, options: dict[str, Any], message: str) -> None:
+def test_invalid_options_of_autotune_are_refused(made_of: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(tg.TuningError, match=message) as found:
         tg.autotune(**options)(made_of)
     assert found.value.help
 
 
-def test_launches_that_are_refused() -> None:
+def test_invalid_launches_of_tuned_kernels_are_refused() -> None:
     kernel = tg.autotune(rows=[1, 2], block_dim=[32])(squares)
     x, y = tg.ones((8, 8)), tg.zeros((8, 8))
     with pytest.raises(tg.TuningError, match="dim takes 'lines', which no candidate has"):
@@ -530,7 +530,7 @@ def scale_structs(s: Scale, picked: tg.indexedarray[float], y: tg.array[float]):
 
 
 @pytest.mark.machine_code
-def test_structs_and_indexed_arrays() -> None:
+def test_tuned_kernels_take_structs_and_indexed_arrays() -> None:
     kernel = tg.autotune(block_dim=[64, 128], key=["s"])(scale_structs)
     s, y = Scale(), tg.zeros(3)
     s.factor, s.x = 2.0, numbers(3)

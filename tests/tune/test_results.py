@@ -22,7 +22,7 @@ def changed(value: float, at: int = 7, x: np.ndarray = X) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_one_rounding_apart(dtype: str) -> None:
+def test_results_one_rounding_apart_agree(dtype: str) -> None:
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16
     x = np.abs(X) + 1.0
     steps = {"bfloat16": 2.0**-8, "float16": 2.0**-11}[dtype]
@@ -30,18 +30,18 @@ def test_one_rounding_apart(dtype: str) -> None:
     assert apart(x.astype(kind), (x * (1.0 + 16 * steps)).astype(kind), dtype)
 
 
-def test_a_single_wrong_element_is_seen() -> None:
+def test_a_single_wrong_element_is_a_difference() -> None:
     assert apart(X, changed(X[7] + 0.01))
     assert not apart(X, changed(X[7] + 1e-5))
     assert not apart(X, changed(X[7] + 0.01), tolerance=0.1)
 
 
-def test_sums_in_another_order() -> None:
+def test_sums_in_another_order_agree() -> None:
     parts = np.random.default_rng(1).standard_normal((4096, 300)).astype(np.float32)
     assert not apart(parts.sum(0), parts[::-1].cumsum(0)[-1])
 
 
-def test_special_values() -> None:
+def test_special_values_agree_only_with_themselves() -> None:
     nan, inf = float("nan"), float("inf")
     assert not apart(changed(nan), changed(nan)) and not apart(changed(inf), changed(inf))
     for one, other in ((nan, 0.0), (inf, -inf), (inf, nan), (nan, inf)):
@@ -51,11 +51,11 @@ def test_special_values() -> None:
     assert not apart(zeros[:0], zeros[:0])
 
 
-def test_integers_are_equal() -> None:
+def test_integer_results_agree_only_if_equal() -> None:
     n = np.arange(10)
     assert not apart(n, n.copy(), "int64") and apart(n, n + (n == 3), "int64")
 
 
-def test_groups() -> None:
+def test_results_are_grouped_by_agreement() -> None:
     results = [[("float32", x)] for x in (X, X * 2, X * 2.00001, X * 3, X * 2)]
     assert group_agreeing(results, None) == [[1, 2, 4], [0], [3]]
