@@ -73,7 +73,7 @@ def test_every_atomic_op_updates_its_element(op, want):
     assert a.tolist() == [want]
 
 
-def test_atomics_wrap_integers_and_round_floats():
+def test_atomic_adds_are_wrapped_for_integers_and_rounded_for_floats():
     m = KernelMaker(ArrayType(uint8, 1), ArrayType(float16, 1))
     m("array.atomic", m.params[0], m.const(100, uint8), m.const(0), op="add")
     m("array.atomic", m.params[1], m.const(1.0, float16), m.const(0), op="add")
