@@ -11,7 +11,15 @@ import pytest
 from vector_add import ARGUMENT_BYTES, VECTOR_ADD
 
 from tegula.backend.llvm import compile_ptx
-from tegula.backend.ptx import Cubin, candidates, check_log, compile_cubin, identity, version
+from tegula.backend.ptx import (
+    Cubin,
+    candidates,
+    check_log,
+    compile_cubin,
+    fill_multiprocessor,
+    identity,
+    version,
+)
 from tegula.errors import InternalError
 from tegula.target import CUDA_TARGETS, cuda_target_for, get_cuda_target
 
@@ -177,6 +185,28 @@ def test_warnings_of_ptxas_are_errors(line: str) -> None:
     with pytest.raises(InternalError, match="complains"):
         check_log(f"ptxas info    : 0 bytes gmem\n{line}\n")
     check_log("ptxas info    : Used 168 registers, used 5 barriers, 384 bytes smem\n")
+
+
+@pytest.mark.parametrize(("registers", "threads", "blocks"), [
+    (229, 128, [3]),  # 16 and 9 blocks leave 32 and 56 registers
+    (48, 128, [16, 11]),  # 13 blocks leave 32 registers, as 16 do
+    (79, 128, [11, 7]),
+    (26, 256, []),  # 8 blocks fit already
+])  # fmt: skip
+def test_more_blocks_are_tried_only_with_enough_registers(
+    registers: int, threads: int, blocks: list[int], tmp_path: Path
+) -> None:
+    """With a ptxas that always spills."""
+    found = program(
+        tmp_path,
+        f'while [ "$1" != -o ]; do shift; done; cp "$3" {tmp_path}/$(ls {tmp_path} | wc -l).ptx; printf code > "$2"\n'
+        'echo "8 bytes spill stores, 8 bytes spill loads" >&2; echo "Used 32 registers" >&2',
+    )
+    made = Cubin(b"first", is_ptx=False, registers=registers)
+    entry = f".maxntid {threads}\n"
+    assert fill_multiprocessor(made, entry, "sm_90a", threads, configured=found) is made
+    tried = sorted(tmp_path.glob("*.ptx"), key=lambda path: int(path.stem))
+    assert [path.read_text() for path in tried] == [f"{entry}.minnctapersm {n}\n" for n in blocks]
 
 
 def test_without_ptxas_the_driver_gets_the_ptx() -> None:

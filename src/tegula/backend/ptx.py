@@ -23,6 +23,9 @@ TIMEOUT = 600
 
 REGISTERS, THREADS, MOST_BLOCKS = 65536, 2048, 32
 """The registers, the threads and the most blocks of a multiprocessor."""
+LEAST = 0.5
+"""The least part of the registers that ptxas chooses without a limit with which reassembly is tried: no kernel of the
+compile report is assembled without spills for less than 0.63 of its registers."""
 
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
@@ -84,14 +87,20 @@ def fill_multiprocessor(
     """The code reassembled for as many blocks of `threads` on a multiprocessor as possible without spilled registers.
 
     Memory-bound kernels gain from occupancy. The highest occupancy is tried first, then half of it, then one more
-    block."""
+    block; but not if a thread would get less than `LEAST` of the registers that ptxas chose, or as many as for a number
+    of blocks that was tried before."""
     if made.is_ptx or made.spill_bytes:
         return made
     now = REGISTERS // (-(-made.registers // 8) * 8 * threads)
     most = min(THREADS // threads, MOST_BLOCKS)
-    for blocks in dict.fromkeys((most, (now + most) // 2, now + 1)):
+    tried = int(made.registers * LEAST)
+    for blocks in (most, (now + most) // 2, now + 1):
+        registers = REGISTERS // (blocks * threads) // 8 * 8
         if blocks <= now or blocks > most:
             break
+        if registers <= tried:
+            continue
+        tried = registers
         fuller = ptx.replace(f".maxntid {threads}\n", f".maxntid {threads}\n.minnctapersm {blocks}\n")
         denser = compile_cubin(fuller, arch, configured)
         if not denser.spill_bytes:
