@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -135,11 +135,11 @@ def assembly(ir_text: str, target: CpuTarget) -> str:
 
 # Mathematical intrinsics without PTX, for which LLVM would abort the process.
 _MATHEMATICS = re.compile(
-    r"@llvm\.((?:exp|exp10|log|log2|log10|pow|powi|tan|sinh|cosh|asin|acos|atan|atan2|modf|sincos)\.\S+?"
-    r"|(?:exp2|sin|cos|tanh)\.f64)\("
+    r"llvm\.((?:exp|exp10|log|log2|log10|pow|powi|tan|sinh|cosh|asin|acos|atan|atan2|modf|sincos)\.\S+"
+    r"|(?:exp2|sin|cos|tanh)\.f64)"
 )
 # Intrinsics with approximate PTX only, which the call must allow.
-_APPROXIMATE = re.compile(r"\bcall([^\n@]*)@llvm\.(sin|cos|tanh)\.[bf]\w+\([^\n]*")
+_APPROXIMATE = re.compile(r"llvm\.(sin|cos|tanh)\.[bf]\w+")
 
 
 @cache
@@ -157,9 +157,10 @@ def compile_ptx(ir_text: str, arch: str) -> str:
     InternalError, with the line, if LLVM refuses the text, or if the text calls undefined functions; ValueError for an
     unknown `arch`."""
     target = get_cuda_target(arch)
-    _check_intrinsics(ir_text)
     module = _ptx_module(ir_text, target)
-    missing = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+    called = [f.name for f in module.functions if f.is_declaration]
+    _check_intrinsics(called, ir_text)
+    missing = [name for name in called if not name.startswith("llvm.")]
     if missing:
         raise InternalError(f"generated code calls undefined functions: {', '.join(missing)}")
     _optimise_ptx(module, target)
@@ -178,13 +179,17 @@ def _ptx_module(ir_text: str, target: CudaTarget) -> Any:
     return module
 
 
-def _check_intrinsics(ir_text: str) -> None:
-    found = _MATHEMATICS.search(ir_text)
-    if found:
-        raise InternalError(f"llvm.{found[1]} has no PTX")
-    for call in _APPROXIMATE.finditer(ir_text):
-        if not {"afn", "fast"} & set(call[1].split()):
-            raise InternalError(f"llvm.{call[2]} has PTX only as an approximation (afn): {call[0].strip()}")
+def _check_intrinsics(called: Sequence[str], ir_text: str) -> None:
+    for name in called:
+        if found := _MATHEMATICS.fullmatch(name):
+            raise InternalError(f"llvm.{found[1]} has no PTX")
+        if not (found := _APPROXIMATE.fullmatch(name)):
+            continue
+        for call in re.finditer(rf"\bcall([^\n@]*)@{re.escape(name)}\([^\n]*", ir_text):
+            if not {"afn", "fast"} & set(call[1].split()):
+                raise InternalError(
+                    f"llvm.{found[1]} has PTX only as an approximation (afn): {call[0].strip()}"
+                )
 
 
 def _optimise_ptx(module: Any, target: CudaTarget) -> None:
