@@ -3,7 +3,7 @@ an output depends."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from tegula.ir import CallLike, Carrier, Op, Region, Value, root
 from tegula.ops.gradient import has_adjoint
@@ -23,9 +23,17 @@ class Activity:
     carry no gradient: a kernel is not differentiable where a condition changes. Integers that were converted from
     floats are active, so that they can be rejected."""
 
-    def __init__(self, body: Region, varied: Iterable[Value], useful: Iterable[Value]) -> None:
-        """`varied`: the inputs, with respect to which the kernel is differentiated; `useful`: its outputs."""
+    def __init__(
+        self,
+        body: Region,
+        varied: Iterable[Value],
+        useful: Iterable[Value],
+        constants: Collection[Value] = (),
+    ) -> None:
+        """`varied`: the inputs, with respect to which the kernel is differentiated; `useful`: its outputs;
+        `constants`: values whose derivative is 0."""
         self.body = body
+        self.constants = constants
         self.kept = set(useful)
         changed = set(varied)
         while self._spread(changed, forward=True):
@@ -47,13 +55,16 @@ class Activity:
                     # active.
                     first, second = (one.values, one.own) if forward else (one.own, one.values)
                     if any(v in known for v in first):
-                        known.update(v for v in second if carries(v))
+                        known.update(v for v in second if self._carries(v))
                 continue
             sources, targets = list(_sources(op)), list(_targets(op))
             first, second = (sources, targets) if forward else (targets, sources)
             if any(v in known for v in first):
-                known.update(v for v in second if carries(v))
+                known.update(v for v in second if self._carries(v))
         return len(known) != before
+
+    def _carries(self, value: Value) -> bool:
+        return carries(value) and value not in self.constants
 
 
 def is_memory(value: Value) -> bool:

@@ -17,6 +17,7 @@ from tegula.passes.gradient.hazards import Hazards
 from tegula.passes.gradient.iterations import shorten
 from tegula.passes.gradient.order import among_blocks, among_lanes
 from tegula.passes.gradient.owners import own_gradients
+from tegula.passes.gradient.regauge import regauge
 from tegula.passes.gradient.replay import named
 from tegula.passes.gradient.reverse import Reverse
 from tegula.passes.gradient.steps import AdjointStep
@@ -45,11 +46,13 @@ def differentiate(
     arrays = [kernel.params[k] for k in positions]
     body = Region()
     held = [op.result for op in kernel.walk() if isinstance(op, StructureRead) and op.DIFFERENTIABLE]
-    activity = Activity(kernel.body, [*arrays, *held], arrays)
+    regauged = regauge(kernel)
+    activity = Activity(kernel.body, [*arrays, *held], arrays, regauged.constants)
     _check_connected(kernel, activity, arrays)
     _check_fences(kernel)
     launch = kernel.launch
     made = Reverse(body, activity, analyse(kernel), Hazards(kernel), launch.block_dim, launch.partial)
+    made.known_results = regauged.results
     made.loc = kernel.loc
     made.scope.primals.update({p: body.add_argument(p.type) for p in kernel.params})
     made.scope.shadows.update({a: body.add_argument(adjoint_type(a.type)) for a in arrays})

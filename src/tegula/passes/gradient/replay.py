@@ -37,11 +37,13 @@ def named(op: Op) -> str:
 class ForwardReplay(GradientBuilder):
     """The forward half of the adjoint builder."""
 
-    __slots__ = ("activity", "replays", "scope")
+    __slots__ = ("activity", "known_results", "replays", "scope")
 
     activity: Activity
     replays: list[LoopReplay]
     scope: GradientScope
+    known_results: Mapping
+    """The results of loops that need not run again, each with a value that is equal up to rounding (`regauge`)."""
 
     @contextmanager
     def inside(self, region: Region) -> Generator[GradientScope, None, None]:
@@ -70,7 +72,7 @@ class ForwardReplay(GradientBuilder):
             with self.at(op.loc):
                 if isinstance(op, If) and self.flows(op):
                     self._sweep_branches(op)
-                elif isinstance(op, LoopLike) and self.flows(op):
+                elif isinstance(op, LoopLike) and self.flows(op) and not self._is_known(op):
                     self._sweep_loop(op)
                 else:
                     self.copy(op, Primals(self.scope))
@@ -212,7 +214,9 @@ class ForwardReplay(GradientBuilder):
 
     def copy(self, op: Op, mapping: Mapping) -> None:
         """Rerun an op. Ops that change arrays, stacks or the host are left out; their results become `Unreplayable`."""
-        if isinstance(op, Carrier):
+        if self._is_known(op):
+            mapping.update((r, mapping[self.known_results[r]]) for r in op.results)
+        elif isinstance(op, Carrier):
             self._copy_control(op, mapping)
         elif any(
             e.kind != "read" and (e.value is None or not isinstance(e.value.type, BufType))
@@ -222,6 +226,10 @@ class ForwardReplay(GradientBuilder):
                 mapping[r] = self.one(Unreplayable, [], {"type": r.type, "what": named(op)})
         else:
             self.insert(clone_op(op, mapping))
+
+    def _is_known(self, op: Op) -> bool:
+        """Whether other values are equal to the results of an op."""
+        return bool(op.results) and all(r in self.known_results for r in op.results)
 
     def _copy_control(self, op: Carrier, mapping: Mapping) -> None:
         regions: list[Region] = []

@@ -48,6 +48,7 @@ class Reverse(ForwardReplay):
         self.known = known
         self.hazards = hazards
         self.replays = []
+        self.known_results = {}
 
     # Queries of ops' adjoints ----------------------------------------------------------------------------------------
 

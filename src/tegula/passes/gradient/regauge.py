@@ -1,0 +1,335 @@
+"""Makes plain sums of loops that rescale sums while a maximum grows, as online softmax does, before they are
+differentiated.
+
+A loop carries a gauge m, and sums that each iteration multiplies by a power of m - m'. If what leaves the loop is
+unchanged by any shift of m (`weights.py`), the derivative by m is 0, and the sums are those of a loop in which m has
+one value in all iterations, here the last. That loop only adds: its adjoint needs nothing that the loop carries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.dataclass import dataclass, field
+from tegula.ir import ConstantLike, Kernel, LoopLike, MatmulLike, Op, Region, Value
+from tegula.ir.rewrite import clone_op, replace, uses
+from tegula.ops.base import element
+from tegula.ops.control import Yield, counted
+from tegula.ops.indexing import KernelBuilder
+from tegula.ops.scalar import Add
+from tegula.ops.tile import TileFull, TileMap
+from tegula.passes.gradient.weights import AFTER, BEFORE, Change, NoWeight, Weight, Weights
+from tegula.passes.simplify import FOLDED
+from tegula.types import BufType, DType, TileType, scalar_of, to_numpy
+
+ONE = 1e-6
+"""The distance of a power of 0 from 1, which approximations may have."""
+
+
+@dataclass(slots=True)
+class Regauged:
+    """`results`: the results of the loops that only add, each with the value that the original loop computes for it.
+    `constants`: the gauges, whose derivative is 0."""
+
+    results: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    constants: set[Value] = field(default_factory=set[Value])
+
+
+def regauge(kernel: Kernel) -> Regauged:
+    """Add a loop that only adds after each loop with a gauge, and replace the uses of the results, in place."""
+    made = Regauged()
+    for loop in [op for op in kernel.walk() if isinstance(op, LoopLike)]:
+        if counted(loop) and _may_run_twice(loop):
+            for slot, value in enumerate(loop.arguments):
+                if _is_float(value) and _regauge(kernel, loop, slot, made):
+                    break
+    return made
+
+
+def _may_run_twice(loop: Op) -> bool:
+    """Whether a loop only reads arrays, and has neither tile objects nor operands with effects."""
+    reads = all(e.kind == "read" and e.value is not None for op in loop.walk() for e in op.effects())
+    return reads and not any(isinstance(v.type, BufType) for op in loop.walk() for v in op.operands)
+
+
+def _is_float(value: Value) -> bool:
+    t = value.type.dtype if isinstance(value.type, TileType) else value.type
+    return isinstance(t, DType) and t.is_float
+
+
+def _regauge(kernel: Kernel, loop: Any, slot: int, found: Regauged) -> bool:
+    """Regauge one loop whose gauge is the carried value at `slot`. Returns whether the value is a gauge."""
+    gauge, after = loop.arguments[slot], loop.body.yielded[slot]
+    if after in loop.arguments or after.owner is not None and not isinstance(after.owner, Op):
+        return False
+    others = [k for k in range(len(loop.arguments)) if k != slot]
+    weights = Weights()
+    shape = gauge.type.shape if isinstance(gauge.type, TileType) else ()
+    places = frozenset((d, d) for d, n in enumerate(shape) if n > 1)
+    weights.known[gauge] = Weight(Change.SHIFTED, {(BEFORE, None): 1.0}, places)
+    weights.known[after] = Weight(Change.SHIFTED, {(AFTER, None): 1.0}, places)
+    for k in others:
+        weights.known[loop.arguments[k]] = Weight(
+            Change.SCALED, {(BEFORE, k): -1.0}, _along(loop.arguments[k], shape)
+        )
+    needed = _needed(loop, [loop.body.yielded[k] for k in others], after)
+    if after.owner in needed:
+        return False
+    try:
+        for op in needed:
+            weights.visit(op)
+        for k in others:
+            w = weights.of(loop.body.yielded[k])
+            if w.kind is Change.SHIFTED:
+                raise NoWeight
+            if w.kind is not Change.ZERO:
+                weights.equate(w.form, {(AFTER, k): -1.0})
+                if weights.resolved(w.form) and w.places != _along(loop.arguments[k], shape):
+                    raise NoWeight
+        scaled = [k for k in others if abs(weights.solved.get(k, 0.0)) > 0]
+        if not scaled or any(_number(loop.initial[k]) != 0 for k in scaled):
+            return False
+        for k in others:
+            weights.solved.setdefault(k, 0.0)
+            factor = -weights.solved[k]
+            weights.known[loop.results[k]] = Weight(
+                Change.SCALED, {(BEFORE, None): factor} if factor else {}, _along(loop.results[k], shape)
+            )
+        weights.known[loop.results[slot]] = Weight(Change.SHIFTED, {(BEFORE, None): 1.0}, places)
+        region = loop.parent
+        for op in region.ops[region.ops.index(loop) + 1 :]:
+            if op.results or not op.operands:
+                weights.visit(op)
+            else:
+                for v in op.operands:
+                    weights.unchanged(weights.of(v))
+    except NoWeight:
+        return False
+    sums = _Sums(loop, slot, others, weights, needed).loop()
+    if not all(_only_adds(sums, others.index(k)) for k in scaled):
+        return False
+    region.ops.insert(region.ops.index(loop) + 1, sums)
+    sums.parent = region
+    results = {loop.results[k]: r for k, r in zip(others, sums.results, strict=True)}
+    replace(kernel.body, results)
+    found.results |= {new: old for old, new in results.items()}
+    found.constants.add(loop.results[slot])
+    return True
+
+
+def _along(value: Value, gauge: Sequence[int]) -> frozenset[tuple[int, int]]:
+    """The dimensions of a carried value along which a gauge of a shape varies: those of the same position."""
+    shape = value.type.shape if isinstance(value.type, TileType) else ()
+    return frozenset((d, d) for d, n in enumerate(gauge) if n > 1 and d < len(shape) and shape[d] == n)
+
+
+def _needed(loop: Any, values: Sequence[Value], cut: Value) -> list[Op]:
+    """The ops of the loop's body that the values depend on, in order, apart from those of the value `cut`."""
+    wanted, found = set(values) - {cut}, list[Op]()
+    for op in reversed(loop.body.ops[:-1]):
+        if any(r in wanted for r in op.results):
+            found.append(op)
+            wanted |= {v for inner in op.walk() for v in inner.operands} - {cut}
+    return found[::-1]
+
+
+class _Sums:
+    """Builds the loop without the gauge. `at_zero`: values that depend on the gauge alone, if the gauge is 0; `fixed`:
+    those that do not depend on the gauge, because the gauge before and after an iteration is the same."""
+
+    def __init__(
+        self, loop: Any, slot: int, others: Sequence[int], weights: Weights, needed: Sequence[Op]
+    ) -> None:
+        self.old = loop
+        self.others = others
+        self.weights = weights
+        self.needed = needed
+        self.mapping: dict[Value, Value] = {}
+        after = loop.body.yielded[slot]
+        self.mapping |= dict.fromkeys((loop.arguments[slot], after), loop.results[slot])
+        self.at_zero: dict[Value, Any] = dict.fromkeys((loop.arguments[slot], after), 0.0)
+        self.fixed: dict[Value, Any] = {}
+
+    def loop(self) -> Any:
+        """The loop, which is in no region yet."""
+        old = self.old
+        region = Region([old.index.type, *(old.arguments[k].type for k in self.others)])
+        index, *carried = region.args
+        self.mapping[old.index] = index
+        for k, argument in zip(self.others, carried, strict=True):
+            self.mapping[old.arguments[k]] = argument
+        b = KernelBuilder(region, old.loc)
+        for op in self.needed:
+            b.loc = op.loc
+            self._op(b, op)
+        b.emit(Yield, [self._value(b, old.body.yielded[k]) for k in self.others])
+        operands = [*old.bounds, *(old.initial[k] for k in self.others)]
+        types = [old.results[k].type for k in self.others]
+        made = type(old)(operands, types, old.attrs, [region], old.loc)
+        for k, result in zip(self.others, made.results, strict=True):
+            result.name = old.results[k].name
+        return made
+
+    def _op(self, b: KernelBuilder, op: Op) -> None:
+        """Copy an op, unless its result is a number."""
+        if self._folded(op):
+            return
+        if op.NAME == "tile.map" and any(v in self.at_zero for v in op.operands):
+            self._map(b, op)
+            return
+        for v in op.operands:
+            self._value(b, v)
+        b.region.append(clone_op(op, self.mapping))
+
+    def _folded(self, op: Op) -> bool:
+        """Whether the result of an op depends on the gauge alone; records the number."""
+        if (
+            not op.operands
+            or len(op.results) != 1
+            or any(v not in self.at_zero and _number(v) is None for v in op.operands)
+        ):
+            return False
+        if not any(v in self.at_zero for v in op.operands):
+            return False
+        given = [self.at_zero[v] if v in self.at_zero else _number(v) for v in op.operands]
+        value = given[0] if op.NAME in MOVES else _evaluated(op, given)
+        if value is None:
+            return False
+        self.at_zero[op.result] = value
+        w = self.weights.of(op.result)
+        form = self.weights.resolved(w.form)
+        if abs(form.get((BEFORE, None), 0.0) + form.get((AFTER, None), 0.0)) < ONE:
+            self.fixed[op.result] = 1.0 if abs(value - 1.0) < ONE else value
+            return True
+        return False
+
+    def _map(self, b: KernelBuilder, op: Op) -> None:
+        """Copy a map of which some inputs are numbers, or depend on the gauge alone."""
+        body = op.regions[0]
+        for value, argument in zip(op.operands, body.args, strict=True):
+            if value in self.at_zero:
+                self.at_zero[argument] = self.at_zero[value]
+            if value in self.fixed:
+                self.fixed[argument] = self.fixed[value]
+        kept = [(v, e) for v, e in zip(op.operands, body.args, strict=True) if e not in self.fixed]
+        region = Region([e.type for _, e in kept])
+        self.mapping.update(zip((e for _, e in kept), region.args, strict=True))
+        inner = KernelBuilder(region, op.loc)
+        for o in body.ops[:-1]:
+            self._element(inner, o)
+        result = body.yielded[0]
+        made = self._value(inner, result)
+        taken = dict(zip(region.args, (self._value(b, v) for v, _ in kept), strict=True))
+        if made in taken and taken[made].type == op.result.type:
+            self.mapping[op.result] = taken[made]
+            return
+        inner.emit(Yield, [made])
+        copy = TileMap([*taken.values()], [op.result.type], op.attrs, [region], op.loc)
+        b.region.append(copy)
+        copy.result.name = op.result.name
+        self.mapping[op.result] = copy.result
+
+    def _element(self, b: KernelBuilder, op: Op) -> None:
+        """Copy an op of a map's function, without multiplications by 1."""
+        if self._folded(op):
+            return
+        if op.NAME in ("mul", "fma"):
+            first, second, *rest = op.operands
+            for one, other in ((first, second), (second, first)):
+                if self.fixed.get(one) == 1.0:
+                    terms = [self._value(b, v) for v in (other, *rest)]
+                    self.mapping[op.result] = b.one(Add, terms) if rest else terms[0]
+                    return
+        for v in op.operands:
+            self._value(b, v)
+        b.region.append(clone_op(op, self.mapping))
+
+    def _value(self, b: KernelBuilder, old: Value) -> Value:
+        """The new value for an old one."""
+        if old in self.fixed and old not in self.mapping:
+            t = old.type
+            if isinstance(t, TileType):
+                number = b.const(self.fixed[old], scalar_of(t.dtype))
+                self.mapping[old] = b.one(TileFull, [number], {"shape": t.shape})
+            else:
+                self.mapping[old] = b.const(self.fixed[old], element(t))
+        return self.mapping.get(old, old)
+
+
+MOVES = ("tile.broadcast", "tile.permute", "tile.reshape", "tile.full")
+"""Ops whose result has the elements of the operand."""
+
+
+def _number(value: Value) -> Any:
+    """The number that a value, or each element of a tile, is; None if unknown."""
+    owner = value.owner
+    while isinstance(owner, Op) and owner.NAME == "tile.full":
+        (number,) = owner.operands
+        owner = number.owner
+    return owner.value if isinstance(owner, ConstantLike) else None
+
+
+def _evaluated(op: Op, given: Sequence[Any]) -> Any:
+    """The number that an op computes from numbers; None if the op does not compute elements."""
+    if op.NAME in ("tile.map", "call"):
+        known: dict[Value, Any] = dict(zip(op.regions[0].args, given, strict=True))
+        for o in op.regions[0].ops[:-1]:
+            value = o.value if isinstance(o, ConstantLike) else _evaluated(o, [known[v] for v in o.operands])
+            if value is None:
+                return None
+            known[o.results[0]] = value
+        return known[op.regions[0].yielded[0]]
+    if not isinstance(op, FOLDED):
+        return None
+    arrays = [
+        np.array([x], to_numpy(scalar_of(element(v.type)))) for x, v in zip(given, op.operands, strict=True)
+    ]
+    return op.ref(op.attrs, *arrays)[0].item()
+
+
+def _only_adds(loop: Any, slot: int) -> bool:
+    """Whether a loop does nothing to a carried value but add to it."""
+    users = uses(loop.body)
+    value = loop.body.yielded[slot]
+    while value is not loop.arguments[slot]:
+        op = value.owner
+        if not isinstance(op, Op) or len(users[value]) != 1:
+            return False
+        terms = _terms(op)
+        carried = [v for v in terms if _leads_to(v, loop.arguments[slot])]
+        if len(carried) != 1:
+            return False
+        value = carried[0]
+    return len(users[value]) == 1
+
+
+def _terms(op: Op) -> list[Value]:
+    """The operands of which an op computes the sum with something that does not depend on them."""
+    if isinstance(op, MatmulLike):
+        return [op.c] if _number(op.beta) == 1 else []
+    if op.NAME == "add":
+        return [*op.operands]
+    if op.NAME != "tile.map":
+        return []
+    body = op.regions[0]
+    last = body.yielded[0].owner
+    found = [*last.operands] if isinstance(last, Op) and last.NAME == "add" else []
+    if isinstance(last, Op) and last.NAME == "fma":
+        *_, added = last.operands
+        found = [added]
+    once = uses(body)
+    return [v for v, e in zip(op.operands, body.args, strict=True) if e in found and len(once[e]) == 1]
+
+
+def _leads_to(value: Value, argument: Value) -> bool:
+    """Whether a value is the carried value, possibly after additions."""
+    while value is not argument:
+        op = value.owner
+        terms = _terms(op) if isinstance(op, Op) else []
+        found = [v for v in terms if v is argument or isinstance(v.owner, Op) and _terms(v.owner)]
+        if len(found) != 1:
+            return False
+        value = found[0]
+    return True

@@ -1,0 +1,334 @@
+"""Type inference for a change of gauge: how values change if a running maximum, or another gauge, is shifted.
+
+Let a loop carry a gauge m. Under the shift m + c before an iteration and m' + c' after the iteration, a value is
+*shifted* by a linear form of c and c', or *scaled* by the exponential of a linear form. Forms contain the weights of
+the other carried values, which are unknown until sums demand equal forms. Each rule is an identity of the op; ops
+without a rule need operands that do not change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from tegula.dataclass import dataclass
+from tegula.ir import ConstantLike, Op, Region, Value
+from tegula.types import DType, TileType, Type, scalar_of
+
+Form = Mapping[tuple[str, int | None], float]
+"""A linear form: the factor of each shift, and of each shift times an unknown weight."""
+Places = frozenset[tuple[int, int]]
+"""The dimensions of a tile along which the gauge varies, each with the dimension of the gauge."""
+NOWHERE: Places = frozenset()
+BEFORE, AFTER = "before", "after"
+TOLERANCE = 1e-7
+"""The relative error of a float32 constant such as log2(e)."""
+
+
+class Change(Enum):
+    """How a value changes: not at all; as 0, which any scale leaves unchanged; by addition; by multiplication."""
+
+    SAME = "same"
+    ZERO = "zero"
+    SHIFTED = "shifted"
+    SCALED = "scaled"
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """The change of a value. `number`: the value, if it is a constant."""
+
+    kind: Change
+    form: Form
+    places: Places = NOWHERE
+    number: float | None = None
+
+
+SAME = Weight(Change.SAME, {})
+
+
+class NoWeight(Exception):
+    """A value that is neither shifted nor scaled."""
+
+
+def plus(a: Form, b: Form, factor: float = 1.0) -> Form:
+    """a + factor * b."""
+    return {k: a.get(k, 0.0) + factor * b.get(k, 0.0) for k in {*a, *b}}
+
+
+def times(a: Form, factor: float) -> Form:
+    """factor * a."""
+    return {k: factor * x for k, x in a.items()}
+
+
+class Weights:
+    """The weights of values. `solved`: the weights of carried values that are known, by position."""
+
+    def __init__(self) -> None:
+        self.known: dict[Value, Weight] = {}
+        self.solved: dict[int, float] = {}
+
+    def of(self, value: Value) -> Weight:
+        """The weight of a value."""
+        return self.known.get(value) or _constant(value)
+
+    def visit(self, op: Op) -> None:
+        """Record the weights of an op's results. NoWeight if the op has no rule for operands that change."""
+        inside = {v for o in op.walk() for v in o.results} | {
+            a for o in op.walk() for r in o.regions for a in r.args
+        }
+        used = [v for o in op.walk() for v in o.operands if v not in inside]
+        if all(self.of(v).kind in (Change.SAME, Change.ZERO) for v in used):
+            return
+        rule = RULES.get(op.NAME)
+        if rule is None:
+            for v in used:
+                self.unchanged(self.of(v))
+            return
+        found = rule(self, op, [self.of(v) for v in op.operands])
+        self.known.update(dict.fromkeys(op.results, found))
+
+    def within(self, region: Region, given: Sequence[Weight]) -> Weight:
+        """The weight of the value that a function of elements yields."""
+        self.known.update(zip(region.args, given, strict=True))
+        for op in region.ops[:-1]:
+            self.visit(op)
+        return self.of(region.yielded[0])
+
+    # Equations -------------------------------------------------------------------------------------------------------
+
+    def resolved(self, form: Form) -> Form:
+        """A form in which known weights are replaced by numbers."""
+        found: dict[tuple[str, int | None], float] = {}
+        for (shift, unknown), x in form.items():
+            known = self.solved.get(unknown, 1.0) if unknown is not None else 1.0
+            key = (shift, None) if unknown in self.solved else (shift, unknown)
+            found[key] = found.get(key, 0.0) + x * known
+        return {k: x for k, x in found.items() if abs(x) > TOLERANCE}
+
+    def equate(self, a: Form, b: Form) -> None:
+        """Solve a = b for an unknown weight. NoWeight if the forms differ."""
+        for shift in (BEFORE, AFTER):
+            left = {k: x for (s, k), x in self.resolved(plus(a, b, -1.0)).items() if s == shift}
+            unknown = [k for k in left if k is not None]
+            if len(unknown) > 1 or (left and not unknown):
+                raise NoWeight
+            for k in unknown:
+                self.solved[k] = -left.get(None, 0.0) / left[k]
+        if self.resolved(plus(a, b, -1.0)):
+            raise NoWeight
+
+    def unchanged(self, w: Weight) -> None:
+        """Demand that a value does not change."""
+        if w.kind in (Change.SHIFTED, Change.SCALED):
+            self.equate(w.form, {})
+
+    def alike(self, a: Weight, b: Weight) -> Weight:
+        """The common change of two values."""
+        if Change.ZERO in (a.kind, b.kind) and Change.SHIFTED not in (a.kind, b.kind):
+            return b if a.kind is Change.ZERO else a
+        self.equate(a.form, b.form)
+        return self.combined(a, b, a.form)
+
+    def combined(self, a: Weight, b: Weight, form: Form) -> Weight:
+        """The change of a function of two values by a form."""
+        kinds = {w.kind for w in (a, b)} - {Change.SAME, Change.ZERO}
+        form = self.resolved(form)
+        if len(kinds) > 1 and form:
+            raise NoWeight
+        if not kinds or not form:
+            return SAME
+        return Weight(kinds.pop(), form, self.joined(a, b))
+
+    def joined(self, a: Weight, b: Weight) -> Places:
+        """The dimensions along which a function of two values changes: the same for all values that change."""
+        moving = {w.places for w in (a, b) if self.resolved(w.form)}
+        if len(moving) > 1:
+            raise NoWeight
+        return moving.pop() if moving else NOWHERE
+
+
+Rule = Callable[[Weights, Any, list[Weight]], Weight]
+
+
+def _constant(value: Value) -> Weight:
+    """The weight of a value that is not known to change: a constant, or any other value."""
+    owner = value.owner
+    if isinstance(owner, Op) and owner.NAME == "tile.full":
+        (number,) = owner.operands
+        return _constant(number)
+    if isinstance(owner, ConstantLike) and isinstance(owner.value, int | float):
+        return Weight(Change.ZERO if owner.value == 0 else Change.SAME, {}, number=owner.value)
+    return SAME
+
+
+def _add(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    a, b = of
+    if Change.SHIFTED not in (a.kind, b.kind):
+        return w.alike(a, b)
+    return w.combined(a, b, plus(a.form, b.form, -1.0 if op.NAME == "sub" else 1.0))
+
+
+def _multiply(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    a, b = of
+    over = op.NAME == "div"
+    if Change.SHIFTED in (a.kind, b.kind):
+        if a.kind is not Change.SHIFTED and not over:
+            a, b = b, a
+        if b.number is None or (over and a.kind is not Change.SHIFTED) or b.number == 0:
+            raise NoWeight
+        factor = 1.0 / b.number if over else b.number
+        return Weight(a.kind, times(a.form, factor), a.places)
+    if a.kind is Change.ZERO or (b.kind is Change.ZERO and not over):
+        return Weight(Change.ZERO, {})
+    return w.combined(a, b, plus(a.form, b.form, -1.0 if over else 1.0))
+
+
+def _fma(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    return _add(w, op, [_multiply(w, op, of[:2]), of[2]])
+
+
+def _negative(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    return (
+        Weight(of[0].kind, times(of[0].form, -1.0), of[0].places) if of[0].kind is Change.SHIFTED else of[0]
+    )
+
+
+def _magnitude(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    if of[0].kind is Change.SHIFTED:
+        raise NoWeight
+    return Weight(of[0].kind, times(of[0].form, 0.5 if op.NAME == "sqrt" else 1.0), of[0].places)
+
+
+def _extreme(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    return w.alike(*of)
+
+
+def _compare(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    w.alike(*of)
+    return SAME
+
+
+def _select(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    w.unchanged(of[0])
+    return w.alike(*of[1:])
+
+
+def _cast(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    if not (_is_float(op.x.type) and _is_float(op.result.type)):
+        w.unchanged(of[0])
+        return SAME
+    return of[0]
+
+
+def _call(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    name = op.name
+    return _function(w, name, of[0]) if name in LOG_BASES and len(of) == 1 else _unchanged_operands(w, of)
+
+
+def _power(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    return _function(w, "exp2", of[0])
+
+
+def _function(w: Weights, name: str, x: Weight) -> Weight:
+    """The change of a power, whose base is named, of x, or of a logarithm of x."""
+    before, after = (
+        (Change.SCALED, Change.SHIFTED) if name.startswith("log") else (Change.SHIFTED, Change.SCALED)
+    )
+    if x.kind is before:
+        return Weight(after, times(x.form, LOG_BASES[name]), x.places)
+    return _unchanged_operands(w, [x])
+
+
+def _unchanged_operands(w: Weights, of: Sequence[Weight]) -> Weight:
+    for x in of:
+        w.unchanged(x)
+    return SAME
+
+
+def _full(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    return of[0]
+
+
+def _map(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    places = SAME
+    for x in of:
+        places = Weight(Change.SCALED, {**places.form, **x.form}, w.joined(places, x))
+    return w.within(op.function, of)
+
+
+def _reduce(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    x, axis, body = of[0], op.axis, op.combine
+    if len(body.ops) != 2 or body.ops[0].NAME not in ("add", "min", "max"):
+        return _unchanged_operands(w, of)
+    if x.kind is Change.SHIFTED and body.ops[0].NAME == "add":
+        raise NoWeight
+    if x.places and (axis is None or any(d == axis for d, _ in x.places)):
+        raise NoWeight
+    if op.keepdims or not x.places:
+        return x
+    return Weight(x.kind, x.form, frozenset((d - (d > axis), g) for d, g in x.places))
+
+
+def _broadcast(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    more = len(_shape(op.result)) - len(_shape(op.tile))
+    return Weight(of[0].kind, of[0].form, frozenset((d + more, g) for d, g in of[0].places))
+
+
+def _permute(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    to = {d: k for k, d in enumerate(op.perm)}
+    return Weight(of[0].kind, of[0].form, frozenset((to[d], g) for d, g in of[0].places))
+
+
+def _reshape(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    before, after = _shape(op.tile), _shape(op.result)
+    wide = [[d for d, n in enumerate(s) if n > 1] for s in (before, after)]
+    if [n for n in before if n > 1] != [n for n in after if n > 1]:
+        return _unchanged_operands(w, of) if of[0].places else of[0]
+    to = dict(zip(*wide, strict=True))
+    return Weight(of[0].kind, of[0].form, frozenset((to[d], g) for d, g in of[0].places))
+
+
+def _matmul(w: Weights, op: Any, of: list[Weight]) -> Weight:
+    a, b, c, *factors = of
+    if Change.SHIFTED in (a.kind, b.kind, c.kind) or any(f.number != 1 for f in factors):
+        return _unchanged_operands(w, of)
+    if any(d == 1 for d, _ in a.places) or any(d == 0 for d, _ in b.places):
+        raise NoWeight
+    return w.alike(_multiply(w, op, [a, b]), c)
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    return value.type.shape if isinstance(value.type, TileType) else ()
+
+
+def _is_float(t: Type) -> bool:
+    return isinstance(t, DType) and scalar_of(t).is_float
+
+
+LN2 = math.log(2.0)
+LOG_BASES = {
+    "exp": 1.0,
+    "exp2": LN2,
+    "exp10": math.log(10.0),
+    "log": 1.0,
+    "log2": 1.0 / LN2,
+    "log10": 1 / math.log(10.0),
+}
+"""The factor between the shift of an exponent and the logarithm of the scale of a power, or the reverse."""
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(("add", "sub"), _add),
+    **dict.fromkeys(("mul", "div"), _multiply),
+    **dict.fromkeys(("min", "max"), _extreme),
+    **dict.fromkeys(("abs", "sqrt"), _magnitude),
+    **{"fma": _fma, "neg": _negative, "cmp": _compare, "select": _select, "cast": _cast},
+    **{"fast.exp2": _power, "call": _call, "tile.full": _full, "tile.map": _map, "tile.reduce": _reduce},
+    **{
+        "tile.broadcast": _broadcast,
+        "tile.permute": _permute,
+        "tile.reshape": _reshape,
+        "tile.matmul": _matmul,
+    },
+}
+"""The rule of each op that may take operands that change, by the name of the op."""

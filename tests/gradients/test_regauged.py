@@ -1,0 +1,185 @@
+"""Loops that rescale sums while a maximum grows: their adjoints keep nothing if no result depends on the maximum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from support.loop_kernels import D
+from tegula.lang.kernel import trace
+from tegula.passes.gradient.regauge import regauge
+from tegula.passes.inline_calls import inline_selected
+from tegula.passes.pipeline import settle
+from tegula.runtime.adjoint import adjoint_of
+from tegula.runtime.description import SPECIALISATIONS
+from tegula.runtime.launch import plan
+from tegula.runtime.library import library
+from tegula.runtime.resolve import overlaps, specialisation
+
+ROWS, COLUMNS, WIDTH = 4, 8, 4
+
+
+@tg.func
+def natural(x: Any):
+    return tg.exp(x)
+
+
+@tg.func
+def binary(x: Any):
+    return tg.exp2(x)
+
+
+@tg.func
+def maximum(top: Any, s: Any):
+    return tg.max(top, tg.tile_max(s, axis=1, keepdims=True))
+
+
+@tg.func
+def lazy(top: Any, s: Any):
+    high = tg.tile_max(s, axis=1, keepdims=True)
+    return tg.where(high > top + 2.0, high, top)
+
+
+@tg.func
+def mean(top: Any, s: Any):
+    return tg.tile_sum(s, axis=1, keepdims=True) * 0.125
+
+
+@tg.func
+def difference(top: Any, higher: Any):
+    return top - higher
+
+
+@tg.func
+def clamped(top: Any, higher: Any):
+    return tg.max(top - higher, -1.0)
+
+
+@tg.func
+def decayed(top: Any, higher: Any):
+    return top - higher - 0.5
+
+
+@tg.func
+def halved(top: Any, higher: Any):
+    return (top - higher) * 0.5
+
+
+@tg.func
+def quotient(acc: Any, total: Any, top: Any):
+    return acc * tg.tile_broadcast(1.0 / total, shape=(ROWS, WIDTH))
+
+
+@tg.func
+def logarithm(acc: Any, total: Any, top: Any):
+    return quotient(acc, total, top) + tg.tile_broadcast(top + tg.log(total), shape=(ROWS, WIDTH))
+
+
+@tg.func
+def with_a_sink(acc: Any, total: Any, top: Any):
+    return quotient(acc, total + tg.exp(0.3 - top), top)
+
+
+@tg.func
+def unscaled(acc: Any, total: Any, top: Any):
+    return acc
+
+
+@tg.func
+def with_the_gauge(acc: Any, total: Any, top: Any):
+    return quotient(acc, total, top) + tg.tile_broadcast(top, shape=(ROWS, WIDTH))
+
+
+def loop(
+    gauge: Any = maximum,
+    power: Any = natural,
+    change: Any = difference,
+    end: Any = quotient,
+    start: float = 0.0,
+):
+    """Weighted means of the rows of `V`, with powers of `S` as weights, by a loop over tiles of columns of `S`."""
+
+    @tg.kernel
+    def kernel(S: tg.array2d[D], V: tg.array2d[D], out: tg.array2d[D]):
+        i = tg.tid()
+        top = tg.tile_full(shape=(ROWS, 1), value=-1e30, dtype=D)
+        total = tg.tile_full(shape=(ROWS, 1), value=start, dtype=D)
+        acc = tg.tile_zeros(shape=(ROWS, WIDTH), dtype=D)
+        for n in range(S.shape[1] // COLUMNS):
+            s = tg.tile_load(S, shape=(ROWS, COLUMNS), offset=(i * ROWS, n * COLUMNS))
+            higher = gauge(top, s)
+            p = power(s - tg.tile_broadcast(higher, shape=(ROWS, COLUMNS)))
+            down = power(change(top, higher))
+            total = total * down + tg.tile_sum(p, axis=1, keepdims=True)
+            acc = acc * tg.tile_broadcast(down, shape=(ROWS, WIDTH))
+            v = tg.tile_load(V, shape=(COLUMNS, WIDTH), offset=(n * COLUMNS, 0))
+            tg.tile_matmul(p, v, acc)
+            top = higher
+        tg.tile_store(out, end(acc, total, top), offset=(i * ROWS, 0))
+
+    return kernel
+
+
+ACCEPTED = {
+    "maximum": loop(),
+    "powers of 2": loop(power=binary),
+    "lazy": loop(gauge=lazy),
+    "mean": loop(gauge=mean),
+    "logarithm of the sum": loop(end=logarithm),
+    "sink": loop(end=with_a_sink),
+}
+REFUSED = {
+    "clamped": loop(change=clamped),
+    "decayed": loop(change=decayed),
+    "wrong power": loop(change=halved),
+    "unscaled": loop(end=unscaled),
+    "gauge among the results": loop(end=with_the_gauge),
+    "another base": loop(power=binary, end=logarithm),
+    "initial sum": loop(start=1.0),
+}
+SLOW = ("powers of 2", "lazy", "mean", "sink", "decayed", "wrong power", "unscaled", "initial sum")
+DIFFERENTIATED = (
+    *("maximum", "logarithm of the sum", "clamped", "gauge among the results"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
+)
+
+
+def arrays(tiles: int = 3) -> list[Any]:
+    random = np.random.default_rng(tiles)
+    shapes = (ROWS, tiles * COLUMNS), (tiles * COLUMNS, WIDTH)
+    s, v = (tg.array(random.uniform(-2, 2, shape), dtype=D, requires_grad=True) for shape in shapes)
+    return [s, v, tg.zeros((ROWS, WIDTH), dtype=D, requires_grad=True)]
+
+
+@pytest.mark.parametrize("name", [*ACCEPTED, *REFUSED])
+def test_loops_whose_results_do_not_depend_on_the_gauge(name: str) -> None:
+    source, args = {**ACCEPTED, **REFUSED}[name], tuple(arrays())
+    found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(source.packers, args, strict=True)]
+    wanted = specialisation(found, plan((1, 32), 32).launch, overlaps(args))
+    own = wanted.types, wanted.launch, wanted.access
+    kernel = trace(source.definition, *own, library(), differentiable=True)
+    settle(kernel)
+    inline_selected(kernel.body, lambda call: not call.has_rule)
+    made = regauge(kernel)
+    assert len(made.results) == (2 if name in ACCEPTED else 0)
+    assert len(made.constants) == (1 if name in ACCEPTED else 0)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_gradients(name: str) -> None:
+    *inputs, out = arrays()
+    tg.gradcheck({**ACCEPTED, **REFUSED}[name], (1, 32), inputs, [out], block_dim=32, directions=3)
+
+
+@pytest.mark.machine_code
+def test_nothing_is_kept() -> None:
+    kernel = ACCEPTED["maximum"]
+    s, v, out = arrays(9)
+    with tg.Tape() as tape:
+        tg.launch_tiled(kernel, dim=[1], inputs=[s, v], outputs=[out], block_dim=32)
+    tape.backward(grads={out: np.ones((ROWS, WIDTH))})
+    assert "kept for the gradient: nothing" in adjoint_of(kernel, (0, 1, 2)).kept()
