@@ -19,7 +19,7 @@ from benchmarks.measure import Row
 from tegula import kernels
 from tegula.kernels import gemm
 from tegula.kernels.operands import processors
-from tegula.kernels.shapes import LEAST_STEPS, TENSOR_CORES, DeviceRates, Tile, choose
+from tegula.kernels.shapes import MIN_STEPS, TENSOR_CORES, DeviceRates, Tile, choose
 
 MATMULS = (
     (4096, 4096, 4096),
@@ -155,7 +155,7 @@ def ways(m: int, n: int, k: int) -> Iterator[Row]:
         f"{tile.rows}x{tile.columns}/{splits}": partial(run, tile.with_splits(splits))
         for tile in TENSOR_CORES
         for splits in (1, 2, 4)
-        if k >= splits * LEAST_STEPS * tile.depth
+        if k >= splits * MIN_STEPS * tile.depth
     }
     first = bursts(peers, 1, 3)
     order = sorted(peers, key=lambda name: first[name].median)

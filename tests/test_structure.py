@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "tegula"
 
 
-# From the bottom to the top. A part may import from the lines above its own, and never from its own line's other parts.
+# From the bottom to the top. A part may import from preceding lines, and never from its own line's other parts.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("dataclass",),
     ("source",),

@@ -139,7 +139,7 @@ def one(wrong: bool, seed: int, row: str, how: How) -> dict[str, Any]:
     from tegula.check.proof import search
 
     if how.work:
-        search.MOST_WORK = search.FIRST_WORK = how.work
+        search.MAX_WORK = search.FIRST_WORK = how.work
     if how.constructs:
         start = time.process_time()
         name, status, text = constructs.judged(seed, max(4, how.replays), wrong)

@@ -33,7 +33,7 @@ CHUNKS = 12
 """The number of parts in which a kernel's mutants are judged, each by one process."""
 Part = tuple[str, int, int, int]
 """A task: the kernel, the part, the number of parts, and the number of orders of a launch."""
-MOST_ALARMS = 0.02
+MAX_ALARMS = 0.02
 HEAD = """# Mutants of schedules
 
 <!-- Written by tools/mutants.py. -->
@@ -80,7 +80,7 @@ def main() -> int:
     return int(
         any(j.missed for j in found)
         or any(j.same and not j.passed for j in found)
-        or alarms >= MOST_ALARMS * len(found)
+        or alarms >= MAX_ALARMS * len(found)
     )
 
 

@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ELSEWHERE = {"torch.py", "jax.py"}
 """Files that only tests in other environments cover."""
 FAST = "-m 'not slow and not campaign'"
-MOST_TESTS, MOST_FILES, MOST_FOLDERS = 100, 6, 2
+MAX_TESTS, MAX_FILES, MAX_FOLDERS = 100, 6, 2
 """The number of tests that reach a place, and of their files, which run with its fault; of folders for a place that no
 test reaches, or where no probe can be."""
 RELATED = {
@@ -220,8 +220,8 @@ def with_files(tests: list[str], every: int) -> list[list[str]]:
     """The arguments of runs of tests that reach a place, and of their files if these are a sample."""
     files = [*dict.fromkeys(test.partition("::")[0] for test in tests)]
     return [
-        tests[:MOST_TESTS],
-        *([*shlex.split(FAST), file] for file in files[: MOST_FILES if every > 1 else 0]),
+        tests[:MAX_TESTS],
+        *([*shlex.split(FAST), file] for file in files[: MAX_FILES if every > 1 else 0]),
     ]
 
 
@@ -305,7 +305,7 @@ def judge(numbers: list[int], options: argparse.Namespace, note: Callable[[Fault
                 planted = fault(options.checkout / "src" / "tegula", options.seed, number)
                 tests = reached.get(number, [])
                 runs = with_files(tests, options.every) if tests else commands(planted.file, options.tests)
-                runs = runs[:MOST_FOLDERS] if reached and not tests else runs
+                runs = runs[:MAX_FOLDERS] if reached and not tests else runs
                 note(planted, checkout.judged(planted, runs, options.limit), time.monotonic() - start)
             finally:
                 free.put(checkout)

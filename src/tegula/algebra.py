@@ -58,12 +58,12 @@ class Algebra:
 
     def _listed(self, name: str) -> NamedPart | None:
         places = {p.name: p.picked for p in self.parts if p.algebra is None}
-        if not 2 <= len(name) <= MOST_LISTED or not places.keys() >= set(name):
+        if not 2 <= len(name) <= MAX_LISTED or not places.keys() >= set(name):
             return None
         return NamedPart(name, tuple(k for letter in name for k in places[letter]), VECTOR)
 
 
-MOST_LISTED = 4
+MAX_LISTED = 4
 """The largest number of coordinates in one swizzle."""
 _COORDINATES = tuple(NamedPart(name, (k,)) for k, name in enumerate("xyzw"))
 

@@ -209,7 +209,7 @@ def _place(at: tuple[int, ...]) -> str:
     return f", at index {', '.join(map(str, at))}" if at else ""
 
 
-MOST_DIGITS = 40
+MAX_DIGITS = 40
 """The length from which integers are not printed in messages; Python does not print much longer ones."""
 
 
@@ -219,6 +219,6 @@ def shown(x: Any) -> str:
         return (
             str(float(x)) if x.dtype.itemsize <= 8 and _is_float(x.dtype) and is_numeric(x.dtype) else str(x)
         )
-    if isinstance(x, int) and x.bit_length() > 3 * MOST_DIGITS:
+    if isinstance(x, int) and x.bit_length() > 3 * MAX_DIGITS:
         return f"an integer of {x.bit_length()} bits"
     return repr(x)

@@ -173,7 +173,7 @@ def test_spilled_registers_are_a_cost() -> None:
     made, text = built(Launch(residual, square, (1, 1)))
     assert made.schedule.plan is not None and made.verdict.proved and "wgmma.mma_async" in text
     assert made.made.spill_bytes < 4 * made.schedule.plan.cycles
-    assert made.schedule.plan not in [one.plan for one in made.schedule.lost]
+    assert made.schedule.plan not in [one.plan for one in made.schedule.rejected]
 
 
 @pytest.mark.slow

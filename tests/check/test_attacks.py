@@ -18,7 +18,7 @@ COMPLETE = False
 SEEDS, MANY, CHUNKS, FEWER = range(200), range(2250), 321, 10
 """The number of chunks of 50 wrong schedules for each of 45 rows, eight rows in a chunk; and the number of chunks of
 correct schedules."""
-MOST_UNPROVED, MOST_UNPROVED_OF_A_ROW = 0.05, 0.15
+MAX_UNPROVED, MAX_UNPROVED_PER_ROW = 0.05, 0.15
 
 RING = """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, g: tg.array1d[int]):
@@ -184,6 +184,6 @@ def test_many_generated_right_schedules_are_proved_and_never_fail(first: int) ->
         if status != "proved":
             unproved[made.row].append(seed)
     if COMPLETE:
-        assert sum(map(len, unproved.values())) <= 1 + MOST_UNPROVED * FEWER, unproved
+        assert sum(map(len, unproved.values())) <= 1 + MAX_UNPROVED * FEWER, unproved
         for row, seeds in unproved.items():
-            assert len(seeds) <= 1 + MOST_UNPROVED_OF_A_ROW * FEWER / len(CLASSES), f"{row}: {seeds}"
+            assert len(seeds) <= 1 + MAX_UNPROVED_PER_ROW * FEWER / len(CLASSES), f"{row}: {seeds}"

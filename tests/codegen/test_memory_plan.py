@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tegula.passes.plan_memory import Interval, MemoryMap, concurrent, plan_memory, together
+from tegula.passes.plan_memory import Interval, MemoryMap, concurrent, plan_memory, simultaneously_live
 from tegula.source import Location
 
 
@@ -28,7 +28,7 @@ def check(plan: MemoryMap) -> None:
         assert at % i.align == 0
         assert 0 <= at <= plan.total - i.size
     for (a, x), (b, y) in combinations(placed, 2):
-        if together(a, b):
+        if simultaneously_live(a, b):
             assert x + a.size <= y or y + b.size <= x, (a, x, b, y)
 
 
@@ -37,7 +37,7 @@ def first_fit_by_size(pieces: list[Interval]) -> int:
     placed: list[tuple[Interval, int]] = []
     for i in sorted(pieces, key=lambda i: (-i.room, i.start)):
         at = 0
-        for other, start in sorted((p for p in placed if together(p[0], i)), key=lambda p: p[1]):
+        for other, start in sorted((p for p in placed if simultaneously_live(p[0], i)), key=lambda p: p[1]):
             if at + i.room <= start:
                 break
             at = max(at, -(-(start + other.room) // i.align) * i.align)
@@ -99,7 +99,7 @@ def test_the_table_of_a_memory_plan_has_names_sizes_and_lines() -> None:
     head, x, _ = plan.table()
     assert head.split() == ["offset", "bytes", "lines", "tile"]
     assert x.split() == ["0", "4,096", "8-13", "x"]
-    assert [i.name for i in plan.busiest()] == ["x", "y"]
+    assert [i.name for i in plan.peak()] == ["x", "y"]
 
 
 def test_padding_separates_neighbouring_allocations() -> None:

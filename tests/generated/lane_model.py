@@ -15,7 +15,7 @@ import numpy as np
 
 Lanes = np.ndarray
 """A number for each lane; or which lanes are active."""
-MOST_ITERATIONS = 200
+MAX_ITERATIONS = 200
 
 
 def truncated_remainder(a: Lanes, b: Lanes) -> Lanes:
@@ -125,7 +125,7 @@ class Model:
         given = [self.value(v, active) for v in s.iter.args]
         zero, one = np.zeros(self.lanes, np.int32), np.ones(self.lanes, np.int32)
         start, stop, step = [zero, given[0], one] if len(given) == 1 else [*given, one][:3]
-        for k in range(MOST_ITERATIONS):
+        for k in range(MAX_ITERATIONS):
             index = start + np.int32(k) * step
             here = active & np.where(step > 0, index < stop, index > stop)
             if not here.any():
@@ -135,7 +135,7 @@ class Model:
         raise OverflowError
 
     def repeat(self, s: ast.While, active: Lanes) -> None:
-        for _ in range(MOST_ITERATIONS):
+        for _ in range(MAX_ITERATIONS):
             active = active & self.value(s.test, active)
             if not active.any():
                 return

@@ -18,7 +18,7 @@ from tegula.ops.group import AsyncCopy
 from tegula.ops.tile import TileLoad, TileReduce, TileStore
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
-from tegula.runtime.adjoint import adjoint_of, planned
+from tegula.runtime.adjoint import adjoint_of, plan_launches
 from tegula.runtime.device import CPU
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import wanted_form
@@ -131,7 +131,7 @@ def test_loads_of_later_iterations_are_fetched_ahead(
         known = lambda a: arrays.setdefault(id(a), a.numpy().copy()) if isinstance(a, tg.array) else a  # noqa: B023, E731
         kept: list[Any] = []
         sums: dict[Any, Any] = {}
-        for one in planned(steps, (*grid, 32), given, CPU):
+        for one in plan_launches(steps, (*grid, 32), given, CPU):
             part, dims = one.part, one.dims
             arguments = (*given, *one.extra(given, sums, zeros))
             kept.append(arguments)

@@ -15,7 +15,7 @@ from lowering import copies
 import tegula as tg
 from tegula import interp
 from tegula.runtime import adjoint as adjoint_module
-from tegula.runtime.adjoint import planned
+from tegula.runtime.adjoint import plan_launches
 from tegula.runtime.device import CPU
 
 T = 8
@@ -225,7 +225,7 @@ def test_owners_of_gradient_tiles_agree_with_the_interpreter() -> None:
     adjoint = list(matmul.adjoints.values())[-1]
     ((steps,),) = adjoint.steps.values()
     found, rows, sums = copies(args), {}, {}
-    for one in planned(steps, (2, 1, 32), args, CPU):
+    for one in plan_launches(steps, (2, 1, 32), args, CPU):
         part, dims, extra = one.part, one.dims, one.extra(args, sums, zeros)
         given = (*args, *extra)
         own = [*found, *(x for x in extra if isinstance(x, int))]

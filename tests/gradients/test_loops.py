@@ -22,7 +22,7 @@ from support.loop_kernels import (
     recurrent,
     until_small,
 )
-from tegula.passes.gradient.iterations import KEPT_BYTES
+from tegula.passes.gradient.iterations import CHECKPOINT_BYTES
 
 pytestmark = pytest.mark.machine_code
 
@@ -128,7 +128,7 @@ def test_carried_values_are_checkpointed_within_the_limit() -> None:
     check(recurrent, (1, 32), random(8, 8), random(8, 4), 5, zeros(8, 4))
     kept = re.findall(r"buf<float64,\[([\d,]*)\],register> = buf.new", adjoint_ir(recurrent))
     assert kept == ["62,32", "62", "62,32", "62"]
-    assert sum(8 * math.prod(map(int, shape.split(","))) for shape in kept) <= KEPT_BYTES
+    assert sum(8 * math.prod(map(int, shape.split(","))) for shape in kept) <= CHECKPOINT_BYTES
     (adjoint,) = recurrent.adjoints.values()
     lines = [line.strip() for line in adjoint.explain().splitlines()[-4:]]
     assert lines[0] == "kept for the gradient:"

@@ -57,7 +57,7 @@ def test_tiles_are_chosen_without_absent_rows(rows: int, swapped: bool) -> None:
 def test_few_tiles_with_many_steps_are_split(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     found = chosen(*shape)
-    assert found.splits > 1 and k // (found.depth * found.splits) >= shapes.LEAST_STEPS
+    assert found.splits > 1 and k // (found.depth * found.splits) >= shapes.MIN_STEPS
     assert -(-m // found.rows) * -(-n // found.columns) * found.splits <= 132
 
 

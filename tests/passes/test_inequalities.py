@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tegula.passes.inequalities import Form, below, constant, impossible, plus, times
+from tegula.passes.inequalities import Form, constant, is_infeasible, less_than, plus, times
 
 NUMBERS = range(-3, 5)
 
@@ -34,7 +34,7 @@ def test_inequalities_with_small_solutions_are_never_infeasible(seed: int) -> No
         solved = any(
             all(value(f, p) == 0 for f in equal) and all(value(f, p) >= 0 for f in rest) for p in points
         )
-        answer = impossible(equal, [*rest, *ends])
+        answer = is_infeasible(equal, [*rest, *ends])
         assert not (solved and answer), (equal, rest)
         proved += answer
     assert proved > 10
@@ -43,7 +43,7 @@ def test_inequalities_with_small_solutions_are_never_infeasible(seed: int) -> No
 def test_strides_distinguish_addresses() -> None:
     i: Form = {"i": 1}, 0
     j: Form = {"j": 1}, 0
-    lanes = [form for x in (i, j) for form in (x, below(x, constant(32)))]
+    lanes = [form for x in (i, j) for form in (x, less_than(x, constant(32)))]
     for stride, apart in ((32, True), (33, True), (31, False)):
         moved = plus(plus(i, j, -1), times(({"m": 1}, 0), stride))
-        assert impossible([moved], [*lanes, below(i, j)]) == apart
+        assert is_infeasible([moved], [*lanes, less_than(i, j)]) == apart

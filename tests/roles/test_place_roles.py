@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tegula import errors as E
-from tegula.lang.place_roles import MOST_GROUPS, Wanted, place
+from tegula.lang.place_roles import MAX_GROUPS, Wanted, place
 from tegula.ops.roles import start_registers
 from tegula.source import UNKNOWN
 
@@ -40,7 +40,7 @@ def test_roles_have_disjoint_warps_within_the_block(asked: list[tuple[int, int]]
     except (E.RoleGroups, E.RoleRegisters):
         return
     taken = [warp for p in placed for warp in range(p.first, p.first + p.count)]
-    assert len(set(taken)) == len(taken) and max(taken) < 4 * MOST_GROUPS
+    assert len(set(taken)) == len(taken) and max(taken) < 4 * MAX_GROUPS
     budgets: dict[int, int] = {}
     for role, p in zip(roles, placed, strict=True):
         assert p.count == role.warps and (role.warps < 4 or p.first % 4 == 0)

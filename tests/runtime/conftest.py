@@ -29,7 +29,7 @@ def forget() -> None:
             stream.chosen.streams,
             report._queues,
             strided._functions,
-            maps._nothings,
+            maps._empty_arrays,
         ),
         device._cuda,
         operands.kept.known,

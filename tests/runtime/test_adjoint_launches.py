@@ -115,7 +115,7 @@ def test_adjoint_launches_of_equal_shapes_reuse_the_plan(
     driver: Spied, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backwards(matmul, squares(4 * T), (4, 4), 4)
-    monkeypatch.setattr(adjoint, "planned", None)
+    monkeypatch.setattr(adjoint, "plan_launches", None)
     launched(driver)
     others = squares(4 * T)
     backwards(matmul, others, (4, 4), 4)
@@ -250,7 +250,7 @@ def test_scalar_arguments_without_effect_on_the_plan_reuse_the_plan(
     arrays = [tg.empty(s, dtype=float, device="cuda") for s in ((64, T), T, (64, T)) * 2]
     backwards(times_rows, arrays, (64,), 0.5)
     first = launched(driver)
-    monkeypatch.setattr(adjoint, "planned", None)
+    monkeypatch.setattr(adjoint, "plan_launches", None)
     backwards(times_rows, arrays, (64,), 0.25)
     second = launched(driver)
     assert [c[0] for c, _ in first] == [c[0] for c, _ in second] and len(first) == 2

@@ -19,7 +19,7 @@ from support.cuda_launches import Tensor, add, arrays, checked, run_add, torch_w
 from tegula.codegen.sites import RECORD_SLOTS
 from tegula.errors import InternalError
 from tegula.runtime.cuda.context import context
-from tegula.runtime.cuda.driver import Unavailable, install, started
+from tegula.runtime.cuda.driver import Unavailable, initialised, install
 from tegula.runtime.cuda.launch import launch_on_device
 from tegula.runtime.cuda.module import LoadedModule
 from tegula.runtime.launch import plan
@@ -479,7 +479,7 @@ def test_unusable_drivers_are_errors_with_a_reason(code: int, version: int, said
             out._obj.value = version
 
     with pytest.raises(Unavailable, match=said):
-        started(Unusable())
+        initialised(Unusable())
 
 
 # Arguments of other libraries ----------------------------------------------------------------------------------------

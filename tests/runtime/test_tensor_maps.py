@@ -10,7 +10,7 @@ from pretend_driver import PretendDriver
 
 import tegula as tg
 from tegula.runtime.cuda.context import context
-from tegula.runtime.cuda.maps import NOTHING, ArrayMap, TensorMaps
+from tegula.runtime.cuda.maps import EMPTY_ARRAY_BYTES, ArrayMap, TensorMaps
 
 
 def encoded(driver: PretendDriver, x: tg.array, written: bool) -> tuple[int, list[int], list[int]]:
@@ -40,5 +40,5 @@ def test_tensor_maps_of_empty_arrays_are_valid(pretended: PretendDriver) -> None
             assert set(lengths) == {1} and all(n % 16 == 0 for n in strides) and address % 16 == 0
             places.add(address)
     source, sink = sorted(places)
-    assert sink - source == NOTHING
-    assert not np.frombuffer((ctypes.c_uint8 * NOTHING).from_address(source), np.uint8).any()
+    assert sink - source == EMPTY_ARRAY_BYTES
+    assert not np.frombuffer((ctypes.c_uint8 * EMPTY_ARRAY_BYTES).from_address(source), np.uint8).any()

@@ -12,7 +12,7 @@ from integer_programs import LANES, IntegerProgram
 
 import tegula as tg
 from support.campaigns import chunks
-from tegula.ops.integer_ranges import RULES, of_type, within
+from tegula.ops.integer_ranges import RULES, range_of_type, within
 
 
 def check(seed: int) -> None:
@@ -48,7 +48,7 @@ def test_many_programs_of_wrapping_arithmetic_match_python(chunk: int) -> None:
 @pytest.mark.parametrize("dtype", [tg.int8, tg.uint8])
 @pytest.mark.parametrize("op", list(RULES), ids=lambda op: op.NAME)
 def test_bounds_of_every_op_hold_for_all_operands_within_bounds(op: Any, dtype: Any) -> None:
-    whole, rule = of_type(dtype), RULES[op]
+    whole, rule = range_of_type(dtype), RULES[op]
     assert whole is not None
     random = Random(op.NAME)
     edges = [*whole, *(n for n in (-2, -1, 0, 1, 2, 7, 8) if whole[0] <= n <= whole[1])]

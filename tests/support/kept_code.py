@@ -19,7 +19,7 @@ from tegula.backend import llvm, ptx
 from tegula.target import CpuTarget, get_cuda_target
 
 Made = TypeVar("Made")
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 """The largest number of entries; the least recently used entries are deleted."""
 _LENGTH = struct.Struct("<Q")
 _object, _ptx, _cubin = llvm.compile_object, llvm.compile_ptx, ptx._run
@@ -89,7 +89,7 @@ class KeptCode:
         ]
         total = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
-            if total <= MOST_BYTES:
+            if total <= MAX_BYTES:
                 return
             path.unlink(missing_ok=True)
             total -= size

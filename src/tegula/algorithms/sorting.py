@@ -22,7 +22,7 @@ from tegula.types import DType, scalar_of
 
 DIGIT = 4
 """The width of a digit on a GPU, in bits."""
-SHORTEST, LONGEST, MOST = 8, 255, 1 << 21
+MIN_CHUNK, MAX_CHUNK, MAX_CHUNKS = 8, 255, 1 << 21
 """The least and the largest length of a thread's chunk on a GPU, and the number of chunks that makes all chunks longer
 than the least, but never longer than the largest. The data that all running threads read and write should fit the L2
 cache."""
@@ -56,14 +56,14 @@ def _digit(dtype: DType) -> Any:
 
 
 @tg.func
-def counted(low: tg.uint64, high: tg.uint64, digit: int):
+def count_digits(low: tg.uint64, high: tg.uint64, digit: int):
     """How often a digit was counted, by the bytes of two words."""
     word = tg.where(digit < 8, low, high)
     return tg.int32(word >> tg.uint64(8 * (digit & 7))) & 255
 
 
 @tg.func
-def counted_again(low: tg.uint64, high: tg.uint64, digit: int):
+def recount_digits(low: tg.uint64, high: tg.uint64, digit: int):
     """The words after a digit was counted once more."""
     one = tg.uint64(1) << tg.uint64(8 * (digit & 7))
     return low + tg.where(digit < 8, one, tg.uint64(0)), high + tg.where(digit < 8, tg.uint64(0), one)
@@ -80,10 +80,10 @@ def _gpu_kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
         c = tg.tid()
         low, high = tg.uint64(0), tg.uint64(0)
         for i in range(c * chunk, tg.min((c + 1) * chunk, number)):
-            low, high = counted_again(low, high, digit(keys[i], shift, mask))
+            low, high = recount_digits(low, high, digit(keys[i], shift, mask))
         for d in tg.static(range(1 << DIGIT)):
             if d <= mask:
-                counts[c, d] = counted(low, high, d)
+                counts[c, d] = count_digits(low, high, d)
 
     @tg.kernel
     def move_short(
@@ -103,8 +103,8 @@ def _gpu_kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
         for i in range(c * chunk, tg.min((c + 1) * chunk, number)):
             key = keys[i]
             d = digit(key, shift, mask)
-            place = places[c, d] + counted(low, high, d)
-            low, high = counted_again(low, high, d)
+            place = places[c, d] + count_digits(low, high, d)
+            low, high = recount_digits(low, high, d)
             to_keys[place] = key
             to_values[place] = values[i]
 
@@ -281,7 +281,7 @@ class Chunks:
     def __init__(self, count: int, device: Device, long: bool | None = None) -> None:
         self.long = device.is_cpu if long is None else long
         shortest, most = (
-            (CPU_SHORTEST, CPU_MOST) if self.long else (SHORTEST, max(MOST, -(-count // LONGEST)))
+            (CPU_SHORTEST, CPU_MOST) if self.long else (MIN_CHUNK, max(MAX_CHUNKS, -(-count // MAX_CHUNK)))
         )
         self.kernels = _kernels if self.long else _gpu_kernels
         self.digit = CPU_DIGIT if self.long else DIGIT

@@ -66,9 +66,9 @@ KEYED_AT = 5 * WORD
 NUMBER_ALONE, WITH_ADDRESS, WITH_ALIGNMENT = range(3)
 """The part of an array's description in a key: only the id of its specialisation; the whole description; or the
 description with only the low bits of the address, as for tensors."""
-MOST_ARGUMENTS, ARGUMENT_WORDS = 32, 6
+MAX_ARGUMENTS, ARGUMENT_WORDS = 32, 6
 ARGUMENTS_AT = WORD
-SLOTS_AT = ARGUMENTS_AT + MOST_ARGUMENTS * ARGUMENT_WORDS * WORD
+SLOTS_AT = ARGUMENTS_AT + MAX_ARGUMENTS * ARGUMENT_WORDS * WORD
 SLOT_BITS, SLOT_BYTES, WAYS = 8, 2 * WORD, 4
 """A slot holds an entry (a tuple, whose first item holds the entry's words) and the hash of the entry's key. The first
 bits of the hash are the slot at which the search starts; `WAYS` slots are searched."""
@@ -95,7 +95,7 @@ the driver's functions that launch, that return a thread's context, and that rep
 a missing function)."""
 
 # The frame: the working memory of a call.
-MOST_WORDS, MOST_ARRAYS, MOST_BYTES = 160, 10, 4096
+MAX_WORDS, MAX_ARRAYS, MAX_BYTES = 160, 10, 4096
 """Limits of a call: the words of a key, the number of arrays, and the bytes that the kernel reads."""
 MAP_ALIGNMENT = 128
 """The largest alignment in bytes that the driver requires of a tensor map."""
@@ -111,12 +111,12 @@ FRAME = {
     "tensor": 64,
     "ranges": 128,
 }
-FRAME["key"] = FRAME["ranges"] + 2 * WORD * MOST_ARRAYS
-FRAME["configuration"] = FRAME["key"] + WORD * MOST_WORDS
+FRAME["key"] = FRAME["ranges"] + 2 * WORD * MAX_ARRAYS
+FRAME["configuration"] = FRAME["key"] + WORD * MAX_WORDS
 FRAME["data"] = -(-(FRAME["configuration"] + CONFIGURATION_BYTES) // MAP_ALIGNMENT) * MAP_ALIGNMENT
-FRAME_BYTES = FRAME["data"] + MOST_BYTES
+FRAME_BYTES = FRAME["data"] + MAX_BYTES
 HASH = 11400714819323198485
-MOST_DIMENSIONS, NOTHING = 4, -(1 << 63)
+MAX_DIMENSIONS, NOTHING = 4, -(1 << 63)
 """The maximum number of dimensions of an array and of a launch; the word in a key for an absent argument."""
 CUDA, LEGACY = 2, 1
 """DLPack's device type of GPU memory, and the driver's handle of the default stream."""
@@ -161,7 +161,7 @@ one:
 several:
   %n = call i64 @length(ptr %dim)
   call void @note(ptr %frame, i64 %n)
-  %few = icmp ule i64 %n, <MOST_DIMENSIONS>
+  %few = icmp ule i64 %n, <MAX_DIMENSIONS>
   br i1 %few, label %head, label %no
 head:
   %k = phi i64 [ 0, %several ], [ %next, %put ]
@@ -222,7 +222,7 @@ all:
   %arrays = call i64 @word(ptr %frame, i64 <F.arrays>)
   %some = icmp ne i64 %arrays, 0
   %noted = call i64 @word(ptr %frame, i64 <F.count>)
-  %short = icmp ule i64 %noted, <MOST_WORDS>
+  %short = icmp ule i64 %noted, <MAX_WORDS>
   %fine = and i1 %some, %short
   br i1 %fine, label %last, label %no
 last:
@@ -632,7 +632,7 @@ step:
   br label %head
 all:
   %noted = call i64 @word(ptr %frame, i64 <F.count>)
-  %short = icmp ule i64 %noted, <MOST_WORDS>
+  %short = icmp ule i64 %noted, <MAX_WORDS>
   br i1 %short, label %tell, label %no
 tell:
   %key = call ptr @key(ptr %frame, i64 <W.None>)
@@ -762,11 +762,11 @@ def launcher_text() -> str:
         "LAST_SLOT": (1 << SLOT_BITS) - 1,
     }
     constants = (
-        *("ARRAY", "INTEGER", "SINGLE", "DOUBLE", "MOST_WORDS", "MOST_ARRAYS", "ARGUMENTS_AT", "SLOTS_AT"),
+        *("ARRAY", "INTEGER", "SINGLE", "DOUBLE", "MAX_WORDS", "MAX_ARRAYS", "ARGUMENTS_AT", "SLOTS_AT"),
         *("SLOT_BYTES", "WAYS", "MISSES_AT", "TILED", "DESCRIBE", "HASH", "CUDA", "LEGACY"),
         *("CONFIGURATION_BYTES", "STREAM_AT", "FIRST_ATTRIBUTE_AT", "ATTRIBUTES_AT", "ATTRIBUTE_BYTES"),
         *("KEY_AT", "KEYED_AT", "FRAME_BYTES", "MAP_ALIGNMENT", "WITH_ADDRESS", "WITH_ALIGNMENT"),
-        *("ARGUMENT_WORDS", "MOST_DIMENSIONS", "NOTHING"),
+        *("ARGUMENT_WORDS", "MAX_DIMENSIONS", "NOTHING"),
     )
     numbers |= {name: globals()[name] for name in constants}
     text = BASICS + ARGUMENTS + _TEXT + "".join(_wrapper(name, type) for name, type in FUNCTIONS.items())

@@ -42,7 +42,7 @@ define internal ptr @constant(i64 %which) {
 ; Words of the key; what does not fit is counted only.
 define internal void @note(ptr %frame, i64 %w) {
   %n = call i64 @word(ptr %frame, i64 <F.count>)
-  %last = sub i64 <MOST_WORDS>, 1
+  %last = sub i64 <MAX_WORDS>, 1
   %k = call i64 @llvm.umin.i64(i64 %n, i64 %last)
   %key = getelementptr i8, ptr %frame, i64 <F.key>
   %p = getelementptr i64, ptr %key, i64 %k
@@ -230,7 +230,7 @@ no:
 
 define internal i1 @range(ptr %frame, i64 %low, i64 %high) {
   %n = call i64 @word(ptr %frame, i64 <F.arrays>)
-  %room = icmp ult i64 %n, <MOST_ARRAYS>
+  %room = icmp ult i64 %n, <MAX_ARRAYS>
   br i1 %room, label %put, label %full
 put:
   %ranges = getelementptr i8, ptr %frame, i64 <F.ranges>
@@ -374,7 +374,7 @@ look:
   %bytes = add i64 %both, 8
   %wanted = call i64 @word(ptr %argument, i64 8)
   %any = icmp eq i64 %wanted, 0
-  %few = icmp ule i64 %rank, <MOST_DIMENSIONS>
+  %few = icmp ule i64 %rank, <MAX_DIMENSIONS>
   %any.rank = and i1 %any, %few
   %equal = icmp eq i64 %bytes, %wanted
   %fits = or i1 %any.rank, %equal

@@ -21,11 +21,11 @@ from tegula.errors import InternalError
 TIMEOUT = 600
 """The time limit of a run of ptxas in seconds."""
 
-REGISTERS, THREADS, MOST_BLOCKS = 65536, 2048, 32
+REGISTERS, THREADS, MAX_BLOCKS = 65536, 2048, 32
 """The registers, the threads and the most blocks of a multiprocessor."""
-LEAST = 0.5
-"""The least part of the registers that ptxas chooses without a limit with which reassembly is tried: no kernel of the
-compile report is assembled without spills for less than 0.63 of its registers."""
+MIN_FRACTION = 0.5
+"""The least fraction of the registers that ptxas chooses without a limit with which reassembly is tried: no kernel of
+the compile report is assembled without spills for less than 0.63 of its registers."""
 
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
@@ -87,13 +87,13 @@ def fill_multiprocessor(
     """The code reassembled for as many blocks of `threads` on a multiprocessor as possible without spilled registers.
 
     Memory-bound kernels gain from occupancy. The highest occupancy is tried first, then half of it, then one more
-    block; but not if a thread would get less than `LEAST` of the registers that ptxas chose, or as many as for a number
-    of blocks that was tried before."""
+    block; but not if a thread would get less than `MIN_FRACTION` of the registers that ptxas chose, or as many as for a
+    number of blocks that was tried before."""
     if made.is_ptx or made.spill_bytes:
         return made
     now = REGISTERS // (-(-made.registers // 8) * 8 * threads)
-    most = min(THREADS // threads, MOST_BLOCKS)
-    tried = int(made.registers * LEAST)
+    most = min(THREADS // threads, MAX_BLOCKS)
+    tried = int(made.registers * MIN_FRACTION)
     for blocks in (most, (now + most) // 2, now + 1):
         registers = REGISTERS // (blocks * threads) // 8 * 8
         if blocks <= now or blocks > most:

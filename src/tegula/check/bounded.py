@@ -11,7 +11,7 @@ from tegula.check.launches import Launch, launches
 from tegula.check.machine import Run
 from tegula.check.memory import Memory, cuts
 from tegula.check.state import Role
-from tegula.check.unroll import MOST_STEPS as LONGEST
+from tegula.check.unroll import MAX_STEPS as MAX_UNROLLED_STEPS
 from tegula.check.unroll import Program, TooLong, Trace, Undecided
 from tegula.check.verdict import REFUTED, UNPROVED, Gap, Refuted, Step, Verdict
 from tegula.ir import Kernel, Op, Region, Value
@@ -36,7 +36,7 @@ from tegula.types import BufType, MbarrierType
 SIMPLE = "let loops and conditions around pipes depend on kernel arguments, shapes and block indices alone"
 SHOWN = 8
 """The number of steps that a counterexample shows at most."""
-MOST_STEPS, TOO_LONG = 50_000, LONGEST // 4
+MAX_STEPS, TOO_LONG = 50_000, MAX_UNROLLED_STEPS // 4
 """The number of ops of roles, summed over launches, after which no further launch is simulated. A launch that is too
 long is not simulated and counts for fewer."""
 HOSTS = ("argument", "length")
@@ -95,7 +95,7 @@ class BoundedSearch:
         stages, spent = sorted({n for _, n, _ in self.barriers}) or [1], 0
         for launch in launches(self.program.leaves, self.program.followed, stages, self._satisfies):
             traces: list[Trace] = []
-            if spent + self.steps > MOST_STEPS:
+            if spent + self.steps > MAX_STEPS:
                 break
             try:
                 for region in self.program.roles:

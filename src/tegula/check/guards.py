@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tegula.check.scheduled import LARGEST, OfLaunch, asserts
+from tegula.check.scheduled import MAX_BOUND, OfLaunch, asserts
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
 from tegula.ir import BranchLike, ConstantLike, Kernel, Op, Value
@@ -21,7 +21,7 @@ Leaf: TypeAlias = tuple[int, int]
 Term: TypeAlias = Any
 """An integer, ["given", parameter, dimension], or [op, type, attribute, *terms]: plain lists, which a cache entry can
 store."""
-LONGEST = 2**31 - 1
+MAX_EXTENT = 2**31 - 1
 """The largest length of an array that kernels can see."""
 TEXTS = {
     "fits": "a number that trip counts of role loops depend on is at most 2^28 in size",
@@ -53,7 +53,7 @@ class Guard:
             if self.kind == "assert"
             else n >= 0
             if self.kind == "factor"
-            else -LARGEST <= n <= LARGEST
+            else -MAX_BOUND <= n <= MAX_BOUND
         )
 
     def row(self) -> list[Any]:
@@ -149,7 +149,7 @@ def value(t: Term, given: Callable[[Leaf], int]) -> int:
         return int(t)
     if t[0] == "given":
         n = given((t[1], t[2]))
-        if t[2] >= 0 and n > LONGEST:
+        if t[2] >= 0 and n > MAX_EXTENT:
             raise OverflowError
         return n
     name, kind, attribute, *args = t

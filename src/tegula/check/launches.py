@@ -20,9 +20,9 @@ from tegula.ops.lane import BlockCount, BlockIndex, BlockPlace, LogicalBlocks, T
 from tegula.passes.overlap import array_root, overlap
 from tegula.types import ArrayType, DType
 
-MOST = 200
+MAX_LAUNCHES = 200
 """The largest number of launches of a kernel that are simulated."""
-LARGEST = 1 << 12
+MAX_INPUT = 1 << 12
 """The largest absolute value of an input of a launch."""
 DIVISIONS = (S.FloorDiv, S.Div, S.Mod, S.And, S.Shr)
 GIVEN = (ArrayShape, ArrayLoad, BlockIndex, BlockCount, BlockPlace, LogicalBlocks, Tid)
@@ -147,7 +147,7 @@ def launches(
     new = (
         x for x in found if (key := (tuple(x.known.values()), x.elements)) not in seen and not seen.add(key)
     )
-    return islice((launch for launch in new if satisfies(launch)), MOST)
+    return islice((launch for launch in new if satisfies(launch)), MAX_LAUNCHES)
 
 
 class Candidates:
@@ -168,7 +168,9 @@ class Candidates:
             for near, by, _ in (row for leaf, row in found.items() if leaf in fed):
                 near.update(constants)
                 by.update(divisors)
-        self.scales = {leaf: max([1, *(d for d in by if d <= LARGEST)]) for leaf, (_, by, _) in found.items()}
+        self.scales = {
+            leaf: max([1, *(d for d in by if d <= MAX_INPUT)]) for leaf, (_, by, _) in found.items()
+        }
         self.numbers = {
             leaf: [n for n in self._numbers(near, {1, *stages, *by}) if _fits(n, leaf, t)]
             for leaf, (near, by, t) in found.items()
@@ -188,7 +190,7 @@ class Candidates:
         for d in sorted(scales):
             found += [(c + by) * d for c in sorted(near) for by in (0, 1, most)]
         found += [1 << k for k in range(3, 9)] + [-self.counts[-1]]
-        return [n for n in dict.fromkeys(found) if abs(n) <= LARGEST]
+        return [n for n in dict.fromkeys(found) if abs(n) <= MAX_INPUT]
 
     def _sized(self, count: int) -> dict[Leaf, int]:
         """The values of leaves for which loops have about `count` iterations, with a remainder where `count` is at
@@ -218,7 +220,7 @@ class Candidates:
     def at_random(self) -> Iterator[Launch]:
         """Launches with random values for all leaves."""
         random = Random(0)
-        for _ in range(MOST if len(self.numbers) > 1 else 0):
+        for _ in range(MAX_LAUNCHES if len(self.numbers) > 1 else 0):
             known = {leaf: random.choice(numbers) for leaf, numbers in self.numbers.items()}
             yield Launch(known, random.choice(self.patterns))
 

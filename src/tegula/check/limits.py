@@ -15,10 +15,10 @@ from tegula.passes.name_barriers import NAMED_BARRIERS, named_barriers, own_barr
 from tegula.passes.place_shared import SharedAllocation
 from tegula.types import MbarrierType
 
-MOST_COUNTED = (1 << 20) - 1
+MAX_COUNTED = (1 << 20) - 1
 """The largest number of arrivals, and of bytes, that an mbarrier counts in a phase. PTX ISA, "mbarrier": "Contents of
 the mbarrier object"."""
-REGISTERS, LEAST, MOST, STEP = 65536, 24, 256, 8
+REGISTERS, MIN_REGISTERS, MAX_REGISTERS, REGISTER_STEP = 65536, 24, 256, 8
 """The registers of a multiprocessor; the minimum and maximum per thread, and the granularity. PTX ISA, "setmaxnreg"."""
 
 
@@ -55,10 +55,10 @@ def _counts(kernel: Kernel) -> None:
     for op in kernel.walk():
         count = op.arrivals if isinstance(op, MbarrierNew) else 0
         count = op.bytes if isinstance(op, MbarrierExpect) else count
-        if count > MOST_COUNTED:
+        if count > MAX_COUNTED:
             what = "bytes are announced" if isinstance(op, MbarrierExpect) else "arrivals are counted"
             raise Refuted(
-                "budget", f"{count} {what}, a barrier counts {MOST_COUNTED}", op.loc, "use smaller tiles"
+                "budget", f"{count} {what}, a barrier counts {MAX_COUNTED}", op.loc, "use smaller tiles"
             )
 
 
@@ -147,10 +147,9 @@ def _registers(roles: Roles, threads: int) -> None:
     block's allocation at launch."""
     budgets: dict[int, int] = {}
     for (first, warps), asked in zip(roles.warps, roles.registers, strict=True):
-        if asked and not (LEAST <= asked <= MOST and asked % STEP == 0):
-            message = (
-                f"a role has registers={asked}, which must be a multiple of {STEP} from {LEAST} to {MOST}"
-            )
+        if asked and not (MIN_REGISTERS <= asked <= MAX_REGISTERS and asked % REGISTER_STEP == 0):
+            allowed = f"a multiple of {REGISTER_STEP} from {MIN_REGISTERS} to {MAX_REGISTERS}"
+            message = f"a role has registers={asked}, which must be {allowed}"
             raise Refuted("budget", message, roles.loc, "change its registers=")
         for group in range(first // 4, (first + warps + 3) // 4):
             if asked and budgets.setdefault(group, asked) != asked:
@@ -161,8 +160,8 @@ def _registers(roles: Roles, threads: int) -> None:
                     "budget", message, roles.loc, "give all roles of a warp group the same registers="
                 )
     groups = -(-threads // WARP_GROUP)
-    start = min(255, REGISTERS // max(threads, WARP)) // STEP * STEP
-    total = sum(budgets.get(g, LEAST) for g in range(groups)) * WARP_GROUP
+    start = min(255, REGISTERS // max(threads, WARP)) // REGISTER_STEP * REGISTER_STEP
+    total = sum(budgets.get(g, MIN_REGISTERS) for g in range(groups)) * WARP_GROUP
     if budgets and total > start * threads:
         message = f"the roles ask for {total} registers, the block starts with {start * threads}"
         raise Refuted("budget", message, roles.loc, "lower registers=")

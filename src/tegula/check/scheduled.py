@@ -22,7 +22,7 @@ from tegula.ops.schedule import MbarrierNew, NamedNew
 from tegula.passes.groups import only_starts_copies
 from tegula.types import ArrayType, DType
 
-LARGEST = 2**28
+MAX_BOUND = 2**28
 """The largest absolute value of a number that a guard bounds."""
 COMPUTED = (
     S.Const,

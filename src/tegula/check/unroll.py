@@ -24,7 +24,7 @@ from tegula.types import BufType, TileType, element_bytes
 
 CONTROL = (If, For, While)
 MATMULS = (SharedMma, RegisterMma)
-MOST_STEPS = 8_000
+MAX_STEPS = 8_000
 """Ops of a role in one launch; beyond, the launch is too long to be unrolled."""
 
 Env: TypeAlias = dict[Value, Any]
@@ -142,7 +142,7 @@ class Program:
                 if done is None:
                     done = known[key] = Done(op, tuple(E.events(op, _Known(self, op, env))))
                 trace.steps.append(done)
-                if len(trace.steps) > MOST_STEPS:
+                if len(trace.steps) > MAX_STEPS:
                     raise TooLong
             if special:
                 self._track_in_flight(op, env, trace)
@@ -244,7 +244,7 @@ class Program:
 
     def while_loop(self, op: While) -> Callable[[Env, Trace, Launch], None]:
         """A function that runs all iterations of a `while` loop; Undecided as for `for_loop`, TooLong after
-        `MOST_STEPS` iterations."""
+        `MAX_STEPS` iterations."""
         test, body = op.condition, op.body
         end = body.yielded
         tested = carried(op, op.initial, test.args, end, self.followed.needed)
@@ -253,7 +253,7 @@ class Program:
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             now = [env.get(c.start) for c in kept]
-            for _ in range(MOST_STEPS):
+            for _ in range(MAX_STEPS):
                 for c, x in zip(tested, now, strict=True):
                     env[c.argument] = x
                 for step in self._steps(test):

@@ -55,7 +55,7 @@ CONSUMERS = (
 )
 
 
-MOST_FUSED = 64
+MAX_FUSED = 64
 """The largest number of ops that are fused into one consumer."""
 
 
@@ -93,7 +93,7 @@ class Fusion:
             return isinstance(self.inline.get(op.tile), TileLoad) and op.tile not in self.s.tiles
         if not isinstance(op, POINTWISE):
             return False
-        if len(uses) != 1 or size > MOST_FUSED:
+        if len(uses) != 1 or size > MAX_FUSED:
             return False
         user, position = uses[0]
         if isinstance(op, TileLoad) and isinstance(user, TilePermute):

@@ -27,7 +27,7 @@ SOON = 1 << 18
 INNER = PACE // 16
 """The estimated operations of a nested loop that polls; the nested loop may end before its first poll."""
 
-MOST_ITERATIONS = 1 << 10
+MAX_ITERATIONS = 1 << 10
 
 _CLOCK = {
     True: 'asm sideeffect "rdtsc\\0Ashlq $$32, %rdx\\0Aorq %rdx, %rax", "={rax},~{rdx},~{flags}"()',
@@ -49,7 +49,7 @@ def every(s: State, loop: Op) -> int:
         most = _most_iterations(loop)
         if most is not None and most * work <= SOON:
             return 0
-    return 1 << min(max(PACE // work, 1), MOST_ITERATIONS).bit_length() - 1
+    return 1 << min(max(PACE // work, 1), MAX_ITERATIONS).bit_length() - 1
 
 
 def _most_iterations(loop: For) -> int | None:

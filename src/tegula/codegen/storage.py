@@ -9,7 +9,7 @@ from typing import Any
 
 from tegula.codegen.lifetimes import lifetimes
 from tegula.dataclass import dataclass, field
-from tegula.passes.plan_memory import LINE, Interval, MemoryMap, divided, plan_memory
+from tegula.passes.plan_memory import LINE, Interval, MemoryMap, plan_memory, subdivide
 from tegula.source import Location
 from tegula.types import ElementType, components, element_bytes, element_shape, scalar_of
 
@@ -201,7 +201,7 @@ class ThreadScratch:
             f"  {p.pointer} = getelementptr inbounds i8, ptr %scratch, i64 {at}"
             for p, at in zip(used, plan.offsets, strict=True)
         ]
-        return entry, divided(
+        return entry, subdivide(
             plan, {k: self.inner[p.pointer] for k, p in enumerate(used) if p.pointer in self.inner}
         )
 

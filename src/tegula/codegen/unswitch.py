@@ -13,7 +13,7 @@ from tegula.ir import Value
 from tegula.ops.tile import TileBroadcast, TileMap, TileReshape
 from tegula.types import TileType
 
-MOST_CONDITIONS = 3
+MAX_CONDITIONS = 3
 
 Sweep = Callable[[int, str], None]
 
@@ -24,7 +24,7 @@ def unswitched(s: State, value: Value, view: View, sweep: Sweep) -> None:
     conditions = _conditions(s, value)
     rank = len(view.shape)
     dims = {d for _, d in conditions}
-    if s.kernel is not s.side_by_side.kernel or len(dims) != 1 or len(conditions) > MOST_CONDITIONS:
+    if s.kernel is not s.side_by_side.kernel or len(dims) != 1 or len(conditions) > MAX_CONDITIONS:
         sweep(-1, "")
         return
     (dim,) = dims

@@ -34,7 +34,7 @@ from tegula.ops.schedule import (
     NamedSync,
     ScheduleOp,
     arriving,
-    waiting_at,
+    describe_wait_at,
 )
 from tegula.types import element_bytes
 
@@ -93,7 +93,7 @@ class BarrierWait:
 
     def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
         """The reason why the role is blocked, for messages."""
-        return waiting_at(name, self.barriers.name, self.stage, self.phase, others)
+        return describe_wait_at(name, self.barriers.name, self.stage, self.phase, others)
 
 
 @handles(MbarrierNew)

@@ -217,7 +217,7 @@ class ReshapeLike(Op):
 
     @property
     @abstractmethod
-    def changes_nothing(self) -> bool:
+    def is_identity(self) -> bool:
         """Whether every element keeps its index."""
 
     @abstractmethod
@@ -389,7 +389,7 @@ class Synchronising(Op):
 
     __slots__ = ()
     INSTRUCTIONS: ClassVar[str] = ""
-    ONE_THREAD: ClassVar[bool] = False
+    SINGLE_THREAD: ClassVar[bool] = False
 
     @property
     def instructions(self) -> str:
@@ -399,7 +399,7 @@ class Synchronising(Op):
     @property
     def is_single_thread(self) -> bool:
         """Whether one thread acts for a warp, or one warp for the role."""
-        return self.ONE_THREAD
+        return self.SINGLE_THREAD
 
 
 def numbered(body: Region) -> dict[Synchronising, int]:

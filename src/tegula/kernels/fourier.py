@@ -13,7 +13,7 @@ REALS = {pair: real for real, pair in PAIRS.items()}
 SAME = {pair: pair for pair in REALS}
 ELEMENTS, OF_A_THREAD = 1024, 16
 """The approximate number of elements that a block transforms, rounded to whole rows, and that a thread transforms."""
-LEAST, MOST = 32, 512
+MIN_THREADS, MAX_THREADS = 32, 512
 """The minimum and the maximum number of threads per block."""
 
 STEPS = {
@@ -145,7 +145,7 @@ def _launch(function: str, x: Any, found: Any, out: Any, n: int, made: Any) -> N
     *outer, wide = found.shape
     *batch, lines = outer or [1]
     rows = min(lines, max(1, ELEMENTS // n))
-    threads = max(LEAST, min(MOST, rows * n // OF_A_THREAD))
+    threads = max(MIN_THREADS, min(MAX_THREADS, rows * n // OF_A_THREAD))
     kernel = _kernel(function, n, wide, rows if outer else 0, found.dtype, made, len(batch))
     grid = (*batch, -(-lines // rows))
     given = x if tg.launch_key(x) is not None else found

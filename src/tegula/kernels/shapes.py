@@ -43,7 +43,7 @@ VECTOR_UNITS = (Tile(128, 128, 16, stages=4, groups=2), Tile(64, 64, 32, stages=
 MAX_CROWDED = 128 * 128
 """The size of the largest tile whose accumulators leave registers for a costly epilogue, in elements."""
 SPLITS = (*range(1, 17), 24, 32)
-LEAST_STEPS = 4
+MIN_STEPS = 4
 """The least number of steps of a split."""
 SECTOR, WITHIN_SECTORS = 32, 1.6
 """The size of an L2 sector in bytes, and the slowdown of reads whose rows are not aligned to sectors."""
@@ -108,8 +108,7 @@ def choose(
         tile.with_splits(splits)
         for tile in tiles
         for splits in SPLITS
-        if (on_gpu or not tile.swapped)
-        and (splits == 1 or (on_gpu and k >= splits * LEAST_STEPS * tile.depth))
+        if (on_gpu or not tile.swapped) and (splits == 1 or (on_gpu and k >= splits * MIN_STEPS * tile.depth))
     ]
     return min(ways, key=lambda tile: seconds(m, n, k, size, speed, tile, machine))
 

@@ -18,12 +18,12 @@ from tegula.lang.definition import FuncDef, PublicFunction, PublicNamespace
 from tegula.ops import PUBLIC
 from tegula.ops.builder import DESCRIBED
 from tegula.ops.structs import NamedItems
-from tegula.ops.table import LARGEST
+from tegula.ops.table import MAX_TABLE_ELEMENTS
 from tegula.source import Location
 from tegula.structs import StructType
 from tegula.types import DTYPES, NAMED_ELEMENTS, DType, MatType, VecType, counterpart, numpy_type
 
-MOST_UNROLLED = 4096
+MAX_UNROLLED = 4096
 """The maximum number of compiled copies of a body in nested loops over constants."""
 
 ALIASES: dict[str, object] = {"bool": DTYPES["bool"], "bool_": DTYPES["bool"]}
@@ -143,7 +143,7 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
     if isinstance(x, np.ndarray) and counterpart(x.dtype) is not None:
         if x.ndim == 0:
             return x[()]
-        if 0 < x.size <= LARGEST:
+        if 0 < x.size <= MAX_TABLE_ELEMENTS:
             return x
     if isinstance(x, tuple | list):
         parts = (capture(name, part, loc) for part in x)
@@ -182,9 +182,9 @@ def is_dataclass(x: object) -> bool:
 
 def check_unrolled(count: int, loc: Location) -> None:
     """UnrolledTooFar if `count`, the number of copies of the body of a loop over constants, exceeds the limit."""
-    if count > MOST_UNROLLED:
+    if count > MAX_UNROLLED:
         written = f"{count:,}" if count.bit_length() < 256 else f"2**{count.bit_length() - 1} or more"
-        raise UnrolledTooFar(loc, count=written, limit=MOST_UNROLLED)
+        raise UnrolledTooFar(loc, count=written, limit=MAX_UNROLLED)
 
 
 def _kind(x: Any) -> str:

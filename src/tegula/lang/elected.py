@@ -12,7 +12,7 @@ from tegula.lang.flow import targets
 from tegula.lang.loops import Loops
 from tegula.lang.state import FLAGS, MARKS, UNBOUND, Reported
 from tegula.ops.control import For, If, While, Yield
-from tegula.ops.schedule import SINGLE_THREAD
+from tegula.ops.schedule import ELECTABLE
 
 ELECT = Builtin("elect")
 CONTROL = (If, For, While, Yield)
@@ -66,7 +66,7 @@ class ElectedTracer(Loops):
 
     def _check_elected(self, op: Op) -> None:
         assert isinstance(op, Op)
-        if isinstance(op, (*CONTROL, *SINGLE_THREAD)):
+        if isinstance(op, (*CONTROL, *ELECTABLE)):
             return
         if op.COOPERATIVE or any(e.kind != "read" for e in op.effects()):
             raise E.ElectedBody(op.loc, what=f"{op.loc.subject or op.NAME} is in 'if tg.elect():'")

@@ -19,7 +19,7 @@ from tegula.lang.state import Conflict, Failed, Frame, LocalFunction, Partly, Re
 from tegula.lang.struct_places import StructElement, StructPlaces
 from tegula.lang.thread_arrays import mark, mark_part
 from tegula.ops import scalar as S
-from tegula.ops.builder import LITERALS, MOST_OF_VECTOR
+from tegula.ops.builder import LITERALS, MAX_VECTOR
 from tegula.ops.control import If, Yield
 from tegula.ops.literals import SYMBOLS
 from tegula.ops.structs import INPLACE, Columns, Fields, NamedItems, StructValue
@@ -171,7 +171,7 @@ class Expressions(StructPlaces):
             return attribute(owner, node.attr, self.library, self.location(node))
         if isinstance(owner, VecType | MatType) and hasattr(type(owner), node.attr):
             return getattr(owner, node.attr)
-        if isinstance(owner, np.ndarray) and owner.size <= MOST_OF_VECTOR:
+        if isinstance(owner, np.ndarray) and owner.size <= MAX_VECTOR:
             owner = self.builder.value(owner)
         if not isinstance(owner, Value):
             raise E.UnknownAttribute(self.location(node), owner=describe_type(owner), name=node.attr)

@@ -33,7 +33,7 @@ from tegula.lang.state import (
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
 from tegula.ops.scalar import Select
-from tegula.ops.structs import Fields, alike, alike_by_general, leaves, rebuilt, regrouped
+from tegula.ops.structs import Fields, alike, convert_to_common_struct, leaves, rebuilt, regrouped
 from tegula.ops.tile import TileEmpty, TileFillAbsent
 from tegula.source import Location
 from tegula.types import BufType, TileType, Type, bool_, is_element
@@ -123,7 +123,7 @@ class Joins(Expressions):
         return Merge(made.first, made.second, lambda results: Partly(rebuild(results)))
 
     def _merge_bound(self, name: str, a: Binding, b: Binding, p: Path, q: Path) -> Merge:
-        a, b = alike_by_general(a, b)
+        a, b = convert_to_common_struct(a, b)
         if alike(a, b):
             return self._merge_tuples(name, a, list(zip(a, b, strict=True)), p, q)
         if isinstance(a, tuple) and b is _DEAD or isinstance(b, tuple) and a is _DEAD:

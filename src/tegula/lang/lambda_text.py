@@ -10,7 +10,7 @@ from types import CodeType, FunctionType
 from tegula.lang.typed import PROMPTS, history, lines_of
 from tegula.lang.written import meaning, text_of
 
-LONGEST = 40
+MAX_LINES = 40
 """The maximum number of lines of a statement at the prompt."""
 
 
@@ -49,7 +49,7 @@ def _typed(code: CodeType) -> Iterator[str]:
     lines = history()
     shortest = max(lines_of(code))
     for first in reversed(range(len(lines))):
-        for count in range(shortest, min(shortest + LONGEST, len(lines) - first + 1)):
+        for count in range(shortest, min(shortest + MAX_LINES, len(lines) - first + 1)):
             text = "\n".join(lines[first : first + count]) + "\n"
             if _is_whole(text):
                 yield text

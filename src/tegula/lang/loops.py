@@ -103,7 +103,7 @@ class Body:
     ended: dict[str, Binding] = field(default_factory=dict)
 
 
-DEFAULT_STAGES, MOST_STAGES = 3, 8
+DEFAULT_STAGES, MAX_STAGES = 3, 8
 
 
 class Loops(Branches):
@@ -210,9 +210,9 @@ class Loops(Branches):
                 bounds.options["specialize"] = value
                 continue
             number = isinstance(value, int) and not isinstance(value, bool)
-            if keyword.arg != "stages" or not number or not 1 <= value <= MOST_STAGES:
+            if keyword.arg != "stages" or not number or not 1 <= value <= MAX_STAGES:
                 what = (
-                    f"pipelined takes 1 to 3 integers, stages=, a constant from 1 to {MOST_STAGES}, and"
+                    f"pipelined takes 1 to 3 integers, stages=, a constant from 1 to {MAX_STAGES}, and"
                     " specialize=, True or False"
                 )
                 raise E.WrongArguments(self.location(call), what=what)

@@ -9,8 +9,8 @@ from tegula.dataclass import dataclass
 from tegula.ops.roles import WARP_GROUP, start_registers
 from tegula.source import Location
 
-MOST_GROUPS = 8
-LEAST_BUDGET = 24
+MAX_GROUPS = 8
+MIN_BUDGET = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ def place(wanted: Sequence[Wanted]) -> list[PlacedRole]:
                 shared, room = free, 4 - w.warps
             free += -(-w.warps // 4)
         _occupy(groups, w, firsts[w])
-    if free > MOST_GROUPS:
-        what = f"the roles need {free} warp groups, a block has {MOST_GROUPS}"
+    if free > MAX_GROUPS:
+        what = f"the roles need {free} warp groups, a block has {MAX_GROUPS}"
         raise E.RoleGroups(wanted[-1].loc, what=what)
     budgets = _budgets(groups)
     return [PlacedRole(firsts[w], w.warps, budgets[firsts[w] // 4]) for w in wanted]
@@ -83,11 +83,11 @@ def _budgets(groups: dict[int, list[Wanted]]) -> dict[int, int]:
                 raise E.RoleRegisters(w.loc, what=what, notes=[(asking[0].loc, "the other role")], help=help)
         found[group] = asking[0].registers if asking else 0
     threads = (1 + max(groups)) * WARP_GROUP
-    needed = sum(max(found.get(g, 0), LEAST_BUDGET) for g in range(1 + max(groups))) * WARP_GROUP
+    needed = sum(max(found.get(g, 0), MIN_BUDGET) for g in range(1 + max(groups))) * WARP_GROUP
     there = start_registers(threads) * threads
     if any(found.values()) and needed > there:
         what = f"the roles request {needed:,} registers, a block of {threads} threads starts with {there:,}"
-        help = f"registers= ({LEAST_BUDGET} if omitted), summed over warp groups, times {WARP_GROUP} must fit"
+        help = f"registers= ({MIN_BUDGET} if omitted), summed over warp groups, times {WARP_GROUP} must fit"
         asking = next(w for g in sorted(groups) for w in groups[g] if w.registers)
         raise E.RoleRegisters(asking.loc, what=what, help=help)
     return found

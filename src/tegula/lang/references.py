@@ -35,7 +35,7 @@ from tegula.ops.scalar import Select
 from tegula.ops.tile import TileEmpty, TileFillAbsent, TileMarkPartial
 from tegula.types import BufType, TileType, int32
 
-MOST_LAYOUTS = 8
+MAX_LAYOUTS = 8
 Number: TypeAlias = "int | Value"
 Strides: TypeAlias = "tuple[int, ...]"
 Merged: TypeAlias = "dict[Value, list[Value | None]]"
@@ -178,7 +178,7 @@ class _Plan:
                 new = [s for s in dict.fromkeys(known) if s not in slot.layouts]
                 slot.layouts += new
                 more |= bool(new)
-                if len(slot.layouts) > MOST_LAYOUTS:
+                if len(slot.layouts) > MAX_LAYOUTS:
                     name = slot.objects[0].name or "the tile"
                     raise _Refused(
                         slot.op, f"'{name}' may be a view of too many kinds, depending on the path"

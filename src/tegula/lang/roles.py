@@ -13,7 +13,7 @@ from tegula.lang.capture import Builtin
 from tegula.lang.elected import ElectedTracer
 from tegula.lang.flow import targets
 from tegula.lang.loops import Bounds
-from tegula.lang.place_roles import MOST_GROUPS, PlacedRole, Wanted, place
+from tegula.lang.place_roles import MAX_GROUPS, PlacedRole, Wanted, place
 from tegula.lang.state import MARKS, UNBOUND, is_element_value
 from tegula.ops.array import ArrayShape
 from tegula.ops.base import Elementwise
@@ -243,8 +243,8 @@ def _groups(loc: Any, groups: Sequence[Any], named: dict[str, Any], registers: i
     order = sorted(groups)
     if len(set(order)) < len(order):
         raise E.RoleGroups(loc, what=f"warp group {_twice(order)} is named twice")
-    if order[-1] >= MOST_GROUPS:
-        what = f"a block has {MOST_GROUPS} warp groups of {WARP_GROUP} threads, 0 to {MOST_GROUPS - 1}"
+    if order[-1] >= MAX_GROUPS:
+        what = f"a block has {MAX_GROUPS} warp groups of {WARP_GROUP} threads, 0 to {MAX_GROUPS - 1}"
         raise E.RoleGroups(loc, what=f"there is no warp group {order[-1]}: {what}")
     if order[-1] - order[0] >= len(order):
         close = ", ".join(str(order[0] + k) for k in range(len(order)))

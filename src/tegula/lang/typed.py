@@ -23,7 +23,7 @@ NUMBERED = ("<stdin>-", "<python-input-")
 """The beginnings of these names from Python 3.13 on, where Python keeps the text."""
 DECORATION = 40
 """The maximum number of lines between the first decorator and the function."""
-MOST_COMPLETED = 500
+MAX_COMPLETED = 500
 """The maximum number of attempts to restore lines that the history omits."""
 _numbers = count(1)
 
@@ -94,7 +94,7 @@ def _completed(block: list[str], code: CodeType) -> Iterator[list[str]]:
     if missing <= 0:
         yield block
         return
-    for places in islice(combinations_with_replacement(range(len(block)), missing), MOST_COMPLETED):
+    for places in islice(combinations_with_replacement(range(len(block)), missing), MAX_COMPLETED):
         yield [line for k, line in enumerate(block) for _ in range(1 + places.count(k))]
 
 

@@ -30,7 +30,7 @@ from tegula.types import (
     scalar_of,
 )
 
-MOST_PENDING = 7
+MAX_PENDING = 7
 
 
 @public("tile_matmul")
@@ -204,8 +204,8 @@ def tile_matmul_wait(b: OpBuilder, pending: Operand = 0) -> None:
     """
     if not isinstance(pending, int) or isinstance(pending, bool):
         raise TypeRule("", "", "NotConstant", culprit=pending, what="how many matmuls may be pending")
-    what = f"0 to {MOST_PENDING} matmuls may be pending, got {pending}"
-    require_range(0 <= pending <= MOST_PENDING, what, "tile_matmul_wait() waits for all matmuls")
+    what = f"0 to {MAX_PENDING} matmuls may be pending, got {pending}"
+    require_range(0 <= pending <= MAX_PENDING, what, "tile_matmul_wait() waits for all matmuls")
     b.emit(TileMatmulWait, [], {"pending": pending})
 
 

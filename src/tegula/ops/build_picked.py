@@ -21,7 +21,7 @@ from tegula.types import ArrayType, ElementType, bool_, int32, int64, scalar_of,
 
 COMPARED = 1 << 16
 """The number of pairs of an index and an element that are compared at a time, in one scatter."""
-MOST_PARTS = 16
+MAX_PARTS = 16
 """The largest number of such comparisons of one scatter."""
 
 
@@ -138,7 +138,7 @@ def _last(b: OpBuilder, numbers: Value, length: int) -> Value:
     """For each of `length` elements the last position in a 1-D tile of indices that names the element; the number of
     positions if none does."""
     count = tile_type(numbers.type).size
-    each = max(COMPARED // length, -(-count // MOST_PARTS), 1)
+    each = max(COMPARED // length, -(-count // MAX_PARTS), 1)
     places = b.one(TileArange, [b.const(0, int64), b.const(1, int64)], {"count": length})
     best: Value | None = None
     for start in range(0, count, each):

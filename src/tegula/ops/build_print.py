@@ -16,7 +16,7 @@ KINDS = {
     **dict.fromkeys("eEfFgG", ("f", "float")),
 }
 """The dtypes that each conversion letter of a format prints: their kinds, and their name in messages."""
-MOST_PRINTED = 32
+MAX_PRINTED = 32
 
 
 @public("printf")
@@ -43,7 +43,7 @@ def printf(b: OpBuilder, fmt: Operand, *args: Operand) -> None:
         raise TypeRule("", "", "NotConstant", culprit=fmt, what="the format of printf")
     found = [*SPECIFIER.finditer(fmt)]
     wanted = sum(each["letter"] != "%" for each in found)
-    require_range(len(args) <= MOST_PRINTED, f"printf takes {MOST_PRINTED} values at most, got {len(args)}")
+    require_range(len(args) <= MAX_PRINTED, f"printf takes {MAX_PRINTED} values at most, got {len(args)}")
     what = f"the format of printf has {wanted} places for {len(args)} values"
     require_range(wanted == len(args), what, "write %% for a percent sign")
     parts: list[str | tuple[str]] = []

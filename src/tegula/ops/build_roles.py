@@ -6,12 +6,12 @@ from tegula.ir import TypeRule, Value
 from tegula.ops.base import public, require_range
 from tegula.ops.build_tile import constant_shape
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe
-from tegula.ops.kinds import ENDS_OF_PIPES, PIPES, Aligned, BoundsCheck, Offset, Pipe
+from tegula.ops.kinds import PIPE_ENDPOINTS, PIPES, Aligned, BoundsCheck, Offset, Pipe
 from tegula.ops.lane import LaneCount, LaneIndex
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease
 from tegula.types import ArrayType, PipeType, element_type
 
-MOST_STAGES = 64
+MAX_STAGES = 64
 
 
 def _pipe(x: Operand) -> Value:
@@ -42,13 +42,13 @@ def tile_pipe(b: OpBuilder, shape: Operand, dtype: Operand = float, stages: Oper
     """
     if not isinstance(stages, int) or isinstance(stages, bool):
         raise TypeRule("", "", "NotConstant", culprit=stages, what="the number of stages of a pipe")
-    what = f"a pipe has 1 to {MOST_STAGES} stages, got {stages}"
-    require_range(1 <= stages <= MOST_STAGES, what, "2 to 4 hide the latency of memory")
+    what = f"a pipe has 1 to {MAX_STAGES} stages, got {stages}"
+    require_range(1 <= stages <= MAX_STAGES, what, "2 to 4 hide the latency of memory")
     made = PipeType(element_type(dtype), constant_shape(shape), stages)
     return b.one(PipeNew, [], {"type": made})
 
 
-@public("tile_pipe_load", ENDS_OF_PIPES)
+@public("tile_pipe_load", PIPE_ENDPOINTS)
 def tile_pipe_load(
     b: OpBuilder,
     pipe: Operand,
@@ -80,7 +80,7 @@ def tile_pipe_load(
     b.emit(PipeLoad, [target, array, *(b.offset(i) for i in starts)], attrs)
 
 
-@public("tile_pipe_push", ENDS_OF_PIPES)
+@public("tile_pipe_push", PIPE_ENDPOINTS)
 def tile_pipe_push(b: OpBuilder, pipe: Pipe, tile: Operand) -> None:
     """Waits for a free stage of a pipe and writes a tile to the stage.
 
@@ -92,7 +92,7 @@ def tile_pipe_push(b: OpBuilder, pipe: Pipe, tile: Operand) -> None:
     b.emit(PipePush, [_pipe(pipe), b.tile(tile)])
 
 
-@public("tile_pipe_pop", ENDS_OF_PIPES)
+@public("tile_pipe_pop", PIPE_ENDPOINTS)
 def tile_pipe_pop(b: OpBuilder, pipe: Pipe) -> Value:
     """Waits until the next stage of a pipe is full and returns the stage's tile; the stage is free after the last use
     of the tile.

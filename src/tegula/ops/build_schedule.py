@@ -36,7 +36,7 @@ from tegula.ops.schedule import (
 )
 from tegula.types import ArrayType, BufType, MbarrierType, NamedBarrierType, int32
 
-MOST_STAGES, MOST_COUNTED, MOST_WARPS = 64, (1 << 20) - 1, 32
+MAX_STAGES, MAX_COUNTED, MAX_WARPS = 64, (1 << 20) - 1, 32
 
 
 def _constant(x: Operand, what: str, most: int) -> int:
@@ -87,8 +87,8 @@ def mbarrier(b: OpBuilder, count: Operand, stages: Operand = 1) -> Value:
         PTX ISA, mbarrier.init.
     """
     attrs = {
-        "arrivals": _constant(count, "the count of a barrier", MOST_COUNTED),
-        "stages": _constant(stages, "the number of stages of a barrier", MOST_STAGES),
+        "arrivals": _constant(count, "the count of a barrier", MAX_COUNTED),
+        "stages": _constant(stages, "the number of stages of a barrier", MAX_STAGES),
     }
     return b.one(MbarrierNew, [], attrs)
 
@@ -120,7 +120,7 @@ def mbarrier_expect_bytes(b: OpBuilder, barrier: Barriers, stage: Stage, bytes: 
         PTX ISA, mbarrier.arrive.expect_tx.
     """
     at = _barriers(barrier)
-    count = _constant(bytes, "the number of announced bytes", MOST_COUNTED)
+    count = _constant(bytes, "the number of announced bytes", MAX_COUNTED)
     _emit(b, MbarrierExpect, [at, _stage(b, at, stage)], {"bytes": count})
 
 
@@ -264,7 +264,7 @@ def named_barrier(b: OpBuilder, warps: Operand) -> Value:
     Source:
         PTX ISA, barrier.cta.
     """
-    return b.one(NamedNew, [], {"warps": _constant(warps, "the warps of a named barrier", MOST_WARPS)})
+    return b.one(NamedNew, [], {"warps": _constant(warps, "the warps of a named barrier", MAX_WARPS)})
 
 
 def _named(x: Operand) -> Value:

@@ -180,7 +180,7 @@ def tile_full(
     return stored(b, b.full(constant_shape(shape), value, t), storage)
 
 
-MOST_COUNTED = 2**63 - 1
+MAX_COUNTED = 2**63 - 1
 COUNTED = "use finite bounds and a larger step"
 
 
@@ -217,7 +217,7 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: St
     written = f"tile_arange({', '.join(map(shown, args))})"
     first, last, by = map(float_literal, (start, stop, step))
     span = (last - first) / by if all(map(math.isfinite, (first, last, by))) else math.inf
-    require_range(span <= MOST_COUNTED, f"{written} spans more elements than can be counted", COUNTED)
+    require_range(span <= MAX_COUNTED, f"{written} spans more elements than can be counted", COUNTED)
     count = max(0, -int(-(stop - start) // step))
     require_range(
         count > 0, f"{written} has zero-length: it needs a non-empty range", "choose a step towards stop"

@@ -20,7 +20,7 @@ from tegula.ops.kinds import ATile, ComponentType, FirstAxis, Shape
 from tegula.ops.scalar import Add, Mul
 from tegula.ops.structs import moved
 from tegula.ops.tile import (
-    MOST_DIMENSIONS,
+    MAX_DIMENSIONS,
     TileConcat,
     TilePermute,
     TileReshape,
@@ -230,7 +230,7 @@ def tile_broadcast(b: OpBuilder, a: ATile, shape: Shape) -> Value:
     """
     entries = as_tuple(shape)
     what = f"tile_broadcast() output must have between one and four dimensions, got {len(entries)}"
-    require_range(1 <= len(entries) <= MOST_DIMENSIONS, what, "put the other dimensions into loops")
+    require_range(1 <= len(entries) <= MAX_DIMENSIONS, what, "put the other dimensions into loops")
     made = b.broadcast(b.tile(a), constant_shape(shape))
     b.read_only[made] = "tile_broadcast"
     return made

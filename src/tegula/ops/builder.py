@@ -58,7 +58,7 @@ LITERALS = (bool, int, float)
 WRITES = (BufWrite, BufSet, BufUpdate)
 
 
-MOST_OF_VECTOR = 64
+MAX_VECTOR = 64
 """The largest number of elements of a constant NumPy array that is a vector or matrix; larger arrays are tables."""
 
 
@@ -220,7 +220,7 @@ class OpBuilder(Builder):
 
     def _array_constant(self, x: NDArray[Any]) -> Value:
         what = f"an array of shape {x.shape} is a table of constants"
-        require(x.ndim in (1, 2) and x.size <= MOST_OF_VECTOR, what, "read elements of it, as in table[i]")
+        require(x.ndim in (1, 2) and x.size <= MAX_VECTOR, what, "read elements of it, as in table[i]")
         scalar = from_numpy(x.dtype)
         made: ElementType = (
             VecType(x.shape[0], scalar) if x.ndim == 1 else MatType(x.shape[0], x.shape[1], scalar)

@@ -12,7 +12,7 @@ from tegula.ir.fields import attr, operand, variadic
 from tegula.ops.base import require, require_range, types
 from tegula.types import TileType, Type, bool_, components, is_element
 
-MOST_SHOWN = 12
+MAX_SHOWN = 12
 """The most numbers that the message of an assert shows."""
 
 
@@ -95,8 +95,8 @@ class Assert(Op):
                 is_element(t), f"the message of an assert cannot show a {t}", "print it before the assert"
             )
         count = sum(components(t) for t in types(self.values) if is_element(t))
-        what = f"the message of an assert shows {MOST_SHOWN} numbers at most, got {count}"
-        require_range(count <= MOST_SHOWN, what, "print them before the assert")
+        what = f"the message of an assert shows {MAX_SHOWN} numbers at most, got {count}"
+        require_range(count <= MAX_SHOWN, what, "print them before the assert")
         return []
 
     @staticmethod

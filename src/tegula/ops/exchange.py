@@ -14,7 +14,7 @@ from tegula.ir.fields import attr, operand
 from tegula.ops.base import Binary, element, require, require_range
 from tegula.ops.control import For
 from tegula.ops.convert import Cast
-from tegula.ops.integer_ranges import of_type
+from tegula.ops.integer_ranges import range_of_type
 from tegula.ops.scalar import Add, And, Cmp, Div, Max, Min, Or, Select, Xor
 from tegula.types import DType, ElementType, Type, bool_, int32, scalar_of, uint32
 
@@ -71,12 +71,12 @@ class SegmentOp(Op):
     __slots__ = ()
     COOPERATIVE = True
     VARYING = True
-    MOST = WIDEST
+    MAX_WIDTH = WIDEST
     value = operand(lane=True)
     width = attr(32)
 
     def infer(self) -> Sequence[Type]:
-        width, most = self.width, self.MOST
+        width, most = self.width, self.MAX_WIDTH
         require_range(
             0 < width <= most and width & (width - 1) == 0,
             f"the width of a segment is a power of two up to {most}, got {width}",
@@ -251,7 +251,7 @@ class LaneReduce(Exchange):
         dtype = scalar_of(element(self.value.type))
         if self.op == "add":
             return -0.0 if dtype.is_float else 0
-        whole = of_type(dtype)
+        whole = range_of_type(dtype)
         if whole is None:
             return float("nan")
         low, high = whole
@@ -268,7 +268,7 @@ class LaneBallot(SegmentOp):
 
     __slots__ = ()
     NAME = "lane.ballot"
-    MOST = VOTERS
+    MAX_WIDTH = VOTERS
 
     def made(self, t: Type) -> Type:
         require(t == bool_, f"a vote must be a bool, got {t}")
@@ -280,7 +280,7 @@ class LaneMatch(SegmentOp):
 
     __slots__ = ()
     NAME = "lane.match"
-    MOST = VOTERS
+    MAX_WIDTH = VOTERS
 
     def made(self, t: Type) -> Type:
         what = (

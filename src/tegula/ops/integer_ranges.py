@@ -19,7 +19,7 @@ from tegula.types import DType, Type
 Range = tuple[int, int]
 """The least and the greatest value."""
 BOOL: Range = (0, 1)
-MOST_LANES = 1024
+MAX_LANES = 1024
 LAST: Range = (0, 2**31 - 1)
 """The range of thread indices and array lengths; launches beyond it are refused."""
 NESTED = 3
@@ -30,7 +30,7 @@ STEPS = 4
 """The number of times that the bounds of a carried value are widened before they become the range of its type."""
 
 
-def of_type(t: Type) -> Range | None:
+def range_of_type(t: Type) -> Range | None:
     """The range of an integer type or bool; None for other types."""
     if not isinstance(t, DType) or t.is_float:
         return None
@@ -73,7 +73,7 @@ class IntegerRanges:
             if value in at.known:
                 return at.known[value]
             at = at.outer
-        whole = of_type(value.type)
+        whole = range_of_type(value.type)
         assert whole is not None, f"{value} has no bounds"
         if self.depth >= MAX_DEPTH:
             return whole
@@ -85,12 +85,12 @@ class IntegerRanges:
 
     def nonnegative(self, value: Value) -> bool:
         """Whether an integer is never negative."""
-        return of_type(value.type) is not None and self.of(value)[0] >= 0
+        return range_of_type(value.type) is not None and self.of(value)[0] >= 0
 
     def exact(self, op: Op) -> Range | None:
         """The bounds of an integer op's exact result, before it wraps; None for other ops."""
         rule = RULES.get(type(op))
-        if rule is None or any(of_type(v.type) is None for v in op.operands):
+        if rule is None or any(range_of_type(v.type) is None for v in op.operands):
             return None
         return rule(*(self.of(v) for v in op.operands))
 
@@ -104,7 +104,7 @@ class IntegerRanges:
         if isinstance(owner, Tid):
             return self._thread_index(value, owner)
         if isinstance(owner, LaneIndex):
-            return 0, MOST_LANES - 1
+            return 0, MAX_LANES - 1
         if isinstance(owner, ArrayShape):
             return LAST
         if isinstance(owner, LaneUniform):

@@ -320,7 +320,7 @@ COPIES = Family(
     },
 )
 PIPES = Family({"Gradient": "of the kernel without roles: see docs/gradients.md."})
-ENDS_OF_PIPES = Family(
+PIPE_ENDPOINTS = Family(
     PIPES.sections,
     {
         "pipe-ends": "two roles fill the pipe, it is filled in two ways, or never filled or popped",

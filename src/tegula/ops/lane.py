@@ -312,4 +312,4 @@ def numbers_blocks(kernel: Kernel) -> bool:
     return any(isinstance(op, BlockPlace | BlockIndex | BlockCount) for op in kernel.walk())
 
 
-MOST_NUMBERED = 2**31 - 1
+MAX_NUMBERED = 2**31 - 1

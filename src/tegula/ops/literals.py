@@ -21,7 +21,7 @@ BITWISE_HELP = (
     "operands must be integers: convert with int(...) or tg.bitcast; combine conditions with 'and' and 'or'"
 )
 
-MOST_BITS = 4096
+MAX_BITS = 4096
 """The largest width of an integer that constant folding computes."""
 
 
@@ -43,10 +43,10 @@ def fold_literals(op: str, a: Any, b: Any) -> Any:
     if isinstance(a, int) and isinstance(b, int) and not (op == "pow" and b < 0):
         if b == 0 and op in ("div", "mod", "floordiv"):
             raise TypeRule("division by the constant 0", "use a divisor other than 0", "OutOfRange")
-        if _bits(op, a, b) > MOST_BITS:
-            raise TypeRule(f"constant expression: the number has more than {MOST_BITS} bits")
+        if _bits(op, a, b) > MAX_BITS:
+            raise TypeRule(f"constant expression: the number has more than {MAX_BITS} bits")
         return _ON_INTEGERS[op](a, b)
-    return _of_floats(op, as_float(a), as_float(b))
+    return _fold_floats(op, as_float(a), as_float(b))
 
 
 def _bits(op: str, a: int, b: int) -> int:
@@ -57,7 +57,7 @@ def _bits(op: str, a: int, b: int) -> int:
     return a.bit_length() + b if op == "shl" and a else 0
 
 
-def _of_floats(op: str, a: float, b: float) -> float:
+def _fold_floats(op: str, a: float, b: float) -> float:
     x, y = np.array([a]), np.array([b])
     if op in ("mod", "pow"):
         with np.errstate(all="ignore"):

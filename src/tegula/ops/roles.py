@@ -16,13 +16,13 @@ Attrs = Mapping[str, Any]
 
 WARP = 32
 WARP_GROUP = 4 * WARP
-FILE, MOST_AT_START, STEP = 65536, 255, 8
+REGISTER_FILE, MAX_AT_START, REGISTER_STEP = 65536, 255, 8
 """The registers of a multiprocessor, the most registers of a thread at its start, and the granularity of budgets."""
 
 
 def start_registers(threads: int) -> int:
     """The registers of each thread at the start of a block of `threads` threads that is alone on its multiprocessor."""
-    return min(MOST_AT_START, FILE // threads) // STEP * STEP
+    return min(MAX_AT_START, REGISTER_FILE // threads) // REGISTER_STEP * REGISTER_STEP
 
 
 def pipe_type(t: Type) -> PipeType:

@@ -199,7 +199,7 @@ def _pick(a: np.ndarray, b: np.ndarray, smaller: bool) -> np.ndarray:
     return np.where(np.isnan(a), b, np.where(np.isnan(b) | first, a, b))
 
 
-def _shared_where(b: GradientBuilder, operands: Sequence[Value], pred: str, g: Value) -> list[Value | None]:
+def _split_adjoint(b: GradientBuilder, operands: Sequence[Value], pred: str, g: Value) -> list[Value | None]:
     """The adjoints of the operands of min or max: the result's adjoint for the operand that was chosen, half of it for
     each of two equal operands."""
     x, y = (b.primal(v) for v in operands)
@@ -226,7 +226,7 @@ class Min(Binary):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return _shared_where(b, (self.a, self.b), "lt", g)
+        return _split_adjoint(b, (self.a, self.b), "lt", g)
 
 
 class Max(Binary):
@@ -242,7 +242,7 @@ class Max(Binary):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return _shared_where(b, (self.a, self.b), "gt", g)
+        return _split_adjoint(b, (self.a, self.b), "gt", g)
 
 
 class And(Binary):

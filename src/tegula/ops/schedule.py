@@ -124,7 +124,7 @@ class MbarrierArrive(AtStage):
     __slots__ = ()
     NAME = "mbarrier.arrive"
     INSTRUCTIONS = r"mbarrier\.arrive\.shared::(cta|cluster)\.b64 _, |mapa\.shared::cluster\.u32 "
-    ONE_THREAD = True
+    SINGLE_THREAD = True
     barriers = operand()
     stage = operand()
 
@@ -140,7 +140,7 @@ class MbarrierExpect(AtStage):
     __slots__ = ()
     NAME = "mbarrier.expect"
     INSTRUCTIONS = r"mbarrier\.arrive\.expect_tx\.shared::cta\.b64 _, \[%\w+\], {bytes};"
-    ONE_THREAD = True
+    SINGLE_THREAD = True
     barriers = operand()
     stage = operand()
     bytes = attr()
@@ -162,7 +162,7 @@ class BulkLoad(AtStage, TileAccess):
     __slots__ = ()
     NAME = "bulk.load"
     INSTRUCTIONS = r"cp\.async\.bulk\.tensor\.\dd\.shared::cluster\.global\.mbarrier::complete_tx::bytes"
-    ONE_THREAD = True
+    SINGLE_THREAD = True
     OBSERVED = False
     buffer = operand(WRITE)
     barriers = operand()
@@ -300,7 +300,7 @@ class BulkPut(ScheduleOp):
     __slots__ = ()
     NAME = "bulk.put"
     INSTRUCTIONS = _COPY_OUT
-    ONE_THREAD = True
+    SINGLE_THREAD = True
     OBSERVED = False
     buffer = operand(READ)
     array = operand(WRITE)
@@ -322,7 +322,7 @@ class BulkCommit(ScheduleOp):
     __slots__ = ()
     NAME = "bulk.commit"
     INSTRUCTIONS = _COMMIT
-    ONE_THREAD = True
+    SINGLE_THREAD = True
 
     def infer(self) -> Sequence[Type]:
         return []
@@ -432,7 +432,7 @@ class ClusterPeer(_ClusterOp):
     NAME = "cluster.peer"
 
 
-SINGLE_THREAD = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, BulkPut, BulkCommit, BulkWait)
+ELECTABLE = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, BulkPut, BulkCommit, BulkWait)
 """Ops that a single thread of a group can execute."""
 HANDOVERS = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, NamedSync, NamedArrive)
 """Ops that start copies, or after which another role may write tiles that roles share."""
@@ -469,7 +469,9 @@ def arrived_at(region: Region) -> set[Value]:
     return {op.barriers for op in arrivals} | {op.barrier for op in named}
 
 
-def waiting_at(role: str, barrier: str, stage: int, phase: int, others: Sequence[tuple[str, bool]]) -> str:
+def describe_wait_at(
+    role: str, barrier: str, stage: int, phase: int, others: Sequence[tuple[str, bool]]
+) -> str:
     """A text with the phase that a blocked role waits for. `others`: the roles that arrive at the barrier, and whether
     each has ended; `stage`: -1 for a named barrier."""
     called = f"barrier '{barrier}'" if barrier else "a barrier"

@@ -99,7 +99,7 @@ def as_general(x: Any, wanted: Any) -> Any:
     return StructValue(wanted, x) if is_specific else x
 
 
-def alike_by_general(a: Any, b: Any) -> tuple[Any, Any]:
+def convert_to_common_struct(a: Any, b: Any) -> tuple[Any, Any]:
     """Two values of different structs converted to the general struct of both, if there is one; otherwise the
     values."""
     if isinstance(a, StructValue) and isinstance(b, StructValue) and a.struct is not b.struct:

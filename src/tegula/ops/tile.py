@@ -56,12 +56,12 @@ def tile_type(t: Type, partial: bool = False) -> TileType:
     return t
 
 
-MOST_DIMENSIONS = 4
-MOST_ELEMENTS = 1 << 26
+MAX_DIMENSIONS = 4
+MAX_ELEMENTS = 1 << 26
 """The largest number of elements of a tile or stack."""
 
 
-def check_shape(shape: Sequence[Any], most: int = MOST_DIMENSIONS) -> tuple[int, ...]:
+def check_shape(shape: Sequence[Any], most: int = MAX_DIMENSIONS) -> tuple[int, ...]:
     """The shape of a tile as a tuple; TypeRule for an unsupported shape."""
     what = f"a tile must have between one and four dimensions, got {len(shape)}"
     require_range(
@@ -76,13 +76,13 @@ def check_shape(shape: Sequence[Any], most: int = MOST_DIMENSIONS) -> tuple[int,
 
 
 def check_size(what: str, shape: Sequence[int]) -> None:
-    """Raise TypeRule for a tile or stack with more than MOST_ELEMENTS elements. `what`: "a tile" or "a stack"."""
+    """Raise TypeRule for a tile or stack with more than MAX_ELEMENTS elements. `what`: "a tile" or "a stack"."""
     size = math.prod(shape)
-    if size > MOST_ELEMENTS:
+    if size > MAX_ELEMENTS:
         extents = ", ".join(map(shown, shape)) + "," * (len(shape) == 1)
         written = f"{size:,}" if size.bit_length() < 256 else shown(size)
         too_large: dict[str, Any] = {"what": what, "shape": f"({extents})", "size": written}
-        raise TypeRule("", "", "TileTooLarge", **too_large, limit=MOST_ELEMENTS)
+        raise TypeRule("", "", "TileTooLarge", **too_large, limit=MAX_ELEMENTS)
 
 
 class TileFull(Op):
@@ -116,7 +116,7 @@ class TileEmpty(Op):
     type = attr()
 
     def infer(self) -> Sequence[Type]:
-        check_shape(self.type.shape, MOST_DIMENSIONS + 1)
+        check_shape(self.type.shape, MAX_DIMENSIONS + 1)
         return [tile_type(self.type, partial=True)]
 
 
@@ -287,7 +287,7 @@ class TileMap(Divisible):
         """The arguments of the function, one for the element of each input."""
         return self.function.args
 
-    def take(self, inputs: Sequence[Value], elements: Sequence[Value]) -> None:
+    def replace_inputs(self, inputs: Sequence[Value], elements: Sequence[Value]) -> None:
         """Replace the inputs of the map. `elements`: the function's arguments for the elements of the new inputs."""
         self.inputs = inputs
         self.function.set_arguments(elements)
@@ -444,7 +444,7 @@ class TileReshape(ReshapeLike, Divisible):
         return None if own is None else [(self.tile, own)]
 
     @property
-    def changes_nothing(self) -> bool:
+    def is_identity(self) -> bool:
         return self.result.type == self.tile.type
 
     def after(self, earlier: Op) -> Op | None:
@@ -487,7 +487,7 @@ class TilePermute(ReshapeLike, Divisible):
         return [(self.tile, self.perm[dim])]
 
     @property
-    def changes_nothing(self) -> bool:
+    def is_identity(self) -> bool:
         return self.perm == tuple(range(len(self.perm)))
 
     def after(self, earlier: Op) -> Op | None:
@@ -709,14 +709,14 @@ class TileReduce(Op):
         (g,) = grads
         x = b.primal(self.tile)
         kind, whole = combination(self.combine), tile_type(x.type, partial=True)
-        spread = _spread(b, g, whole, self.axis)
+        spread = _broadcast_back(b, g, whole, self.axis)
         if kind is Add:
             return (spread,)
         if kind not in (Min, Max):
             b.refuse(self, "only sums, minima and maxima have a derivative here")
-        best = _spread(b, b.primal(self.result), whole, self.axis)
+        best = _broadcast_back(b, b.primal(self.result), whole, self.axis)
         hit = b.map(lambda xs: _indicator(b, *xs), [x, best])
-        ties = _spread(b, b.summed(hit, self.axis, self.keepdims), whole, self.axis)
+        ties = _broadcast_back(b, b.summed(hit, self.axis, self.keepdims), whole, self.axis)
         return (b.map(lambda xs: _shared(b, *xs), [spread, hit, ties]),)
 
 
@@ -750,7 +750,7 @@ def combination(body: Region) -> type | None:
     return type(body.ops[0]) if set(body.ops[0].operands) == set(body.args) else None
 
 
-def _spread(b: GradientBuilder, reduced: Value, whole: TileType, axis: int | None) -> Value:
+def _broadcast_back(b: GradientBuilder, reduced: Value, whole: TileType, axis: int | None) -> Value:
     """A reduction's result, broadcast to the elements that were reduced."""
     kept = tuple(1 if axis in (None, d) else n for d, n in enumerate(whole.shape))
     t = tile_type(reduced.type, partial=True)

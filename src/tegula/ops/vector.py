@@ -139,7 +139,7 @@ def _check_indices(composite: Type, indices: Sequence[Type]) -> DType:
     return scalar_of(t)
 
 
-def _inside(b: GradientBuilder, index: Value, n: int) -> Value:
+def _in_bounds(b: GradientBuilder, index: Value, n: int) -> Value:
     """Whether an index is from 0 to n - 1."""
     t = element(index.type)
     if isinstance(index.owner, Const):
@@ -148,9 +148,9 @@ def _inside(b: GradientBuilder, index: Value, n: int) -> Value:
     return b.one(And, [low, b.one(Cmp, [index, b.const(n, t)], {"pred": "lt"})])
 
 
-def _or_last(b: GradientBuilder, index: Value, n: int) -> Value:
+def _clamp_index(b: GradientBuilder, index: Value, n: int) -> Value:
     """The index of the component that `vec.extract` reads: n - 1 for an index outside."""
-    return b.one(Select, [_inside(b, index, n), index, b.const(n - 1, element(index.type))])
+    return b.one(Select, [_in_bounds(b, index, n), index, b.const(n - 1, element(index.type))])
 
 
 class VecExtract(Op):
@@ -178,7 +178,7 @@ class VecExtract(Op):
         (g,) = grads
         composite, indices = self.composite, self.indices
         zero, shape = b.zero(b.primal(composite).type), element_shape(element(composite.type))
-        at = [_or_last(b, b.primal(i), n) for i, n in zip(indices, shape, strict=True)]
+        at = [_clamp_index(b, b.primal(i), n) for i, n in zip(indices, shape, strict=True)]
         return (b.one(VecInsert, [zero, g, *at]), *[None] * len(indices))
 
 
@@ -215,5 +215,5 @@ class VecInsert(Op):
         zero = b.zero(b.primal(value).type)
         part = b.one(VecExtract, [g, *at])
         for i, n in zip(at, shape, strict=True):
-            part = b.one(Select, [_inside(b, i, n), part, zero])
+            part = b.one(Select, [_in_bounds(b, i, n), part, zero])
         return (b.one(VecInsert, [g, zero, *at]), part, *[None] * len(indices))

@@ -16,7 +16,7 @@ from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.lane import Lanes
 from tegula.ops.scalar import Add, Mul, Sub
 from tegula.passes.element_places import LanePairScope, LaneSide
-from tegula.passes.inequalities import Form, below, constant, impossible, plus, replaced
+from tegula.passes.inequalities import Form, constant, is_infeasible, less_than, plus, substitute
 from tegula.passes.uniformity import Uniformity
 
 
@@ -118,7 +118,7 @@ class Independence:
             assert loop.parent is not None
             scope = self._scope(loop.parent, together)
             first, second = scope.a.iteration(loop), scope.b.iteration(loop)
-            for later in (below(first, second), below(second, first)):
+            for later in (less_than(first, second), less_than(second, first)):
                 if not self._never_equal(a, a, scope, [later]):
                     return True
         return False
@@ -157,16 +157,16 @@ def never_overlap(
     non-negative. `equal`: further forms that are 0 if the threads access one element."""
     same = [*(plus(a, b, -1) for a, b in zip(x.at, y.at, strict=True)), *equal]
     same += list(scope.mutual(same))
-    if impossible(same, ()):
+    if is_infeasible(same, ()):
         return True
     rest = [*more, *x.holds, *y.holds]
     facts = scope.facts_of([*same, *rest, x.who, y.who])
     rest += [form for f in facts for form in f.nonnegative]
     for numbers, forms in scope.possible_cases(facts):
-        known = [replaced(form, numbers) for form in same]
+        known = [substitute(form, numbers) for form in same]
         known += [*scope.mutual(known), *(form for f in facts for form in f.equal)]
-        for different in (below(x.who, y.who), below(y.who, x.who)):
-            if not impossible(known, [*rest, *forms, different]):
+        for different in (less_than(x.who, y.who), less_than(y.who, x.who)):
+            if not is_infeasible(known, [*rest, *forms, different]):
                 return False
     return True
 

@@ -60,7 +60,7 @@ def assign_layouts(kernel: Kernel, context: GpuCompilation) -> None:
 def _order(group: _Class) -> tuple[int, int, int]:
     """The order in which classes are assigned a layout: larger classes first; among equal ones classes with a layout
     that an op requires, then loaded or stored classes."""
-    given = any(_wanted(op, group) is not None for op in group.makers)
+    given = any(_required_layout(op, group) is not None for op in group.makers)
     return -group.size, 0 if given else 1 if group.access or group.swizzled else 2, group.number
 
 
@@ -105,7 +105,7 @@ def _classes(kernel: Kernel, threads: int) -> dict[Value, _Class]:
     for op in ops:
         for v in _tiles(op):
             find(v)
-        for first, *others in _agreeing(op):
+        for first, *others in _equal_layout_groups(op):
             for other in others:
                 parent[find(other)] = find(first)
     made: dict[Value, _Class] = {}
@@ -120,7 +120,7 @@ def _classes(kernel: Kernel, threads: int) -> dict[Value, _Class]:
     return classes
 
 
-def _agreeing(op: Op) -> Iterator[list[Value]]:
+def _equal_layout_groups(op: Op) -> Iterator[list[Value]]:
     """Groups of tile values for which an op requires equal layouts."""
     if isinstance(op, Carrier):
         yield from ([*one.values] for one in op.carried if isinstance(one.result.type, TileType))
@@ -203,7 +203,7 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout
     if group.size == 1:
         return everywhere(group.shape, threads)
     for op in group.makers:
-        natural = _wanted(op, group)
+        natural = _required_layout(op, group)
         if natural is not None:
             return natural
     if group.lines and len(group.shape) == 2:
@@ -217,10 +217,10 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout
     return blocked(group.shape, threads, ACCESS_BYTES // min(access, default=4))
 
 
-def _wanted(op: Op, group: _Class) -> Layout | None:
+def _required_layout(op: Op, group: _Class) -> Layout | None:
     """The layout that an op of `makers` requires for a class; None if the ops accept any layout."""
     if isinstance(op, RegisterMma) and tile_type(op.result.type).shape != group.shape:
-        return held_layout(op, group.group)
+        return register_operand_layout(op, group.group)
     return natural_layout(op, group.group)
 
 
@@ -233,7 +233,7 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
         assert isinstance(t, TileType)
         rows, columns = t.shape
         if op.unit == "wgmma":
-            return _of_warp_groups(op)((rows, columns), group.warp_groups)
+            return _warp_group_layouts(op)((rows, columns), group.warp_groups)
         if widened_terms(op) is not None:
             return mma_result((rows, columns), threads // 32)
         return fma_result((rows, columns), threads, ACCESS_BYTES // max(4, element_bytes(t.dtype)))
@@ -245,16 +245,16 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
     return None
 
 
-def _of_warp_groups(op: GroupMma) -> Callable[[tuple[int, int], int], Layout]:
+def _warp_group_layouts(op: GroupMma) -> Callable[[tuple[int, int], int], Layout]:
     """The function from shape to layout for a wgmma's result and its operand in registers."""
     return wgmma_transposed if isinstance(op, RegisterMma) and op.held == 1 else wgmma_result
 
 
-def held_layout(op: RegisterMma, group: Group) -> Layout:
+def register_operand_layout(op: RegisterMma, group: Group) -> Layout:
     """The layout in which a matmul takes its operand in registers."""
     t = op.held_tile.type
     assert isinstance(t, TileType)
-    return _of_warp_groups(op)((t.shape[0], t.shape[1]), group.warp_groups)
+    return _warp_group_layouts(op)((t.shape[0], t.shape[1]), group.warp_groups)
 
 
 def operand_layouts(op: Op, group: Group) -> list[Layout | None]:
@@ -264,5 +264,5 @@ def operand_layouts(op: Op, group: Group) -> list[Layout | None]:
     shapes = (v.type.shape if isinstance(v.type, TileType) else None for v in op.operands)
     taken = [wanted if wanted is not None and shape == wanted.shape else None for shape in shapes]
     if isinstance(op, RegisterMma):
-        taken[op.held] = held_layout(op, group)
+        taken[op.held] = register_operand_layout(op, group)
     return taken

@@ -16,7 +16,7 @@ from tegula.passes.overlap import array_root
 from tegula.target import CudaTarget
 from tegula.types import ArrayType, BufType, PipeType, TileType, components, element_bytes, int8, int32
 
-MOST_RANK, MOST_LENGTH, UNIT_BYTES = 5, 256, 16
+MAX_RANK, MAX_LENGTH, UNIT_BYTES = 5, 256, 16
 """Limits of a tensor map's box: the number of dimensions, the elements along a dimension, the granularity of a row in
 bytes."""
 SWIZZLED_ROWS = (128, 64, 32)
@@ -46,7 +46,7 @@ def boxes(tile: Tile, swizzled: bool) -> Boxes:
     return Boxes((*tile.shape[:-1], width // size), row // width, width, prod(tile.shape) * size)
 
 
-def halved(tile: Tile) -> Boxes | None:
+def half_boxes(tile: Tile) -> Boxes | None:
     """The boxes of a swizzled tile if half of them can be half of the tile, else None."""
     whole = boxes(tile, True)
     if whole.count % 2 == 0:
@@ -120,13 +120,13 @@ def _fits(
         target.bulk_copies
         and access is not None
         and access.bulk
-        and all(kind == "read" and _only(kernel, kernel.params[k], kind) for k in access.aliases)
+        and all(kind == "read" and _has_only_accesses(kernel, kernel.params[k], kind) for k in access.aliases)
         and components(array_type(array.type).dtype) == 1
         and all(v.type is int32 for v in offsets)
         and leading_indices(array) is not None
         and box.row_bytes % UNIT_BYTES == 0
-        and all(n <= MOST_LENGTH for n in box.shape)
-        and _only(kernel, parameter, kind)
+        and all(n <= MAX_LENGTH for n in box.shape)
+        and _has_only_accesses(kernel, parameter, kind)
         and (promised or _is_aligned(kernel, array, offsets))
     )
 
@@ -134,7 +134,7 @@ def _fits(
 def _is_aligned(kernel: Kernel, array: Value, offsets: Sequence[Value]) -> bool:
     """Whether a tile starts at a multiple of `UNIT_BYTES` in a row; a misaligned bulk copy is a fault of the device."""
     assert isinstance(array.type, ArrayType)
-    return divides(unit_of(array.type), offsets[-1], partial(_row_divisor, kernel))
+    return divides(alignment_elements(array.type), offsets[-1], partial(_row_divisor, kernel))
 
 
 def _row_divisor(kernel: Kernel, op: Op) -> int:
@@ -149,7 +149,7 @@ def _row_divisor(kernel: Kernel, op: Op) -> int:
     return access.align // gcd(access.align, size) if rows and access is not None and access.dense else 1
 
 
-def unit_of(array: ArrayType) -> int:
+def alignment_elements(array: ArrayType) -> int:
     """The least number of elements of an array whose size is a multiple of `UNIT_BYTES`."""
     return UNIT_BYTES // gcd(UNIT_BYTES, element_bytes(array.dtype))
 
@@ -167,22 +167,22 @@ def leading_indices(array: Value) -> list[Value] | None:
             return None
         for k, d in enumerate(range(indexed, len(spec))):
             start, count = rest[indexed + 2 * k : indexed + 2 * k + 2]
-            if spec[d] != ("slice", 1) or not _all_of(source, d, start, count):
+            if spec[d] != ("slice", 1) or not _is_whole_dimension(source, d, start, count):
                 return None
         found = [*rest[:indexed], *found]
         array = source
     assert isinstance(array.type, ArrayType)
-    return found if array.type.ndim <= MOST_RANK else None
+    return found if array.type.ndim <= MAX_RANK else None
 
 
-def _all_of(array: Value, dim: int, start: Value, count: Value) -> bool:
+def _is_whole_dimension(array: Value, dim: int, start: Value, count: Value) -> bool:
     """Whether a slice starts at 0 and is as long as the dimension."""
     shape = count.owner
     zero = isinstance(start.owner, ConstantLike) and start.owner.value == 0
     return zero and isinstance(shape, ArrayShape) and (shape.array, shape.dim) == (array, dim)
 
 
-def _only(kernel: Kernel, array: Value, kind: str) -> bool:
+def _has_only_accesses(kernel: Kernel, array: Value, kind: str) -> bool:
     """Whether all accesses of an array in the kernel are of one kind, so that no proxy fence is needed."""
     for op in kernel.walk():
         for effect in op.effects():

@@ -28,7 +28,7 @@ def from_bytes(matmul: TileMatmul) -> bool:
     elif isinstance(source.owner, BufRead) and is_transpose(source.owner.buffer):
         along_k = not along_k
     narrow = components(t.dtype) == 1 and element_bytes(t.dtype) == 1
-    return bool(maps) and narrow and _whole(source) and (along_k or whole.shape[0] % BYTES_DEEP == 0)
+    return bool(maps) and narrow and _is_whole_tile(source) and (along_k or whole.shape[0] % BYTES_DEEP == 0)
 
 
 def _chain(tile: Value) -> tuple[TilePermute | None, list[TileMap], Value]:
@@ -48,7 +48,7 @@ def _tiles(op: TileMap) -> list[Value]:
     return [v for v in op.inputs if isinstance(v.type, TileType)]
 
 
-def _whole(tile: Value) -> bool:
+def _is_whole_tile(tile: Value) -> bool:
     """Whether a tile is loaded, or is a whole popped tile."""
     owner = tile.owner
     if not isinstance(owner, BufRead):
@@ -93,7 +93,7 @@ def swizzle_source(tile: Value) -> None:
     """Swizzle the pipe of bytes from which an operand in registers is computed, so that concurrently read rows are in
     different banks."""
     _, _, source = _chain(tile)
-    if not isinstance(source.owner, BufRead) or not _whole(source):
+    if not isinstance(source.owner, BufRead) or not _is_whole_tile(source):
         return
     pop = root(source.owner.buffer).owner
     assert isinstance(pop, PipePop)

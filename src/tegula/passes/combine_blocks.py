@@ -14,7 +14,7 @@ from tegula.passes.overlap import array_root
 from tegula.passes.runner import GpuCompilation
 from tegula.types import DType, TileType, int64
 
-MOST_PER_LANE = 4
+MAX_PER_LANE = 4
 """Elements of a sum that a lane may carry from one logical block to the next."""
 NARROWEST = 32
 """Bits of the narrowest numbers that are summed in registers; in narrower types such a sum loses more accuracy than
@@ -102,12 +102,12 @@ def _sum(atomic: TileAtomic, used: dict[Value, list[tuple[Op, int]]]) -> _Sum:
     """The deferred form of an atomic. A reduction by addition whose only use is the atomic is deferred as well."""
     tile, owner = atomic.tile, atomic.tile.owner
     alone = len(used[tile]) == 1
-    if isinstance(owner, TileReduce) and alone and owner.parent is atomic.parent and _adds(owner):
+    if isinstance(owner, TileReduce) and alone and owner.parent is atomic.parent and _is_sum_reduction(owner):
         return _Sum(owner.tile, owner, atomic)
     return _Sum(tile, None, atomic)
 
 
-def _adds(reduce: TileReduce) -> bool:
+def _is_sum_reduction(reduce: TileReduce) -> bool:
     return combination(reduce.combine) is Add
 
 
@@ -118,7 +118,7 @@ def _is_small(tile: Value, lanes: int) -> bool:
         isinstance(t.dtype, DType)
         and t.dtype.bits >= NARROWEST
         and not t.partial
-        and t.size <= MOST_PER_LANE * lanes
+        and t.size <= MAX_PER_LANE * lanes
     )
 
 

@@ -20,7 +20,7 @@ def contract_fma(kernel: Kernel, context: Compilation) -> None:
     uses = Counter(v for op in kernel.walk() for v in op.operands)
     for op in list(kernel.walk()):
         if isinstance(op, TileMap):
-            _take_products(op, uses)
+            _absorb_products(op, uses)
     _region(kernel.body, uses)
 
 
@@ -44,7 +44,7 @@ def _is_free(op: Op) -> bool:
     return isinstance(op, Mul) and not op.rounded
 
 
-def _take_products(op: TileMap, uses: Counter[Value]) -> None:
+def _absorb_products(op: TileMap, uses: Counter[Value]) -> None:
     """Absorb the maps that make products for `op`. Operands are visited from last to first, because an absorbed operand
     is replaced by its own operands."""
     for k, (tile, argument) in reversed([*enumerate(zip(op.inputs, op.elements, strict=True))]):
@@ -58,7 +58,7 @@ def _take_products(op: TileMap, uses: Counter[Value]) -> None:
             and _is_wide_float(argument)
             and _makes_products(source)
         ):
-            _take(op, k, source, uses)
+            _absorb(op, k, source, uses)
 
 
 def _makes_products(op: TileMap) -> bool:
@@ -90,7 +90,7 @@ def _zero_of(kept: Select) -> Value:
     return condition.b
 
 
-def _take(op: TileMap, k: int, source: TileMap, uses: Counter[Value]) -> None:
+def _absorb(op: TileMap, k: int, source: TileMap, uses: Counter[Value]) -> None:
     """Replace input k of a map, a tile of products, by the inputs of the map that computes them."""
     region, inputs, elements = op.function, op.inputs, op.elements
     made = [Value(a.type, region) for a in source.elements]
@@ -103,7 +103,9 @@ def _take(op: TileMap, k: int, source: TileMap, uses: Counter[Value]) -> None:
     uses[product] = 1
     region.ops[:0] = inner
     replace(region, {elements[k]: product})
-    op.take([*inputs[:k], *source.inputs, *inputs[k + 1 :]], [*elements[:k], *made, *elements[k + 1 :]])
+    op.replace_inputs(
+        [*inputs[:k], *source.inputs, *inputs[k + 1 :]], [*elements[:k], *made, *elements[k + 1 :]]
+    )
     assert source.parent is not None
     source.parent.ops.remove(source)
 

@@ -153,7 +153,7 @@ class _Converter:
         if not left:
             build.region.append(op)
             if isinstance(t, TileType):
-                self.kept(build, op, layout.without(line.at, line.keeps))
+                self.set_result_layout(build, op, layout.without(line.at, line.keeps))
             return
         near = {d: at for d, at in line.at.items() if d not in left}
         tile = self._line(build, line.tile, near) if near else line.tile
@@ -181,7 +181,7 @@ class _Converter:
         self.layouts[made] = self.layouts[tile].without(at, True)
         return made
 
-    def kept(self, build: Builder, op: Op, made: Layout) -> None:
+    def set_result_layout(self, build: Builder, op: Op, made: Layout) -> None:
         """Set the layout in which an op, which is in the region already, makes its result, and convert the result."""
         old, final = op.result, self.layouts[op.result]
         self.layouts[old] = made
@@ -196,7 +196,7 @@ class _Converter:
         near = blocked(layout.shape, layout.thread_count, ACCESS_BYTES // element_bytes(tile.type.dtype))
         if tile.owner is op:
             build.region.append(op)
-            self.kept(build, op, near)
+            self.set_result_layout(build, op, near)
         else:
             op.substitute({tile: self.converted(build, tile, near)})
             build.region.append(op)

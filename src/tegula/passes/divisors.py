@@ -32,7 +32,7 @@ def _divisor(value: Value, n: int, taken: frozenset[Value], known: Divisor) -> i
         return n
     owner = value.owner
     if isinstance(owner, Region):
-        return _common(_around(value, owner), n, taken | {value}, known)
+        return _common(_incoming_values(value, owner), n, taken | {value}, known)
     if isinstance(owner, ConstantLike):
         number = owner.value
         return gcd(number, n) if isinstance(number, int) else 1
@@ -66,7 +66,7 @@ def _common(values: Sequence[Value], n: int, taken: frozenset[Value], known: Div
     return found
 
 
-def _around(value: Value, region: Region) -> Sequence[Value]:
+def _incoming_values(value: Value, region: Region) -> Sequence[Value]:
     """The values from which a region's argument is derived: the start and the step for a loop's index, all sources for
     a carried value, none for arguments of other regions."""
     loop = region.parent

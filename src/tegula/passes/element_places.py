@@ -17,10 +17,10 @@ from tegula.ops import scalar as S
 from tegula.ops.buffer import BufReshape, BufView, buffer_type
 from tegula.ops.control import For, If, While
 from tegula.ops.convert import Cast
-from tegula.ops.integer_ranges import MOST_LANES, IntegerRanges, Range, of_type
+from tegula.ops.integer_ranges import MAX_LANES, IntegerRanges, Range, range_of_type
 from tegula.ops.lane import LaneIndex, Lanes, Tid
 from tegula.ops.roles import WARP, Roles
-from tegula.passes.inequalities import Atom, Form, below, constant, plus, times
+from tegula.passes.inequalities import Atom, Form, constant, less_than, plus, times
 from tegula.passes.uniformity import Uniformity
 
 WRAPS = 3
@@ -214,7 +214,7 @@ class LaneSide:
 
     def group(self, thread: Form, size: int) -> Form:
         """The index of a thread's group of `size` consecutive threads."""
-        return thread if size == 1 else self._divided(thread, size, (0, MOST_LANES), False)[0]
+        return thread if size == 1 else self._divided(thread, size, (0, MAX_LANES), False)[0]
 
     # Conditions ------------------------------------------------------------------------------------------------------
 
@@ -238,7 +238,7 @@ class LaneSide:
                 yield from self._implied(v, holds)
         elif isinstance(owner, S.Not):
             yield from self._implied(owner.x, not holds)
-        elif isinstance(owner, S.Cmp) and all(of_type(v.type) is not None for v in owner.operands):
+        elif isinstance(owner, S.Cmp) and all(range_of_type(v.type) is not None for v in owner.operands):
             yield from self._compared(owner, holds)
 
     def _compared(self, comparison: S.Cmp, holds: bool) -> Iterator[Form]:
@@ -249,9 +249,9 @@ class LaneSide:
         if pred in ("ge", "eq"):
             yield plus(a, b, -1)
         if pred == "lt":
-            yield below(a, b)
+            yield less_than(a, b)
         if pred == "gt":
-            yield below(b, a)
+            yield less_than(b, a)
 
     # Values ----------------------------------------------------------------------------------------------------------
 
@@ -314,7 +314,7 @@ class LaneSide:
         index = plus(self.form(start), self.iteration(loop), by[0])
         (atom,) = self.iteration(loop)[0]
         facts, last = self.scope.facts[atom], self.form(stop)
-        facts.nonnegative.append(below(index, last) if by[0] > 0 else below(last, index))
+        facts.nonnegative.append(less_than(index, last) if by[0] > 0 else less_than(last, index))
         return index
 
     def iteration(self, loop: Op) -> Form:
@@ -323,7 +323,7 @@ class LaneSide:
 
     def _computed(self, value: Value, op: Op) -> Form | None:
         """The form of a result of arithmetic; None if no linear form is known."""
-        if len(op.operands) not in (1, 2, 3) or any(of_type(v.type) is None for v in op.operands):
+        if len(op.operands) not in (1, 2, 3) or any(range_of_type(v.type) is None for v in op.operands):
             return None
         if isinstance(op, S.Select):
             return self._counted_from_the_end(value, op)
@@ -352,7 +352,7 @@ class LaneSide:
 
     def _wrapping(self, value: Value, exact: Form, bounds: Range | None) -> Form | None:
         """The form of an exact sum after wrapping in its type; None if there are too many possible wrap counts."""
-        whole = of_type(value.type)
+        whole = range_of_type(value.type)
         if bounds is None or whole is None or whole == (0, 1):
             return None
         size = whole[1] - whole[0] + 1
@@ -384,7 +384,7 @@ class LaneSide:
         added = self._new((value, "added"), (0, 1), self.scope.common(value))
         (atom,) = added[0]
         at, facts = self.form(index), self.scope.facts[atom]
-        facts.cases = [(0, [*_equal(added, 0), at]), (1, [*_equal(added, 1), below(at, constant(0))])]
+        facts.cases = [(0, [*_equal(added, 0), at]), (1, [*_equal(added, 1), less_than(at, constant(0))])]
         return plus(at, added, size[0])
 
     def _extreme(self, value: Value, op: S.Min | S.Max) -> Form:
@@ -472,7 +472,7 @@ def _equal(form: Form, number: int) -> list[Form]:
 def _inside(at: Sequence[Form], shape: Sequence[int]) -> Iterator[Form]:
     for i, n in zip(at, shape, strict=False):
         yield i
-        yield below(i, constant(n))
+        yield less_than(i, constant(n))
 
 
 def row_major(at: Sequence[Form], shape: Sequence[int]) -> Form:

@@ -20,7 +20,7 @@ BLOCKS = 2
 """The number of blocks whose shared memory should fit a multiprocessor."""
 OTHER_BYTES = 2 << 10
 """The bytes of a block's shared memory that are left for other buffers."""
-MOST_STAGES = 4
+MAX_STAGES = 4
 
 
 def fetch_iterations(kernel: Kernel, context: GpuCompilation) -> None:
@@ -28,11 +28,11 @@ def fetch_iterations(kernel: Kernel, context: GpuCompilation) -> None:
     for op in list(kernel.walk()):
         if isinstance(op, For) and _loads(op.body):
             room = context.target.shared_per_sm // BLOCKS - OTHER_BYTES
-            room -= _keep(kernel, op, room // 2)
+            room -= _hoist_invariant_loads(kernel, op, room // 2)
             _fetch(op, room)
 
 
-def _keep(kernel: Kernel, loop: For, room: int) -> int:
+def _hoist_invariant_loads(kernel: Kernel, loop: For, room: int) -> int:
     """Hoist loop-invariant loads out of the loop, to shared memory. Returns the number of bytes."""
     body, region = loop.body, loop.parent
     assert region is not None
@@ -70,7 +70,7 @@ def _fetch(loop: For, room: int) -> None:
     while found and 2 * sum(map(_bytes, found)) > room:
         found.remove(max(found, key=_bytes))
     if found:
-        loop.stages = min(MOST_STAGES, room // sum(map(_bytes, found)))
+        loop.stages = min(MAX_STAGES, room // sum(map(_bytes, found)))
     for load in found:
         _through_shared(load, body)
 

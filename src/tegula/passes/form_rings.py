@@ -27,7 +27,7 @@ def form_rings(kernel: Kernel, context: GpuCompilation) -> None:
         t = buffer_type(op.result.type)
         bulk = op.result in copied
         rank = len(t.shape)
-        staged = rank > 1 and all(_picks_stage(user) for user, _ in used.get(op.result, []))
+        staged = rank > 1 and all(_selects_stage(user) for user, _ in used.get(op.result, []))
         if not staged:
             op = _of_one_stage(op, wrapped)
             t = buffer_type(op.result.type)
@@ -35,7 +35,7 @@ def form_rings(kernel: Kernel, context: GpuCompilation) -> None:
     replace(kernel.body, wrapped)
 
 
-def _picks_stage(user: Op) -> bool:
+def _selects_stage(user: Op) -> bool:
     return isinstance(user, BufView) and 0 not in user.dims
 
 

@@ -16,7 +16,7 @@ from tegula.passes.overlap import array_root, writes
 from tegula.passes.runner import GpuCompilation
 from tegula.types import ArrayType, TileType, element_bytes
 
-MOST_BYTES = 256
+MAX_BYTES = 256
 """The maximum bytes per thread of tiles whose live ranges the move extends."""
 
 
@@ -26,7 +26,7 @@ def group_reductions(kernel: Kernel, context: GpuCompilation) -> None:
         return
     users = uses(kernel.body)
     for op in [op for op in kernel.walk() if isinstance(op, TileReduce)]:
-        _move_up(kernel, op, users, MOST_BYTES * context.threads)
+        _move_up(kernel, op, users, MAX_BYTES * context.threads)
 
 
 def _move_up(kernel: Kernel, reduce: Op, users: dict[Value, list[tuple[Op, int]]], room: int) -> None:
@@ -55,7 +55,7 @@ def _earliest(kernel: Kernel, region: Region, last: int) -> tuple[int, list[Op]]
             needed.append(op)
             wanted.update(_used(op))
             sources |= read
-        elif writes(kernel, op, sources) or _is_of_copies(op):
+        elif writes(kernel, op, sources) or _is_copy_op(op):
             break
         elif isinstance(op, TileReduce):
             first, between = at, needed[::-1]
@@ -79,7 +79,7 @@ def _read_only(op: Op) -> set[Value] | None:
     return sources
 
 
-def _is_of_copies(op: Op) -> bool:
+def _is_copy_op(op: Op) -> bool:
     """Whether an op starts asynchronous copies or waits for them."""
     return any(e.kind in ("issue", "arrive") for inner in op.walk() for e in inner.effects())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region
 from tegula.ops.roles import WARP, WARP_GROUP, Roles, block_threads
-from tegula.ops.schedule import SINGLE_THREAD, BulkLoad, BulkPrefetch, MbarrierExpect, MbarrierWait
+from tegula.ops.schedule import ELECTABLE, BulkLoad, BulkPrefetch, MbarrierExpect, MbarrierWait
 from tegula.passes.runner import GpuCompilation
 
 
@@ -65,6 +65,6 @@ def only_starts_copies(region: Region) -> bool:
 def _of_one_warp(op: Op) -> bool:
     if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait):
         return True
-    if isinstance(op, (*SINGLE_THREAD, BulkPrefetch)) and op.elected:
+    if isinstance(op, (*ELECTABLE, BulkPrefetch)) and op.elected:
         return True
     return not op.COOPERATIVE and all(e.kind == "read" for e in op.effects())

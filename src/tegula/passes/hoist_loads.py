@@ -15,7 +15,7 @@ from tegula.passes.overlap import array_root, writes
 from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, element_bytes
 
-MOST_BYTES = 256
+MAX_BYTES = 256
 """The maximum bytes of loaded tiles per thread."""
 
 
@@ -26,7 +26,7 @@ def hoist_loads(kernel: Kernel, context: GpuCompilation) -> None:
         return
     for region in {op.parent for op in kernel.walk() if isinstance(op, TileLoad)}:
         if region is not None:
-            _region(kernel, region, MOST_BYTES * context.threads)
+            _region(kernel, region, MAX_BYTES * context.threads)
 
 
 def _region(kernel: Kernel, region: Region, room: int) -> None:

@@ -13,7 +13,7 @@ Atom = Hashable
 """An integer variable."""
 Form = tuple[Mapping[Atom, int], int]
 """A sum of coefficients, which are not 0, times variables, and a constant."""
-MOST = 160
+MAX_INEQUALITIES = 160
 """Number of inequalities above which elimination stops without a proof."""
 
 ZERO: Form = ({}, 0)
@@ -42,19 +42,19 @@ def times(a: Form, factor: int) -> Form:
     return ({atom: factor * n for atom, n in a[0].items()}, factor * a[1]) if factor else ZERO
 
 
-def replaced(form: Form, numbers: Mapping[Atom, int]) -> Form:
+def substitute(form: Form, numbers: Mapping[Atom, int]) -> Form:
     """The form after substituting numbers for variables."""
     terms, number = form
     left = {atom: n for atom, n in terms.items() if atom not in numbers}
     return left, number + sum(n * numbers[atom] for atom, n in terms.items() if atom in numbers)
 
 
-def below(a: Form, b: Form) -> Form:
+def less_than(a: Form, b: Form) -> Form:
     """The linear form that is non-negative if and only if a < b."""
     return plus(plus(b, a, -1), constant(-1))
 
 
-def impossible(equal: Iterable[Form], nonnegative: Iterable[Form]) -> bool:
+def is_infeasible(equal: Iterable[Form], nonnegative: Iterable[Form]) -> bool:
     """Whether the system `equal` = 0, `nonnegative` >= 0 is proved to have no integer solution."""
     equations, rest = list(equal), list(nonnegative)
     while equations:
@@ -90,10 +90,10 @@ def _contradict(forms: Iterable[Form]) -> bool:
         if not counts:
             return False
         atom = min(counts, key=lambda atom: counts[atom][0] * counts[atom][1] - sum(counts[atom]))
-        if counts[atom][0] * counts[atom][1] > MOST:
+        if counts[atom][0] * counts[atom][1] > MAX_INEQUALITIES:
             return False
-        left = _tightened(_eliminated(atom, left))
-        if left is not None and len(left) > MOST:
+        left = _tightened(_eliminate(atom, left))
+        if left is not None and len(left) > MAX_INEQUALITIES:
             return False
     return True
 
@@ -115,7 +115,7 @@ def _tightened(forms: Iterable[Form]) -> list[Form] | None:
     return list(kept.values())
 
 
-def _eliminated(atom: Atom, forms: Iterable[Form]) -> Iterable[Form]:
+def _eliminate(atom: Atom, forms: Iterable[Form]) -> Iterable[Form]:
     """The inequalities that the given ones imply for the variables other than `atom`."""
     lower: list[Form] = []
     upper: list[Form] = []

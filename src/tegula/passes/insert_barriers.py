@@ -124,9 +124,9 @@ class _Walk:
             copies = any(self.clash(a, b) is not None for a in _copied(pending) for b in fresh)
             needed[op] = clash = replace(clash, copies=copies)
             pending = clash.left(pending)
-        return _union(self._aged(pending, fresh), fresh)
+        return _union(self._age(pending, fresh), fresh)
 
-    def _aged(self, pending: list[BarrierAccess], fresh: list[BarrierAccess]) -> list[BarrierAccess]:
+    def _age(self, pending: list[BarrierAccess], fresh: list[BarrierAccess]) -> list[BarrierAccess]:
         """The pending accesses; reads of rings for whose copies the new accesses wait are marked `past`."""
         waited = {self._memory(a.value) for a in fresh if a.kind == "arrive"}
         if not waited:
@@ -333,7 +333,7 @@ def _copied(accesses: list[BarrierAccess]) -> list[BarrierAccess]:
     return [a for a in accesses if isinstance(a.op, BulkStore)]
 
 
-SINGLE_THREAD = (StackNew, StackClear, StackAdvance)
+STACK_COUNT_WRITES = (StackNew, StackClear, StackAdvance)
 """Ops by which the first thread writes the count of a stack."""
 COPIES = (BulkLoad, BulkPut)
 """Ops by which one thread starts copies."""
@@ -341,15 +341,15 @@ COPIES = (BulkLoad, BulkPut)
 
 def _by_one_thread(a: BarrierAccess, b: BarrierAccess) -> bool:
     """Whether the same thread makes each of two accesses."""
-    for ops in (SINGLE_THREAD, COPIES):
+    for ops in (STACK_COUNT_WRITES, COPIES):
         if isinstance(a.op, ops) and isinstance(b.op, ops):
             return True
-    if _of_one_warp(a.value) and all(isinstance(x.op, StackVote | StackAdvance) for x in (a, b)):
+    if _is_in_one_warp(a.value) and all(isinstance(x.op, StackVote | StackAdvance) for x in (a, b)):
         return True
     return a.op is b.op and isinstance(a.op, StackVote)
 
 
-def _of_one_warp(value: Value) -> bool:
+def _is_in_one_warp(value: Value) -> bool:
     """Whether a buffer has one number for each warp, and the group has a single warp."""
     return isinstance(value.type, BufType) and value.type.shape == (1,)
 
@@ -364,7 +364,7 @@ def _of_pipe(value: Value) -> bool:
 def _of_earlier_warps(op: Op, effect: Effect) -> bool:
     """Whether an op reads values of lower-numbered warps in a group of a single warp, which has none."""
     reads = isinstance(op, StackFill) and effect.kind == "read"
-    return reads and effect.value is not None and _of_one_warp(effect.value)
+    return reads and effect.value is not None and _is_in_one_warp(effect.value)
 
 
 def _clashes(a: BarrierAccess, b: BarrierAccess) -> bool:

@@ -30,13 +30,13 @@ from tegula.ops.tile import (
 from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, components
 
-MOST_REGISTERS = 64
+MAX_REGISTERS = 64
 """The maximum number of registers for the elements of a tile whose lines are taken from registers."""
 FEW = 4
 """The number of shuffles that always cost less than a buffer."""
-MOST_STEPS = 64
+MAX_STEPS = 64
 """The maximum number of iterations of a loop that is unrolled."""
-MOST_COPIES = 12288
+MAX_COPIES = 12288
 """The maximum number of elementwise operations of a thread in all iterations of a loop that is unrolled."""
 EXCHANGE = 2
 """The cost of a shuffle, relative to an operation of a thread."""
@@ -108,7 +108,7 @@ class _Choice:
                 lines.setdefault(line.tile, []).append((op, line))
         for tile, found in lines.items():
             indexed = [self._loops(tile, op, line) for op, line in found]
-            if self._pays(tile, [op for op, _ in found]) and None not in indexed:
+            if self._is_cheaper(tile, [op for op, _ in found]) and None not in indexed:
                 kept.update(op for op, _ in found)
                 loops.update(loop for some in indexed for loop in some or ())
         for op in kept:
@@ -127,7 +127,7 @@ class _Choice:
                 assert op.parent is not None
                 op.parent.ops[op.parent.ops.index(op)] = made
 
-    def _pays(self, tile: Value, lines: Sequence[Op]) -> bool:
+    def _is_cheaper(self, tile: Value, lines: Sequence[Op]) -> bool:
         """Whether a tile is small, no other op reads its elements by index, and the shuffles of its lines cost less
         than a buffer."""
         t = tile_type(tile.type)
@@ -135,7 +135,7 @@ class _Choice:
         if (
             len(t.shape) > 2
             or components(t.dtype) != 1
-            or t.size > MOST_REGISTERS * self.context.threads
+            or t.size > MAX_REGISTERS * self.context.threads
             or any(isinstance(op, TileSlice | TilePermute | TileGather | MatmulLike) for op in others)
         ):
             return False
@@ -151,7 +151,7 @@ class _Choice:
         known = self.context.uniformity
         if any(known.varying(v) for v in line.at.values()):
             return None
-        around = [*_around(op)]
+        around = [*_enclosing_ops(op)]
         if not all(isinstance(o, LoopLike | BranchLike) and o not in known.divergent for o in around):
             return None
         wanted: set[For] = set()
@@ -169,7 +169,7 @@ class _Choice:
 
     def _unrollable(self, loop: For) -> bool:
         positions = loop.positions
-        if positions is None or not 0 < len(positions) <= MOST_STEPS:
+        if positions is None or not 0 < len(positions) <= MAX_STEPS:
             return False
         each = 0
         for op in loop.body.walk():
@@ -178,7 +178,7 @@ class _Choice:
             if isinstance(op, TileMap):
                 size = max(1, tile_type(op.result.type).size // self.context.threads)
                 each += size * (len(op.function.ops) - 1)
-        return each * len(positions) <= MOST_COPIES
+        return each * len(positions) <= MAX_COPIES
 
 
 def _adds_dimensions(op: TileSlice) -> bool:
@@ -191,7 +191,7 @@ def _adds_dimensions(op: TileSlice) -> bool:
     )
 
 
-def _around(op: Op) -> Iterator[Op]:
+def _enclosing_ops(op: Op) -> Iterator[Op]:
     """The ops whose regions contain an op, innermost first."""
     region = op.parent
     while region is not None and isinstance(region.parent, Op):

@@ -40,7 +40,7 @@ from tegula.target import CudaTarget
 from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
 
 PIPE_OPS = (PipeLoad, PipePush, PipePop, PipeRelease)
-MOST_HELD, ADDRESSES = 64, 24
+MAX_HELD, ADDRESSES = 64, 24
 """The maximum number of elements of a tile that a thread loads to registers, and the number of registers for
 addresses."""
 COUNTING = (MbarrierArrive, S.Const, S.Add, S.Xor, S.Cmp, S.Select)
@@ -88,7 +88,7 @@ def lower_pipes(kernel: Kernel, context: GpuCompilation) -> None:
     pipes = {op.result: _made(kernel, target, op, users[op.result], threads) for op in news}
     first, last = _share_barriers(pipes, users)
     lowering = _Lowering(kernel, target, threads, pipes, first, last, _read_by_threads(kernel, pipes))
-    for region in dict.fromkeys(_home(kernel, op) for some in users.values() for op in some):
+    for region in dict.fromkeys(_insertion_point(kernel, op) for some in users.values() for op in some):
         lowering.role(region)
     replace(kernel.body, lowering.popped)
 
@@ -98,7 +98,7 @@ def _read_by_threads(kernel: Kernel, pipes: dict[Value, _Pipe]) -> set[tuple[Reg
     barriers the role arrives. WGMMA reads through the async proxy, as the copies write."""
     users = uses(kernel.body)
     return {
-        (_home(kernel, op), pipes[op.pipe].leader)
+        (_insertion_point(kernel, op), pipes[op.pipe].leader)
         for op in kernel.walk()
         if isinstance(op, PipePop) and pipes[op.pipe].bulk and _loaded(op.result, users)
     }
@@ -122,7 +122,7 @@ def _share_barriers(pipes: dict[Value, _Pipe], users: dict[Value, list[Op]]) -> 
     the same barriers, which wait and arrive for the whole run."""
     groups: list[list[Value]] = []
     for pipe in pipes:
-        group = next((g for g in groups if _together(pipes, users, g, pipe)), None)
+        group = next((g for g in groups if _is_in_lockstep(pipes, users, g, pipe)), None)
         if group is None:
             groups.append([pipe])
         else:
@@ -154,7 +154,7 @@ def _position(op: Op) -> int:
     return op.parent.ops.index(op)
 
 
-def _together(
+def _is_in_lockstep(
     pipes: dict[Value, _Pipe], users: dict[Value, list[Op]], group: list[Value], pipe: Value
 ) -> bool:
     """Whether each op on a pipe is adjacent to a corresponding op on every pipe of the group."""
@@ -165,10 +165,10 @@ def _together(
     if any((type(x), x.parent) != (type(y), y.parent) for x, y in zip(ours, theirs, strict=True)):
         return False
     members = {op for p in (*group, pipe) for op in users[p]}
-    return all(_side_by_side(users[group[-1]][k], theirs[k], members) for k in range(len(ours)))
+    return all(_are_adjacent(users[group[-1]][k], theirs[k], members) for k in range(len(ours)))
 
 
-def _side_by_side(a: Op, b: Op, members: set[Op]) -> bool:
+def _are_adjacent(a: Op, b: Op, members: set[Op]) -> bool:
     """Whether all ops between two ops of a region are `members` or have no effects other than reads."""
     assert a.parent is not None
     low, high = sorted((_position(a), _position(b)))
@@ -179,7 +179,7 @@ def _has_no_effects(op: Op) -> bool:
     return not op.regions and all(e.kind == "read" for e in op.effects())
 
 
-def _home(kernel: Kernel, op: Op) -> Region:
+def _insertion_point(kernel: Kernel, op: Op) -> Region:
     return role_of(op) or kernel.body
 
 
@@ -231,7 +231,7 @@ def _made(kernel: Kernel, target: CudaTarget, new: PipeNew, users: Sequence[Op],
 
 def _warps(kernel: Kernel, ops: Sequence[Op], threads: int) -> int:
     """The number of warps of all roles that contain one of the ops."""
-    homes = dict.fromkeys(_home(kernel, op) for op in ops)
+    homes = dict.fromkeys(_insertion_point(kernel, op) for op in ops)
     return max(1, sum(group_of(region, threads).warps for region in homes))
 
 
@@ -363,7 +363,7 @@ class _Lowering:
     def _copies_past_registers(self, pipe: _Pipe) -> bool:
         """Whether threads copy a tile to shared memory without registers: it is not rounded, and it is too large for
         registers or the target has no bulk copies."""
-        roles, room = self.home.parent, MOST_HELD
+        roles, room = self.home.parent, MAX_HELD
         if isinstance(roles, Roles):
             asked = roles.registers[roles.roles.index(self.home)]
             room = min(room, asked - ADDRESSES) if asked else room

@@ -103,7 +103,7 @@ class _Lowering:
         if not isinstance(value.type, TileType) or not self._picked(value):
             return
         owner = value.owner
-        if isinstance(owner, BufRead) and self._serves(value, owner, region):
+        if isinstance(owner, BufRead) and self._can_replace(value, owner, region):
             self.buffers[value] = owner.buffer
             return
         loc = owner.loc if isinstance(owner, Op) else self.kernel.loc
@@ -113,7 +113,7 @@ class _Lowering:
         out.append(made)
         self.buffers[value] = made.result
 
-    def _serves(self, value: Value, read: BufRead, region: Region) -> bool:
+    def _can_replace(self, value: Value, read: BufRead, region: Region) -> bool:
         """Whether the buffer from which a value was read can replace the value."""
         reshaped = any(isinstance(op, TileReshape) for op, _ in self.users.get(value, ()))
         if reshaped and not is_packed(read.buffer):
@@ -207,17 +207,17 @@ class _Lowering:
         return [_put(build, BufRead, [whole], t)]
 
     def uniform(self, build: Builder, op: LaneUniform) -> list[Value]:
-        value = self._published(build, op.value, _number(build, 0))
+        value = self._broadcast_through_buffer(build, op.value, _number(build, 0))
         said = op.implicit
         if self.debug and said is not True:
             build.insert(Agree([op.value, value], [], {"implicit": said} if said else None))
         return [value]
 
     def from_thread(self, build: Builder, op: TileFromThread) -> list[Value]:
-        value = self._published(build, op.value, op.thread)
+        value = self._broadcast_through_buffer(build, op.value, op.thread)
         return [_put(build, TileFull, [value], op.result.type, shape=op.shape)]
 
-    def _published(self, build: Builder, value: Value, lane: Value) -> Value:
+    def _broadcast_through_buffer(self, build: Builder, value: Value, lane: Value) -> Value:
         t = element(value.type)
         buffer = self._new(build, TileType(t, (1,)))
         build.insert(Publish([buffer, value, lane], []))

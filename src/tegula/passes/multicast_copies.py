@@ -35,7 +35,7 @@ from tegula.ops.schedule import (
     MbarrierWait,
 )
 from tegula.ops.tile import TileStore
-from tegula.passes.bulk_access import halved
+from tegula.passes.bulk_access import half_boxes
 from tegula.passes.form_rings import is_by_hand
 from tegula.passes.overlap import array_root
 from tegula.passes.runner import GpuCompilation
@@ -162,7 +162,7 @@ def _groups(kernel: Kernel, loop: For) -> Iterator[_Group]:
 
 def _can_be_halved(load: BulkLoad) -> bool:
     """Whether the boxes of a copy can be multicast, as boxes of swizzled stages for tensor cores can."""
-    return is_swizzled(load.buffer) and halved(load.tile) is not None
+    return is_swizzled(load.buffer) and half_boxes(load.tile) is not None
 
 
 def _is_split(kernel: Kernel, load: BulkLoad) -> bool:
@@ -238,7 +238,7 @@ def _same(loop: For, step: _Step, load: BulkLoad) -> Value | None:
     before, theirs = _Before(at), {step.number: step.other}
     same = before(S.Const, [], bool_, type=bool_, value=True)
     for value in found:
-        other = _of_other(before, value, theirs, body)
+        other = _peer_value(before, value, theirs, body)
         equal = before(S.Cmp, [value, other], bool_, pred="eq")
         same = before(S.And, [same, equal], bool_)
     return same
@@ -274,11 +274,11 @@ def _computed(body: Region, number: Value, value: Value) -> bool:
     return all(_computed(body, number, v) for v in owner.operands)
 
 
-def _of_other(before: _Before, value: Value, theirs: dict[Value, Value], body: Region) -> Value:
+def _peer_value(before: _Before, value: Value, theirs: dict[Value, Value], body: Region) -> Value:
     """The other CTA's counterpart of a value, computed by clones of the ops on which the value depends."""
     owner = value.owner
     if value not in theirs and isinstance(owner, Op) and owner.parent is body and not _is_grid_uniform(value):
         for v in owner.operands:
-            _of_other(before, v, theirs, body)
+            _peer_value(before, v, theirs, body)
         before.put(clone_op(owner, theirs))
     return theirs.get(value, value)

@@ -87,7 +87,7 @@ def reads_in_place(
     overwrite the buffer element by element from this read alone. `views`: ops whose results are views of their
     operands, so that uses of these results are uses of the read."""
     target = root(read.buffer)
-    tops = [_top(op, region) for op in _uses_through(read.result, users, views)]
+    tops = [_ancestor_in(op, region) for op in _uses_through(read.result, users, views)]
     if any(t is None for t in tops):
         return False
     order = {op: k for k, op in enumerate(region.ops)}
@@ -108,7 +108,7 @@ def _uses_through(
             yield from _uses_through(op.result, users, views)
 
 
-def _top(op: Op, region: Region) -> Op | None:
+def _ancestor_in(op: Op, region: Region) -> Op | None:
     at: Op | None = op
     while at is not None and at.parent is not region:
         at = at.parent.parent if at.parent is not None else None

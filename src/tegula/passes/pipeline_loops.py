@@ -22,7 +22,7 @@ from tegula.passes.overlap import array_root, writes
 from tegula.passes.runner import GpuCompilation
 from tegula.types import DTYPES, BufType, DType, TileType, bool_, components, element_bytes, int32
 
-LEAST_BYTES = 4
+MIN_BYTES = 4
 """The granularity of rows that can be copied asynchronously, in bytes."""
 UNSIGNED = tuple(t for t in DTYPES.values() if t.kind == "u")
 
@@ -78,13 +78,13 @@ def _only_read(users: dict[Value, list[tuple[Op, int]]], buffer: BufNew) -> bool
 
 def is_copyable(load: TileLoad) -> bool:
     """Whether an asynchronous copy can implement a load: elements out of bounds are 0, elements are scalars, and rows
-    have a multiple of LEAST_BYTES."""
+    have a multiple of MIN_BYTES."""
     t = load.result.type
     assert isinstance(t, TileType)
     fill = load.fill.owner
     zero = isinstance(fill, ConstantLike) and fill.value == 0
     row = t.shape[-1] * element_bytes(t.dtype)
-    return zero and components(t.dtype) == 1 and row % LEAST_BYTES == 0 and len(t.shape) < 4
+    return zero and components(t.dtype) == 1 and row % MIN_BYTES == 0 and len(t.shape) < 4
 
 
 def index_slice(load: TileLoad, body: Region) -> tuple[Op, ...] | None:

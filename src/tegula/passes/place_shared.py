@@ -66,9 +66,9 @@ def place_shared(kernel: Kernel, context: GpuCompilation) -> None:
     layouts = context.layouts if has_lines(kernel) else {}
     owners = [op for op in kernel.walk() if isinstance(op, SharedOp)]
     strides = [_strides(op, users, layouts) for op in owners]
-    lives = _Lives(kernel)
+    lives = _LiveRanges(kernel)
     intervals = [lives.interval(op, _bytes(op, s)) for op, s in zip(owners, strides, strict=True)]
-    plan = _side_by_side(intervals)
+    plan = _concatenated(intervals)
     if plan.total > LITTLE:
         plan = plan_memory(_extend_small(kernel, intervals))
     rows = zip(owners, plan.offsets, plan.intervals, strides, strict=True)
@@ -95,7 +95,7 @@ def _row_bytes(op: SharedOp) -> int:
     return boxes(TileType(t.dtype, t.shape[1:]), True).row_bytes
 
 
-def _side_by_side(intervals: list[Interval]) -> MemoryMap:
+def _concatenated(intervals: list[Interval]) -> MemoryMap:
     offsets: list[int] = []
     top = 0
     for i in intervals:
@@ -105,7 +105,7 @@ def _side_by_side(intervals: list[Interval]) -> MemoryMap:
     return MemoryMap(tuple(intervals), tuple(offsets), top)
 
 
-class _Lives:
+class _LiveRanges:
     """Live ranges of buffers over ops numbered in textual order. A buffer used in a loop and made before it is live to
     the end of the loop."""
 
@@ -165,7 +165,7 @@ def _strides(op: SharedOp, users: Users, layouts: Layouts) -> tuple[int, ...]:
     unit = components(t.dtype)
     row = t.shape[-1] * element_bytes(t.dtype)
     pad = 0
-    padded = row % (BANKS_BYTES // 4) == 0 and (_is_operand(op, users) or _by_rows(op, users, layouts))
+    padded = row % (BANKS_BYTES // 4) == 0 and (_is_operand(op, users) or _accesses_rows(op, users, layouts))
     if not op.pipe and padded:
         pad = PAD_BYTES * 8 // scalar_of(t.dtype).bits
     strides = [unit]
@@ -177,7 +177,7 @@ def _strides(op: SharedOp, users: Users, layouts: Layouts) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _by_rows(op: BufNew, users: Users, layouts: Layouts) -> bool:
+def _accesses_rows(op: BufNew, users: Users, layouts: Layouts) -> bool:
     """Whether threads write or read whole rows of a buffer."""
     read = (user.result for user, _ in users.get(op.result, []) if isinstance(user, BufRead))
     return any(v in layouts and has_rows_in_threads(layouts[v]) for v in (op.tile, *read))
@@ -189,10 +189,10 @@ def _is_operand(op: BufNew, users: Users) -> bool:
     if not op.stages:
         viewed = any(isinstance(user, ViewLike) for user in found)
         return not viewed and any(isinstance(user, SharedMma) for user in found)
-    return any(isinstance(user, GroupMma) for user in _followed(op.result, users))
+    return any(isinstance(user, GroupMma) for user in _transitive_users(op.result, users))
 
 
-def _followed(value: Value, users: Users) -> set[Op]:
+def _transitive_users(value: Value, users: Users) -> set[Op]:
     """The ops that use a value, directly or through results of other users."""
     found, left = set[Op](), [value]
     while left:

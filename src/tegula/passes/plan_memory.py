@@ -51,9 +51,9 @@ class MemoryMap:
     offsets: tuple[int, ...]
     total: int
 
-    def busiest(self) -> list[Interval]:
+    def peak(self) -> list[Interval]:
         """The intervals that are live at the point of maximum total size, the largest first."""
-        alive = [_alive(self.intervals, at) for at in {i.start for i in self.intervals}]
+        alive = [_live_at(self.intervals, at) for at in {i.start for i in self.intervals}]
         most = max(alive, key=lambda those: sum(i.room for i in those)) if alive else []
         return sorted(most, key=lambda i: -i.size)
 
@@ -68,7 +68,7 @@ def plan_memory(intervals: Sequence[Interval]) -> MemoryMap:
     """A plan by first fit, in the order that needs the least memory of a few orders."""
     if not intervals:
         return MemoryMap((), (), 0)
-    least = _most_alive(intervals)
+    least = _peak_bytes(intervals)
     best: tuple[int, list[int]] | None = None
     for order in ORDERS:
         offsets = _first_fit(intervals, sorted(range(len(intervals)), key=lambda k: order(intervals[k])))
@@ -81,7 +81,7 @@ def plan_memory(intervals: Sequence[Interval]) -> MemoryMap:
     return MemoryMap(tuple(intervals), tuple(best[1]), best[0])
 
 
-def divided(plan: MemoryMap, inner: Mapping[int, MemoryMap]) -> MemoryMap:
+def subdivide(plan: MemoryMap, inner: Mapping[int, MemoryMap]) -> MemoryMap:
     """The plan with some intervals replaced by their parts. `inner`: the plan of the parts, by the index of the
     interval. Each part has the live range of the whole interval."""
     intervals: list[Interval] = []
@@ -101,7 +101,7 @@ ORDERS: tuple[Callable[[Interval], tuple[int, ...]], ...] = (
 )
 
 
-def together(a: Interval, b: Interval) -> bool:
+def simultaneously_live(a: Interval, b: Interval) -> bool:
     """Whether two intervals may be live at the same time."""
     return concurrent(a.branch, b.branch) or (a.start < b.end and b.start < a.end)
 
@@ -122,7 +122,7 @@ def lifetime(i: Interval) -> str:
     return f"{min(first, last)}-{max(first, last)}" if first != last else str(first)
 
 
-def _most_alive(intervals: Sequence[Interval]) -> int:
+def _peak_bytes(intervals: Sequence[Interval]) -> int:
     """The maximum number of bytes live at one point, a lower bound for any plan."""
     changes = [(i.end, 0, -i.room) for i in intervals] + [(i.start, 1, i.room) for i in intervals]
     most = now = 0
@@ -132,7 +132,7 @@ def _most_alive(intervals: Sequence[Interval]) -> int:
     return most
 
 
-def _alive(intervals: Sequence[Interval], at: int) -> list[Interval]:
+def _live_at(intervals: Sequence[Interval], at: int) -> list[Interval]:
     return [i for i in intervals if i.start <= at < i.end]
 
 
@@ -147,12 +147,12 @@ def _first_fit(intervals: Sequence[Interval], order: list[int]) -> list[int]:
         i = intervals[k]
         others = np.nonzero(placed & ((starts < i.end) & (ends > i.start) | overlapping[kind[k]][kind]))[0]
         taken = sorted((offsets[o], offsets[o] + intervals[o].room) for o in others.tolist())
-        offsets[k] = _gap(taken, i)
+        offsets[k] = _lowest_gap(taken, i)
         placed[k] = True
     return offsets
 
 
-def _gap(taken: list[tuple[int, int]], i: Interval) -> int:
+def _lowest_gap(taken: list[tuple[int, int]], i: Interval) -> int:
     at = 0
     for start, end in taken:
         if at + i.room <= start:

@@ -95,7 +95,7 @@ class Prover:
             return _cast(of[0], op)
         if isinstance(op, Min | Max):
             return _extreme(of, op)
-        return _either(of[1:])
+        return _union(of[1:])
 
 
 def _element(x: Value) -> Value:
@@ -106,13 +106,13 @@ def _element(x: Value) -> Value:
         if isinstance(owner, TileMap | Call):
             x = owner.function.yielded[owner.results.index(x)]
             continue
-        given = _given(x, owner) if isinstance(owner, Region) else None
+        given = _operand_of_argument(x, owner) if isinstance(owner, Region) else None
         if given is None:
             return x
         x = given
 
 
-def _given(x: Value, region: Region) -> Value | None:
+def _operand_of_argument(x: Value, region: Region) -> Value | None:
     """The operand of a map or a call for an argument of its function, or of the call's adjoint; None for other
     arguments."""
     op = region.parent
@@ -140,14 +140,14 @@ def _cast(of: Bounds, op: Cast) -> Bounds:
     return (0.0 if of[0] >= 0 else -math.inf, 0.0 if of[1] <= 0 else math.inf)
 
 
-def _either(of: list[Bounds]) -> Bounds:
+def _union(of: list[Bounds]) -> Bounds:
     return min(low for low, _ in of), max(high for _, high in of)
 
 
 def _extreme(of: list[Bounds], op: Min | Max) -> Bounds:
     """The bounds of a minimum or maximum. If one operand is NaN the result is the other operand, so that the bounds of
     either may apply; a constant is never NaN, and always limits the result."""
-    low, high = _either(of)
+    low, high = _union(of)
     for (a, b), v in zip(of, op.operands, strict=True):
         if isinstance(_element(v).owner, ConstantLike) and a == b:
             low, high = (low, min(high, b)) if isinstance(op, Min) else (max(low, a), high)

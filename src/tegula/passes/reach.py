@@ -19,10 +19,10 @@ from tegula.ops.roles import WARP
 from tegula.passes.accesses import BufferAccess, PlacedAccess, accesses, placed
 from tegula.passes.element_places import LanePairScope, LaneSide, row_major
 from tegula.passes.groups import role_of
-from tegula.passes.inequalities import Form, below, constant, impossible, plus
+from tegula.passes.inequalities import Form, constant, is_infeasible, less_than, plus
 from tegula.passes.uniformity import Uniformity
 
-MOST = 200
+MAX_ACCESSES = 200
 """The maximum number of analysed accesses of a kernel; all other accesses have the group as their scope."""
 
 
@@ -83,7 +83,7 @@ class AccessReach:
 
     def _windows(self, part: Part, at: Op) -> dict[Reached, set[Window]]:
         if part.key not in self.found:
-            scope, many = self._scope(at), len(self.found) >= MOST
+            scope, many = self._scope(at), len(self.found) >= MAX_ACCESSES
             self.found[part.key] = (
                 {}
                 if many
@@ -120,9 +120,9 @@ def _inside(scope: LanePairScope, where: PlacedAccess, at: Form, length: int) ->
     facts = scope.facts_of([offset, *where.holds])
     equal = [form for f in facts for form in f.equal]
     rest = [*where.holds, *(form for f in facts for form in f.nonnegative)]
-    outside = below(offset, constant(0)), below(constant(length - 1), offset)
+    outside = less_than(offset, constant(0)), less_than(constant(length - 1), offset)
     cases = [forms for _, forms in scope.possible_cases(facts)]
-    return all(impossible(equal, [*rest, *forms, other]) for other in outside for forms in cases)
+    return all(is_infeasible(equal, [*rest, *forms, other]) for other in outside for forms in cases)
 
 
 def _placed(part: Part, side: LaneSide, threads: int) -> PlacedAccess:

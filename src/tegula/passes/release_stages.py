@@ -49,7 +49,7 @@ def _release(role: Region) -> list[CompileError]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _PoppedTile:
     """A popped tile, and the position in its region after which its stage is free. `early`: the user's release.
     `iteration_of`: the loop that popped the tile in the previous iteration or, if `past_loop`, in the last
     iteration."""
@@ -72,8 +72,8 @@ class _DelayedRelease:
     wait: Op
     past_loop: Op
 
-    def held(self, last: int, past_loop: bool = False) -> list[_Held]:
-        return [_Held(self.loc, last, None, self.loop, past_loop)] * self.count
+    def held(self, last: int, past_loop: bool = False) -> list[_PoppedTile]:
+        return [_PoppedTile(self.loc, last, None, self.loop, past_loop)] * self.count
 
 
 class _Releases:
@@ -134,18 +134,20 @@ class _Releases:
                     self.errors.append(PipeBalance(op.loc, what=what, help=help))
         return found
 
-    def _check_room(self, op: PipePop, held: list[_Held]) -> None:
+    def _check_room(self, op: PipePop, held: list[_PoppedTile]) -> None:
         if len(held) >= self.stages:
             what = f"{self._called()} has {_stages(self.stages)}, and all of them hold tiles that are still in use"
             help = "give the pipe more stages, or use the tiles earlier"
             notes = [(h.loc, "held from here on") for h in held]
             self.errors.append(PipeBalance(op.loc, what=what, notes=notes, help=help))
 
-    def _held(self, op: PipePop, order: dict[Op, int], held: list[_Held], early: PipeRelease | None) -> _Held:
+    def _held(
+        self, op: PipePop, order: dict[Op, int], held: list[_PoppedTile], early: PipeRelease | None
+    ) -> _PoppedTile:
         assert op.parent is not None
         ends = [(self._end(user, op.parent, order), user) for user in self._uses(op.result)]
         if early is None:
-            return _Held(op.loc, max([order[op], *(at for at, _ in ends), *(h.last for h in held)]))
+            return _PoppedTile(op.loc, max([order[op], *(at for at, _ in ends), *(h.last for h in held)]))
         for at, user in ends:
             if at > order[early]:
                 what = f"{self._called()}: the tile is used after its stage was released"
@@ -153,18 +155,18 @@ class _Releases:
                 help = "release after the last use, or omit the release: the compiler inserts one"
                 self.errors.append(PipeBalance(user.loc, what=what, notes=notes, help=help))
                 break
-        return _Held(op.loc, order[early], early)
+        return _PoppedTile(op.loc, order[early], early)
 
     def _end(self, user: Op, region: Region, order: dict[Op, int]) -> int:
         """The position in a region at which a use ends; the region's length if it ends in the next iteration."""
-        top = _top(user, region)
+        top = _ancestor_in(user, region)
         assert top is not None
         if not in_flight(user):
             return order[top]
         covered = covering_wait(user)
         if covered is not None and covered.after is not None and covered.wait.parent is region:
             return len(region.ops)
-        end = _top(covered.wait, region) if covered is not None and covered.after is None else None
+        end = _ancestor_in(covered.wait, region) if covered is not None and covered.after is None else None
         if end is not None:
             return order[end]
         what = f"a matmul in flight reads a tile of {self._called()} that no wait in this iteration or the next covers"
@@ -188,14 +190,14 @@ class _Releases:
             elif isinstance(user, SHAPES):
                 yield from self._matmuls(user.result)
 
-    def _free(self, held: list[_Held], at: int, releases: dict[int, list[Op]]) -> None:
+    def _free(self, held: list[_PoppedTile], at: int, releases: dict[int, list[Op]]) -> None:
         """Release the held tiles that have no use after position `at`."""
         while held and held[0].last <= at:
             done = held.pop(0)
             if done.early is None:
                 releases.setdefault(done.last, []).extend(self._release(done))
 
-    def _release(self, done: _Held) -> list[Op]:
+    def _release(self, done: _PoppedTile) -> list[Op]:
         made = Region()
         build = Builder(made, done.loc)
         if done.iteration_of is None:
@@ -231,7 +233,7 @@ class _Releases:
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
-    def _nested(self, op: Op, held: list[_Held]) -> int:
+    def _nested(self, op: Op, held: list[_PoppedTile]) -> int:
         """Handle a branch or loop that pops. Returns the number of pops, or -1 if the number depends on a loop."""
         for h in held:
             what = f"{self._called()}: a tile is held across this loop or branch, which pops more tiles"
@@ -253,7 +255,7 @@ class _Releases:
         return f"pipe '{self.pipe.name}'" if self.pipe.name else "a pipe"
 
 
-def _top(op: Op, region: Region) -> Op | None:
+def _ancestor_in(op: Op, region: Region) -> Op | None:
     """The op of `region` that holds `op`."""
     at: Op | None = op
     while at is not None and at.parent is not region:

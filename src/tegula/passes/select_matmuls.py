@@ -128,20 +128,20 @@ def _chosen(
     possible = {(op, k): possible_stage(op, k, threads) for op, k in _in_shared_memory(chosen)}
     while True:
         refused = {pipe_of(v): op for op in matmuls if op not in chosen for v in op.sides} | in_parts
-        places: dict[tuple[GroupMma, int], StageSlot] = {}
+        slots: dict[tuple[GroupMma, int], StageSlot] = {}
         left = dict(chosen)
         for op, k in _in_shared_memory(chosen):
             why = _unreadable(op, k, others, threads) or _kept(op.sides[k], refused, in_parts)
             if not why:
                 continue
-            place = possible[op, k] if with_stages else NO_ROOM
-            if isinstance(place, StageSlot):
-                places[op, k] = place
+            slot = possible[op, k] if with_stages else NO_ROOM
+            if isinstance(slot, StageSlot):
+                slots[op, k] = slot
                 continue
             left.pop(op, None)
-            op.declined = f"the {SIDES[k]} operand {why}, and it {place}"
+            op.declined = f"the {SIDES[k]} operand {why}, and it {slot}"
         if left == chosen:
-            return chosen, places
+            return chosen, slots
         chosen = left
 
 

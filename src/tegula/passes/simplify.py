@@ -59,7 +59,7 @@ def _narrow_maps(kernel: Kernel) -> bool:
         used = {v for inner in op.function.walk() for v in inner.operands}
         kept = {element: value for element, value in taken.items() if element in used}
         if len(kept) < len(taken) and _same_tile(op, kept.values()):
-            op.take([*kept.values()], [*kept])
+            op.replace_inputs([*kept.values()], [*kept])
             found = True
     replace(kernel.body, mapping)
     return found
@@ -77,9 +77,9 @@ class _Simplifier:
         self.mapping: dict[Value, Value] = {}
         self.ranges = ranges
 
-    def region(self, region: Region, seen: dict[Any, Op]) -> None:
-        """Simplify a region. `seen`: the pure ops that dominate it, by value number."""
-        seen = dict(seen)
+    def region(self, region: Region, available: dict[Any, Op]) -> None:
+        """Simplify a region. `available`: the pure ops that dominate it, by value number."""
+        available = dict(available)
         kept: list[Op] = []
         for op in region.ops:
             op.substitute(self.mapping)
@@ -88,13 +88,13 @@ class _Simplifier:
                 self.mapping[op.result] = replaced
                 continue
             key = _key(op)
-            if key is not None and key in seen:
-                self._reuse(op, seen[key])
+            if key is not None and key in available:
+                self._reuse(op, available[key])
                 continue
             if key is not None:
-                seen[key] = op
+                available[key] = op
             if op.regions:
-                known = _known_inside(op, seen)
+                known = _known_inside(op, available)
                 for nested in op.regions:
                     self.region(nested, known)
             kept.append(op)
@@ -108,7 +108,7 @@ class _Simplifier:
     def _wrap_cell(self, op: Op, kept: list[Op]) -> Value | None:
         if isinstance(op, Select) and self._is_wrap(op):
             return op.b
-        same = self._unchanged(op) or _rounded_back(op)
+        same = self._unchanged(op) or _round_trip_source(op)
         if same is not None:
             return same
         if isinstance(op, ReshapeLike | TileSlice):
@@ -150,12 +150,12 @@ class _Simplifier:
         return _number(compared.b) == 0 and self.ranges.nonnegative(index)
 
 
-def _known_inside(op: Op, seen: dict[Any, Op]) -> dict[Any, Op]:
-    """The ops among `seen` whose results the regions of an op may reuse."""
+def _known_inside(op: Op, available: dict[Any, Op]) -> dict[Any, Op]:
+    """The ops among `available` whose results the regions of an op may reuse."""
     if isinstance(op, LoopLike):
         # An arange is cheaper to recompute than to keep in registers throughout a loop.
-        return {k: v for k, v in seen.items() if not isinstance(v, TileArange)}
-    return seen if isinstance(op, If | Lanes | Roles) else {}
+        return {k: v for k, v in available.items() if not isinstance(v, TileArange)}
+    return available if isinstance(op, If | Lanes | Roles) else {}
 
 
 def _simpler_reshape(op: ReshapeLike | TileSlice, kept: list[Op]) -> Value | None:
@@ -172,7 +172,7 @@ def _simpler_reshape(op: ReshapeLike | TileSlice, kept: list[Op]) -> Value | Non
     earlier = whole.tile.owner
     both = whole.after(earlier) if isinstance(earlier, Op) else None
     whole = both if isinstance(both, ReshapeLike) else whole
-    if whole.changes_nothing:
+    if whole.is_identity:
         return whole.tile
     if whole is op:
         return None
@@ -185,7 +185,7 @@ NEUTRAL: dict[type[Op], int] = {Add: 0, Sub: 0, Mul: 1, Div: 1, FloorDiv: 1}
 """The second operand for which an integer op returns the first."""
 
 
-def _rounded_back(op: Op) -> Value | None:
+def _round_trip_source(op: Op) -> Value | None:
     """The value x if an op converts x back from a type that represents all values of x; else None."""
     source = _converted(op)
     before = source.owner if source is not None else None

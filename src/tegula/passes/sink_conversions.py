@@ -39,7 +39,7 @@ def _region(region: Region, used: dict[Value, list[tuple[Op, int]]]) -> None:
     for at in reversed(range(len(region.ops))):
         op = region.ops[at]
         if _widens(op):
-            users = {_within(user, region) for user, _ in used.get(op.result, ())}
+            users = {_ancestor_in(user, region) for user, _ in used.get(op.result, ())}
             first = next((k for k, other in enumerate(region.ops) if other in users), at + 1)
             region.ops.insert(first, op)
             del region.ops[at]
@@ -94,7 +94,7 @@ def _drop_unused(kernel: Kernel) -> None:
             op.parent.ops.remove(op)
 
 
-def _within(op: Op, region: Region) -> Op:
+def _ancestor_in(op: Op, region: Region) -> Op:
     """The op of a region that contains another op, or the op itself."""
     while op.parent is not region:
         assert op.parent is not None and op.parent.parent is not None

@@ -82,19 +82,19 @@ class _Splitter:
             return False
         if any(not self.known.varying(r) and r in self.users for r in op.results):
             return False
-        if any(self._is_the_blocks(o) for o in inside) or self._reads_what_lanes_write(inside):
+        if any(self._runs_once_per_block(o) for o in inside) or self._reads_arrays_written_by_lanes(inside):
             return False
         return next(self.independence.conflicts_inside(op), None) is None
 
     def _varies(self, op: Op) -> bool:
         return any(self.known.varying(v) for v in [*op.operands, *op.results])
 
-    def _is_the_blocks(self, op: Op) -> bool:
+    def _runs_once_per_block(self, op: Op) -> bool:
         """Whether an op is cooperative, reports to the host, or is a store that the block executes once."""
         kinds = {effect.kind for effect in op.effects()}
         return op.COOPERATIVE or "io" in kinds or ("write" in kinds and self._once(op))
 
-    def _reads_what_lanes_write(self, inside: list[Op]) -> bool:
+    def _reads_arrays_written_by_lanes(self, inside: list[Op]) -> bool:
         """Whether the block reads array elements once while lanes write arrays. If each lane ran the read, it would see
         fewer of the writes."""
         arrays = [
@@ -143,7 +143,7 @@ class _Splitter:
         """The view at lane 0's indices, made in `region` at the end of `out`."""
         made = clone_op(self.views[view], {})
 
-        def of_lane_0(operand: Value) -> Value:
+        def lane_0_value(operand: Value) -> Value:
             if operand in self.views:
                 return self._uniform_view(operand, region, out)
             if not self.known.varying(operand):
@@ -154,7 +154,7 @@ class _Splitter:
             out.append(picked)
             return picked.result
 
-        made.map_operands(of_lane_0)
+        made.map_operands(lane_0_value)
         made.parent = region
         out.append(made)
         return made.result

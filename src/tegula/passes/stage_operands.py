@@ -91,10 +91,10 @@ def _orders(matmul: GroupMma, position: int, terms: Terms) -> Iterator[bool]:
     yield from (first, not first)
 
 
-def stages_fit(kernel: Kernel, target: CudaTarget, places: list[StageSlot]) -> bool:
+def stages_fit(kernel: Kernel, target: CudaTarget, slots: list[StageSlot]) -> bool:
     """Whether the stages fit into shared memory together with the kernel's buffers and pipes, by a conservative
     estimate."""
-    total = RESERVED + sum(p.bytes for p in places)
+    total = RESERVED + sum(p.bytes for p in slots)
     for op in kernel.walk():
         if isinstance(op, BufNew | PipeNew):
             t = op.result.type
@@ -106,34 +106,34 @@ def stages_fit(kernel: Kernel, target: CudaTarget, places: list[StageSlot]) -> b
     return total <= target.shared_per_block
 
 
-def stage_operands(kernel: Kernel, places: list[StageSlot]) -> None:
+def stage_operands(kernel: Kernel, slots: list[StageSlot]) -> None:
     """Make the matmuls read stages. A matmul whose stage is rewritten before each execution gets the attribute
     `at_once`, and is not left in flight."""
     written = _written(kernel)
     known: dict[tuple[Value, bool, bool], Value] = {}
-    for place in places:
-        matmul, operand = place.matmul, place.matmul.sides[place.position]
+    for slot in slots:
+        matmul, operand = slot.matmul, slot.matmul.sides[slot.position]
         terms = stored_terms(matmul)
         assert terms is not None
         rounds = terms.left == "tf32"
-        source, transposed = _straight(operand, place.transposed)
+        source, transposed = _without_transpose(operand, slot.transposed)
         made = Region()
         build = Builder(made, matmul.loc)
         if not isinstance(source.owner, BufNew) or source in written:
             matmul.at_once = True
-            matmul.set_side(place.position, _copied(build, place, _read(build, source, transposed), rounds))
+            matmul.set_side(slot.position, _copied(build, slot, _read(build, source, transposed), rounds))
             _insert(matmul, made, after=False)
             continue
-        key = source, place.transposed, rounds
+        key = source, slot.transposed, rounds
         if key not in known:
             tile = _read(build, source, True) if transposed else source.owner.tile
-            known[key] = _copied(build, place, tile, rounds)
+            known[key] = _copied(build, slot, tile, rounds)
             _insert(source.owner, made, after=True)
-        matmul.set_side(place.position, known[key])
+        matmul.set_side(slot.position, known[key])
     _drop_unread(kernel, {root(s) for s, _, _ in known})
 
 
-def _straight(operand: Value, transposed: bool) -> tuple[Value, bool]:
+def _without_transpose(operand: Value, transposed: bool) -> tuple[Value, bool]:
     """The operand without a transposing view: the viewed buffer, and whether the stage is the transpose."""
     if not is_transpose(operand):
         return operand, transposed
@@ -161,7 +161,7 @@ def _read(build: Builder, buffer: Value, transposed: bool) -> Value:
     return build.insert(BufRead([buffer], [buffer.type.tile])).result
 
 
-def _copied(build: Builder, place: StageSlot, tile: Value, rounds: bool) -> Value:
+def _copied(build: Builder, slot: StageSlot, tile: Value, rounds: bool) -> Value:
     """The operand as a view of a new stage that holds the tile."""
     t = tile.type
     assert isinstance(t, TileType)
@@ -173,7 +173,7 @@ def _copied(build: Builder, place: StageSlot, tile: Value, rounds: bool) -> Valu
     stage = _view(build, ring, t.shape, (1, 2))
     build.insert(BufWrite([stage, tile], [], {"rounds": rounds}))
     build.insert(FenceAsync())
-    return _view(build, stage, t.shape[::-1], (1, 0)) if place.transposed else stage
+    return _view(build, stage, t.shape[::-1], (1, 0)) if slot.transposed else stage
 
 
 def _view(build: Builder, buffer: Value, shape: tuple[int, ...], dims: tuple[int, ...]) -> Value:

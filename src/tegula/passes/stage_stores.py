@@ -51,7 +51,7 @@ def stage_stores(kernel: Kernel, context: GpuCompilation) -> None:
         if op in staged and array_root(op.array) not in others:
             homes.setdefault(role_of(op) or kernel.body, []).append(op)
         elif isinstance(op, TileAtomic) and op.alone:
-            _add_plainly(op, layouts)
+            _lower_to_load_add_store(op, layouts)
     for region, found in homes.items():
         _rewrite(region, found, group_of(region, threads).warp_groups, layouts)
 
@@ -79,7 +79,7 @@ def _may_add(op: Op, used: Collection[Value]) -> TypeGuard[TileAtomic]:
     return op.op == "add" and isinstance(t, TileType) and t.dtype in ADDED
 
 
-def _add_plainly(op: TileAtomic, layouts: Layouts) -> None:
+def _lower_to_load_add_store(op: TileAtomic, layouts: Layouts) -> None:
     """Replace an addition by a load, a sum and a store."""
     array, tile, at = op.array, op.tile, op.offset
     t, region = tile.type, op.parent

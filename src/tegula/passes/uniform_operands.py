@@ -20,7 +20,7 @@ def _region(region: Region, known: Uniformity) -> None:
     out: list[Op] = []
     for op in region.ops:
         if op.COOPERATIVE and not isinstance(op, LaneUniform):
-            for k, value in _differing(op, known):
+            for k, value in _varying_operands(op, known):
                 attrs = {"implicit": said(op, k, value) or True}
                 picked = LaneUniform([value], [value.type], attrs, [], op.loc)
                 picked.parent = region
@@ -38,10 +38,10 @@ def group_operands(op: Op, known: Uniformity) -> list[tuple[int, str]]:
     messages; none for `tg.uniform`, where this is the user's intention."""
     if not op.COOPERATIVE or (isinstance(op, LaneUniform) and not op.implicit):
         return []
-    return [(k, text) for k, value in _differing(op, known) if (text := said(op, k, value))]
+    return [(k, text) for k, value in _varying_operands(op, known) if (text := said(op, k, value))]
 
 
-def _differing(op: Op, known: Uniformity) -> list[tuple[int, Value]]:
+def _varying_operands(op: Op, known: Uniformity) -> list[tuple[int, Value]]:
     return [(k, value) for k, value in of_the_group(op) if known.varying(value)]
 
 

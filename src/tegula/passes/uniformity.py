@@ -157,7 +157,7 @@ def _divergence(ops: list[Op], condition: Carrier, known: Uniformity) -> Compile
         notes = [(condition.loc, "this range differs between threads of a block")]
     notes += _origin(condition.control_operands, known)
     return DivergentCooperativeOp(
-        first.loc, op=_called(first), notes=notes + _also(others), help=_divergence_help(condition)
+        first.loc, op=_called(first), notes=notes + _notes_on_others(others), help=_divergence_help(condition)
     )
 
 
@@ -172,7 +172,7 @@ def _after_return(at: Location | None, pairs: list[tuple[Op, Carrier]], known: U
     notes: Notes = [(at, "some threads return here")] if at is not None else []
     parted = next(condition for op, condition in pairs if op is first)
     notes += _origin(parted.control_operands, known)
-    return CooperativeAfterReturn(first.loc, op=_called(first), notes=notes + _also(others))
+    return CooperativeAfterReturn(first.loc, op=_called(first), notes=notes + _notes_on_others(others))
 
 
 def _called(op: Op) -> str:
@@ -190,7 +190,7 @@ def _in_source_order(ops: list[Op], conditions: list[Op]) -> list[Op]:
     return sorted(first.values(), key=lambda op: named.index(op))
 
 
-def _also(others: list[Op]) -> Notes:
+def _notes_on_others(others: list[Op]) -> Notes:
     """Notes for other cooperative ops in divergent code of the same condition."""
     notes = [(op.loc, f"{_called(op)} is not reached by all threads either") for op in others[:SHOWN]]
     if len(others) > SHOWN:

@@ -15,18 +15,18 @@ from tegula.ir.rewrite import clone_op, is_made_in, walk_regions
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
 from tegula.ops.control import For, Yield
-from tegula.ops.integer_ranges import of_type
+from tegula.ops.integer_ranges import range_of_type
 from tegula.ops.tile import TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore
 from tegula.passes.overlap import array_root, writes
 from tegula.passes.runner import GpuCompilation
 from tegula.passes.window import window
 from tegula.types import TileType, element_bytes
 
-MOST = 8
+MAX_ELEMENTS = 8
 """Maximum number of elements that a thread computes interleaved."""
-MOST_BYTES = 256
+MAX_BYTES = 256
 """Maximum bytes of tiles that a thread holds over all interleaved iterations."""
-LEAST = 5 / 8
+MIN_FRACTION = 5 / 8
 """The smallest fraction of the maximum number of interleaved iterations that is chosen for the sake of a smaller
 remainder."""
 OF_THREADS = (TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore)
@@ -47,25 +47,27 @@ def _iterations(kernel: Kernel, loop: For, threads: int) -> int:
     body = loop.body
     ops = [op for op in body.ops if not isinstance(op, Yield)]
     tiles = [r.type for op in ops for r in op.results if isinstance(r.type, TileType)]
-    if "stages" in loop.attrs or not tiles or not all(_is_of_threads(op) for op in ops):
+    if "stages" in loop.attrs or not tiles or not all(_is_per_thread_op(op) for op in ops):
         return 1
     if not any(isinstance(op, TileLoad | TileMap) for op in ops) or not _is_independent(kernel, loop, ops):
         return 1
     start, stop, step = map(_number, loop.bounds)
     if start is None or start < 0 or step is None or step < 1:
         return 1
-    index = of_type(loop.index.type)
-    if index is None or step * MOST > index[1]:
+    index = range_of_type(loop.index.type)
+    if index is None or step * MAX_ELEMENTS > index[1]:
         return 1
-    most = min(MOST // max(ceil(t.size / threads) for t in tiles), MOST_BYTES // _held(loop, threads))
+    most = min(
+        MAX_ELEMENTS // max(ceil(t.size / threads) for t in tiles), MAX_BYTES // _live_bytes(loop, threads)
+    )
     if stop is None:
         return most
     count = len(range(start, stop, step))
     most = min(most, count)
-    return min(range(most, int(most * LEAST) - 1, -1), key=lambda n: count % max(n, 1), default=1)
+    return min(range(most, int(most * MIN_FRACTION) - 1, -1), key=lambda n: count % max(n, 1), default=1)
 
 
-def _held(loop: For, threads: int) -> int:
+def _live_bytes(loop: For, threads: int) -> int:
     """The maximum number of bytes of live tiles that a thread holds at one time in one iteration."""
     order = [*_order(loop.body), loop.body.terminator]
     last = {v: k for k, op in enumerate(order) for v in op.operands}
@@ -80,7 +82,7 @@ def _held(loop: For, threads: int) -> int:
     return most
 
 
-def _is_of_threads(op: Op) -> bool:
+def _is_per_thread_op(op: Op) -> bool:
     if isinstance(op, OF_THREADS):
         return True
     plain = not op.regions and not any(isinstance(v.type, TileType) for v in (*op.operands, *op.results))
@@ -108,7 +110,7 @@ def _never_revisits(store: TileStore, loop: For) -> bool:
         if [v for v, _ in inside] != [loop.index]:
             continue
         moved = abs(inside[0][1] * step)
-        if moved >= span.length and moved * (MOST - 1) <= span.wrap - span.length:
+        if moved >= span.length and moved * (MAX_ELEMENTS - 1) <= span.wrap - span.length:
             return True
     return False
 
@@ -140,10 +142,10 @@ class _Jam:
         self.build = Builder(self.before, loop.loc)
 
     def run(self) -> None:
-        loop, region, jammed = self.loop, self.loop.parent, self._side_by_side()
+        loop, region, jammed = self.loop, self.loop.parent, self._interleave()
         assert region is not None
         by = self._constant(self._step() * self.iterations)
-        if self._leaves_nothing():
+        if self._has_no_remainder():
             loop.step, loop.body = by, jammed
         else:
             middle, types = self._middle(), [v.type for v in loop.results]
@@ -155,7 +157,7 @@ class _Jam:
             op.parent = region
         region.ops[at:at] = self.before.ops
 
-    def _leaves_nothing(self) -> bool:
+    def _has_no_remainder(self) -> bool:
         positions = self.loop.positions
         return positions is not None and len(positions) % self.iterations == 0
 
@@ -171,15 +173,15 @@ class _Jam:
     def _middle(self) -> Value:
         """The index at which the remainder loop begins."""
         start, stop, _ = self.loop.bounds
-        length = self._made(S.Sub, self._made(S.Max, stop, start), start)
+        length = self._emit(S.Sub, self._emit(S.Max, stop, start), start)
         by = self._step() * self.iterations
-        groups = self._made(S.FloorDiv, length, self._constant(by))
-        return self._made(S.Add, start, self._made(S.Mul, groups, self._constant(by)))
+        groups = self._emit(S.FloorDiv, length, self._constant(by))
+        return self._emit(S.Add, start, self._emit(S.Mul, groups, self._constant(by)))
 
-    def _made(self, kind: type[Op], a: Value, b: Value) -> Value:
+    def _emit(self, kind: type[Op], a: Value, b: Value) -> Value:
         return self.build.insert(kind([a, b], [a.type], None, [], self.loop.loc)).result
 
-    def _side_by_side(self) -> Region:
+    def _interleave(self) -> Region:
         loop, t = self.loop, self.loop.index.type
         new = Region([t, *(v.type for v in loop.arguments)])
         build = Builder(new, loop.loc)

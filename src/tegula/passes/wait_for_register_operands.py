@@ -40,7 +40,7 @@ def _in_flight(region: Region, body: Region, later: int | None) -> int | None:
         elif E.leaves_in_flight(op):
             later = None if later is None else later + 1
         elif isinstance(op, BranchLike):
-            later = _either(*(_in_flight(r, body, later) for r in op.alternatives))
+            later = _minimum(*(_in_flight(r, body, later) for r in op.alternatives))
         elif isinstance(op, LoopLike):
             later = _after_loop(op, body, later)
     return later
@@ -51,11 +51,11 @@ def _after_loop(loop: LoopLike, body: Region, later: int | None) -> int | None:
         after = later
         for region in (*loop.headers, loop.body):
             after = _in_flight(region, body, after)
-        joined = _either(later, after)
+        joined = _minimum(later, after)
         if joined == later:
             return later
         later = joined
 
 
-def _either(*paths: int | None) -> int | None:
+def _minimum(*paths: int | None) -> int | None:
     return min((p for p in paths if p is not None), default=None)

@@ -10,7 +10,7 @@ from tegula.dataclass import dataclass, replace
 from tegula.ir import ConstantLike, LoopLike, Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.control import For
-from tegula.ops.integer_ranges import IntegerRanges, of_type, within
+from tegula.ops.integer_ranges import IntegerRanges, range_of_type, within
 from tegula.ops.schedule import BulkStore
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.accesses import linear
@@ -50,7 +50,7 @@ class Span:
             ends = (factor * iterations[0], factor * iterations[-1])
             low, high = low + min(ends), high + max(ends)
         # A sum that does not fit into the type of an offset wraps.
-        return (low, high + self.length) if within((low, high), of_type(self.type) or (0, 0)) else None
+        return (low, high + self.length) if within((low, high), range_of_type(self.type) or (0, 0)) else None
 
 
 Window = tuple[Span, ...]
@@ -113,8 +113,8 @@ def are_disjoint(op: Op, other: Op, a: Window, b: Window) -> bool:
 
 def _always_disjoint(a: Span, b: Span, loops: Sequence[Op]) -> bool:
     d = a.distance(b)
-    if d is not None and all(_outside(v, loops) for v, _ in a.terms):
-        return _parts(d, _wrap(a, b), a, b)
+    if d is not None and all(_is_invariant(v, loops) for v, _ in a.terms):
+        return _is_disjoint_at_distance(d, _wrap(a, b), a, b)
     first, second = a.hull(), b.hull()
     return first is not None and second is not None and (first[1] <= second[0] or second[1] <= first[0])
 
@@ -123,7 +123,7 @@ def _wrap(a: Span, b: Span) -> int:
     return min(a.wrap, b.wrap)
 
 
-def _parts(distance: int, step: int, a: Span, b: Span) -> bool:
+def _is_disjoint_at_distance(distance: int, step: int, a: Span, b: Span) -> bool:
     """Whether two spans are disjoint if b starts `distance` elements after a, plus any multiple of `step`."""
     after = distance % step
     return a.length <= after <= step - b.length
@@ -141,7 +141,7 @@ def on_a_grid(op: Op, other: Op, a: Span, b: Span, ranges: IntegerRanges) -> boo
     for value in {**first, **second}:
         factors = -first.get(value, 0), second.get(value, 0)
         same = factors[0] == -factors[1]
-        for factor in [sum(factors)] if _outside(value, loops) else factors:
+        for factor in [sum(factors)] if _is_invariant(value, loops) else factors:
             step = gcd(step, factor * (_step(value) if same else 1))
             ends = [factor * n for n in ranges.of(value)]
             low, high = low + min(ends), high + max(ends)
@@ -149,7 +149,7 @@ def on_a_grid(op: Op, other: Op, a: Span, b: Span, ranges: IntegerRanges) -> boo
         step = gcd(step, _wrap(a, b))
     step = step or _wrap(a, b)
     together = distance % step == 0 and step >= a.length
-    return together or _parts(distance, step, a, b)
+    return together or _is_disjoint_at_distance(distance, step, a, b)
 
 
 def never_revisits(op: Op, other: Op, at: Window, lengths: Window, ranges: IntegerRanges) -> bool:
@@ -164,7 +164,7 @@ def never_revisits(op: Op, other: Op, at: Window, lengths: Window, ranges: Integ
         return False
     moved: set[Value] = set()
     for first, second in zip(at, lengths, strict=True):
-        inside = [(v, c) for v, c in first.terms if not _outside(v, loops)]
+        inside = [(v, c) for v, c in first.terms if not _is_invariant(v, loops)]
         if len(inside) != 1 or inside[0][0] not in indices:
             continue
         index, factor = inside[0]
@@ -202,7 +202,7 @@ def loops_around(op: Op) -> Iterator[LoopLike]:
         at = at.parent.parent if at.parent is not None else None
 
 
-def _outside(value: Value, loops: Sequence[Op]) -> bool:
+def _is_invariant(value: Value, loops: Sequence[Op]) -> bool:
     """Whether a value is invariant in all of the loops."""
     owner = value.owner
     made_in = owner.parent if isinstance(owner, Region) else owner

@@ -15,10 +15,10 @@ from tegula.ir.rewrite import clone_region
 from tegula.lang.annotations import ANY, Annotation, array_annotation
 from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.definition import FuncDef, Parameter
-from tegula.runtime.array import array, laid_out_as
+from tegula.runtime.array import array, array_with_layout_of
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
-from tegula.runtime.dimensions import MOST_INT32, check_dimensions
+from tegula.runtime.dimensions import MAX_INT32, check_dimensions
 from tegula.runtime.fast_path import key as fast_path_key
 from tegula.runtime.fast_path import make_fast_path
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
@@ -34,7 +34,7 @@ BUSY_CPU = 32
 """The number of blocks that occupy a CPU; independent of the number of cores, so that sums are the same on all CPUs."""
 ADDRESS_BYTES = 8
 """The size in bytes of an array's address, the first field of an array's descriptor."""
-MOST_KNOWN = 256
+MAX_KNOWN = 256
 """The maximum number of cached launches of an adjoint for arguments of given types and kinds of memory."""
 
 
@@ -135,7 +135,7 @@ class Adjoint(Kernel):
         if not shape.blocks:
             return []
         where = next((a.device for a in args if isinstance(a, array)), CPU)
-        made = planned(steps, shape.dims, args, where)
+        made = plan_launches(steps, shape.dims, args, where)
         if wanted.types not in self.known:
             typed = zip(self.parameters, wanted.types, strict=True)
             self.known[wanted.types] = AdjointPrograms([Parameter(p.name, _annotation(t)) for p, t in typed])
@@ -145,24 +145,24 @@ class Adjoint(Kernel):
 
     def stages(self) -> dict[str, str]:
         names = self.launched[0].stages() if self.launched else {}
-        return {name: self._joined(lambda step, at=name: step.stages()[at]) for name in names}
+        return {name: self._concatenated(lambda step, at=name: step.stages()[at]) for name in names}
 
     def ir(self, stage: str = SOURCE) -> str:
-        return self._joined(lambda step: step.ir(stage))
+        return self._concatenated(lambda step: step.ir(stage))
 
     def llvm(self) -> str:
-        return self._joined(Kernel.llvm)
+        return self._concatenated(Kernel.llvm)
 
     def assembly(self) -> str:
-        return self._joined(Kernel.assembly)
+        return self._concatenated(Kernel.assembly)
 
     def sass(self) -> str:
-        return self._joined(Kernel.sass)
+        return self._concatenated(Kernel.sass)
 
     def explain(self) -> str:
         """An explanation of the adjoint's launches and of the memory that they keep for the gradient: values of loop
         iterations in each block, and partial sums that a later launch sums."""
-        return f"{self._joined(Kernel.explain)}\n\n{self.kept()}"
+        return f"{self._concatenated(Kernel.explain)}\n\n{self.kept()}"
 
     def kept(self) -> str:
         """A report of the memory reserved for the gradient: the bytes of each value, in a block and in the last
@@ -178,7 +178,7 @@ class Adjoint(Kernel):
             lines += [f"  partial sums: {size:,} bytes" for size in part.sums]
         return "\n".join(["kept for the gradient:" if lines else "kept for the gradient: nothing", *lines])
 
-    def _joined(self, show: Callable[[Kernel], str]) -> str:
+    def _concatenated(self, show: Callable[[Kernel], str]) -> str:
         if not self.launched:
             raise LaunchError(f"{self.name} has not been compiled yet", "launch the kernel first")
         return "\n\n".join(map(show, self.launched))
@@ -239,9 +239,9 @@ class Part(Kernel):
     @property
     def in_order(self) -> bool:
         """Whether blocks run sequentially, because they add to the same elements in a fixed order."""
-        from tegula.passes.gradient import among_blocks
+        from tegula.passes.gradient import find_block_conflict
 
-        return config.deterministic and among_blocks(self.step.kernel) is not None
+        return config.deterministic and find_block_conflict(self.step.kernel) is not None
 
     def of(self, step: AdjointStep, overlap: LaunchOverlap) -> Part:
         """The kernel for one step, at a position among an adjoint's launches."""
@@ -319,11 +319,11 @@ class KnownLaunch(NamedTuple):
         part.sums = []
         for p, shape in self.partials:
             if p not in rows:
-                rows[p] = self._standing(p, args, rows, memory) if p.like else self._sums(p, shape, memory)
+                rows[p] = self._replacement(p, args, rows, memory) if p.like else self._sums(p, shape, memory)
                 part.sums.append(math.prod(shape) * element_bytes(p.dtype))
         return (*self.counts, *(rows[p] for p, _ in self.partials))
 
-    def _standing(self, p: Partials, args: Sequence[Any], rows: Rows, memory: Memory) -> array:
+    def _replacement(self, p: Partials, args: Sequence[Any], rows: Rows, memory: Memory) -> array:
         """An array that replaces an argument. The replacements of aliasing arguments are views of one allocation, which
         spans these arguments from the first to the last byte."""
         arrays, scalar = [args[k] for k in p.like], scalar_of(p.dtype)
@@ -332,7 +332,7 @@ class KnownLaunch(NamedTuple):
         together = frozenset(p.like)
         if together not in rows:
             rows[together] = memory(((high - low) // size,), scalar, self.device, p.zeroed)
-        return laid_out_as(arrays[0], rows[together], (arrays[0].ptr - low) // size, p.dtype)
+        return array_with_layout_of(arrays[0], rows[together], (arrays[0].ptr - low) // size, p.dtype)
 
     def _sums(self, p: Partials, shape: tuple[int, ...], memory: Memory) -> array:
         """A new array of partial sums; an array of vectors or matrices is a view of an array of their components."""
@@ -344,25 +344,25 @@ class KnownLaunch(NamedTuple):
 
 
 class AdjointProgram:
-    """The launches of an adjoint for one state of its captures. `deciding`: the positions of the number arguments that
-    the launches depend on."""
+    """The launches of an adjoint for one state of its captures. `control_arguments`: the positions of the number
+    arguments that the launches depend on."""
 
-    __slots__ = ("captured", "deciding", "launches")
+    __slots__ = ("captured", "control_arguments", "launches")
 
-    def __init__(self, captured: tuple[Captured, ...], deciding: frozenset[int]) -> None:
+    def __init__(self, captured: tuple[Captured, ...], control_arguments: frozenset[int]) -> None:
         self.captured = captured
-        self.deciding = deciding
+        self.control_arguments = control_arguments
         self.launches: dict[tuple[Any, ...], list[KnownLaunch]] = {}
 
     def key(self, plan: LaunchPlan, args: Sequence[Any]) -> tuple[Any, ...]:
         """The key of the launches: the dimensions of the forward launch, the lengths and strides of arrays, the number
-        arguments at `deciding`, and whether additions have a fixed order. The types of all numbers are part of the key,
-        because an int may be passed for a float and may need different launches."""
+        arguments at `control_arguments`, and whether additions have a fixed order. The types of all numbers are part of
+        the key, because an int may be passed for a float and may need different launches."""
         return (
             config.deterministic,
             plan.dims,
             *[a.packed[ADDRESS_BYTES:] if type(a) is array else type(a) for a in args],
-            *[args[k] for k in self.deciding],
+            *[args[k] for k in self.control_arguments],
         )
 
 
@@ -384,18 +384,22 @@ class AdjointPrograms:
         """Cache the launches of some steps for arguments with an equal key, if `find` supports the arguments: vectors
         and NumPy numbers take the slow path."""
         at = fast_path_key(plan.number, [a.launch_id for a in args if type(a) is array])
-        captured, deciding = steps[0].captured, _deciding(steps)
+        captured, control_arguments = steps[0].captured, _control_arguments(steps)
         program = self.ready.get(at)
-        if program is None or program.captured != captured or not deciding <= program.deciding:
-            program = self.ready[at] = AdjointProgram(captured, deciding)
+        if (
+            program is None
+            or program.captured != captured
+            or not control_arguments <= program.control_arguments
+        ):
+            program = self.ready[at] = AdjointProgram(captured, control_arguments)
         if self.fast_path(plan, args) is None:
             return
-        if len(program.launches) >= MOST_KNOWN:
+        if len(program.launches) >= MAX_KNOWN:
             program.launches.clear()
         program.launches[program.key(plan, args)] = launches
 
 
-def _deciding(steps: Sequence[Part]) -> frozenset[int]:
+def _control_arguments(steps: Sequence[Part]) -> frozenset[int]:
     """The positions of the number arguments that the launches depend on."""
     from tegula.passes.gradient import parameters_of
 
@@ -408,7 +412,7 @@ def _deciding(steps: Sequence[Part]) -> frozenset[int]:
     return frozenset(k for k in found if not isinstance(steps[0].step.known[k].type, ArrayType))
 
 
-def planned(
+def plan_launches(
     steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], where: Device
 ) -> list[KnownLaunch]:
     """The launches for the steps of an adjoint. `dims`: the dimensions of the forward launch; `args`: the arguments of
@@ -439,7 +443,7 @@ def planned(
         partials = tuple((p, made.numbers(p.shape)) for p in step.partials)
         counts = made.numbers(step.counts)
         check_dimensions(shape)
-        if max(counts, default=0) > MOST_INT32:
+        if max(counts, default=0) > MAX_INT32:
             raise LaunchError(
                 f"the gradient would count to {max(counts)}, which exceeds int32", "launch several times"
             )

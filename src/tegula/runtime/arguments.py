@@ -57,7 +57,7 @@ def arguments_of(kernel: Kernel | KernelChoice, *given: Any) -> tuple[Any, ...]:
     found = [p.default if x is _MISSING else x for p, x in zip(parameters, found, strict=True)]
     absent = [p.name for p, x in zip(parameters, found, strict=True) if x is NO_DEFAULT]
     if surplus or absent:
-        raise _wrong_number(kernel, len(named) + len(places), absent if named else [])
+        raise _count_error(kernel, len(named) + len(places), absent if named else [])
     return tuple(found)
 
 
@@ -72,7 +72,7 @@ def _add(kernel: Kernel | KernelChoice, named: dict[str, Any], part: Mapping[str
         named[key] = value
 
 
-def _wrong_number(kernel: Kernel | KernelChoice, count: int, absent: Sequence[str]) -> LaunchError:
+def _count_error(kernel: Kernel | KernelChoice, count: int, absent: Sequence[str]) -> LaunchError:
     names = ", ".join(p.name for p in kernel.parameters)
     what = f"{kernel.name} takes {counted(len(kernel.parameters), 'argument')} ({names}), got {count}"
     return LaunchError(f"{what}: without '{absent[0]}'" if absent else what, ORDER)

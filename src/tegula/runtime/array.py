@@ -467,7 +467,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         Gradient:
             0 for the old elements; flows to `value` if it is an array (recorded by tapes).
         """
-        filled(self._data, self.device, pattern(value, self.dtype))
+        filled(self._data, self.device, fill_value(value, self.dtype))
         if recording.on:
             recording.assigned(self, value if isinstance(value, array) else None)
         return self
@@ -498,7 +498,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             flows to `source` if it is an array (recorded by tapes).
         """
         known = as_structured(self.dtype, source) if isinstance(self.dtype, StructType) else None
-        data, where = (known, CPU) if known is not None else _found(source, self._data.dtype)
+        data, where = (known, CPU) if known is not None else _as_numpy(source, self._data.dtype)
         if data.shape != self._data.shape:
             raise ValueError(
                 f"cannot assign data of shape {data.shape} to an array of shape {self._data.shape}"
@@ -649,14 +649,14 @@ def wrap(data: np.ndarray, dtype: ElementType, device: Device) -> array:
     return made
 
 
-def laid_out_as(like: array, memory: array, first: int, dtype: ElementType) -> array:
+def array_with_layout_of(like: array, memory: array, first: int, dtype: ElementType) -> array:
     """An array of scalars in memory, from scalar `first` on, with the lengths and scalar strides of another array."""
     shown, data = like._data, memory._data
     strides = [s // shown.itemsize * data.itemsize for s in shown.strides]
     return wrap(np.lib.stride_tricks.as_strided(data[first:], shown.shape, strides), dtype, memory.device)
 
 
-def pattern(value: Any, dtype: ElementType) -> Any:
+def fill_value(value: Any, dtype: ElementType) -> Any:
     """The fill value of an array, converted to its scalar type."""
     scalar = scalar_of(dtype)
     if isinstance(dtype, StructType):
@@ -666,7 +666,7 @@ def pattern(value: Any, dtype: ElementType) -> Any:
         if low <= value <= high:
             return value
     wanted = to_numpy(scalar)
-    data, home = _found(value, wanted)
+    data, home = _as_numpy(value, wanted)
     return fitted(data if home is CPU else cuda_memory().download(home, data), wanted, scalar.name)
 
 
@@ -679,7 +679,7 @@ def _is_plain(data: object) -> bool:
     )
 
 
-def _found(data: Any, wanted: np.dtype | None = None) -> tuple[np.ndarray, Device]:
+def _as_numpy(data: Any, wanted: np.dtype | None = None) -> tuple[np.ndarray, Device]:
     """Data of any kind as a NumPy array, and the device. `wanted`: the type of a later conversion."""
     if isinstance(data, array):
         return data._data, data.device
@@ -713,7 +713,7 @@ def _from_data(
     if isinstance(dtype, StructType):
         found = as_structured(dtype, data)
         data = data if found is None else found
-    source, home = _found(data, to_numpy(scalar_of(dtype)) if dtype is not None else None)
+    source, home = _as_numpy(data, to_numpy(scalar_of(dtype)) if dtype is not None else None)
     in_pairs = source.dtype.kind == "c" and (dtype is None or element_shape(dtype) == (2,))
     source = pairs(source) if in_pairs else source
     if dtype is None and _is_plain(data):

@@ -12,7 +12,7 @@ import numpy as np
 from tegula.composite import Composite
 from tegula.errors import UnfitNumber
 from tegula.fitting import first_leaf, fitted, is_numeric, limits, listed, new_extents
-from tegula.runtime.description import ALIGNMENT, MOST_DESCRIPTIONS
+from tegula.runtime.description import ALIGNMENT, MAX_DESCRIPTIONS
 from tegula.runtime.device import CPU, Device, is_cuda_available
 from tegula.structs import relayout
 from tegula.types import (
@@ -165,9 +165,13 @@ def dtype_of_numbers(data: Any, source: np.ndarray) -> ElementType:
         return float32
     of_python = kind == np.uint64 and not isinstance(first_leaf(data), np.generic | np.ndarray)
     if kind == np.int64 or of_python:
-        return _held(source, int32)
+        return _require_representable(source, int32)
     if kind.kind == "O":
-        return _held(source, int32) if all(isinstance(x, int) for x in source.ravel()) else float32
+        return (
+            _require_representable(source, int32)
+            if all(isinstance(x, int) for x in source.ravel())
+            else float32
+        )
     if not is_numeric(kind):
         raise UnfitNumber(f"expected numbers, got data of NumPy's type {kind}")
     return from_numpy(kind)
@@ -194,7 +198,7 @@ def dtype_of_value(value: Any) -> ElementType:
     return matrix((source.shape[0], source.shape[1]), scalar) if source.ndim else scalar
 
 
-def _held(source: np.ndarray, t: DType) -> DType:
+def _require_representable(source: np.ndarray, t: DType) -> DType:
     """`t`, if it can represent all numbers of `source`; else UnfitNumber, which names a wider type."""
     fitted(source, to_numpy(t), t.name, "name a wider type: dtype=tg.int64")
     return t
@@ -210,7 +214,7 @@ def is_packed(data: np.ndarray, rank: int) -> bool:
     return True
 
 
-@lru_cache(maxsize=MOST_DESCRIPTIONS)
+@lru_cache(maxsize=MAX_DESCRIPTIONS)
 def packed_strides(extents: tuple[int, ...], dtype: ElementType) -> tuple[int, ...] | None:
     """The strides, in bytes, of packed arrays; None for empty arrays and invalid shapes, which are left to NumPy."""
     if not 1 <= len(extents) <= MAX_NDIM or min(extents) < 1:

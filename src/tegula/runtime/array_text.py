@@ -8,8 +8,8 @@ import numpy as np
 
 from tegula.errors import TegulaError
 
-MOST_SHOWN, EDGE = 1000, 3
-"""Arrays of more than MOST_SHOWN elements are abbreviated to EDGE elements at both ends of each dimension; only these
+MAX_SHOWN, EDGE = 1000, 3
+"""Arrays of more than MAX_SHOWN elements are abbreviated to EDGE elements at both ends of each dimension; only these
 elements are copied from a GPU."""
 LINE = 75
 """The maximum number of columns of a line."""
@@ -53,7 +53,7 @@ def _elements(a: Any, start: str) -> str:
     """The elements as NumPy prints them, after a text that begins the line."""
     if not a.size:
         return str(a.numpy())
-    if a.size <= MOST_SHOWN:
+    if a.size <= MAX_SHOWN:
         return np.array2string(a.numpy(), separator=", " if start else " ", prefix=start)
     separator = ", " if start else " "
     return np.array2string(_edges(a), separator=separator, prefix=start, threshold=0, edgeitems=EDGE)

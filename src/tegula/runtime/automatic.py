@@ -26,7 +26,7 @@ from tegula.runtime.config import config
 from tegula.runtime.cuda.module import assembled
 from tegula.target import CudaTarget
 
-MOST_ASSEMBLIES = 3
+MAX_ASSEMBLIES = 3
 """The number of plans to assemble after the first usable one."""
 
 
@@ -64,15 +64,15 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
             failure, reason = Failure.REGISTERS, f"ptxas rejects its roles: {str(e).splitlines()[-1]}"
         except SharedMemoryExceeded as e:
             failure, reason = Failure.SHARED_MEMORY, f"with roles {e.message}"
-        if attempt == MOST_ASSEMBLIES and best:
+        if attempt == MAX_ASSEMBLIES and best:
             break
         schedule = next_schedule(kernel, target, spread.schedule, failure, reason)
         spread, verdict = checked(kernel, target, debug, observe, schedule)
     if best is None:
         return _with_one_role(kernel, source, spread, verdict, target, debug, observe)
     _, built, kernel.body.ops = best
-    lost = tuple(one for one in spread.schedule.lost if one.plan != built.schedule.plan)
-    return replace(built, schedule=replace(built.schedule, lost=lost))
+    rejected = tuple(one for one in spread.schedule.rejected if one.plan != built.schedule.plan)
+    return replace(built, schedule=replace(built.schedule, rejected=rejected))
 
 
 def _with_one_role(

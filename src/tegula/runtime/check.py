@@ -22,7 +22,7 @@ from tegula.passes.pipeline import prepare
 from tegula.passes.runner import GpuCompilation
 from tegula.runtime.arguments import bind, with_constants
 from tegula.runtime.automatic import checked
-from tegula.runtime.compile import kept_text, trace
+from tegula.runtime.compile import cache_text, trace
 from tegula.runtime.config import config
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.launch import MAX_DIMS
@@ -66,7 +66,7 @@ def check_forms(
         launch = LaunchClass(ndim, block_dim or threads, (True,) * (ndim - 1) + (False,), True, False)
         made = trace(kernel, types, launch, access)
         store = disk_cache() if certificates is None else None
-        name = store.key(["check", kept_text(made, False), target]) if store is not None else ""
+        name = store.key(["check", cache_text(made, False), target]) if store is not None else ""
         entry = store.get(name) if store is not None else None
         if entry is not None:
             yield arrays, from_summary(entry.metadata)

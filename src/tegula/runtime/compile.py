@@ -17,7 +17,7 @@ from tegula.ir.text import print_kernel
 from tegula.lang.captures import Captured
 from tegula.lang.decorators import KernelDef
 from tegula.ops.debug import Assert, Print, PrintTile
-from tegula.ops.lane import MOST_NUMBERED, numbers_blocks
+from tegula.ops.lane import MAX_NUMBERED, numbers_blocks
 from tegula.ops.roles import Roles, block_threads
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
@@ -64,7 +64,7 @@ class Compiled:
         self.from_cache = from_cache
         self.device: Device = CPU
         self.writes: tuple[int, ...] = tuple(data["writes"])
-        self.most_blocks: int = MOST_NUMBERED if data["numbered"] else 2**62
+        self.most_blocks: int = MAX_NUMBERED if data["numbered"] else 2**62
         self.captured: tuple[Captured, ...] = kernel.captured
 
     def launch(
@@ -124,7 +124,7 @@ def compile_kernel(
     if device.is_cuda:
         from tegula.runtime.cuda.compile import compile_for_device
 
-        return compile_for_device(kernel, kept_text(kernel, debug), device, debug)
+        return compile_for_device(kernel, cache_text(kernel, debug), device, debug)
     target = get_target(config.cpu_target)
     store, name, entry = disk_cache(), "", None
     if store is not None:
@@ -138,14 +138,14 @@ def compile_kernel(
     return Compiled(kernel, entry, not fresh)
 
 
-def kept_text(kernel: Kernel, debug: bool) -> str:
+def cache_text(kernel: Kernel, debug: bool) -> str:
     """The text of a traced kernel, for keys of the disk cache."""
     return print_kernel(kernel, locations=_reports(kernel, debug))
 
 
 def cpu_parts(kernel: Kernel, target: CpuTarget, debug: bool) -> list[str]:
     """The parts of a CPU kernel's key in the disk cache: all inputs of code generation besides the tools."""
-    return [kept_text(kernel, debug), target.key, str(debug)]
+    return [cache_text(kernel, debug), target.key, str(debug)]
 
 
 def _reports(kernel: Kernel, debug: bool) -> bool:
@@ -182,7 +182,7 @@ def check_memory(plan: MemoryMap, limit: int, device: object) -> None:
     if plan.total > limit:
         from tegula.passes.plan_memory import lifetime
 
-        largest = plan.busiest()
+        largest = plan.peak()
         notes = [
             (i.loc, f"{i.name}: {i.size:,} bytes, in use in line{'s' * ('-' in lifetime(i))} {lifetime(i)}")
             for i in largest

@@ -38,7 +38,7 @@ def capture_if(
     """
     chosen = on_true if _is_true(condition, stream, "capture_if") else on_false
     if chosen is not None:
-        _do(chosen, stream, kwargs)
+        _run_work(chosen, stream, kwargs)
 
 
 def capture_while(
@@ -60,7 +60,7 @@ def capture_while(
         of the launches of the function, recorded by tapes.
     """
     while _is_true(condition, stream, "capture_while"):
-        _do(while_body, stream, kwargs)
+        _run_work(while_body, stream, kwargs)
 
 
 def _is_true(condition: Any, stream: Stream | None, name: str) -> bool:
@@ -84,7 +84,7 @@ def _described(x: Any) -> str:
     return f"shape {x.shape} of {x.dtype}" if type(x) is array else f"a value of type {type(x).__name__}"
 
 
-def _do(work: Any, stream: Stream | None, kwargs: dict[str, Any]) -> None:
+def _run_work(work: Any, stream: Stream | None, kwargs: dict[str, Any]) -> None:
     if callable(work):
         if stream is None:
             work(**kwargs)

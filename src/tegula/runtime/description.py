@@ -11,13 +11,13 @@ from typing import Any
 
 from tegula.ir import AccessClass
 from tegula.runtime.device import CPU, Device
-from tegula.runtime.dimensions import MOST_INT32
+from tegula.runtime.dimensions import MAX_INT32
 from tegula.types import ElementType, element_bytes
 
 MAP_ALIGNMENT, MAP_STRIDES, MAP_LENGTHS = 16, 1 << 40, 1 << 32
 """Limits of tensor maps: the alignment of addresses in bytes, and exclusive upper bounds of strides and lengths."""
 ALIGNMENT = 64
-MOST_DESCRIPTIONS = 8192
+MAX_DESCRIPTIONS = 8192
 
 SPECIALISATIONS: list[Any] = []
 """The specialisations of array arguments, indexed by their launch ids."""
@@ -73,7 +73,7 @@ class Description:
         self.rest = struct.pack(f"<{2 * rank}q", *shape, *strides)
 
 
-described = lru_cache(maxsize=MOST_DESCRIPTIONS)(Description)
+described = lru_cache(maxsize=MAX_DESCRIPTIONS)(Description)
 """The cached description of arrays; equal arrays share an object while it is in the cache."""
 
 
@@ -99,5 +99,5 @@ def _access(size: int, shape: Sequence[int], strides: Sequence[int], start: int)
         and all(0 < s < MAP_STRIDES for s in steps)
         and all(n < MAP_LENGTHS for n in shape)
     )
-    long = tuple(k for k, n in enumerate(shape) if n > MOST_INT32)
+    long = tuple(k for k, n in enumerate(shape) if n > MAX_INT32)
     return AccessClass(align, contiguous or empty, dense, bulk=mapped or empty, long=long)

@@ -37,7 +37,7 @@ class ElementRange(NamedTuple):
         if self._interleaves(other):
             return False
         try:
-            return np.shares_memory(self._described(), other._described(), max_work=MOST_WORK)
+            return np.shares_memory(self._described(), other._described(), max_work=MAX_WORK)
         except RuntimeError:  # too expensive to decide
             return True
 
@@ -70,7 +70,7 @@ class ElementRange(NamedTuple):
         return np.asarray(_Interface(self))
 
 
-MOST_WORK: Any = 10_000
+MAX_WORK: Any = 10_000
 """The maximum number of steps in which NumPy decides whether two arrays share an element."""
 
 

@@ -74,7 +74,7 @@ class Expression:
 
 
 _known_types: dict[Any, tuple[tuple[ElementType, ...], tuple[Captured, ...]]] = {}
-MOST_KNOWN = 1024
+MAX_KNOWN = 1024
 
 
 def result_types(expression: Expression, inputs: tuple[Input, ...], rank: int) -> tuple[ElementType, ...]:
@@ -82,7 +82,7 @@ def result_types(expression: Expression, inputs: tuple[Input, ...], rank: int) -
     key = expression, inputs, rank
     found = _known_types.get(key)
     if found is None or not all(map(unchanged, found[1])):
-        if len(_known_types) >= MOST_KNOWN:
+        if len(_known_types) >= MAX_KNOWN:
             _known_types.clear()
         found = _known_types[key] = _traced_types(expression, inputs, rank)
     return found[0]

@@ -33,7 +33,7 @@ FOREIGN: dict[type, Callable[[Any, Any], array]] = {}
 """For each type of another library's arrays, the function that finds the Tegula array of an argument, which may have a
 vector or matrix type; KeyError if there is none."""
 
-MOST_ARRAYS = 10
+MAX_ARRAYS = 10
 """The maximum number of arrays of kernels with a fast path, which compares pairs of arrays in straight-line code."""
 
 _TEXT = """
@@ -93,7 +93,7 @@ def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
             layout += f"{-(-element_bytes(wanted) // 8) * 8}s"
         else:
             return _never
-    if len(arrays) > MOST_ARRAYS:
+    if len(arrays) > MAX_ARRAYS:
         return _never
     # Leaves of an array of structs are interleaved.
     owner = {f"a{k}": p.columns_of for k, p in enumerate(parameters)}

@@ -25,7 +25,7 @@ from tegula.lang.definition import Definition, FuncDef, PublicFunction
 from tegula.lang.overloads import CALLEE, Parameter, constant_type, fit, match, ordered
 from tegula.lang.state import RETURN, Frame, Reported, describe_type
 from tegula.ops import PUBLIC
-from tegula.ops.builder import LITERALS, MOST_OF_VECTOR
+from tegula.ops.builder import LITERALS, MAX_VECTOR
 from tegula.ops.control import Yield
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.literals import SYMBOLS
@@ -95,7 +95,7 @@ class HostArguments:
         if isinstance(x, Composite):
             return self._parameter(x.type, x.numpy(), x)  # type: ignore[arg-type]
         if isinstance(x, np.generic | np.ndarray) and (t := constant_type(x)) is not None:
-            if isinstance(x, np.generic) or 0 < x.size <= MOST_OF_VECTOR:
+            if isinstance(x, np.generic) or 0 < x.size <= MAX_VECTOR:
                 return self._parameter(t, np.asarray(x), x)
             return Fixed((x.dtype.str, x.shape, x.tobytes()), x)
         if isinstance(x, array):

@@ -162,7 +162,7 @@ def inspect_for_gpu(
         target,
         built.code,
         built.made,
-        "\n  ".join(map(str, (built.schedule, *built.schedule.lost))),
+        "\n  ".join(map(str, (built.schedule, *built.schedule.rejected))),
         built.verdict,
         matmuls,
     )

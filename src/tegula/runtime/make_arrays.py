@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.fitting import extents
-from tegula.runtime.array import array, pattern, wrap
+from tegula.runtime.array import array, fill_value, wrap
 from tegula.runtime.array_memory import (
     allocate,
     copied,
@@ -316,7 +316,7 @@ def full_like(
 
 def _full(made: array, value: object) -> array:
     """A new filled array, whose filling tapes do not record."""
-    filled(made._data, made.device, pattern(value, made.dtype))
+    filled(made._data, made.device, fill_value(value, made.dtype))
     return made
 
 

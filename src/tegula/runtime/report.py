@@ -27,7 +27,7 @@ from tegula.handles import HOST
 from tegula.ir.text import parse_element
 from tegula.ops.debug import Assert, Print
 from tegula.ops.roles import waiting
-from tegula.ops.schedule import waiting_at
+from tegula.ops.schedule import describe_wait_at
 from tegula.runtime.pack import NO_REPORT
 from tegula.source import Location
 from tegula.types import (
@@ -161,7 +161,7 @@ class Reports:
             role = names[data["role"]]
             number, stage = int(row[3]), int(row[5])
             if "barrier" in data:
-                text = waiting_at(role, data["barrier"], stage, number, others)
+                text = describe_wait_at(role, data["barrier"], stage, number, others)
             else:
                 text = waiting(role, data["pipe"], data["stages"], data["fills"], number, others)
             texts.append((site.loc, text))

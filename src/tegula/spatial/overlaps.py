@@ -9,7 +9,7 @@ from tegula.runtime.array import array
 from tegula.spatial.bvh import VEC3, Bvh, check_array
 from tegula.types import int32
 
-MOST = (1 << 31) - 1
+MAX_OVERLAPS = (1 << 31) - 1
 
 
 @tg.kernel
@@ -81,9 +81,9 @@ def bvh_overlaps(bvh: Bvh, lowers: array, uppers: array) -> tuple[array, array]:
         inputs = [bvh, lowers, uppers]
         tg.launch(count_overlaps, count, [*inputs, starts], device=device, record_tape=False)
         found = int(starts.numpy().sum(dtype="int64"))
-        if found > MOST:
+        if found > MAX_OVERLAPS:
             raise LaunchError(
-                f"there are {found} overlaps, and {MOST} are possible", "take fewer boxes at a time"
+                f"there are {found} overlaps, and {MAX_OVERLAPS} are possible", "take fewer boxes at a time"
             )
         array_scan(starts, starts, True)
         items = tg.empty(found, dtype=int32, device=device)

@@ -19,7 +19,7 @@ from tegula.errors import TegulaError
 from tegula.ir import Kernel
 from tegula.ir.text import parse_kernel, print_kernel
 from tegula.ops.roles import Roles
-from tegula.runtime.compile import build, cpu_parts, kept_text
+from tegula.runtime.compile import build, cache_text, cpu_parts
 from tegula.runtime.config import config
 from tegula.runtime.device import Device
 from tegula.runtime.store import disk_cache
@@ -57,7 +57,7 @@ def job(kernel: Kernel, device: Device) -> Job:
         from tegula.runtime.cuda.module import keyed
 
         made_for = target_of(device.ordinal)
-        keys, target = keyed(parts(kernel, kept_text(kernel, debug), debug), made_for), made_for.arch
+        keys, target = keyed(parts(kernel, cache_text(kernel, debug), debug), made_for), made_for.arch
     else:
         target = config.cpu_target
         keys = cpu_parts(kernel, get_target(target), debug)

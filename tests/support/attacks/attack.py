@@ -157,7 +157,7 @@ def right(seed: int, row: str = "") -> Attack:
         sizes = tuple(launch(rng, walk, 1, {"m": m, "n": n}) for m, n in ((1, 1), (2, 3), (3, 5)))
         return Attack(seed, (row,), "pairs", text, {}, sizes=sizes, row=row, mutation=lowered.NOTHING)
     if row == "preconditions" and rng.random() < 0.6:
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             found = rng.choice((_started_anew, _excluded))(rng, False)
             if found is not None:
                 rows, _, parts, made, sizes, _ = found
@@ -182,7 +182,7 @@ def right(seed: int, row: str = "") -> Attack:
 
 # Wrong ----------------------------------------------------------------------------------------------------------------
 
-MOST_TRIES = 60
+MAX_TRIES = 60
 TAME = (1, 4, 7)
 
 
@@ -202,7 +202,7 @@ def _scheduler(rng: Random, row: str) -> Found:
 def wrong(seed: int, row: str = "") -> Attack:
     """A schedule that is wrong in a launch which is named."""
     row = row or ROWS[seed % len(ROWS)]
-    for k in range(MOST_TRIES):
+    for k in range(MAX_TRIES):
         found = _tried(Random(f"wrong {seed} {row} {k}"), seed, row)
         if found is not None:
             return found
@@ -326,7 +326,7 @@ def _in_lines(rng: Random, row: str) -> Found:
     """A line of a role is left out, moved or changed where a condition holds."""
     fitting = [f for f in FAULTS if row in f.rows] or FAULTS
     fault = rng.choices(fitting, [f.weight for f in fitting])[0]
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         walk, name, made = _pair(rng, row, False)
         twin = made.text
         what = trigger(rng, walk, fault.whole or rng.random() < 0.15)

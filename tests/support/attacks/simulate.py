@@ -14,7 +14,7 @@ from typing import Any
 from support.attacks.translate import Barriers, Named, Pipe, Refused, Ring, Schedule, Tile, View, schedule
 
 EARLY, LATE, RANDOM = "early", "late", "random"
-MOST_EVENTS = 400_000
+MAX_EVENTS = 400_000
 Clock = dict[Any, int]
 
 
@@ -186,7 +186,7 @@ class Run:
         moved = False
         while most and not role.ended:
             self.events += 1
-            if self.events > MOST_EVENTS:
+            if self.events > MAX_EVENTS:
                 raise Endless
             name, elected, args, words = role.next
             done, result = DOES[name](self, role, elected, *args, **words)

@@ -26,7 +26,7 @@ from tegula.check.proof.terms import (
     replaced,
 )
 
-DEPTH, PERIOD, STRIP, MOST_FACTS, MOST_SIDES, MOST_MODELS = 3, 4096, 64, 200, 16, 8
+DEPTH, PERIOD, STRIP, MAX_FACTS, MAX_SIDES, MAX_MODELS = 3, 4096, 64, 200, 16, 8
 SHORT, LONG, LONGEST = 16, 400, 2_000
 """Work limits, in inequalities: to start the search for a countermodel, to give up a query, and to give up a query by
 residues."""
@@ -69,7 +69,7 @@ class Known:
     def anew(self) -> Known:
         """An empty set of conditions that tries the same models first."""
         made = Known()
-        made.models = made.near = [*self.models, *made.models][:MOST_MODELS]
+        made.models = made.near = [*self.models, *made.models][:MAX_MODELS]
         made.work = self.work
         return made
 
@@ -123,7 +123,7 @@ class Known:
         elif kind == "not" and args[0][0] == "or":
             self._assume(negation(args[0][1]))
             self._assume(negation(args[0][2]))
-        if len(self.sides) < MOST_SIDES and (row := several(c)) is not None:
+        if len(self.sides) < MAX_SIDES and (row := several(c)) is not None:
             self.sides.append(row)
 
     def _remainder(self, p: Sum) -> None:
@@ -150,7 +150,7 @@ class Known:
         g = gcd(*p.rest.parts.values())
         if g > 1:
             p = Sum({m: c // g for m, c in p.parts.items()})
-        if p in self.facts or len(self.facts) > MOST_FACTS:
+        if p in self.facts or len(self.facts) > MAX_FACTS:
             return
         if self.nonnegative(-p - 1):
             self.absurd = True
@@ -282,8 +282,8 @@ class Known:
         found = counterexample(self.near, [*self.assumed, c])
         self.work[0] += MODEL_WORK
         if found is not None:
-            self.models = [found, *self.models][:MOST_MODELS]
-            self.near = [found, *self.near][: 2 * MOST_MODELS]
+            self.models = [found, *self.models][:MAX_MODELS]
+            self.near = [found, *self.near][: 2 * MAX_MODELS]
         return found is not None
 
     def _nonnegative(self, p: Sum, depth: int, first: bool = False) -> bool:

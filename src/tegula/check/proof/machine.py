@@ -30,7 +30,7 @@ from tegula.check.proof.terms import (
     symbols,
     wrapped,
 )
-from tegula.check.scheduled import LARGEST, computing
+from tegula.check.scheduled import MAX_BOUND, computing
 from tegula.ir import ConstantLike, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops import scalar as S
@@ -108,7 +108,7 @@ class Machine:
             else:
                 p = self.value(guard.value)
             if isinstance(p, Sum):
-                yield from (ge(p + LARGEST), ge(number(LARGEST) - p))
+                yield from (ge(p + MAX_BOUND), ge(number(MAX_BOUND) - p))
 
     # Values ----------------------------------------------------------------------------------------------------------
 

@@ -33,10 +33,10 @@ from tegula.ir import Region, Value
 from tegula.ops import events as E
 from tegula.ops.control import For, While
 
-MOST_STEPS, MOST_LABELS, MOST_TRIES, MOST_WORK, FIRST_WORK = 6_000, 100, 12, 40_000, 10_000
+MAX_STEPS, MAX_LABELS, MAX_TRIES, MAX_WORK, FIRST_WORK = 6_000, 100, 12, 40_000, 10_000
 """Limits of the search: steps of roles, labels that are tried, attempts at one label, inequalities, and inequalities
 before loops that the launch may leave out are told apart at the start."""
-MOST_LIMITS, ENOUGH_WORK = 2, 400
+MAX_LIMITS, ENOUGH_WORK = 2, 400
 """The number of conditions by which a loop is split; the number of inequalities after which guards are requested."""
 UNROLLED = 8
 """The largest trip count of a loop with constant bounds that is run iteration by iteration."""
@@ -163,7 +163,7 @@ class Search(Forms):
             if self.hoists or self._requests_guards():
                 raise
             self._back(kept)
-            self.hoists, self.steps, self.tried, self.most = True, 0, 0, self.work[0] + MOST_WORK
+            self.hoists, self.steps, self.tried, self.most = True, 0, 0, self.work[0] + MAX_WORK
             self.dried.clear()
             self.shapes.clear()
             return self._sides(state)
@@ -315,7 +315,7 @@ class Search(Forms):
                 break
             n += 1
             self.steps += 1
-            if self.steps > MOST_STEPS or state.known.work[0] > self.most:
+            if self.steps > MAX_STEPS or state.known.work[0] > self.most:
                 raise Long("the search has reached its step limit", self.machine.op(state, r), r)
         return n
 
@@ -592,7 +592,7 @@ class Search(Forms):
         return all(self._implies(state, c, conditions[0]) for c in conditions[1:])
 
     def _limits(self) -> list[Limit]:
-        """The conditions on a loop's progress by which iterations differ, at most `MOST_LIMITS`."""
+        """The conditions on a loop's progress by which iterations differ, at most `MAX_LIMITS`."""
         out: dict[str, Limit] = {}
         for c, label in self.decided:
             mine = {a for a in symbols(c) if a in label.count.atoms() or a in label.classes}
@@ -605,7 +605,7 @@ class Search(Forms):
                 continue
             slots = {a: label.classes[a][0] for a in mine if a in label.classes}
             out.setdefault(str((c, label.index)), (c, slots, label))
-        return [*out.values()][:MOST_LIMITS]
+        return [*out.values()][:MAX_LIMITS]
 
     def _limited(self, state: State, group: list[int], over: Leaf, limit: Limit) -> Tree:
         """The proof tree of a loop split at a condition: one label for the iterations on one side of the condition, and
@@ -646,10 +646,10 @@ class Search(Forms):
             if slot not in forms and slot[0] in ("flight", "copy")
         }
         orders = False
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             kept = self._kept()
             self.tried += 1
-            if self.tried > MOST_LABELS or state.known.work[0] > self.most:
+            if self.tried > MAX_LABELS or state.known.work[0] > self.most:
                 raise Long(
                     "the search has reached its step limit", self.machine.op(state, group[0]), group[0]
                 )
@@ -681,7 +681,7 @@ class Search(Forms):
         atoms = {a for x in label.terms.values() for a in inside(x) if a.kind in ("min", "max")}
         moved = (a for a in sorted(atoms) if symbols(a.given) and symbols(a.given) <= {*label.symbols})
         orders = [ge(a.given[0] - a.given[1]) for a in moved]
-        return [c for c in orders if label.state.known.holds(c) is None][:MOST_LIMITS]
+        return [c for c in orders if label.state.known.holds(c) is None][:MAX_LIMITS]
 
     def _proved(self, label: Label, over: Leaf, orders: Sequence[Condition]) -> None:
         """Record a label with its tree: an iteration that goes back to the label, or what follows the loops. `orders`

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.check.scheduled import COMPUTED, LARGEST, computing, fingerprint
+from tegula.check.scheduled import COMPUTED, MAX_BOUND, computing, fingerprint
 from tegula.check.verifier.arithmetic import (
     MAX_ITEMS,
     Cond,
@@ -94,8 +94,8 @@ class Verifier(Obligations):
                 exact = self._integer(op, tuple(map(self.value, op.operands)))
             if exact is None:
                 self.reject("a guard is about a value that the host cannot compute")
-            facts.assume(at_least(plus(number(LARGEST), exact)))
-            facts.assume(at_least(plus(number(LARGEST), exact, -1)))
+            facts.assume(at_least(plus(number(MAX_BOUND), exact)))
+            facts.assume(at_least(plus(number(MAX_BOUND), exact, -1)))
         self._forget()
 
     def _forget(self) -> None:

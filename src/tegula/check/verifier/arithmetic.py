@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from tegula.types import DTYPES, DType
 
-FACTS, PERIOD, STRIP, MOST_FACTS, MOST_SIDES = 3, 4096, 64, 200, 16
+FACTS, PERIOD, STRIP, MAX_FACTS, MAX_SIDES = 3, 4096, 64, 200, 16
 """Limits: facts combined for one inequality; residues of a dividend that are tried, and residues if only known
 conditions divide it; facts and disjunctions that are kept."""
 LAST = 2**31 - 1
@@ -363,7 +363,7 @@ class Facts:
                 self._remainder(self.atoms.rebuilt(c[1], self.same))
                 self.add(plus((), c[1], -1))
             self.add(c[1])
-        if len(self.sides) < MOST_SIDES and (row := self._several(c)) is not None:
+        if len(self.sides) < MAX_SIDES and (row := self._several(c)) is not None:
             self.sides.append(row)
 
     def _several(self, c: Cond) -> tuple[Cond, ...] | None:
@@ -405,7 +405,7 @@ class Facts:
         p = self.atoms.rebuilt(p, self.same) if self.same else p
         factor = gcd(*(c for m, c in p if m)) or 1
         p = tuple((m, c // factor) for m, c in p if c // factor)
-        if p in self.ge or len(self.ge) > MOST_FACTS:
+        if p in self.ge or len(self.ge) > MAX_FACTS:
             return
         linear = [(m[0], c) for m, c in p if len(m) == 1]
         zero = bool(linear) and self.at_least(plus((), p, -1), 1)

@@ -35,7 +35,7 @@ FIRST_CACHE, SECOND_CACHE = 40_000, 900_000
 """The bytes of tiles that fit the first and second cache of a core."""
 FAR = 1.6
 """The slowdown of ops on tiles in the second cache."""
-MOST_SHARED = 0.6
+MAX_SHARED = 0.6
 """The largest fraction of uniform work for which blocks are vectorised."""
 FROM_MEMORY = 4.0
 """The slowdown of a matmul whose accumulators are not in registers."""
@@ -53,7 +53,7 @@ def is_faster(kernel: Kernel, found: Differences, lanes: int, vector_bytes: int)
     far = FAR if largest > FIRST_CACHE else 1.0
     alone = _total(kernel.body, lambda op: _alone(op, vector_bytes))
     shared = _total(kernel.body, lambda op: 0.0 if _differs(op, found) else _alone(op, vector_bytes))
-    if shared > MOST_SHARED * alone:
+    if shared > MAX_SHARED * alone:
         return False
     together = _total(kernel.body, lambda op: _together(op, found, lanes, vector_bytes, far))
     return together < GAIN * alone

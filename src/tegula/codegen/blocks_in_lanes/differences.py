@@ -188,7 +188,7 @@ def _op(op: Op, known: Uniformity, found: Differences, masked: bool) -> None:
     if isinstance(op, CallLike | AtomicUpdate) or not isinstance(op, KNOWN):
         refuse(f"{op.NAME} is done by one block at a time")
     for t in (v.type for v in (*op.results, *op.operands)):
-        if isinstance(t, TileType | BufType) and len(t.shape) > MOST_DIMENSIONS:
+        if isinstance(t, TileType | BufType) and len(t.shape) > MAX_DIMENSIONS:
             refuse(f"a tile of {len(t.shape)} dimensions leaves none for the blocks")
     if masked:
         _masked(op, found)
@@ -199,7 +199,7 @@ def _op(op: Op, known: Uniformity, found: Differences, masked: bool) -> None:
             _region(nested, known, found, masked or found.divergent(op))
 
 
-MOST_DIMENSIONS = 3
+MAX_DIMENSIONS = 3
 
 
 def _masked(op: Op, found: Differences) -> None:

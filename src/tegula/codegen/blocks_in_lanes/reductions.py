@@ -26,7 +26,7 @@ from tegula.types import TileType, components, int32, scalar_of
 if TYPE_CHECKING:
     from tegula.codegen.blocks_in_lanes.widen import Widening
 
-MOST_ROWS = 8
+MAX_ROWS = 8
 """The maximum number of rows that are combined in straight-line code."""
 
 
@@ -146,7 +146,7 @@ def _repeated(
 ) -> list[Value]:
     """The values after the steps `first` to stop - 1; `step` maps an index and the values before to the values
     after."""
-    if stop <= MOST_ROWS:
+    if stop <= MAX_ROWS:
         for k in range(1, stop):
             first = step(w.number(k), first)
         return first

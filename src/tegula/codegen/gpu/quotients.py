@@ -23,7 +23,7 @@ BEYOND = 2.0**127
 """The substitute for an infinite divisor: larger than any scaled divisor, with a reciprocal that is flushed to 0."""
 SMALLEST = 2.0**-126
 """The smallest normal float32."""
-LEAST_BITS, INFINITE_BITS = (127 - 100) << 23, 255 << 23
+MIN_BITS, INFINITE_BITS = (127 - 100) << 23, 255 << 23
 """The float32 bits of 2 ** -100, above which the remainder of a root is exact, and of infinity."""
 
 
@@ -54,8 +54,8 @@ def roots(code: Code, numbers: Sequence[Sequence[str]], rolled: Rolled) -> list[
         lost = _fma(code, code.emit(f"fneg float {root}"), root, x)
         fast.append(_fma(code, lost, half, root))
         bits = code.emit(f"bitcast float {x} to i32")
-        above = code.emit(f"sub i32 {bits}, {LEAST_BITS}")
-        unsure.append(code.emit(f"icmp uge i32 {above}, {INFINITE_BITS - LEAST_BITS}"))
+        above = code.emit(f"sub i32 {bits}, {MIN_BITS}")
+        unsure.append(code.emit(f"icmp uge i32 {above}, {INFINITE_BITS - MIN_BITS}"))
     any_unsure = reduce(lambda a, b: code.emit(f"or i1 {a}, {b}"), unsure)
     return _unless(code, any_unsure, numbers, fast, _root, rolled)
 

@@ -11,11 +11,11 @@ from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region
 from tegula.ops.group import RegisterMma, SharedMma
-from tegula.ops.roles import STEP, WARP, WARP_GROUP, Roles, start_registers
+from tegula.ops.roles import REGISTER_STEP, WARP, WARP_GROUP, Roles, start_registers
 from tegula.passes.groups import Group, group_of, only_starts_copies
 
 WARPS = WARP_GROUP // WARP
-LEAST, MOST = 24, 240
+MIN_REGISTERS, MAX_REGISTERS = 24, 240
 """The minimum number of registers per thread, and the maximum number without a request."""
 
 
@@ -84,12 +84,15 @@ def budgets(whole: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int
     unasked = multiplies and threads > 2 * WARP_GROUP and any(u.copies for u in whole)
     if threads % WARP_GROUP or len(whole) < 2 or not (asked or unasked):
         return {}
-    made = {u: u.registers or LEAST for u in whole}
+    made = {u: u.registers or MIN_REGISTERS for u in whole}
     open_ = [u for u in whole if not u.registers and not u.copies]
     total = start_registers(threads) * threads
     left = total - sum(n * u.group.threads for u, n in made.items() if u not in open_)
     for u in open_:
-        made[u] = max(LEAST, min(MOST, left // sum(o.group.threads for o in open_) // STEP * STEP))
+        made[u] = max(
+            MIN_REGISTERS,
+            min(MAX_REGISTERS, left // sum(o.group.threads for o in open_) // REGISTER_STEP * REGISTER_STEP),
+        )
     if sum(n * u.group.threads for u, n in made.items()) > total:
         raise InternalError(f"the roles request more registers than the {total} that the block starts with")
     return made

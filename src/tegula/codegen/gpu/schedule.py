@@ -23,7 +23,7 @@ from tegula.ops.schedule import (
     MbarrierWait,
     arrivals_at,
 )
-from tegula.passes.bulk_access import boxes, halved, leading_indices, unit_of
+from tegula.passes.bulk_access import alignment_elements, boxes, half_boxes, leading_indices
 from tegula.passes.name_barriers import named_barriers
 from tegula.passes.overlap import array_root
 from tegula.passes.place_shared import ALIGNMENT, MBARRIER_BYTES
@@ -173,7 +173,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
     _check_alignment(s, buffer)
     swizzle = getattr(view, "row_bytes", 0)
     clustered = bool(op.cluster)
-    box = halved(t) if clustered else boxes(t, bool(swizzle))
+    box = half_boxes(t) if clustered else boxes(t, bool(swizzle))
     assert box is not None
     map_at = tensor_map(s, array, box.shape, swizzle, "tf32" if op.rounds else BITS)
     barrier = _address(s, barriers, stage)
@@ -227,7 +227,7 @@ def as_promised(s: GpuState, op: BulkLoad | BulkStore, array: Value, offset: str
     """The offset of a copy in a row. If the kernel promises an aligned offset, an unaligned one is rounded down,
     because a fault would prevent the report of the violation, which is emitted separately."""
     assert isinstance(array.type, ArrayType)
-    return s.code.emit(f"and i32 {offset}, -{unit_of(array.type)}") if op.aligned else offset
+    return s.code.emit(f"and i32 {offset}, -{alignment_elements(array.type)}") if op.aligned else offset
 
 
 def _check_alignment(s: GpuState, buffer: Value) -> None:

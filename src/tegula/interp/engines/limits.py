@@ -12,8 +12,8 @@ from tegula.ops.roles import WARP_GROUP, Roles
 from tegula.ops.schedule import MbarrierExpect, MbarrierNew
 from tegula.types import MbarrierType
 
-MOST_COUNTED = (1 << 20) - 1
-FILE, LEAST, MOST, STEP = 65536, 24, 256, 8
+MAX_COUNTED = (1 << 20) - 1
+REGISTER_FILE, MIN_REGISTERS, MAX_REGISTERS, REGISTER_STEP = 65536, 24, 256, 8
 """The registers of a multiprocessor; the least and the largest number of a thread, and the granularity. PTX ISA,
 "setmaxnreg"."""
 
@@ -21,9 +21,9 @@ FILE, LEAST, MOST, STEP = 65536, 24, 256, 8
 def check_limits(kernel: Kernel, spread: Spread) -> None:
     """Check the limits; raises Wrong if the hardware would reject the kernel, or deadlock."""
     for op in kernel.walk():
-        if isinstance(op, MbarrierNew) and not 0 < op.arrivals <= MOST_COUNTED:
+        if isinstance(op, MbarrierNew) and not 0 < op.arrivals <= MAX_COUNTED:
             raise Wrong("budget", f"{op.result.name} counts {op.arrivals} arrivals")
-        if isinstance(op, MbarrierExpect) and not 0 <= op.bytes <= MOST_COUNTED:
+        if isinstance(op, MbarrierExpect) and not 0 <= op.bytes <= MAX_COUNTED:
             raise Wrong("budget", f"{op.bytes} bytes are announced")
     barriers = [(v, p) for v, p in spread.places.items() if isinstance(v.type, MbarrierType)]
     for (a, p), (b, q) in combinations(barriers, 2):
@@ -39,7 +39,7 @@ def _registers(roles: Roles, threads: int) -> None:
     warp groups have released enough."""
     asked: dict[int, int] = {}
     for (first, warps), n in zip(roles.warps, roles.registers, strict=True):
-        if n and not (LEAST <= n <= MOST and n % STEP == 0):
+        if n and not (MIN_REGISTERS <= n <= MAX_REGISTERS and n % REGISTER_STEP == 0):
             raise Wrong("budget", f"there is no setmaxnreg of {n}")
         for group in range(first // 4, (first + warps + 3) // 4):
             if n and asked.setdefault(group, n) != n:
@@ -47,8 +47,10 @@ def _registers(roles: Roles, threads: int) -> None:
     if not asked:
         return
     groups = -(-threads // WARP_GROUP)
-    start = min(255, FILE // threads) // STEP * STEP
-    free = sum(start - asked.get(g, LEAST) for g in range(groups) if asked.get(g, LEAST) <= start)
+    start = min(255, REGISTER_FILE // threads) // REGISTER_STEP * REGISTER_STEP
+    free = sum(
+        start - asked.get(g, MIN_REGISTERS) for g in range(groups) if asked.get(g, MIN_REGISTERS) <= start
+    )
     wanted = sum(n - start for n in asked.values() if n > start)
     if wanted > free:
         raise Wrong(

@@ -23,7 +23,7 @@ from tegula.interp.engines.state import (
 from tegula.interp.engines.trace import EngineStep
 from tegula.ops.group import MmaWait, RegisterMma
 
-MOST_BYTES = (1 << 20) - 1
+MAX_BYTES = (1 << 20) - 1
 """The largest magnitude of a barrier's pending transaction count. PTX ISA, "mbarrier": "Contents of the mbarrier
 object"."""
 Name = tuple[Any, ...]
@@ -345,7 +345,7 @@ class EngineReplay:
         return True
 
     def _settle(self, barrier: BarrierState) -> None:
-        if abs(barrier.bytes) > MOST_BYTES:
+        if abs(barrier.bytes) > MAX_BYTES:
             raise ReplayFailed("bytes", f"{barrier.name} is {barrier.bytes} bytes short")
         if barrier.pending or barrier.bytes:
             return

@@ -24,7 +24,7 @@ from tegula.ops.schedule import BulkLoad, BulkStore, MbarrierNew, MbarrierReady,
 from tegula.types import ArrayType, BufType, MbarrierType, NamedBarrierType, TileType
 
 CONTROL = ("if", "for", "while")
-MOST_STEPS = 50_000
+MAX_STEPS = 50_000
 
 
 class Unsupported(InternalError):
@@ -136,8 +136,8 @@ class Recorder(Machine):
     def _record(self, op: Op, mask: Mask, acts: bool) -> None:
         if acts and not np.array_equal(mask, self.present):
             raise Unsupported(f"{op.loc}: threads diverge around {op.NAME}")
-        if len(self.steps) > MOST_STEPS:
-            raise Wrong("endless", f"{op.loc}: the role does more than {MOST_STEPS} ops")
+        if len(self.steps) > MAX_STEPS:
+            raise Wrong("endless", f"{op.loc}: the role does more than {MAX_STEPS} ops")
         if isinstance(op.results[0].type, BufType) if op.results else False:
             self.env[op.results[0]] = self.new_buffer(op)
         values = dict.fromkeys([*_free(op)])

@@ -1,7 +1,7 @@
 """Reverse mode: from a forward kernel to the kernels that compute its gradients."""
 
 from tegula.passes.gradient.differentiate import check_order, differentiate, reads, split
-from tegula.passes.gradient.order import among_blocks
+from tegula.passes.gradient.order import find_block_conflict
 from tegula.passes.gradient.owners import longest
 from tegula.passes.gradient.sequential import sequentialise
 from tegula.passes.gradient.series import in_series
@@ -19,10 +19,10 @@ __all__ = [
     "AdjointStep",
     "ForwardLaunch",
     "Partials",
-    "among_blocks",
     "check_order",
     "checkpoint_bytes",
     "differentiate",
+    "find_block_conflict",
     "in_series",
     "longest",
     "parameters_of",

@@ -15,7 +15,7 @@ from tegula.passes.gradient.differentiation import Differentiation
 from tegula.passes.gradient.gather import gather
 from tegula.passes.gradient.hazards import Hazards
 from tegula.passes.gradient.iterations import shorten
-from tegula.passes.gradient.order import among_blocks, among_lanes
+from tegula.passes.gradient.order import find_block_conflict, find_lane_conflict
 from tegula.passes.gradient.owners import own_gradients
 from tegula.passes.gradient.regauge import regauge
 from tegula.passes.gradient.replay import named
@@ -67,7 +67,7 @@ def differentiate(
     # The reverse sweep leaves dead ops, some of which have operands outside the adjoint kernel.
     inline_selected(body)
     erase_dead(adjoint, objects=True)
-    gradients = _unshared(adjoint, len(kernel.params))
+    gradients = _unaliased(adjoint, len(kernel.params))
     run(ADJOINT, adjoint, Differentiation(gradients, made.replays, kernel))
     return adjoint
 
@@ -117,21 +117,21 @@ def split(adjoint: Kernel, count: int, ordered: bool = False) -> list[AdjointSte
     """Split an adjoint kernel, which is changed, into launches in which blocks own the gradients that they add to.
     `count`: the number of parameters of the forward kernel, which come first; `ordered`: perform as many additions as
     possible in a fixed order."""
-    return gather(adjoint, adjoint.params[count:], _unshared(adjoint, count), ordered)
+    return gather(adjoint, adjoint.params[count:], _unaliased(adjoint, count), ordered)
 
 
 def check_order(steps: Sequence[AdjointStep]) -> None:
     """Raise NoGradient for an addition of gradients whose order is not fixed, because blocks and lanes run
     concurrently."""
     for step in steps:
-        found = among_blocks(step.kernel) or among_lanes(step.kernel)
+        found = find_block_conflict(step.kernel) or find_lane_conflict(step.kernel)
         if found is not None:
             why = "several threads add to one element of a gradient, in an unspecified order"
             help = "leave tg.config.deterministic off, or load tiles at multiples of block and loop indices"
             raise NoGradient(found.loc, op=named(found), why=why, help=help)
 
 
-def _unshared(adjoint: Kernel, first: int) -> list[Value]:
+def _unaliased(adjoint: Kernel, first: int) -> list[Value]:
     """The gradient arrays that share no memory with other arrays of the launch."""
     return [
         p

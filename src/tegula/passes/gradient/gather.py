@@ -49,7 +49,7 @@ from tegula.passes.gradient.widen import widen
 from tegula.passes.window import are_disjoint, never_revisits, window
 from tegula.types import ArrayType, TileType, int32, scalar_of
 
-MOST_DIMS = 3
+MAX_DIMS = 3
 """Maximum number of dimensions of a grid."""
 
 
@@ -100,7 +100,7 @@ class _Owner:
         self.adjoint = adjoint
         self.atomic = atomic
         self.array, self.tile, *self.at = atomic.operands
-        self.loops = [op for op in _around(atomic) if isinstance(op, For)]
+        self.loops = [op for op in _enclosing_ops(atomic) if isinstance(op, For)]
         self.numbers = thread_indices(adjoint)
         self.ranges = IntegerRanges(adjoint.launch)
         self.order = {op: k for k, op in enumerate(adjoint.walk())}
@@ -120,7 +120,7 @@ class _Owner:
         self._find_owner()
         needed = self._needed()
         for loop, backwards in self.backwards.items():
-            if any(loop.index in _free(op) and not set(op.results) & set(backwards) for op in needed):
+            if any(loop.index in _free_values(op) and not set(op.results) & set(backwards) for op in needed):
                 backwards.clear()  # the index itself is used as well
         whole = AdjointStep(*self._built(needed, False))
         wide = retile(whole.kernel)
@@ -136,7 +136,7 @@ class _Owner:
             )
             whole = replace(whole, wide=merged)
         missing = [k for k in range(self.blocks) if k not in self.components]
-        if not missing or len(self.grid) == MOST_DIMS or not can_be_partial(self.atomic):
+        if not missing or len(self.grid) == MAX_DIMS or not can_be_partial(self.atomic):
             return whole
         chunks = Chunk((Dim(missing[0]),), tuple(self.grid), "chunks")
         wide = scalar_of(summed_in(tile_of(self.atomic).dtype))
@@ -157,7 +157,7 @@ class _Owner:
 
     def _find_owner(self) -> None:
         where = window(self.atomic)
-        if where is None or not all(isinstance(op, For) for op in _around(self.atomic)):
+        if where is None or not all(isinstance(op, For) for op in _enclosing_ops(self.atomic)):
             raise _NoOwner("additions to the gradient are conditional, or at an offset that is not known")
         indices = {loop.index: loop for loop in self.loops}
         for span in where:
@@ -174,7 +174,7 @@ class _Owner:
                     raise _NoOwner(
                         "offsets of the gradient's tiles are not multiples of block and loop indices"
                     )
-        if not 1 <= len(self.grid) <= MOST_DIMS:
+        if not 1 <= len(self.grid) <= MAX_DIMS:
             raise _NoOwner("all blocks add to the same tiles")
 
     def _across(self, loop: For) -> None:
@@ -216,9 +216,9 @@ class _Owner:
                 raise _NoOwner("iterations of a loop depend on each other")
             if isinstance(owner, Op) and owner not in ops and value not in self.numbers:
                 ops.add(owner)
-                pending += _free(owner)
+                pending += _free_values(owner)
         for op in ops:
-            if _is_long(op) and any(loop not in set(_around(op)) for loop in self.across):
+            if _is_long(op) and any(loop not in set(_enclosing_ops(op)) for loop in self.across):
                 raise _NoOwner(
                     "the added value, which takes a long computation, would be recomputed for each tile"
                 )
@@ -259,7 +259,7 @@ class _Owner:
             written = window(store)
             if taken is None or written is None:
                 raise _NoOwner("the kernel overwrites an array from which the added value is computed")
-            common = [op for op in _around(load) if op in set(_around(store))]
+            common = [op for op in _enclosing_ops(load) if op in set(_enclosing_ops(store))]
             after = self.order[store] > self.order[load]
             if after and (not common or never_revisits(load, store, taken, written, self.ranges)):
                 continue
@@ -345,9 +345,9 @@ class _Owner:
         least: dict[For, int],
     ) -> None:
         """Put a clone of an op into the outermost loop in which all its operands are available."""
-        level = max((made.levels[mapping[v]] for v in _free(op)), default=0)
+        level = max((made.levels[mapping[v]] for v in _free_values(op)), default=0)
         if any(isinstance(o, TileAccess) and not o.bounds_check for o in op.walk()):
-            around = set(_around(op))
+            around = set(_enclosing_ops(op))
             level = max([level, *(k for loop, k in least.items() if loop in around)])
         copy = clone_op(op, mapping)
         regions[level].append(copy)
@@ -380,7 +380,7 @@ def _is_long(op: Op) -> bool:
     return any(isinstance(o, LoopLike | TileMatmul) for o in op.walk())
 
 
-def _around(op: Op) -> Iterator[Op]:
+def _enclosing_ops(op: Op) -> Iterator[Op]:
     """The ops that an op is in, the outermost first."""
     outer: list[Op] = []
     at = op.parent.parent if op.parent is not None else None
@@ -396,7 +396,7 @@ def _views(array: Value) -> Iterator[ArrayView]:
         array = array.owner.array
 
 
-def _free(op: Op) -> list[Value]:
+def _free_values(op: Op) -> list[Value]:
     """The values from outside that an op or its nested ops use."""
     made = {r for o in op.walk() for r in o.results} | {
         a for o in op.walk() for r in o.regions for a in r.args

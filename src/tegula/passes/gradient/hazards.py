@@ -80,7 +80,7 @@ class Hazards:
         for op in kernel.walk():  # in order, so that no chain of operands is long
             for result in op.results:
                 self.of(result)
-                self.above(result)
+                self.lower_bound(result)
 
     def may_give_nan(self, factor: Value, op: Op) -> bool:
         """Whether multiplying by a factor may turn a zero adjoint of an op's result into NaN."""
@@ -115,9 +115,9 @@ class Hazards:
             safe = op.name in SAFE_FUNCTIONS or self._is_small(op)
             return max(of, default=Hazard.NONE) if safe else Hazard.COMPUTED
         if isinstance(op, S.Div):
-            return Hazard.COMPUTED if not self.above(op.b) > 0.0 else max(of)
+            return Hazard.COMPUTED if not self.lower_bound(op.b) > 0.0 else max(of)
         if isinstance(op, S.Sqrt):
-            return Hazard.COMPUTED if self.above(op.x) < 0.0 else max(of)
+            return Hazard.COMPUTED if self.lower_bound(op.x) < 0.0 else max(of)
         if isinstance(op, TileReduce):
             return max(of) if combination(op.combine) in (S.Add, S.Min, S.Max) else Hazard.COMPUTED
         if isinstance(op, SAFE):
@@ -132,15 +132,15 @@ class Hazards:
 
     # Lower bounds of a value ------------------------------------------------------------------------------------------
 
-    def above(self, x: Value) -> float:
+    def lower_bound(self, x: Value) -> float:
         """A lower bound of a value, NaN disregarded."""
         x = source(x)
         if x not in self.low:
             self.low[x] = -math.inf
-            self.low[x] = self._above(x)
+            self.low[x] = self._lower_bound(x)
         return self.low[x]
 
-    def _above(self, x: Value) -> float:
+    def _lower_bound(self, x: Value) -> float:
         op = x.owner
         if isinstance(op, ConstantLike) and isinstance(op.value, int | float):
             value = float(op.value)
@@ -149,31 +149,31 @@ class Hazards:
             return 0.0
         if isinstance(op, S.Mul):
             a, b = op.operands
-            both = self.above(a) >= 0.0 and self.above(b) >= 0.0
+            both = self.lower_bound(a) >= 0.0 and self.lower_bound(b) >= 0.0
             return 0.0 if both or source(a) is source(b) else -math.inf
         if isinstance(op, S.Fma):
             a, b, c = op.operands
-            product = source(a) is source(b) or (self.above(a) >= 0.0 and self.above(b) >= 0.0)
-            return self.above(c) if product else -math.inf
+            product = source(a) is source(b) or (self.lower_bound(a) >= 0.0 and self.lower_bound(b) >= 0.0)
+            return self.lower_bound(c) if product else -math.inf
         if isinstance(op, S.Add):
-            return sum(map(self.above, op.operands))
+            return sum(map(self.lower_bound, op.operands))
         if isinstance(op, S.Div):
-            a, b = map(self.above, op.operands)
+            a, b = map(self.lower_bound, op.operands)
             return 0.0 if a >= 0.0 and b > 0.0 else -math.inf
         if isinstance(op, S.Max):
-            return max(map(self.above, op.operands))
+            return max(map(self.lower_bound, op.operands))
         if isinstance(op, S.Min):
-            return min(map(self.above, op.operands))
+            return min(map(self.lower_bound, op.operands))
         if isinstance(op, S.Select):
-            return min(self.above(op.a), self.above(op.b))
+            return min(self.lower_bound(op.a), self.lower_bound(op.b))
         if isinstance(op, S.Sqrt):
-            return math.sqrt(max(0.0, self.above(op.x)))
+            return math.sqrt(max(0.0, self.lower_bound(op.x)))
         if isinstance(op, Cast | TileBroadcast | TileFull | TileReshape):
             (operand,) = op.operands
-            low = self.above(operand)
+            low = self.lower_bound(operand)
             return low if low >= 1e-4 else min(low, 0.0)
         if isinstance(op, TileReduce) and combination(op.combine) is S.Add:
-            low = self.above(op.tile)
+            low = self.lower_bound(op.tile)
             return self._largest(op.tile, op.axis) if low >= 0.0 else -math.inf
         if isinstance(op, Call) and op.name in (*POWERS, "cosh", "hypot"):
             return 1.0 if op.name == "cosh" else 0.0
@@ -198,14 +198,14 @@ def source(x: Value) -> Value:
         if isinstance(owner, TileMap):
             (x,) = owner.function.yielded
         elif isinstance(op, TileMap):
-            x = _given(op.function, op.inputs, x)
+            x = _operand_of_argument(op.function, op.inputs, x)
         elif isinstance(op, Call) and owner is op.function:
-            x = _given(op.function, op.arguments, x)
+            x = _operand_of_argument(op.function, op.arguments, x)
         else:
             return x
 
 
-def _given(function: Region, operands: Sequence[Value], argument: Value) -> Value:
+def _operand_of_argument(function: Region, operands: Sequence[Value], argument: Value) -> Value:
     """The operand that an argument of a function represents."""
     return next(v for v, a in zip(operands, function.args, strict=True) if a is argument)
 

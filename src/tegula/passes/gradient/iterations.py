@@ -3,7 +3,7 @@
 Each iteration of the backward sweep first recomputes the carried values from the start of the loop. If the carried
 values depend on a bounded number of iterations, only these iterations are rerun, such as one iteration for a value that
 is reloaded in each iteration. Otherwise the carried values are checkpointed every few iterations, on two levels, in at
-most KEPT_BYTES of a block's memory, and recomputation starts from a checkpoint."""
+most CHECKPOINT_BYTES of a block's memory, and recomputation starts from a checkpoint."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tegula.passes.gradient.differentiation import Differentiation
 from tegula.passes.uniformity import Uniformity, analyse
 from tegula.types import BufType, TileType, Type, element_bytes, int32, is_element
 
-KEPT_BYTES = 1 << 15
-MOST_KEPT = 64
+CHECKPOINT_BYTES = 1 << 15
+MAX_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def shorten(kernel: Kernel, context: Differentiation) -> None:
     known = analyse(kernel)
     for replay in context.replays:
         if replay.again in present and replay.again.results and _is_pure(replay.again):
-            _keep(kernel, replay, known)
+            _checkpoint(kernel, replay, known)
 
 
 def _drop_invariant(kernel: Kernel) -> bool:
@@ -84,7 +84,7 @@ def _is_pure(loop: Op) -> bool:
 def _skip_irrelevant_iterations(loop: For) -> None:
     """Raise a loop's start to the first iteration on which its results depend, if their number is bounded."""
     step = loop.step.owner
-    iterations = _memory(loop)
+    iterations = _dependence_distance(loop)
     if iterations is None or not isinstance(step, ConstantLike) or step.value <= 0:
         return
     if iterations > 1 and any(_is_unchecked(op) for op in loop.walk()):
@@ -106,7 +106,7 @@ def _is_unchecked(op: Op) -> bool:
     )
 
 
-def _memory(loop: For) -> int | None:
+def _dependence_distance(loop: For) -> int | None:
     """The number of last iterations on which the results of a loop depend; None if they depend on all iterations."""
     slots = {arg: k for k, arg in enumerate(loop.arguments)}
     needs = [_slots_needed(v, loop.body, slots) for v in loop.body.yielded]
@@ -167,18 +167,18 @@ def _written(buffer: Value, body: Region) -> list[Value]:
 # Checkpoints-----------------------------------------------------------------------------------------------------------
 
 
-def _keep(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
+def _checkpoint(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
     """Checkpoint the carried values: every few iterations before the backward loop, and, when the backward loop enters
     an interval between two of these checkpoints, every few iterations of the interval. Recomputation then starts from
     the nearest checkpoint."""
     loop, count = replay.again, replay.count
-    if _memory(loop) is not None or not all(_can_keep(r.type) for r in loop.results):
+    if _dependence_distance(loop) is not None or not all(_can_checkpoint(r.type) for r in loop.results):
         return
-    is_divergent = _divergent_above(replay.backwards, known)
+    is_divergent = _outermost_divergent_op(replay.backwards, known)
     per_lane = {r for r in loop.results if is_divergent or known.varying(r)}
     lanes = kernel.launch.block_dim
     size = sum(_bytes(r, lanes if r in per_lane else 1) for r in loop.results)
-    most = min(MOST_KEPT, KEPT_BYTES // 2 // max(1, size))
+    most = min(MAX_KEPT, CHECKPOINT_BYTES // 2 // max(1, size))
     if most < 2:
         return
     outermost = is_divergent or replay.backwards
@@ -186,7 +186,7 @@ def _keep(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
     far, near = (
         [_object(b, r, (most, lanes) if r in per_lane else (most,)) for r in loop.results] for _ in range(2)
     )
-    kept = _Kept(b.one(LaneIndex, []), per_lane)
+    kept = _Checkpoints(b.one(LaneIndex, []), per_lane)
     _insert(b, outermost)
     b = _before(replay.backwards)
     t = element(count.type)
@@ -237,7 +237,7 @@ def branch(b: KernelBuilder, condition: Value) -> Generator[None, None, None]:
     b.emit(If, [condition], None, regions)
 
 
-def _can_keep(t: Type) -> bool:
+def _can_checkpoint(t: Type) -> bool:
     return is_element(t) or (isinstance(t, TileType) and not t.partial)
 
 
@@ -249,7 +249,7 @@ def _bytes(value: Value, places: int) -> int:
     return element_bytes(element(t)) * places
 
 
-def _divergent_above(op: Op, known: Uniformity) -> Op | None:
+def _outermost_divergent_op(op: Op, known: Uniformity) -> Op | None:
     """The outermost divergent loop or branch among an op and its enclosing ops; None if there is none."""
     found, at = None, op
     while True:
@@ -268,7 +268,7 @@ def _object(b: KernelBuilder, like: Value, shape: tuple[int, ...]) -> Value:
     return b.one(BufNew, [b.one(TileEmpty, [], {"type": made})], attrs)
 
 
-class _Kept:
+class _Checkpoints:
     """Writes and reads checkpoints of carried values. `lane`: the lane index; `per_lane`: the values with a checkpoint
     per lane, because they differ between lanes or not all lanes checkpoint them."""
 

@@ -11,7 +11,7 @@ from tegula.ops.scalar import And, Cmp
 from tegula.ops.tile import TileAtomic
 
 
-def among_blocks(kernel: Kernel) -> Op | None:
+def find_block_conflict(kernel: Kernel) -> Op | None:
     """An op by which several blocks may add to one element; None if there is none."""
     for op in kernel.walk():
         if (
@@ -28,15 +28,17 @@ def _scatters(op: Op) -> bool:
     return isinstance(op, ScatteredAccess) and isinstance(op, AtomicUpdate)
 
 
-def among_lanes(kernel: Kernel) -> Op | None:
+def find_lane_conflict(kernel: Kernel) -> Op | None:
     """An op by which several lanes of a block may add to one element; None if there is none."""
     for op in kernel.walk():
-        if (isinstance(op, ArrayAtomic | BufUpdate | UnnamedUpdate) and not in_one_lane(op)) or _scatters(op):
+        if (
+            isinstance(op, ArrayAtomic | BufUpdate | UnnamedUpdate) and not runs_in_one_lane(op)
+        ) or _scatters(op):
             return op
     return None
 
 
-def in_one_lane(op: Op) -> bool:
+def runs_in_one_lane(op: Op) -> bool:
     """Whether an op runs in at most one lane, because an enclosing condition compares a lane index for equality."""
     at = op.parent
     while at is not None and at.parent is not None:

@@ -24,13 +24,13 @@ from tegula.types import ArrayType, DType, TileType, int32, scalar_of
 
 ROWS, COLUMNS = 128, 16
 """The maximum number of rows that a block sums at a time, and of columns that it owns."""
-SUMS_OF_LANE, FEWEST_ROWS = 32, 8
+SUMS_OF_LANE, MIN_ROWS = 32, 8
 """The approximate number of sums per lane of a block that sums rows, and the minimum number of its rows."""
 NUMBERS = ("length", "total", "lead", "step")
 """The int32 arguments that describe a block's chunk."""
-MOST_PER_LANE = 96
+MAX_PER_LANE = 96
 """Elements of partial sums that a lane may carry from one forward block to the next."""
-REGISTERS, MOST_RESIDENT = 65536, 8
+REGISTERS, MAX_RESIDENT = 65536, 8
 """The registers of a multiprocessor, and the maximum number of resident blocks; each has its own row of sums."""
 OWN_REGISTERS, REGISTERS_PER_ELEMENT = 32, 5
 """The estimated registers of a lane: a fixed number, and a number for each element of a tile, its gradient and its
@@ -67,7 +67,7 @@ def _resident(lanes: int, size: int) -> int:
     """The estimated number of resident blocks of a multiprocessor. `size`: elements of the tile that a block sums,
     which determine the registers of a lane."""
     each = OWN_REGISTERS + REGISTERS_PER_ELEMENT * -(-size // lanes)
-    return max(1, min(MOST_RESIDENT, REGISTERS // (lanes * each)))
+    return max(1, min(MAX_RESIDENT, REGISTERS // (lanes * each)))
 
 
 def tile_of(op: TileAtomic) -> TileType:
@@ -88,7 +88,7 @@ def _sums(adjoint: Kernel, arrays: Sequence[Value], always: bool) -> list[TileAt
         sums = [op for op in ops if _is_sum(op) and op.parent is adjoint.body]
         if len(sums) == len(ops):
             found += sums
-    if not always and sum(tile_of(op).size for op in found) > MOST_PER_LANE * launch.block_dim:
+    if not always and sum(tile_of(op).size for op in found) > MAX_PER_LANE * launch.block_dim:
         return []
     return found
 
@@ -203,7 +203,7 @@ def summing(
     tile, params = tile_of(atomics[0]), adjoint.params
     wide = scalar_of(summed_in(tile.dtype))
     lanes = adjoint.launch.block_dim
-    shape = _piece(tile.shape, max(COLUMNS, lanes) if owners else COLUMNS)
+    shape = _chunk_shape(tile.shape, max(COLUMNS, lanes) if owners else COLUMNS)
     columns = math.prod(shape)
     extents = [extent for _, extent in owners]
     body = Region()
@@ -226,7 +226,7 @@ def summing(
     if _are_disjoint(adjoint, atomics):  # the targets are loaded early, overlapped with the loads of the rows
         for target in targets:
             target.load(b)
-    height = FEWEST_ROWS if owners else _height(lanes, columns * len(atomics))
+    height = MIN_ROWS if owners else _rows_per_step(lanes, columns * len(atomics))
     attrs = {"shape": (height, columns), "aligned": False, "unwritten": True}
     step, zero = b.const(height, int32), b.const(0.0, wide)
     whole = b.one(S.FloorDiv, [rows, step])
@@ -255,7 +255,7 @@ def summing(
     return AdjointStep(kernel, tuple(params), grid, (chunks, *extents[1:]), tuple(partials))
 
 
-def _piece(shape: Sequence[int], most: int) -> tuple[int, ...]:
+def _chunk_shape(shape: Sequence[int], most: int) -> tuple[int, ...]:
     """The shape of a chunk of consecutive elements of a tile, at most `most`, into which the tile divides."""
     made: list[int] = []
     for length in reversed(shape):
@@ -265,10 +265,10 @@ def _piece(shape: Sequence[int], most: int) -> tuple[int, ...]:
     return tuple(made)
 
 
-def _height(lanes: int, width: int) -> int:
+def _rows_per_step(lanes: int, width: int) -> int:
     """The number of rows that a block sums at a time, a power of two. `width`: the columns of a row."""
     most = SUMS_OF_LANE * lanes // width
-    return max(FEWEST_ROWS, min(ROWS, 1 << max(0, most.bit_length() - 1)))
+    return max(MIN_ROWS, min(ROWS, 1 << max(0, most.bit_length() - 1)))
 
 
 def _are_disjoint(adjoint: Kernel, atomics: Sequence[TileAtomic]) -> bool:

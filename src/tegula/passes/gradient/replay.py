@@ -265,7 +265,7 @@ class ForwardReplay(GradientBuilder):
     def before_iteration(self, op: LoopLike, number: Value) -> list[Value]:
         """The values that a loop carries at the start of an iteration, recomputed by rerunning the preceding
         iterations, which also restores copies of the loop's objects to their contents at this point."""
-        self._own_objects(op)
+        self._copy_objects(op)
         region = Region()
         before = region.add_argument(number.type)
         with self.inside(region) as scope:
@@ -282,7 +282,7 @@ class ForwardReplay(GradientBuilder):
             own.name = value.name
         return made
 
-    def _own_objects(self, op: LoopLike) -> None:
+    def _copy_objects(self, op: LoopLike) -> None:
         """Make copies of the objects that a loop accesses, with the contents before the loop, and the corresponding
         views."""
         if self.is_divergent(op):
@@ -295,13 +295,13 @@ class ForwardReplay(GradientBuilder):
         for o in op.walk():
             for v in o.operands:
                 if isinstance(v.type, BufType) and v not in inside:
-                    self._own_view(v)
+                    self._copy_view(v)
 
-    def _own_view(self, view: Value) -> None:
+    def _copy_view(self, view: Value) -> None:
         """Remake a view for the copy of its object."""
         if view in self.scope.primals or not isinstance(view.owner, BufView | BufReshape):
             return
-        self._own_view(view.owner.buffer)
+        self._copy_view(view.owner.buffer)
         self.insert(clone_op(view.owner, Primals(self.scope)))
 
 

@@ -28,9 +28,9 @@ from tegula.types import TileType, element_bytes, int32, scalar_of
 
 DEPTH = 64
 """Elements of a K step on GPUs."""
-MOST = (128, 256)
+MAX_TILE = (128, 256)
 """The maximum number of rows and of columns of a tile on GPUs."""
-MOST_BYTES, MOST_LENGTH = 65536, 256
+MAX_BYTES, MAX_LENGTH = 65536, 256
 """The maximum bytes of a tile on CPUs, which should fit in the L2 cache, and the maximum length to which it grows."""
 PLACES = (S.Const, Elementwise, ArrayShape, ArrayView)
 """Ops that compute offsets of tiles."""
@@ -52,7 +52,7 @@ class Wide:
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _Operand:
     """An operand of a matmul: its load, the conversions and the transpose that follow, and the dimension of the load
     along which the matmul sums."""
 
@@ -74,7 +74,7 @@ class _Side:
         return list(self.load.shape)
 
     @property
-    def elsewhere(self) -> Value:
+    def other_offset(self) -> Value:
         """The offset of the load along the dimension that is not summed."""
         return self.load.offset[1 - self.summed]
 
@@ -102,7 +102,7 @@ def retile(kernel: Kernel) -> Wide | None:
     return _Retiling(kernel, loop, store, (sides[0], sides[1])).made()
 
 
-def _side(tile: Value, summed: int, loop: For) -> _Side | None:
+def _side(tile: Value, summed: int, loop: For) -> _Operand | None:
     load, after = tile.owner, list[Divisible]()
     while isinstance(load, Divisible) and not isinstance(load, TileAccess) and load.parent is loop.body:
         parts = load.divided(summed)
@@ -114,11 +114,11 @@ def _side(tile: Value, summed: int, loop: For) -> _Side | None:
     if not isinstance(load, TileLoad) or load.parent is not loop.body or not load.bounds_check:
         return None
     shape = load.shape
-    side = _Side(load, tuple(after), summed)
+    side = _Operand(load, tuple(after), summed)
     if len(shape) != 2 or constant(load.fill) != 0 or side.bits < 16:
         return None
     steps = linear(load.offset[side.summed]) == ({loop.index: shape[side.summed]}, 0)
-    return side if steps and loop.index not in linear(side.elsewhere)[0] else None
+    return side if steps and loop.index not in linear(side.other_offset)[0] else None
 
 
 def _keeps_lengths(op: Divisible) -> bool:
@@ -151,7 +151,7 @@ def _is_whole(loop: For, matmul: TileMatmul, store: TileStore) -> bool:
 
 
 class _Retiling:
-    def __init__(self, kernel: Kernel, loop: For, store: TileStore, sides: tuple[_Side, _Side]) -> None:
+    def __init__(self, kernel: Kernel, loop: For, store: TileStore, sides: tuple[_Operand, _Operand]) -> None:
         self.kernel = kernel
         self.loop = loop
         self.store = store
@@ -180,10 +180,10 @@ class _Retiling:
 
     def _for_gpu(self, t: TileType) -> tuple[int, int, int]:
         """The dimension along which tiles grow, the factor by which their length grows, and the length of a K step."""
-        limit = min(MOST[0] * MOST[1], max(s.shape[0] * s.shape[1] for s in self.sides))
-        growing = max((0, 1), key=lambda d: MOST[d] // t.shape[d])
+        limit = min(MAX_TILE[0] * MAX_TILE[1], max(s.shape[0] * s.shape[1] for s in self.sides))
+        growing = max((0, 1), key=lambda d: MAX_TILE[d] // t.shape[d])
         factor = 1
-        while 2 * factor * t.shape[growing] <= MOST[growing] and 2 * factor * t.size <= limit:
+        while 2 * factor * t.shape[growing] <= MAX_TILE[growing] and 2 * factor * t.size <= limit:
             factor *= 2
         return growing, factor, DEPTH
 
@@ -193,7 +193,7 @@ class _Retiling:
         if not (self.sides[0].transposed or self.sides[1].transposed):
             return growing, 1, 1
         size = element_bytes(t.dtype) * t.size
-        while 2 * factor * t.shape[growing] <= MOST_LENGTH and 2 * factor * size <= MOST_BYTES:
+        while 2 * factor * t.shape[growing] <= MAX_LENGTH and 2 * factor * size <= MAX_BYTES:
             factor *= 2
         return growing, factor, self.sides[0].shape[self.sides[0].summed]
 
@@ -204,12 +204,12 @@ class _Retiling:
         if first or len(terms) != 1 or next(iter(terms.values())) != length:
             return None
         (place,) = terms
-        if place not in self.tid.results[:-1] or linear(side.elsewhere) != (terms, 0):
+        if place not in self.tid.results[:-1] or linear(side.other_offset) != (terms, 0):
             return None
         other = self.sides[1 - growing].load
-        elsewhere = [*other.offset, self.store.offset[1 - growing]]
-        elsewhere += [v for op in self.kernel.walk() if isinstance(op, ArrayView) for v in op.bounds]
-        if any(place in linear(v)[0] for v in elsewhere):
+        other_offset = [*other.offset, self.store.offset[1 - growing]]
+        other_offset += [v for op in self.kernel.walk() if isinstance(op, ArrayView) for v in op.bounds]
+        if any(place in linear(v)[0] for v in other_offset):
             return None
         return self.tid.results.index(place)
 

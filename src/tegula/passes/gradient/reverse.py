@@ -17,7 +17,7 @@ from tegula.ops.tile import TileExtract
 from tegula.passes.gradient.activity import Activity
 from tegula.passes.gradient.hazards import Hazards
 from tegula.passes.gradient.iterations import LoopReplay
-from tegula.passes.gradient.order import in_one_lane
+from tegula.passes.gradient.order import runs_in_one_lane
 from tegula.passes.gradient.replay import ForwardReplay, named
 from tegula.passes.gradient.scopes import GradientScope
 from tegula.passes.uniformity import Uniformity
@@ -72,7 +72,7 @@ class Reverse(ForwardReplay):
         return self.hazards.may_give_nan(factor, op)
 
     def may_be_zero(self, value: Value) -> bool:
-        return not self.hazards.above(value) > 0.0
+        return not self.hazards.lower_bound(value) > 0.0
 
     def shadow(self, memory: Value) -> Value:
         found = self.scope.shadow(memory)
@@ -130,7 +130,7 @@ class Reverse(ForwardReplay):
     def check_writers(self, op: Op, value: Value, indices: Sequence[Value]) -> None:
         if self.known is None or not self.known.varying(value) or any(self.known.varying(i) for i in indices):
             return
-        if not self.is_divergent(op) or not in_one_lane(op):
+        if not self.is_divergent(op) or not runs_in_one_lane(op):
             self.refuse(op, "several threads write one element of a tile, in an unspecified order")
 
     # Adjoints of values ----------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class Reverse(ForwardReplay):
                     if g is not None and self.wanted(value):
                         self.add(value, g, self.shared(result))
                 self.backwards(branch.ops[:-1])
-                sums.append(_left(scope))
+                sums.append(_remaining(scope))
                 regions.append(scope.region)
         keys = list({key: None for found in sums for key in found})
         outer = self.region
@@ -257,7 +257,7 @@ class Reverse(ForwardReplay):
             self._flow(yielded, arguments, adjoints)
             self.backwards(body.ops[:-1])
             ends = [self.take_or_zero(a) for a in arguments]
-            sums = _left(scope)
+            sums = _remaining(scope)
             for (value, _), more in sums.items():
                 ends.append(self._sum(region.add_argument(adjoint_type(value.type)), more))
             self.emit(Yield, ends)
@@ -308,7 +308,7 @@ class Reverse(ForwardReplay):
         return self.one(S.Select, [some, iterations, zero])
 
 
-def _left(scope: GradientScope) -> Sums:
+def _remaining(scope: GradientScope) -> Sums:
     """The remaining adjoint contributions of a scope, which are for values defined outside."""
     return {
         **{(value, True): x for value, x in scope.totals.items()},

@@ -35,8 +35,8 @@ def _flatten(branch: If) -> None:
     holds = branch.condition
     for alternative in branch.alternatives:
         for run in _runs(alternative.ops[:-1]):
-            if not _moves(run[0]):
-                _guarded(build, holds, run, alternative)
+            if not _is_movable(run[0]):
+                _guard(build, holds, run, alternative)
                 continue
             (op,) = run
             if counted(op):
@@ -58,7 +58,7 @@ def _flatten(branch: If) -> None:
     region.ops[at : at + 1] = made.ops
 
 
-def _moves(op: Op) -> bool:
+def _is_movable(op: Op) -> bool:
     """Whether an op moves out of a branch: a loop, whose trip count is predicated on the condition, or an op that may
     be speculated."""
     if counted(op):
@@ -72,14 +72,14 @@ def _runs(ops: Sequence[Op]) -> list[list[Op]]:
     """The ops in order, grouped into single ops that move and runs of ops that do not."""
     found: list[list[Op]] = []
     for op in ops:
-        if not _moves(op) and found and not _moves(found[-1][-1]):
+        if not _is_movable(op) and found and not _is_movable(found[-1][-1]):
             found[-1].append(op)
         else:
             found.append([op])
     return found
 
 
-def _guarded(build: Builder, holds: Value, ops: Sequence[Op], home: Region) -> None:
+def _guard(build: Builder, holds: Value, ops: Sequence[Op], home: Region) -> None:
     """Put ops into a branch of their own, which yields the values that later ops use."""
     after = home.ops[home.ops.index(ops[-1]) + 1 :]
     kept = [

@@ -121,17 +121,17 @@ def multiply_role(kernel: Kernel, pipes: Sequence[RolePipe]) -> Region:
     for p in pipes:
         for op in p.items:
             if isinstance(op, TileLoad):
-                _one_ahead(region, p, op)
+                _pop_next_iteration(region, p, op)
         for op in p.items:
             assert op.parent is not None
             if not isinstance(op, TileLoad):
-                _pushed(region, p.value, op)
+                _push(region, p.value, op)
             elif op in op.parent.ops:
-                _popped(region, p.value, op.parent, op.result, op)
+                _pop_before_use(region, p.value, op.parent, op.result, op)
     return region
 
 
-def _pushed(role: Region, pipe: Value, op: Op) -> None:
+def _push(role: Region, pipe: Value, op: Op) -> None:
     """Send the op's result through the pipe to its users."""
     region = op.parent
     assert region is not None
@@ -150,7 +150,7 @@ def _pushed(role: Region, pipe: Value, op: Op) -> None:
     _use(used, value, read)
 
 
-def _one_ahead(region: Region, pipe: RolePipe, load: TileLoad) -> None:
+def _pop_next_iteration(region: Region, pipe: RolePipe, load: TileLoad) -> None:
     """Pop a tile that a loop loads for its next iteration in that iteration, and the last tile after the loop."""
     users = uses(region).get(load.result, [])
     slots = [(op, k) for op, k in users if isinstance(op, Yield)]
@@ -167,19 +167,19 @@ def _one_ahead(region: Region, pipe: RolePipe, load: TileLoad) -> None:
         )
     assert isinstance(start, Op) and start.parent is not None and loop.parent is not None
     body, argument, result = loop.body, loop.arguments[k], loop.results[k]
-    _popped(region, pipe.value, body, argument, load)
-    _popped(region, pipe.value, loop.parent, result, load)
+    _pop_before_use(region, pipe.value, body, argument, load)
+    _pop_before_use(region, pipe.value, loop.parent, result, load)
     loop.erase([k])
     for old in (load, start):
         assert old.parent is not None
         old.parent.ops.remove(old)
 
 
-def _popped(role: Region, pipe: Value, region: Region, value: Value, load: Op) -> None:
+def _pop_before_use(role: Region, pipe: Value, region: Region, value: Value, load: Op) -> None:
     """Pop `value` in the region before its first use."""
     used = uses(role)
     users = used.get(value, [])
-    tops = {_top(op, region) for op, _ in users}
+    tops = {_ancestor_in(op, region) for op, _ in users}
     if not users or None in tops:
         raise Declined("a tile is loaded, but not used in the same region", load.loc)
     at = min(region.ops.index(op) for op in tops if op is not None)
@@ -241,7 +241,7 @@ def _transpose(op: TilePermute | TileSlice, tile: Value) -> None:
     region.ops[at : at + 1] = made.ops
 
 
-def _top(op: Op, region: Region) -> Op | None:
+def _ancestor_in(op: Op, region: Region) -> Op | None:
     """The op of the region that holds `op`."""
     at: Op | None = op
     while at is not None and at.parent is not region:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tegula.ir import LoopLike
 from tegula.ops.roles import WARP, WARP_GROUP
 from tegula.passes.matmul_terms import stored_terms
-from tegula.passes.specialise.find_matmuls import LoadedMatmul, looped
+from tegula.passes.specialise.find_matmuls import LoadedMatmul, is_in_loop
 from tegula.types import TileType
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def iteration_cycles(matmuls: Sequence[LoadedMatmul]) -> int:
     """The tensor core cycles of one iteration of the loop with the most matmul work."""
     loops: dict[object, int] = {}
     for p in matmuls:
-        if looped(p.op):
+        if is_in_loop(p.op):
             loops[_loop(p)] = loops.get(_loop(p), 0) + _cycles(p)
     return max(loops.values())
 

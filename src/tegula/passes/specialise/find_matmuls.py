@@ -36,23 +36,23 @@ def find_matmuls(kernel: Kernel) -> list[LoadedMatmul]:
     """All matmuls of a kernel. Declined if none is in a loop, if a right operand is neither loaded nor computed element
     by element, or if a load cannot be issued ahead."""
     ops = [op for op in kernel.walk() if isinstance(op, TileMatmul)]
-    found = [LoadedMatmul(op, _makers(op.a, False), _makers(op.b, True)) for op in ops]
-    if not any(looped(p.op) for p in found):
+    found = [LoadedMatmul(op, _producers(op.a, False), _producers(op.b, True)) for op in ops]
+    if not any(is_in_loop(p.op) for p in found):
         raise Declined("no loop has a matmul")
     for p in found:
         if not p.right:
             raise Declined(
                 "the right operand of this matmul is neither loaded nor the result of a map", p.op.loc
             )
-        for load in (load for op in (*p.left, *p.right) for load in loads_of(op)):
+        for load in (load for op in (*p.left, *p.right) for load in source_loads(op)):
             _check_load(kernel, load)
     return found
 
 
 def other_loads(kernel: Kernel, matmuls: Sequence[LoadedMatmul]) -> list[TileLoad]:
     """The loads next to matmuls in loops that feed no matmul directly, but can be issued ahead by a producer role."""
-    taken = {load for p in matmuls for op in (*p.left, *p.right) for load in loads_of(op)}
-    homes = dict.fromkeys(p.op.parent for p in matmuls if looped(p.op))
+    taken = {load for p in matmuls for op in (*p.left, *p.right) for load in source_loads(op)}
+    homes = dict.fromkeys(p.op.parent for p in matmuls if is_in_loop(p.op))
     found = [op for r in homes if r for op in r.ops if isinstance(op, TileLoad) and op not in taken]
     users = uses(kernel.body)
     carried = {op for op in found if any(isinstance(u, Yield) for u, _ in users.get(op.result, []))}
@@ -67,7 +67,7 @@ def _can_be_issued_early(kernel: Kernel, load: TileLoad) -> bool:
     return True
 
 
-def looped(op: Op) -> bool:
+def is_in_loop(op: Op) -> bool:
     """Whether an op is inside of a loop."""
     at = op.parent
     while at is not None and at.parent is not None:
@@ -77,12 +77,12 @@ def looped(op: Op) -> bool:
     return False
 
 
-def _makers(value: Value, converted: bool) -> tuple[Maker, ...]:
+def _producers(value: Value, converted: bool) -> tuple[Maker, ...]:
     """The ops that define a tile: loads, also through transposes and reshapes that keep rows, and maps if `converted`.
     Empty if the tile may have another definition as well."""
     found: dict[Maker, None] = {}
     for v in _chain(value, converted):
-        if _makes(v.owner, converted):
+        if _is_producer(v.owner, converted):
             found[v.owner] = None
         elif not transposes(v.owner) and not keeps_rows(v.owner) and not _carried(v):
             return ()
@@ -94,7 +94,7 @@ def staged_values(p: LoadedMatmul) -> set[Value]:
     which operands are converted before they enter a pipe."""
     sides = ([(p.op.a, False)] if p.left else []) + [(p.op.b, not p.keeps)]
     found = {v for side, converted in sides for v in _chain(side, converted)}
-    return found | {load.result for op in (*p.left, *p.right) for load in loads_of(op)}
+    return found | {load.result for op in (*p.left, *p.right) for load in source_loads(op)}
 
 
 def _chain(value: Value, converted: bool) -> list[Value]:
@@ -109,12 +109,12 @@ def _chain(value: Value, converted: bool) -> list[Value]:
         found[v] = None
         if transposes(v.owner) or keeps_rows(v.owner):
             queue.append(v.owner.tile)
-        elif not _makes(v.owner, converted):
+        elif not _is_producer(v.owner, converted):
             queue += _carried(v)
     return list(found)
 
 
-def _makes(op: object, converted: bool) -> TypeGuard[Maker]:
+def _is_producer(op: object, converted: bool) -> TypeGuard[Maker]:
     """Whether an op is a load, or a map if `converted`."""
     return isinstance(op, TileLoad) or (converted and isinstance(op, TileMap))
 
@@ -133,7 +133,7 @@ def _sources(op: TileMap) -> list[Op | Region | None]:
     return [v.owner for v in op.inputs if isinstance(v.type, TileType)]
 
 
-def loads_of(op: Maker) -> list[TileLoad]:
+def source_loads(op: Maker) -> list[TileLoad]:
     """The load itself, or the loads in the region of a map from which the map computes its tile, in program order."""
     if isinstance(op, TileLoad):
         return [op]

@@ -20,7 +20,7 @@ from tegula.ops.debug import Assert
 from tegula.passes.release_stages import runs
 from tegula.types import bool_
 
-OF_THE_LAUNCH = (ArrayShape, Cast, S.Const, Elementwise, S.Select)
+LAUNCH_UNIFORM = (ArrayShape, Cast, S.Const, Elementwise, S.Select)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class _Check:
     op: Assert
     inside: tuple[Region, ...]
 
-    def asked(self) -> list[Value]:
+    def controlling_values(self) -> list[Value]:
         """The values that determine whether the assert holds: its operands, and the conditions and bounds around it."""
-        return [*self.op.operands, *(v for region in self.inside for v in _deciding(region))]
+        return [*self.op.operands, *(v for region in self.inside for v in _controlling_values(region))]
 
 
 def hoist_launch_checks(kernel: Kernel) -> list[Op]:
@@ -41,7 +41,7 @@ def hoist_launch_checks(kernel: Kernel) -> list[Op]:
     that compute their conditions."""
     taken = list(_checks(kernel.body, (), set(kernel.params)))
     made, copies = Region(), dict[Value, Value]()
-    for op in _computing(kernel, taken):
+    for op in _backward_slice(kernel, taken):
         made.append(clone_op(op, copies))
     build = Builder(made, kernel.loc)
     for check in taken:
@@ -59,17 +59,17 @@ def _checks(region: Region, inside: tuple[Region, ...], known: set[Value]) -> It
     """The asserts of a region that depend on the launch alone. `known`: the values computed from the kernel's arguments
     so far; the walk adds to them."""
     for op in list(region.ops):
-        if isinstance(op, OF_THE_LAUNCH) and known.issuperset(op.operands):
+        if isinstance(op, LAUNCH_UNIFORM) and known.issuperset(op.operands):
             known.update(op.results)
         elif isinstance(op, Assert) and known.issuperset(op.operands):
             yield _Check(op, inside)
         elif isinstance(op, For | If):
             for nested in op.regions:
-                if known.issuperset(_deciding(nested)):
+                if known.issuperset(_controlling_values(nested)):
                     yield from _checks(nested, (*inside, nested), known)
 
 
-def _deciding(region: Region) -> list[Value]:
+def _controlling_values(region: Region) -> list[Value]:
     """The values that determine whether a region of a loop or branch runs: loop bounds, or the branch's condition."""
     assert isinstance(region.parent, For | If)
     return region.parent.control_operands
@@ -77,7 +77,7 @@ def _deciding(region: Region) -> list[Value]:
 
 def _reaches(build: Builder, region: Region, copies: dict[Value, Value]) -> Value:
     """Build the condition under which a region runs, given that the loop or branch around it is reached."""
-    decided = [copies.get(v, v) for v in _deciding(region)]
+    decided = [copies.get(v, v) for v in _controlling_values(region)]
     if isinstance(region.parent, For):
         return runs(build, decided)
     assert isinstance(region.parent, If)
@@ -87,9 +87,9 @@ def _reaches(build: Builder, region: Region, copies: dict[Value, Value]) -> Valu
     return build.insert(S.Not([condition], [bool_])).result
 
 
-def _computing(kernel: Kernel, taken: list[_Check]) -> list[Op]:
+def _backward_slice(kernel: Kernel, taken: list[_Check]) -> list[Op]:
     """The ops that compute the operands and conditions of the asserts, in program order."""
-    needed, left = set[Op](), [v for check in taken for v in check.asked()]
+    needed, left = set[Op](), [v for check in taken for v in check.controlling_values()]
     while left:
         owner = left.pop().owner
         if isinstance(owner, Op) and owner not in needed:

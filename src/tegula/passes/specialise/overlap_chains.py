@@ -63,7 +63,7 @@ class _Chain:
         return self.loop.arguments[self.slot]
 
     @property
-    def places(self) -> list[Value]:
+    def start_indices(self) -> list[Value]:
         """The start indices of the transposing op, if it is a slice."""
         return self.transpose.starts if isinstance(self.transpose, TileSlice) else []
 
@@ -94,8 +94,8 @@ def _chain(loop: For) -> _Chain | None:
     ):
         return None
     argument = loop.arguments[yields[0]]
-    late = _dependent(body, argument)
-    needed = _needed(body, [second.a])
+    late = _forward_slice(body, argument)
+    needed = _backward_slice(body, [second.a])
     others = {u for u, _ in _users(users, [argument, *_results(late)])} - {*late, second}
     if first not in needed or needed.intersection(late) or others or not _pure(late):
         return None
@@ -114,7 +114,7 @@ def _pure(ops: Iterable[Op]) -> bool:
     return all(op.PURE and not isinstance(op, TileMatmul) for op in ops)
 
 
-def _dependent(body: Region, value: Value) -> list[Op]:
+def _forward_slice(body: Region, value: Value) -> list[Op]:
     """The ops of the body, without matmuls, that depend on a value."""
     known, found = {value}, list[Op]()
     for op in body.ops[:-1]:
@@ -125,7 +125,7 @@ def _dependent(body: Region, value: Value) -> list[Op]:
     return found
 
 
-def _needed(body: Region, values: Iterable[Value]) -> set[Op]:
+def _backward_slice(body: Region, values: Iterable[Value]) -> set[Op]:
     """The ops of the body on which values depend."""
     found: set[Op] = set()
     queue = list(values)
@@ -177,7 +177,7 @@ class _Overlap:
         for old, new in known.items():
             new.name = old.name
         self._copy(made, self.body.ops[:-1], known, {c.second, c.transpose})
-        self.before = {v: _maker(known[v]) for v in self._loads()}
+        self.before = {v: _producer(known[v]) for v in self._loads()}
         second = build.insert(Add([start, step], [start.type])).result
         carried = [self._next(known, k) for k in range(len(initial))]
         kept = [known.get(v, v) for v in (c.second.a, c.load.result)]
@@ -196,8 +196,8 @@ class _Overlap:
             new.name = old.name
         known: dict[Value, Value] = dict(zip(self.body.args, body.args, strict=False))
         *_, weights, tile = body.args
-        factors = [c.second.alpha, c.second.beta, *c.places]
-        early = _needed(self.body, [c.first.result, *factors])
+        factors = [c.second.alpha, c.second.beta, *c.start_indices]
+        early = _backward_slice(self.body, [c.first.result, *factors])
         ops = self.body.ops[:-1]
         self._copy(body, [op for op in ops if op in early], known, set())
         first = known[c.first.result].owner
@@ -216,7 +216,7 @@ class _Overlap:
         self._copy(body, [op for op in ops if op in last or op in c.late], known, set())
         ends = [self._next(known, k) for k in range(len(self.loop.results))]
         ends += [known.get(v, v) for v in (c.second.a, c.load.result)]
-        self.twins = [(self.before[v], _maker(known[v])) for v in self._loads()]
+        self.twins = [(self.before[v], _producer(known[v])) for v in self._loads()]
         build.insert(Yield(ends))
         return For([*bounds, *initial], [v.type for v in initial], None, [body], self.loop.loc)
 
@@ -236,8 +236,8 @@ class _Overlap:
         """Build the second matmul from carried weights and a carried tile."""
         c = self.chain
         if c.transpose is not None:
-            places = {v: known.get(v, v) for v in c.places}
-            tile = build.insert(clone_op(c.transpose, {**places, c.load.result: tile})).result
+            start_indices = {v: known.get(v, v) for v in c.start_indices}
+            tile = build.insert(clone_op(c.transpose, {**start_indices, c.load.result: tile})).result
         factors = [known.get(v, v) for v in (c.second.alpha, c.second.beta)]
         operands = [weights, tile, sum, *factors]
         return build.insert(TileMatmul(operands, [sum.type], c.second.attrs, [], c.second.loc))
@@ -253,6 +253,6 @@ class _Overlap:
         return [op.result for op in self.body.ops if isinstance(op, TileLoad) or converts(op)]
 
 
-def _maker(value: Value) -> Maker:
+def _producer(value: Value) -> Maker:
     assert isinstance(value.owner, Maker)
     return value.owner

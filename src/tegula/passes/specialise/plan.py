@@ -15,7 +15,7 @@ from tegula.passes.matmul_terms import stored_terms
 from tegula.passes.select_matmuls import ANY_ORDER
 from tegula.passes.specialise.costs import iteration_cycles
 from tegula.passes.specialise.declined import Declined, NoRegisters
-from tegula.passes.specialise.find_matmuls import LoadedMatmul, Maker, loads_of, looped, transposes
+from tegula.passes.specialise.find_matmuls import LoadedMatmul, Maker, is_in_loop, source_loads, transposes
 from tegula.passes.specialise.places import bounds_vary, launch_indices
 from tegula.passes.specialise.registers import available_registers, needed_registers
 from tegula.target import CudaTarget
@@ -25,7 +25,7 @@ Items = tuple[Maker, ...]
 """The ops whose tiles fill one pipe: loads, or conversions."""
 ROWS, COLUMNS = 64, 8
 """The number of rows of a wgmma instruction, and the granularity of its number of columns."""
-MOST_GROUPS, MOST_STAGES, LEAST_STAGES = 3, 6, 2
+MAX_GROUPS, MAX_STAGES, MIN_STAGES = 3, 6, 2
 STAGING_BYTES = 64 * 128 * 2
 """Bytes of the staging buffers through which one warp group stores its results."""
 BARRIER_BYTES = 1024
@@ -86,7 +86,7 @@ def make_plan(
     groups = _groups(kernel, target, matmuls, choice)
     persistent = _persistent(kernel, choice)
     stages = _stages(kernel, target, matmuls, fed, groups, persistent, choice)
-    raster = choice.raster or (RASTER if _shared_both_ways(kernel, fed) else 1)
+    raster = choice.raster or (RASTER if _reuses_along_both_dims(kernel, fed) else 1)
     cycles = iteration_cycles(matmuls)
     return RolePlan(
         groups,
@@ -106,10 +106,10 @@ def _persistent(kernel: Kernel, choice: Choice) -> bool:
     return possible and choice.persistent is not False
 
 
-def _shared_both_ways(kernel: Kernel, fed: Sequence[Items]) -> bool:
+def _reuses_along_both_dims(kernel: Kernel, fed: Sequence[Items]) -> bool:
     """Whether neighbouring blocks load some tiles in common along each of the last two block dimensions."""
     last = kernel.launch.ndim - 2
-    repeated = [load for items in fed for op in items if looped(op) for load in loads_of(op)]
+    repeated = [load for items in fed for op in items if is_in_loop(op) for load in source_loads(op)]
     used = [launch_indices((load.array, *load.offset)) for load in repeated]
     return last > 0 and any(last not in u for u in used) and any(last - 1 not in u for u in used)
 
@@ -125,9 +125,10 @@ def keep_converted(
     if not all(p.left and _converted(p) for p in matmuls):
         return matmuls
     kept = [
-        replace(p, right=tuple(load for op in p.right for load in loads_of(op)), keeps=True) for p in matmuls
+        replace(p, right=tuple(load for op in p.right for load in source_loads(op)), keeps=True)
+        for p in matmuls
     ]
-    if not _with_enough_registers(kernel, target, kept, _able(kept, choice)):
+    if not _with_enough_registers(kernel, target, kept, _possible_groups(kept, choice)):
         return matmuls
     for p in kept:
         transpose_first(p.op)
@@ -145,7 +146,7 @@ def _converted(p: LoadedMatmul) -> bool:
 def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul], choice: Choice) -> int:
     """The number of consumer warp groups: two if their tiles fit in registers, so that one multiplies while the other
     computes or stores its results; else the fewest whose tiles fit."""
-    able = _able(matmuls, choice)
+    able = _possible_groups(matmuls, choice)
     if not able:
         raise Declined(_misfit(matmuls, choice), matmuls[0].op.loc)
     roomy = _with_enough_registers(kernel, target, matmuls, able)
@@ -158,9 +159,9 @@ def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul],
     return 2 if 2 in roomy else roomy[0]
 
 
-def _able(matmuls: Sequence[LoadedMatmul], choice: Choice) -> list[int]:
+def _possible_groups(matmuls: Sequence[LoadedMatmul], choice: Choice) -> list[int]:
     """The numbers of warp groups between which all matmuls can be split."""
-    able = [n for n in range(1, MOST_GROUPS + 1) if all(_fits(p, n) for p in matmuls)]
+    able = [n for n in range(1, MAX_GROUPS + 1) if all(_fits(p, n) for p in matmuls)]
     return able if choice.consumers is None else [n for n in able if n == choice.consumers]
 
 
@@ -205,7 +206,7 @@ def _misfit(matmuls: Sequence[LoadedMatmul], choice: Choice) -> str:
         a, b, c = p.op.a.type, p.op.b.type, p.op.c.type
         assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
         shapes = f"{a.dtype} {_by(a)} times {b.dtype} {_by(b)} to {c.dtype} {_by(c)}"
-        if not any(_fits(p, n) for n in range(1, MOST_GROUPS + 1)):
+        if not any(_fits(p, n) for n in range(1, MAX_GROUPS + 1)):
             return f"warp groups do not multiply {shapes}: docs/schedules.md says which matmuls they take"
     if choice.consumers is not None:
         return f"consumers={choice.consumers} warp groups cannot split the matmuls of this kernel"
@@ -239,8 +240,8 @@ def _stages(
     staging = STAGING_BYTES * groups * len(_stored(kernel))
     room = target.shared_per_block - staging - BARRIER_BYTES - once
     asked = choice.stages or max((_requested_stages(op) for items in fed for op in items), default=0)
-    count = min(room // each, asked or MOST_STAGES)
-    least = 1 if sum(looped(p.op) for p in matmuls) > 1 else LEAST_STAGES
+    count = min(room // each, asked or MAX_STAGES)
+    least = 1 if sum(is_in_loop(p.op) for p in matmuls) > 1 else MIN_STAGES
     if count < min(least, asked or least):
         stages = "a stage" if least == 1 else f"{least} stages"
         raise Declined(
@@ -259,8 +260,8 @@ def _fixed_stages(items: Items) -> int:
     """The number of stages of a pipe if it does not depend on shared memory, else 0. Converted tiles have two stages,
     so that the conversion of a tile is overlapped with the matmul of the previous tile."""
     if not isinstance(items[0], TileLoad):
-        return LEAST_STAGES
-    return 0 if any(map(looped, items)) else 1
+        return MIN_STAGES
+    return 0 if any(map(is_in_loop, items)) else 1
 
 
 def _requested_stages(load: Maker) -> int:

@@ -18,7 +18,7 @@ SPARE = 24
 """Registers of a consumer thread besides its tiles: addresses, descriptors, loop indices."""
 RESERVE = 8
 """Registers of the budget that ptxas needs to schedule instructions."""
-MOST_REGISTERS = 240
+MAX_REGISTERS = 240
 FETCH_REGISTERS = 24
 REGISTER_BYTES = 4
 
@@ -33,7 +33,7 @@ def needed_registers(region: Region, matmuls: Sequence[LoadedMatmul], groups: in
 def available_registers(target: CudaTarget, groups: int) -> int:
     """The registers of a consumer thread next to one producer warp group."""
     start = min(target.registers_per_thread, target.registers_per_sm // (WARP_GROUP * (groups + 1))) // 8 * 8
-    return min(MOST_REGISTERS, (start * (groups + 1) - FETCH_REGISTERS) // groups // 8 * 8) - RESERVE
+    return min(MAX_REGISTERS, (start * (groups + 1) - FETCH_REGISTERS) // groups // 8 * 8) - RESERVE
 
 
 class _Liveness:

@@ -7,8 +7,8 @@ from enum import Enum
 
 from tegula.dataclass import replace
 from tegula.ir import Kernel
-from tegula.passes.specialise.plan import MOST_GROUPS, Choice, RolePlan
-from tegula.passes.specialise.specialise import Lost, Schedule, make_roles, undo
+from tegula.passes.specialise.plan import MAX_GROUPS, Choice, RolePlan
+from tegula.passes.specialise.specialise import RejectedPlan, Schedule, make_roles, undo
 from tegula.target import CudaTarget
 
 
@@ -27,18 +27,18 @@ def next_schedule(
     if no plan is left. The user's decisions are kept."""
     assert failed.plan is not None
     undo(kernel, failed)
-    lost = (*failed.lost, Lost(failed.plan, reason))
-    tried = {one.plan for one in lost}
-    for choice in _simpler(Choice(**kernel.schedule), failed.choice, failed.plan, failure):
+    rejected = (*failed.rejected, RejectedPlan(failed.plan, reason))
+    tried = {one.plan for one in rejected}
+    for choice in _simpler_choices(Choice(**kernel.schedule), failed.choice, failed.plan, failure):
         found = make_roles(kernel, target, choice)
         if found.plan is not None and found.plan not in tried:
-            return replace(found, lost=lost)
+            return replace(found, rejected=rejected)
         if found.plan is not None:
             undo(kernel, found)
-    return Schedule(None, reason, lost=lost)
+    return Schedule(None, reason, rejected=rejected)
 
 
-def _simpler(asked: Choice, choice: Choice, plan: RolePlan, failure: Failure) -> Iterator[Choice]:
+def _simpler_choices(asked: Choice, choice: Choice, plan: RolePlan, failure: Failure) -> Iterator[Choice]:
     """Simpler decisions that may succeed, in order of estimated loss. `asked`: the user's decisions."""
     if failure is Failure.SHARED_MEMORY and asked.stages is None and max(plan.stages) > 1:
         yield replace(choice, stages=max(plan.stages) - 1)
@@ -47,5 +47,5 @@ def _simpler(asked: Choice, choice: Choice, plan: RolePlan, failure: Failure) ->
     elif failure is Failure.UNPROVED and plan.persistent and asked.persistent is None:
         yield replace(choice, persistent=False)
     if failure is Failure.REGISTERS and asked.consumers is None:
-        for groups in range(plan.consumers + 1, MOST_GROUPS + 1):
+        for groups in range(plan.consumers + 1, MAX_GROUPS + 1):
             yield replace(choice, consumers=groups, overlap=asked.overlap)

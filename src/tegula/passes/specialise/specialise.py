@@ -26,9 +26,9 @@ from tegula.passes.specialise.find_matmuls import (
     LoadedMatmul,
     Maker,
     find_matmuls,
-    loads_of,
     other_loads,
     pipe_load,
+    source_loads,
 )
 from tegula.passes.specialise.lane_code import check_lane_code
 from tegula.passes.specialise.launch_checks import hoist_launch_checks
@@ -50,7 +50,7 @@ RELEASE = (Pass(release_stages),)
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class RejectedPlan:
     """A rejected plan, and the reason."""
 
     plan: RolePlan
@@ -63,14 +63,14 @@ class Lost:
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """The outcome for a kernel: the plan of its roles, or the reason why it has none. `choice`: the decisions that led
-    to the plan; `lost`: the plans that were tried before. `before`: the ops of the body without roles."""
+    to the plan; `rejected`: the plans that were tried before. `before`: the ops of the body without roles."""
 
     plan: RolePlan | None = None
     reason: str = ""
     loc: Location = UNKNOWN
     before: tuple[Op, ...] = ()
     choice: Choice = Choice()
-    lost: tuple[Lost, ...] = ()
+    rejected: tuple[RejectedPlan, ...] = ()
 
     def __str__(self) -> str:
         if self.plan is not None:
@@ -96,14 +96,14 @@ def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None)
     if not any(isinstance(op, TileMatmul) for op in kernel.walk()):
         return Schedule(reason="the kernel has no matmul")
     before, choice = kernel.body.ops, choice or Choice(**kernel.schedule)
-    made = _made(kernel, target, choice)
+    made = _make_schedule(kernel, target, choice)
     if choice.split > 1 or (
         made.plan is not None and (choice.stages or max(made.plan.stages) >= ENOUGH_STAGES)
     ):
         return made
     for split in SPLITS:
         ops, kernel.body.ops = kernel.body.ops, before
-        finer = _made(kernel, target, replace(choice, split=split))
+        finer = _make_schedule(kernel, target, replace(choice, split=split))
         if finer.plan is not None and max(finer.plan.stages) >= ENOUGH_STAGES:
             return finer
         if finer.plan is not None and made.plan is None:
@@ -113,7 +113,7 @@ def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None)
     return made
 
 
-def _made(kernel: Kernel, target: CudaTarget, choice: Choice) -> Schedule:
+def _make_schedule(kernel: Kernel, target: CudaTarget, choice: Choice) -> Schedule:
     """The schedule of one choice; the kernel is rewritten or unchanged accordingly."""
     before = kernel.body.ops
     try:
@@ -121,7 +121,7 @@ def _made(kernel: Kernel, target: CudaTarget, choice: Choice) -> Schedule:
     except Declined as e:
         kernel.body.ops = before
         if isinstance(e, NoRegisters) and choice.overlap:
-            return _made(kernel, target, replace(choice, overlap=False))
+            return _make_schedule(kernel, target, replace(choice, overlap=False))
         return Schedule(None, e.reason, e.loc)
 
 
@@ -135,7 +135,7 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
         raise Declined("specialize=False")
     if target.tensor_cores != "wgmma" or not target.bulk_copies:
         raise Declined(f"{target.arch} has no matmuls of warp groups")
-    kernel.body.ops = _own(kernel)
+    kernel.body.ops = _clone_body(kernel)
     checks = hoist_launch_checks(kernel)
     check_lane_code(kernel)
     branches_to_counts(kernel)
@@ -147,12 +147,12 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
     groups = _groups(kernel, target, matmuls, twins)
     plan = make_plan(kernel, target, matmuls, groups, choice)
     _check_copies(kernel, target, matmuls)
-    _forget_stages(kernel)
+    _clear_requested_stages(kernel)
     pipes = {g: RolePipe(_pipe(g[0], n).result, g) for g, n in zip(groups, plan.stages, strict=True)}
     roles = _roles(kernel, target, list(pipes.values()))
     if plan.persistent:
         roles = [walk_blocks(kernel, role, plan.raster) for role in roles]
-    _put(kernel, checks, list(pipes.values()), roles, plan)
+    _replace_body(kernel, checks, list(pipes.values()), roles, plan)
     return replace(plan, overlaps=bool(twins))
 
 
@@ -162,7 +162,7 @@ def _roles(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) -> lis
     return [fetch_role(kernel, target, fetched), multiply_role(kernel, pipes)]
 
 
-def _own(kernel: Kernel) -> list[Op]:
+def _clone_body(kernel: Kernel) -> list[Op]:
     """Modifiable copies of the kernel's ops."""
     region, _ = copied(kernel.body.ops)
     for op in region.ops:
@@ -170,7 +170,7 @@ def _own(kernel: Kernel) -> list[Op]:
     return region.ops
 
 
-def _forget_stages(kernel: Kernel) -> None:
+def _clear_requested_stages(kernel: Kernel) -> None:
     """Remove the stages that loops request, because pipes replace the loops' rings."""
     for op in kernel.walk():
         if isinstance(op, For):
@@ -181,17 +181,17 @@ def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul],
     """The ops that fill each pipe, in program order: the ops that make an operand, the loads from which operands are
     computed, and other loads that can be issued ahead. Twins share a pipe."""
     order: dict[Op, int] = {op: at for at, op in enumerate(kernel.walk())}
-    operands = _joined([s for p in matmuls for s in (p.left, p.right) if s], twins)
+    operands = _merge_groups([s for p in matmuls for s in (p.left, p.right) if s], twins)
     known = {op for g in operands for op in g}
     computed = [
         sorted(g, key=order.__getitem__) for g in operands if not all(isinstance(op, TileLoad) for op in g)
     ]
-    sources = [{*loads} for g in computed for loads in zip(*map(loads_of, g), strict=False)]
-    raw = _joined(
+    sources = [{*loads} for g in computed for loads in zip(*map(source_loads, g), strict=False)]
+    raw = _merge_groups(
         [tuple(g) for g in sources if all(_copyable(kernel, target, op, False) for op in g - known)], []
     )
     others = [(op,) for op in other_loads(kernel, matmuls) if _copyable(kernel, target, op, False)]
-    found = [*operands, *(g for g in raw if not g & known), *_joined(others, twins)]
+    found = [*operands, *(g for g in raw if not g & known), *_merge_groups(others, twins)]
     return sorted((tuple(sorted(g, key=order.__getitem__)) for g in found), key=lambda g: order[g[-1]])
 
 
@@ -201,7 +201,7 @@ OUT_OF_REACH = "no tensor map describes the array of this load, or its tiles may
 def _check_copies(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul]) -> None:
     """Declined for operands that no bulk copy can fetch."""
     for op in (op for p in matmuls for op in (*p.left, *p.right)):
-        loads, swizzled = loads_of(op), isinstance(op, TileLoad)
+        loads, swizzled = source_loads(op), isinstance(op, TileLoad)
         if loads and not any(_copyable(kernel, target, load, swizzled) for load in loads):
             raise Declined(OUT_OF_REACH, loads[0].loc)
 
@@ -210,7 +210,7 @@ def _copyable(kernel: Kernel, target: CudaTarget, load: TileLoad, swizzled: bool
     return bulk_loadable(kernel, target, pipe_load(_pipe(load, 1).result, load), swizzled)
 
 
-def _joined(groups: Sequence[Items], twins: Twins) -> list[set[Maker]]:
+def _merge_groups(groups: Sequence[Items], twins: Twins) -> list[set[Maker]]:
     """The groups, merged where they have an op in common or contain twins of each other."""
     known = {op for g in groups for op in g}
     made: list[set[Maker]] = []
@@ -225,12 +225,12 @@ def _pipe(item: Maker, stages: int) -> PipeNew:
     assert isinstance(t, TileType)
     made = PipeType(t.dtype, t.rows.shape, stages)
     new = PipeNew([], [made], {"type": made}, [], item.loc)
-    names = [array_root(load.array).name for load in loads_of(item)]
+    names = [array_root(load.array).name for load in source_loads(item)]
     new.result.name = next(filter(None, (item.result.name, *names)), "")
     return new
 
 
-def _put(
+def _replace_body(
     kernel: Kernel, checks: Sequence[Op], pipes: Sequence[RolePipe], roles: Sequence[Region], plan: RolePlan
 ) -> None:
     """Replace the kernel's body by the launch checks, the pipes and the roles, and insert releases of popped tiles."""

@@ -22,7 +22,7 @@ ROW_BYTES = 128
 """The minimum bytes of the rows of a K-major tile, the row of a swizzled box."""
 
 
-class _Whole(Exception):
+class _CannotSplit(Exception):
     """The loop cannot be split."""
 
 
@@ -40,7 +40,7 @@ def split_depth(kernel: Kernel, factor: int) -> bool:
     loops = [op for op in kernel.walk() if counted(op) and _own_matmuls(op)]
     try:
         found = [_split_of(loop, factor) for loop in loops]
-    except _Whole:
+    except _CannotSplit:
         return False
     for one in found:
         _rewrite(one, factor)
@@ -57,9 +57,9 @@ def _split_of(loop: For, factor: int) -> _Split:
     depths = {_shape(m.a)[1] for m in matmuls}
     (depth,) = depths if len(depths) == 1 else (0,)
     if not depth or depth % factor or not all(_deep_enough(m, depth // factor) for m in matmuls):
-        raise _Whole()
+        raise _CannotSplit()
     if constant(loop.step) != 1:
-        raise _Whole()
+        raise _CannotSplit()
     along: dict[Value, int] = {}
     for m in matmuls:
         _mark(loop, m.a, 1, along)
@@ -68,9 +68,9 @@ def _split_of(loop: For, factor: int) -> _Split:
     for value, dim in along.items():
         row = depth // factor * element_bytes(_tile(value).dtype)
         if _is_stored(value.owner) and dim == len(_shape(value)) - 1 and row < ROW_BYTES:
-            raise _Whole()
+            raise _CannotSplit()
         if isinstance(value.owner, TileAccess) and value.owner.offset[dim].type != loop.index.type:
-            raise _Whole()
+            raise _CannotSplit()
     _check_sums(loop, matmuls, users)
     for value, dim in along.items():
         for user, _ in users.get(value, []):
@@ -83,10 +83,10 @@ def _split_of(loop: For, factor: int) -> _Split:
                     and (value, dim) in (user.divided(along[user.result]) or ())
                 )
             if not fits:
-                raise _Whole()
+                raise _CannotSplit()
     for op in loop.body.ops:
         if any(e.kind != "read" for inner in op.walk() for e in inner.effects()):
-            raise _Whole()
+            raise _CannotSplit()
     return _Split(loop, along, depth)
 
 
@@ -99,16 +99,16 @@ def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
     """Record the split dimension of a tile and of the tiles that it is made from, back to loads."""
     if value in along:
         if along[value] != dim:
-            raise _Whole()
+            raise _CannotSplit()
         return
     op = value.owner
     if not isinstance(op, Divisible):
-        raise _Whole()
+        raise _CannotSplit()
     if op.parent is not loop.body:
         # A tile that is computed before the loop can be recomputed in pieces if none of its operands has the split
         # dimension.
         if isinstance(op, TileAccess) or op.divided(dim) != []:
-            raise _Whole()
+            raise _CannotSplit()
         op = clone_op(op, {})
         _put([op], loop.body.ops[0])
         replace(loop.body, {value: op.result})
@@ -116,7 +116,7 @@ def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
     along[value] = dim
     parts = op.divided(dim)
     if parts is None:
-        raise _Whole()
+        raise _CannotSplit()
     for v, own in parts:
         _mark(loop, v, own, along)
 
@@ -135,16 +135,16 @@ def _check_sums(loop: For, matmuls: Sequence[MatmulLike], users: dict[Value, lis
             read = users.get(value, [])
             m = read[0][0] if len(read) == 1 else None
             if not isinstance(m, MatmulLike) or m.c is not value or constant(m.beta) != 1:
-                raise _Whole()
+                raise _CannotSplit()
             adding.discard(m)
             value = m.results[0]
         if value is one.arguments[-1] and users.get(value, []):
             # A loop-invariant value may be read; an accumulator is read after the loop only.
             continue
         if len(users.get(end, [])) != 1:
-            raise _Whole()
+            raise _CannotSplit()
     if adding:
-        raise _Whole()
+        raise _CannotSplit()
 
 
 def _rewrite(split: _Split, factor: int) -> None:

@@ -24,7 +24,7 @@ def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
     places: dict[Value, Value] = {}
     for op in region.ops:
         if isinstance(op, Tid):
-            places |= _places(kernel, inside, op, number, raster)
+            places |= _block_indices(kernel, inside, op, number, raster)
         elif isinstance(op, BulkPrefetch | LaunchNext):
             # Only the last iteration needs the prefetch of elements that reducing copies update, and may trigger the
             # next launch: in earlier iterations the next block follows, which still reads arrays.
@@ -50,7 +50,7 @@ def _in_last_iteration(inside: Region, op: Op, number: Value, blocks: Sequence[V
     return If([last], [], None, [then, other], op.loc)
 
 
-def _places(kernel: Kernel, inside: Region, tid: Op, number: Value, raster: int) -> dict[Value, Value]:
+def _block_indices(kernel: Kernel, inside: Region, tid: Op, number: Value, raster: int) -> dict[Value, Value]:
     build = Builder(inside, tid.loc)
     found: dict[Value, Value] = {}
     for dim, value in enumerate(tid.results[: kernel.launch.ndim - 1]):

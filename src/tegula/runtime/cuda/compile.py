@@ -59,7 +59,7 @@ class CudaCompiled:
     """The maximum number of CTAs; None: one CTA for each block of the launch."""
 
     placed: bool = False
-    """Whether CTAs compute their block index in 32 bits, so that a launch has at most MOST_BLOCKS blocks."""
+    """Whether CTAs compute their block index in 32 bits, so that a launch has at most MAX_BLOCKS blocks."""
 
     overlaps: bool = False
     """Whether the kernel waits for earlier launches itself, so that it may start before they end (programmatic

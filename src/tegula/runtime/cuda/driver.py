@@ -11,7 +11,7 @@ import threading
 from typing import Any
 
 LIBRARY = "libcuda.so.1"
-OLDEST = 12000
+MIN_VERSION = 12000
 """The minimum version of the driver's interface: CUDA 12.0, the first version that loads code for sm_90a."""
 
 _p, _i32, _u32, _size, _u64 = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_uint64
@@ -115,7 +115,7 @@ def driver() -> Driver:
         with _state.lock:
             if _state.driver is None and _state.failure is None:
                 try:
-                    _state.driver = started(_load())
+                    _state.driver = initialised(_load())
                 except Unavailable as error:
                     _state.failure = str(error)
         if _state.failure is not None:
@@ -147,7 +147,7 @@ def _load() -> Driver:
     return library
 
 
-def started(library: Driver) -> Driver:
+def initialised(library: Driver) -> Driver:
     """The given driver, initialised; Unavailable if initialisation fails, the driver is too old, or there is no
     device."""
     code = library.cuInit(0)
@@ -159,7 +159,7 @@ def started(library: Driver) -> Driver:
         )
         raise Unavailable(what)
     found = version(library)
-    if found < OLDEST:
+    if found < MIN_VERSION:
         raise Unavailable(f"the NVIDIA driver is too old: it knows CUDA {_numbered(found)}, 12.0 is needed")
     return library
 

@@ -12,8 +12,8 @@ from typing import Any
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
 from tegula.runtime.cuda import memory
-from tegula.runtime.cuda.report import PinnedReports, expect, forget
-from tegula.runtime.cuda.stream import Stream, choice, restore_choice, set_stream, stream_on, switches
+from tegula.runtime.cuda.report import PinnedReports, enqueue_reports, reuse_memory
+from tegula.runtime.cuda.stream import Stream, choice, restore_stream, set_stream, stream_on, switches
 from tegula.runtime.device import Device, cuda_device
 from tegula.runtime.structures import structures_of
 
@@ -51,7 +51,7 @@ class Graph:
         self.context.submit(self.context.driver.cuGraphLaunch, self.handle, stream.handle)
         self.context.recent.append("a recorded graph")
         for reports in self.reports:
-            expect(self.context, stream.handle, reports, recorded=True)
+            enqueue_reports(self.context, stream.handle, reports, recorded=True)
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if hasattr(self, "handle") and not ending() and self.context.fault is None:
@@ -59,7 +59,7 @@ class Graph:
                 self.context.status("cuCtxSynchronize")
             self.context.status("cuGraphExecDestroy", self.handle)
             for reports in self.reports:
-                forget(self.context, reports.memory)
+                reuse_memory(self.context, reports.memory)
 
 
 class _Recording:
@@ -154,7 +154,7 @@ def capture_end(device: Device | str | None = None, stream: Stream | None = None
     recording.all.remove(found)
     switches[1] -= 1
     recording.active = bool(recording.all)
-    restore_choice(found.target.device, found.before)
+    restore_stream(found.target.device, found.before)
     handle = ctypes.c_void_p()
     context = found.stream.context
     context.call("cuStreamEndCapture", found.stream.handle, ctypes.byref(handle))

@@ -82,22 +82,22 @@ def on_device(value: Any, ordered: bool = True) -> tuple[np.ndarray, Device] | N
     if torch is not None and isinstance(value, torch.Tensor):
         if not value.is_cuda:
             return None
-        made = _of_torch(value)
+        made = _describe_tensor(value)
         if ordered:
             _wait_for(made[1], _handle_of(made[1], (value,)))
         return made
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
-        made = _of_interface(value, interface)
+        made = _from_cuda_array_interface(value, interface)
         if ordered or _handle_of(made[1], (value,)) is None:
             _wait_for(made[1], interface.get("stream"))
         return made
     if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in (CUDA, CUDA_MANAGED):
-        return _of_dlpack(value, int(value.__dlpack_device__()[1]))
+        return _from_dlpack(value, int(value.__dlpack_device__()[1]))
     return None
 
 
-def _of_torch(tensor: Any) -> tuple[np.ndarray, Device]:
+def _describe_tensor(tensor: Any) -> tuple[np.ndarray, Device]:
     dtype = to_numpy(dtype_of(tensor))
     strides = [s * dtype.itemsize for s in tensor.stride()]
     made = described(tensor.data_ptr(), tensor.shape, strides, dtype, tensor)
@@ -109,7 +109,7 @@ first_use_callbacks: list[Callable[[], object]] = []
 _adopted: dict[tuple[Any, ...], array] = {}
 """Arrays on tensors of recent launches, by the tensors' descriptions. The arrays own no memory, because the launch
 keeps the tensor alive."""
-MOST_ADOPTED = 4096
+MAX_ADOPTED = 4096
 
 
 def adopted(value: Any, dtype: ElementType | None) -> array | None:
@@ -122,20 +122,20 @@ def adopted(value: Any, dtype: ElementType | None) -> array | None:
         Libraries.seen |= found is not None
         return None if found is None else wrap(found[0], dtype or from_numpy(found[0].dtype), found[1])
     if type(value) not in FOREIGN:
-        FOREIGN[type(value)] = _seen
+        FOREIGN[type(value)] = _cached_array
         Libraries.seen = True
         for tell in first_use_callbacks:
             tell()
     try:
-        return _seen(value, dtype)
+        return _cached_array(value, dtype)
     except KeyError:
-        data, device = _of_torch(value)
+        data, device = _describe_tensor(value)
         made = wrap(
             described(value.data_ptr(), data.shape, data.strides, data.dtype, None),
             dtype or from_numpy(data.dtype),
             device,
         )
-        if len(_adopted) >= MOST_ADOPTED:
+        if len(_adopted) >= MAX_ADOPTED:
             _adopted.clear()
         _adopted[_description(value, dtype)] = made
         return made
@@ -147,12 +147,12 @@ def _description(tensor: Any, dtype: ElementType | None) -> tuple[Any, ...]:
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(), dtype
 
 
-def _seen(tensor: Any, dtype: ElementType | None) -> array:
+def _cached_array(tensor: Any, dtype: ElementType | None) -> array:
     """The array that was made for a PyTorch tensor with the same description; KeyError if there is none."""
     return _adopted[_description(tensor, dtype)]
 
 
-def _of_interface(value: Any, interface: dict[str, Any]) -> tuple[np.ndarray, Device]:
+def _from_cuda_array_interface(value: Any, interface: dict[str, Any]) -> tuple[np.ndarray, Device]:
     dtype = np.dtype(interface["typestr"])
     from_numpy(dtype)
     address, read_only = interface["data"]
@@ -175,7 +175,7 @@ def _wait_for(device: Device, handle: int | None) -> None:
         stream.wait_stream(other)
 
 
-def _of_dlpack(value: Any, ordinal: int) -> tuple[np.ndarray, Device]:
+def _from_dlpack(value: Any, ordinal: int) -> tuple[np.ndarray, Device]:
     device = cuda_device(f"cuda:{ordinal}")
     # The capsule owns a reference to the memory until it is deleted.
     capsule = value.__dlpack__(stream=stream_on(device).handle)
@@ -239,7 +239,7 @@ def memory_of_call(
     like = next((x for x in tensors if x.is_cuda), None)
     if used is None and like is not None:
         make = like.new_zeros if zeroed else like.new_empty
-        data, _ = _of_torch(make(tuple(shape), dtype=getattr(torch, str(dtype))))
+        data, _ = _describe_tensor(make(tuple(shape), dtype=getattr(torch, str(dtype))))
         return wrap(data, dtype, device)
     if used is None and (handle := _handle_of(device, tuple(given))):
         used = Stream(device, cuda_stream=handle)

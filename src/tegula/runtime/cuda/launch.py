@@ -11,14 +11,14 @@ from tegula.errors import LaunchError
 from tegula.runtime.cuda.context import LEGACY, Context
 from tegula.runtime.cuda.graph import recording
 from tegula.runtime.cuda.interop import foreign_handle, foreign_stream
-from tegula.runtime.cuda.report import PinnedReports, expect
+from tegula.runtime.cuda.report import PinnedReports, enqueue_reports
 from tegula.runtime.cuda.stream import Stream, chosen
 from tegula.runtime.pack import NO_REPORT
 
 if TYPE_CHECKING:
     from tegula.runtime.cuda.compile import CudaCompiled
 
-MOST_BLOCKS = 2**31 - 1
+MAX_BLOCKS = 2**31 - 1
 CONFIGURATION = struct.Struct("<7I4xQQI4x8x")
 """The driver's CUlaunchConfig: grid, block, dynamic shared memory, stream, attributes and their number; padded up to
 the start of the arguments."""
@@ -39,9 +39,9 @@ CLUSTERS = EARLY[0] + _ATTRIBUTE.size, 1
 EARLY_CLUSTERS = EARLY[0], 2
 IN_ORDER = 0, 0
 """No attributes: the launch starts after all earlier work in the stream."""
-MOST_CONFIGURATIONS = 256
+MAX_CONFIGURATIONS = 256
 """The number of launch configurations that a compiled kernel caches."""
-MOST_BYTES = 32764
+MAX_BYTES = 32764
 """The largest size of a kernel's arguments, in bytes."""
 
 
@@ -50,7 +50,7 @@ class _Local(threading.local):
     `buffer`: the memory, the address of the configuration, and the address of the list."""
 
     def __init__(self) -> None:
-        memory = bytearray(ARGUMENTS + MOST_BYTES)
+        memory = bytearray(ARGUMENTS + MAX_BYTES)
         # The exported buffer keeps the bytearray from moving.
         self.export = ctypes.c_char.from_buffer(memory)
         start = ctypes.addressof(self.export)
@@ -138,7 +138,7 @@ def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
     report to the host, because the arguments of a kernel that reports end with an address per launch."""
     assert compiled.is_plain
     grid, known = _hardware_blocks(compiled, blocks), compiled.configurations
-    if len(known) >= MOST_CONFIGURATIONS:
+    if len(known) >= MAX_CONFIGURATIONS:
         known.clear()
     size = grid, 1, 1, compiled.threads, 1, 1, compiled.shared_bytes
     made = CONFIGURATION.pack(*size, LEGACY, *_attributes_of(compiled, grid, compiled.overlaps))
@@ -148,12 +148,12 @@ def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
 
 def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> int:
     """The number of CTAs of a launch with `blocks` blocks."""
-    if compiled.most_blocks is not None and not (compiled.placed and blocks > MOST_BLOCKS):
+    if compiled.most_blocks is not None and not (compiled.placed and blocks > MAX_BLOCKS):
         # The number of CTAs is rounded up to whole clusters; a CTA without a block stores nothing.
         return min(blocks + compiled.clustered * blocks % 2, compiled.most_blocks)
-    if blocks > MOST_BLOCKS:
+    if blocks > MAX_BLOCKS:
         raise LaunchError(
-            f"kernel {compiled.name}: {blocks} blocks are more than the {MOST_BLOCKS} of one launch on a GPU",
+            f"kernel {compiled.name}: {blocks} blocks are more than the {MAX_BLOCKS} of one launch on a GPU",
             "use a larger block_dim, or launch several times",
         )
     return blocks
@@ -191,4 +191,4 @@ def _launch(
     if graph is not None:
         graph.reports.append(reports)
     else:
-        expect(compiled.context, stream.handle, reports)
+        enqueue_reports(compiled.context, stream.handle, reports)

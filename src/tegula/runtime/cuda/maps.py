@@ -26,7 +26,7 @@ L2_128_BYTES, L2_256_BYTES = 2, 3
 faster, because the sectors at both ends are partly used."""
 SECTOR = 32
 MAX_CACHED = 256
-NOTHING = 256
+EMPTY_ARRAY_BYTES = 256
 """The bytes of each of the two regions that replace an array without elements."""
 
 
@@ -44,18 +44,18 @@ class ArrayMap:
     written: bool
 
 
-_nothings: dict[Context, Allocation] = {}
+_empty_arrays: dict[Context, Allocation] = {}
 
 
-def _nothing(context: Context) -> int:
-    """The address of memory for maps of empty arrays, which the driver cannot encode: `NOTHING` bytes of zeros for
-    reads, and `NOTHING` bytes for writes."""
-    known = _nothings.get(context)
+def _empty_array_address(context: Context) -> int:
+    """The address of memory for maps of empty arrays, which the driver cannot encode: `EMPTY_ARRAY_BYTES` bytes of
+    zeros for reads, and `EMPTY_ARRAY_BYTES` bytes for writes."""
+    known = _empty_arrays.get(context)
     if known is None:
-        known = Allocation(context, 2 * NOTHING)
-        context.call("cuMemsetD8Async", known.address, 0, 2 * NOTHING, LEGACY)
+        known = Allocation(context, 2 * EMPTY_ARRAY_BYTES)
+        context.call("cuMemsetD8Async", known.address, 0, 2 * EMPTY_ARRAY_BYTES, LEGACY)
         context.call("cuStreamSynchronize", LEGACY)
-        _nothings[context] = known
+        _empty_arrays[context] = known
     return known.address
 
 
@@ -97,8 +97,8 @@ class TensorMaps:
         rank = len(numbers) // 2
         lengths, strides = numbers[:rank][::-1], numbers[rank:][::-1]
         if 0 in lengths:
-            address = _nothing(self.context) + NOTHING * wanted.written
-            lengths, strides = [1] * rank, [NOTHING] * rank
+            address = _empty_array_address(self.context) + EMPTY_ARRAY_BYTES * wanted.written
+            lengths, strides = [1] * rank, [EMPTY_ARRAY_BYTES] * rank
         within = any(n % SECTOR for n in (address, *strides[1:]))
         memory = ctypes.create_string_buffer(BYTES + ALIGNMENT)
         at = ctypes.addressof(memory)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.backend import launcher, pool
-from tegula.backend.launcher import ARGUMENT_WORDS, ARGUMENTS_AT, DESCRIBE, DEVICE, MOST_BYTES, WORLD
+from tegula.backend.launcher import ARGUMENT_WORDS, ARGUMENTS_AT, DESCRIBE, DEVICE, MAX_BYTES, WORLD
 from tegula.backend.loader import LoadedObject
 from tegula.lang.annotations import ArrayAnnotation
 from tegula.runtime import launch_key
@@ -44,7 +44,7 @@ DESCRIBE_AT, STREAM_AT, EXCHANGE_BYTES = 40, 48, 56
 """Offsets in DLPack's table of functions: the function that describes a tensor without owning it, and the function that
 returns the library's current stream; the size of the table."""
 
-MOST_REPLACED = 1000
+MAX_REPLACED = 1000
 """The number of replaced entries after which a kernel's table caches no more launches."""
 ENTRY = f"<{len(launcher.ENTRY) - 1}q{launcher.CONFIGURATION_BYTES}s"
 UNUSABLE = words("Q", [0] * len(launcher.DEVICE))
@@ -71,8 +71,8 @@ class MachineCode:
             self.put(name, id(objects[name]))
         self.put("modes", modes.buffer_info()[0])
         self.put("switches", switches.buffer_info()[0])
-        self.know_tensors()
-        first_use_callbacks.append(self.know_tensors)
+        self.enable_tensors()
+        first_use_callbacks.append(self.enable_tensors)
         ctypes.CFUNCTYPE(None, _pointer)(code.address("begin"))(self.memory.buffer_info()[0])
         self.methods = {name: Method(code, name) for name in ("launch", "describe")}
         launch_key.fast_path.describe = self.methods["describe"].function(None)
@@ -81,7 +81,7 @@ class MachineCode:
         """Set a variable that machine code of launches reads."""
         self.memory[WORLD[name] // launcher.WORD] = value
 
-    def know_tensors(self) -> None:
+    def enable_tensors(self) -> None:
         """Look up PyTorch's exchange functions. Without them, launches with tensors take the slow path."""
         torch = sys.modules.get("torch")
         capsule = getattr(getattr(torch, "Tensor", None), EXCHANGE, None)
@@ -119,7 +119,7 @@ class Method:
         return make(ctypes.addressof(self.description), of, None)
 
 
-class _MadeOnce:
+class _MachineCodeState:
     """The process's machine code, if it has been made; `impossible`: whether this Python does not support it."""
 
     made: MachineCode | None = None
@@ -129,13 +129,13 @@ class _MadeOnce:
 def machine_code() -> MachineCode | None:
     """The process's machine code, made by the first call; None if this Python's object layout differs from the layout
     that machine code reads."""
-    if _MadeOnce.made is None and not _MadeOnce.impossible:
+    if _MachineCodeState.made is None and not _MachineCodeState.impossible:
         sample = 1.5
         if _pointer.from_address(id(sample) + 8).value == id(float):
-            _MadeOnce.made = MachineCode(pool.support(launcher.launcher_text()))
+            _MachineCodeState.made = MachineCode(pool.support(launcher.launcher_text()))
         else:
-            _MadeOnce.impossible = True
-    return _MadeOnce.made
+            _MachineCodeState.impossible = True
+    return _MachineCodeState.made
 
 
 # One per kernel ------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class Table(bytearray):
             return
         if form.maps is not None:
             whole, places = form.maps.appended(packed), form.maps.places(packed)
-        if form.is_plain and plan.blocks and len(whole) <= MOST_BYTES:
+        if form.is_plain and plan.blocks and len(whole) <= MAX_BYTES:
             device, data, fixups = form.context.known, whole, places
             configuration = configuration_for(form, plan.blocks)
         append, name, writes = form.context.recent.append, form.name, tuple(form.writes)
@@ -202,7 +202,7 @@ class Table(bytearray):
 
     def _put(self, key: bytes, entry: tuple[Any, ...]) -> None:
         """Store an entry in the slot of the same key, in a free slot, or by eviction of another entry. After
-        MOST_REPLACED replacements no entry is replaced any more, because entries are evicted before they are used."""
+        MAX_REPLACED replacements no entry is replaced any more, because entries are evicted before they are used."""
         h = hashed(key)
         home = h >> (64 - launcher.SLOT_BITS)
         slots = [(home + way) % len(self.entries) for way in range(launcher.WAYS)]
@@ -210,7 +210,7 @@ class Table(bytearray):
         if slot is None:
             slot = next((k for k in slots if self.entries[k] is None), None)
         if slot is None:
-            if self.replaced == MOST_REPLACED:
+            if self.replaced == MAX_REPLACED:
                 return
             self.replaced += 1
             slot = slots[self.replaced % launcher.WAYS]
@@ -264,7 +264,7 @@ def described(parameters: Sequence[Parameter]) -> list[tuple[int, ...]] | None:
         else:
             return None
     arrays = sum(kind == launcher.ARRAY for kind, *_ in found)
-    return found if len(found) <= launcher.MOST_ARGUMENTS and arrays <= launcher.MOST_ARRAYS else None
+    return found if len(found) <= launcher.MAX_ARGUMENTS and arrays <= launcher.MAX_ARRAYS else None
 
 
 def _number(wanted: DType) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from tegula.runtime.structures import table_address
 if TYPE_CHECKING:
     from tegula.runtime.cuda.compile import CudaCompiled
 
-MOST = 64
+MAX_UNDELIVERED = 64
 """The maximum number of launches with undelivered reports; a further launch waits for the device."""
 PORTABLE, MAPPED = 1, 2
 
@@ -47,7 +47,7 @@ class PinnedReports:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _PendingReport:
     """The undelivered reports of a launch in a stream. `number`: the index of the launch among the device's launches
     with reports."""
 
@@ -63,7 +63,7 @@ class _Queue:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.number = 0
-        self.waiting: list[_Waiting] = []
+        self.waiting: list[_PendingReport] = []
         self.free: list[np.ndarray] = []
 
     def memory(self, context: Context) -> np.ndarray:
@@ -91,14 +91,14 @@ def launched_on(context: Context) -> int:
     return _queue(context).number
 
 
-def expect(context: Context, stream: int, reports: PinnedReports, recorded: bool = False) -> None:
+def enqueue_reports(context: Context, stream: int, reports: PinnedReports, recorded: bool = False) -> None:
     """Queue the reports of a launch, to be delivered at the next wait for its stream. `recorded`: whether the launch
     belongs to a graph, which owns the memory."""
     queue = _queue(context)
     with queue.lock:
         queue.number += 1
-        queue.waiting.append(_Waiting(queue.number, stream, reports, recorded))
-        many = len(queue.waiting) > MOST
+        queue.waiting.append(_PendingReport(queue.number, stream, reports, recorded))
+        many = len(queue.waiting) > MAX_UNDELIVERED
     if many:
         context.call("cuCtxSynchronize")
         deliver(context)
@@ -128,7 +128,7 @@ def deliver(context: Context, stream: int | None = None, until: int | None = Non
         raise failure
 
 
-def forget(context: Context, memory: np.ndarray) -> None:
+def reuse_memory(context: Context, memory: np.ndarray) -> None:
     """Reuse the memory of reports whose graph was deleted."""
     _queue(context).free.append(memory)
 

@@ -242,7 +242,7 @@ def choice(device: Device) -> Stream | None:
     return chosen.streams.get(device.ordinal)
 
 
-def restore_choice(device: Device, before: Stream | None) -> None:
+def restore_stream(device: Device, before: Stream | None) -> None:
     """Set the thread's stream on a device to an earlier result of `choice`."""
     if before is None:
         chosen.streams.pop(device.ordinal, None)
@@ -276,7 +276,7 @@ class ScopedStream:
     ) -> None:
         if self.stream is not None:
             set_stream(self.before, sync=self.sync_exit and self.stream is not self.before)
-            restore_choice(self.stream.device, self.choice)
+            restore_stream(self.stream.device, self.choice)
 
 
 def wait_stream(other: Stream, event: Event | None = None) -> None:

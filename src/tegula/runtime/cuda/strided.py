@@ -13,7 +13,7 @@ from tegula.runtime.cuda.module import LoadedModule, assembled, kept, loaded
 from tegula.runtime.cuda.stream import Stream
 
 THREADS = 256
-MOST_BLOCKS = 1 << 16
+MAX_BLOCKS = 1 << 16
 MAX_RANK = 6
 """The largest number of dimensions of an array, including the dimensions of its elements."""
 ARGUMENTS = struct.Struct(f"<4q{3 * MAX_RANK}q")
@@ -150,5 +150,5 @@ def _function(context: Context, size: int) -> int:
 def copy_strided(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
     """Copy elements in the order of the stream, between arrays of one shape and dtype that do not overlap."""
     function = _function(stream.context, target.itemsize)
-    blocks = min(-(-target.size // THREADS), MOST_BLOCKS)
+    blocks = min(-(-target.size // THREADS), MAX_BLOCKS)
     enqueue(stream, function, blocks, THREADS, 0, arguments(target, source), "copy")
