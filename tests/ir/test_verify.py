@@ -5,8 +5,11 @@ from kernel_maker import KernelMaker
 
 from tegula.errors import InternalError
 from tegula.ir import REGISTRY, Kernel, Op, Region, Value
-from tegula.ir.verify import verify
+from tegula.ir.verify import Verified, verify
 from tegula.types import TileType, float32, int32
+
+VALID: list[tuple[Kernel, Verified]] = []
+"""The kernels of `make`, which the tests break afterwards, and the results of their verification."""
 
 
 def make() -> tuple[KernelMaker, Kernel]:
@@ -17,7 +20,10 @@ def make() -> tuple[KernelMaker, Kernel]:
     total = m.for_(n, [x], lambda i, a: m("mul", a, y))
     m.if_(m.cmp("lt", total, x), lambda: x, lambda: y)
     m.map(lambda a: m("neg", a), m("tile.full", x, shape=(4,)))
-    return m, m.finish()
+    kernel, known = m.finish(), Verified()
+    verify(kernel, known)
+    VALID.append((kernel, known))
+    return m, kernel
 
 
 def named(kernel: Kernel, name: str) -> Op:
@@ -25,12 +31,37 @@ def named(kernel: Kernel, name: str) -> Op:
 
 
 def refuse(kernel: Kernel, message: str) -> None:
-    with pytest.raises(InternalError, match=message):
-        verify(kernel)
+    for known in (None, *(results for valid, results in VALID if valid is kernel)):
+        with pytest.raises(InternalError, match=message):
+            verify(kernel, known)
 
 
 def test_the_verifier_accepts_valid_ir():
     verify(make()[1])
+
+
+def test_a_kernel_that_has_not_changed_is_accepted_again():
+    _, k = make()
+    (known,) = (results for valid, results in VALID if valid is k)
+    image = known.image
+    verify(k, known)
+    assert known.image is image
+    named(k, "mul").operands.reverse()
+    verify(k, known)
+    assert known.image is not image
+
+
+def test_an_op_that_leaves_its_region_and_keeps_its_parent_is_refused():
+    _, k = make()
+    loop = named(k, "for")
+    k.body.ops.insert(k.body.ops.index(loop) + 1, loop.regions[0].ops.pop())
+    refuse(k, "must end in 'yield'")
+
+
+def test_a_result_whose_type_changes_is_refused():
+    _, k = make()
+    named(k, "mul").results[0].type = int32
+    refuse(k, "mul at .*results should be")
 
 
 def test_a_use_before_its_definition_is_refused():

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 
 POINTER = re.compile(r"ptr>?(?: align \d+)? (%\w+)")
-NAMED = ("ptr %", "ptr> %", "ptr align", "ptr> align")
+NAMED = re.compile("ptr>? (?:%|align)")
 """The text before a pointer, or a vector of pointers, in a line that uses one."""
 
 RESULT = re.compile(r"  (%\w+) = (?!load |icmp |call )")
@@ -52,7 +52,7 @@ class _Reader:
         self.block = "entry"
 
     def read(self, at: int, line: str) -> None:
-        if any(text in line for text in NAMED):
+        if NAMED.search(line):
             self._access(at, line)
         elif "br " in line:
             self.ends[self.block] = at

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 from typing import NoReturn
 
+from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
 from tegula.ir.interfaces import BranchLike, CallLike
 from tegula.ir.kernel import Kernel
 from tegula.ir.values import REGISTRY, Op, Region, TypeRule, Value
 from tegula.types import Type
 
-Fitting = dict[tuple[object, ...], list[object]]
-"""The keys of ops whose types are valid, with the types and attributes that each key identifies, which keeps these
-objects alive."""
+TypeKey = tuple[object, ...]
 
 
-def verify(kernel: Kernel, fitting: Fitting | None = None) -> None:
+@dataclass(slots=True)
+class Verified:
+    """The results of earlier verifications of a kernel. `fitting`: the keys of ops whose types are valid, with the
+    types and attributes that each key identifies, which keeps these objects alive; `image`: the IR that was valid
+    last."""
+
+    fitting: dict[TypeKey, list[object]] = field(default_factory=dict[TypeKey, list[object]])
+    image: list[object] = field(default_factory=list[object])
+
+
+def verify(kernel: Kernel, known: Verified | None = None) -> None:
     """Raise InternalError, with the op and its location, unless the kernel is valid IR:
 
     - every operand is defined before its use, in the same region or an enclosing one (isolated regions see
@@ -25,17 +35,44 @@ def verify(kernel: Kernel, fitting: Fitting | None = None) -> None:
     - every op's operands are what `infer` takes and its result types are what `infer` gives,
     - parents and owners are right, and every op, region and result appears in one place only.
 
-    `fitting`: keys of ops whose types were valid in earlier verifications; new keys are added."""
+    `known`: the results of earlier verifications, to which the results of this one are added."""
     counts = len(kernel.params), len(kernel.param_names), len(kernel.access)
     if len(set(counts)) != 1:
         raise InternalError(f"kernel {kernel.name}: {counts} parameters, names and access classes")
     if kernel.body.parent is not None:
         raise InternalError(f"kernel {kernel.name}: the body has a parent")
-    _Verifier(kernel, {} if fitting is None else fitting).region(kernel.body, None, set())
+    known = Verified() if known is None else known
+    image: list[object] = []
+    _picture(kernel.body, image)
+    if len(image) == len(known.image) and all(map(is_, image, known.image)):
+        return
+    _Verifier(kernel, known.fitting).region(kernel.body, None, set())
+    known.image = image
+
+
+def _picture(region: Region, image: list[object]) -> None:
+    """Append to `image` all that `verify` reads of a region. Equal images are of equal IR: regions delimit operands and
+    nested ops."""
+    add, extend = image.append, image.extend
+    extend((region, region.parent))
+    for arg in region.args:
+        extend((arg, arg.owner, arg.type))
+    for op in region.ops:
+        add(op)
+        extend(op.operands)
+        add(op.parent)
+        for result in op.results:
+            extend((result, result.owner, result.type))
+        if op.attrs:
+            extend(op.attrs)
+            extend(op.attrs.values())
+        for nested in op.regions:
+            _picture(nested, image)
+    add(region)
 
 
 class _Verifier:
-    def __init__(self, kernel: Kernel, fitting: Fitting) -> None:
+    def __init__(self, kernel: Kernel, fitting: dict[TypeKey, list[object]]) -> None:
         self.kernel = kernel
         self.fitting = fitting
         self.seen: set[Op | Region] = set()
@@ -57,32 +94,29 @@ class _Verifier:
             defined.append(arg)
         if not region.ops or region.ops[-1].NAME != "yield":
             self.fail(region.ops[-1] if region.ops else parent, "a region must end in 'yield'")
-        last = len(region.ops) - 1
-        for at, op in enumerate(region.ops):
-            if op.NAME == "yield" and at != last:
+        seen, fitting, last = self.seen, self.fitting, region.ops[-1]
+        for op in region.ops:
+            if op in seen:
+                self.fail(op, "the op appears twice")
+            seen.add(op)
+            if op.parent is not region:
+                self.fail(op, "the op's parent is not the region that contains it")
+            if op.NAME == "yield" and op is not last:
                 self.fail(op, "'yield' inside a region, not at its end")
-            self.op(op, region, visible)
+            if not visible.issuperset(op.operands):
+                missing = next(v for v in op.operands if v not in visible)
+                self.fail(op, f"operand {missing} is not defined before this use")
+            for result in op.results:
+                if result.owner is not op or result in visible:
+                    self.fail(op, f"result {result} belongs elsewhere")
+            if op.regions:
+                self.nested(op, visible)
+                self.types(op)
+            elif (alike := _type_key(op)) not in fitting:
+                fitting[alike] = self.types(op)
             visible.update(op.results)
             defined += op.results
         visible.difference_update(defined)
-
-    def op(self, op: Op, region: Region, visible: set[Value]) -> None:
-        if op in self.seen:
-            self.fail(op, "the op appears twice")
-        self.seen.add(op)
-        if op.parent is not region:
-            self.fail(op, "the op's parent is not the region that contains it")
-        if REGISTRY.get(op.NAME) is not type(op):
-            self.fail(op, f"the class {type(op).__name__} is not registered")
-        if not visible.issuperset(op.operands):
-            missing = next(v for v in op.operands if v not in visible)
-            self.fail(op, f"operand {missing} is not defined before this use")
-        for result in op.results:
-            if result.owner is not op or result in visible:
-                self.fail(op, f"result {result} belongs elsewhere")
-        if op.regions:
-            self.nested(op, visible)
-        self.types(op)
 
     def nested(self, op: Op, visible: set[Value]) -> None:
         for region in op.regions:
@@ -96,10 +130,10 @@ class _Verifier:
                     if inner.COOPERATIVE:
                         self.fail(inner, f"a cooperative op inside {op.NAME}")
 
-    def types(self, op: Op) -> None:
-        alike = _type_key(op)
-        if alike in self.fitting:
-            return
+    def types(self, op: Op) -> list[object]:
+        """The types and attributes of an op, which fit."""
+        if REGISTRY.get(op.NAME) is not type(op):
+            self.fail(op, f"the class {type(op).__name__} is not registered")
         try:
             fault = op.signature.fault(op)
             if fault:
@@ -112,17 +146,15 @@ class _Verifier:
         actual = [v.type for v in op.results]
         if list(wanted) != actual:
             self.fail(op, f"the results should be {_types(wanted)}, not {_types(actual)}")
-        if alike is not None:
-            self.fitting[alike] = [*(v.type for v in (*op.operands, *op.results)), *op.attrs.values()]
+        return [*(v.type for v in (*op.operands, *op.results)), *op.attrs.values()]
 
 
-def _type_key(op: Op) -> tuple[object, ...] | None:
-    """A key that is equal for ops of one class with identical types and attributes, whose types are then equally valid,
-    as long as these objects stay alive. None for ops with regions."""
-    if op.regions:
-        return None
+def _type_key(op: Op) -> TypeKey:
+    """A key that is equal for ops of one class, without regions, that have identical types and attributes, as long as
+    these objects stay alive. The types of these ops are then equally valid."""
     operands, attrs = op.operands, op.attrs
-    types = [id(v.type) for v in (*operands, *op.results)]
+    types = [id(v.type) for v in operands]
+    types += [id(v.type) for v in op.results]
     if not attrs:
         return type(op), len(operands), *types
     return type(op), len(operands), *types, *attrs, *map(id, attrs.values())

@@ -64,8 +64,10 @@ class Expressions(StructPlaces):
         if method is None:
             what = UNSUPPORTED.get(type(node), f"'{ast.unparse(node)}'")
             raise E.UnsupportedPython(self.location(node), help=HINTS.get(type(node), ""), what=what)
-        with self.ruled(node):
+        try:
             return method(node)
+        except TypeRule as rule:
+            raise self.from_rule(rule, node) from None
 
     def _JoinedStr(self, node: ast.JoinedStr) -> Any:
         """An f-string: a string if all its parts are constants, else a text that print and assert take."""
@@ -95,27 +97,26 @@ class Expressions(StructPlaces):
 
     def name(self, name: str, node: ast.AST, frame: Frame) -> Any:
         """The binding of a name: a local, a local of an enclosing kernel function, or a captured object."""
-        loc = self.location(node)
         if name in frame.names:
             x = frame.names[name]
             if isinstance(x, Failed):
                 raise Reported
             if isinstance(x, Conflict):
-                raise x.error(loc)
+                raise x.error(self.location(node))
             if isinstance(x, Unbound | Partly):
-                raise self._unbound(name, loc, frame)
+                raise self._unbound(name, self.location(node), frame)
             if name in frame.thread_arrays:
                 mark(self.builder, x, frame.thread_arrays[name])
             return x
         if name in frame.flow.locals:
-            raise self._unbound(name, loc, frame)
+            raise self._unbound(name, self.location(node), frame)
         if frame.outer is not None:
             return self.name(name, node, frame.outer)
         try:
             found = frame.lookup(name)
         except KeyError:
-            raise E.UnknownName(loc, help=self._similar(name, frame), name=name) from None
-        return capture(name, found, loc)
+            raise E.UnknownName(self.location(node), help=self._similar(name, frame), name=name) from None
+        return capture(name, found, self.location(node))
 
     def part(self, x: Any, node: ast.AST) -> Any:
         """A part of a tuple or struct. Raises the recorded error if branches have bound the part to values that cannot
@@ -261,11 +262,13 @@ class Expressions(StructPlaces):
             chain.append(chain[-1].left)
         left = self.expr(chain[-1].left)
         for part in reversed(chain):
-            with self.ruled(part):
-                right = self.expr(part.right)
-                self.mark(part)
-                with self.written((part.left, left), (part.right, right)):
-                    left = self.binary(BINARY[type(part.op)], left, right, part)
+            right = self.expr(part.right)
+            self.mark(part)
+            try:
+                left = self.binary(BINARY[type(part.op)], left, right, part)
+            except TypeRule as rule:
+                rule.written = rule.written or ((part.left, left), (part.right, right))
+                raise self.from_rule(rule, part) from None
         return left
 
     def binary(self, op: str, left: Any, right: Any, node: ast.AST) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from tegula.dataclass import dataclass, field
@@ -49,6 +49,13 @@ class Flow:
     def liveness(self) -> Liveness:
         """The liveness of names after each statement, computed on demand: few functions need it."""
         return Liveness(self.tree.body)
+
+    @cached_property
+    def binding(self) -> list[tuple[ast.stmt, list[ast.Call | ast.NamedExpr]]]:
+        """The statements, without statements of nested functions, whose expressions contain calls or `:=`, each with
+        these nodes."""
+        found = ((statement, [*_binding(statement)]) for statement in _statements(self.tree.body))
+        return [(statement, nodes) for statement, nodes in found if nodes]
 
     def _visit(self, statement: ast.stmt) -> None:
         pending: list[tuple[ast.AST, bool]] = [(statement, False)]
@@ -144,6 +151,26 @@ def _below(nodes: Iterable[ast.AST], closed: tuple[type[ast.AST], ...]) -> Itera
         yield node
         if not isinstance(node, closed):
             pending += [*ast.iter_child_nodes(node)][::-1]
+
+
+def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a function, without statements of nested functions."""
+    for statement in block:
+        yield statement
+        if not isinstance(statement, ast.FunctionDef):
+            for field in ("body", "orelse"):
+                yield from _statements(getattr(statement, field, ()))
+
+
+def _binding(statement: ast.stmt) -> Iterator[ast.Call | ast.NamedExpr]:
+    """The calls and the `:=` in a statement, without nested statements."""
+    pending: list[ast.AST] = [*ast.iter_child_nodes(statement)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call | ast.NamedExpr):
+            yield node
+        if not isinstance(node, ast.stmt | ast.Lambda):
+            pending += ast.iter_child_nodes(node)
 
 
 def _targets(target: ast.expr) -> Iterator[Target]:

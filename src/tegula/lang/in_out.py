@@ -9,7 +9,7 @@ body, where names can be bound."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -33,10 +33,10 @@ Updates = dict[FuncDef, frozenset[str]]
 def announce(flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef], updates: Updates) -> None:
     """Give each statement of a function the names of the variables that expressions in it bind, and of those whose
     elements the functions that it calls may assign."""
-    for statement in _statements(flow.tree.body):
+    for statement, nodes in flow.binding:
         bound: list[str] = []
         updated: list[str] = []
-        for node in _binding(statement):
+        for node in nodes:
             if isinstance(node, ast.NamedExpr):
                 bound.append(node.target.id)
                 continue
@@ -81,8 +81,8 @@ def updated_parameters(f: FuncDef, library: Mapping[str, FuncDef], updates: Upda
 def _calls(f: FuncDef, library: Mapping[str, FuncDef]) -> Iterator[tuple[FuncDef, ast.Call]]:
     """The calls in a function of functions outside of the library."""
     d = f.definition
-    for statement in _statements(d.source.tree.body):
-        for node in _binding(statement):
+    for _, nodes in d.flow.binding:
+        for node in nodes:
             callee = _callee(node.func, d.flow, d.lookup, library) if isinstance(node, ast.Call) else None
             if callee is not None and isinstance(node, ast.Call) and not callee.definition.library:
                 yield callee, node
@@ -94,26 +94,6 @@ def _updated_variables(f: FuncDef, call: ast.Call, updates: Updates) -> Iterator
         names = updates.get(each)
         if names:
             yield from (x.id for x in arguments(f, call, lambda p, names=names: p.name in names).values())
-
-
-def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a function, without statements of nested functions."""
-    for statement in block:
-        yield statement
-        if not isinstance(statement, ast.FunctionDef):
-            for field in ("body", "orelse"):
-                yield from _statements(getattr(statement, field, ()))
-
-
-def _binding(statement: ast.stmt) -> Iterator[ast.Call | ast.NamedExpr]:
-    """The calls and the `:=` in a statement, without nested statements."""
-    pending: list[ast.AST] = [*ast.iter_child_nodes(statement)]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Call | ast.NamedExpr):
-            yield node
-        if not isinstance(node, ast.stmt | ast.Lambda):
-            pending += ast.iter_child_nodes(node)
 
 
 def _callee(node: ast.expr, flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef]) -> FuncDef | None:

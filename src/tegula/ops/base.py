@@ -124,9 +124,9 @@ class Elementwise(Op):
     KINDS: ClassVar[str] = "iuf"
 
     def infer(self) -> Sequence[Type]:
-        first, *others = (element(v.type) for v in self.operands)
+        first, *others = [element(v.type) for v in self.operands]
         for other in others:
-            if other != first:
+            if other is not first and other != first:
                 raise TypeRule(
                     f"'{self.NAME}' mixes {first} and {other}",
                     cast_help(first, other),

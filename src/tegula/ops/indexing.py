@@ -98,16 +98,18 @@ class KernelBuilder(OpBuilder):
         regions: Sequence[Region] = (),
     ) -> list[Value]:
         """Insert an op; for an indexed array, the equivalent ops on the array and the index arrays."""
-        if any(isinstance(v, IndexedArray) for v in operands):
+        classes = set(map(type, operands))
+        if IndexedArray in classes:
             return built_by_index(self, op.typed(operands, attrs, regions, self.loc))
-        if any(isinstance(v, StoredArray) for v in operands):
+        if StoredArray in classes:
             return built_on_structure(self, op.typed(operands, attrs, regions, self.loc))
         return super().emit(op, operands, attrs, regions)
 
     def insert(self, op: Op) -> Op:
         """Append an op to the current region; TypeRule if a result is too large."""
         for value in op.results:
-            _check_size(value.type)
+            if not isinstance(value.type, DType):
+                _check_size(value.type)
         return super().insert(op)
 
     # Reading ---------------------------------------------------------------------------------------------------------

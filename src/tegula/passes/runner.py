@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tegula.dataclass import dataclass, field
 from tegula.ir import Kernel
-from tegula.ir.verify import Fitting, verify
+from tegula.ir.verify import Verified, verify
 
 if TYPE_CHECKING:
     from tegula.passes.assign_layouts import Layouts
@@ -87,23 +87,23 @@ def run(
 ) -> Context:
     """Run the passes in order, verify the kernel before the first and after each pass, and return the context. The
     error of the verifier names the pass."""
-    fitting: Fitting = {}
-    _verify(kernel, fitting, f"before pass {passes[0].name}")
+    known = Verified()
+    _verify(kernel, known, f"before pass {passes[0].name}")
     for step in passes:
         if not step.when(context):
             continue
         step.run(kernel, context)
         if isinstance(step, Analysis):
             continue
-        _verify(kernel, fitting, f"after pass {step.name}")
+        _verify(kernel, known, f"after pass {step.name}")
         if observe is not None:
             observe(step.name, kernel)
     return context
 
 
-def _verify(kernel: Kernel, fitting: Fitting, where: str) -> None:
+def _verify(kernel: Kernel, known: Verified, where: str) -> None:
     try:
-        verify(kernel, fitting)
+        verify(kernel, known)
     except Exception as error:
         error.add_note(where)
         raise

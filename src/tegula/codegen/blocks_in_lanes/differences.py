@@ -166,19 +166,19 @@ class Differences:
         return bool(fresh)
 
 
-def check(kernel: Kernel, known: Uniformity, found: Differences) -> None:
-    """Raise OneByOne for a kernel whose blocks cannot be vectorised."""
+def check_ops(kernel: Kernel, known: Uniformity) -> None:
+    """Raise OneByOne for a kernel with an op that cannot be vectorised over blocks, whatever differs between them."""
     if kernel.launch.partial:
         refuse("the last block may lack threads")
-    _region(kernel.body, known, found, masked=False)
+    pending = [kernel.body]
+    while pending:
+        for op in pending.pop().ops:
+            _check_op(op, known)
+            if isinstance(op, Carrier):
+                pending += op.regions
 
 
-def _region(region: Region, known: Uniformity, found: Differences, masked: bool) -> None:
-    for op in region.ops:
-        _op(op, known, found, masked)
-
-
-def _op(op: Op, known: Uniformity, found: Differences, masked: bool) -> None:
+def _check_op(op: Op, known: Uniformity) -> None:
     if (
         any(map(known.varying, op.operands))
         or any(map(known.varying, op.results))
@@ -190,13 +190,23 @@ def _op(op: Op, known: Uniformity, found: Differences, masked: bool) -> None:
     for t in (v.type for v in (*op.results, *op.operands)):
         if isinstance(t, TileType | BufType) and len(t.shape) > MAX_DIMENSIONS:
             refuse(f"a tile of {len(t.shape)} dimensions leaves none for the blocks")
+
+
+def check_differences(region: Region, found: Differences, masked: bool = False) -> None:
+    """Raise OneByOne for a region whose accesses or loops cannot be vectorised, as blocks diverge. `masked`: whether
+    only some blocks reach the region."""
+    for op in region.ops:
+        _check_difference(op, found, masked)
+
+
+def _check_difference(op: Op, found: Differences, masked: bool) -> None:
     if masked:
         _masked(op, found)
     if isinstance(op, For) and found.divergent(op):
         refuse("the number of iterations of a loop differs between blocks")
     if isinstance(op, Carrier):
         for nested in op.regions:
-            _region(nested, known, found, masked or found.divergent(op))
+            check_differences(nested, found, masked or found.divergent(op))
 
 
 MAX_DIMENSIONS = 3

@@ -14,7 +14,13 @@ from math import prod
 from typing import Any
 
 from tegula.codegen.blocks_in_lanes.costs import is_faster
-from tegula.codegen.blocks_in_lanes.differences import SCALARS, Differences, OneByOne, check
+from tegula.codegen.blocks_in_lanes.differences import (
+    SCALARS,
+    Differences,
+    OneByOne,
+    check_differences,
+    check_ops,
+)
 from tegula.codegen.blocks_in_lanes.reductions import reduce
 from tegula.dataclass import dataclass
 from tegula.ir import Builder, Kernel, Op, Region, Value
@@ -59,8 +65,9 @@ class SideBySide:
 def blocks_in_lanes(kernel: Kernel, known: Uniformity, vector_bytes: int) -> SideBySide:
     """Vectorise a kernel over blocks, after all CPU passes."""
     try:
+        check_ops(kernel, known)
         found = Differences(kernel)
-        check(kernel, known, found)
+        check_differences(kernel.body, found)
         lanes = vector_bytes // _hot_bytes(kernel)
         if not is_faster(kernel, found, lanes, vector_bytes):
             return SideBySide(reason="one by one is faster")
