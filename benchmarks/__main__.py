@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import cpu, gpu, latency, spatial
-from benchmarks.measure import RESULTS, Report, Row, commit, kept
+from benchmarks.measure import RESULTS, Report, Row, commit, saved_rows
 from benchmarks.sweep import table as sweep
 
 ON_GPUS = ("gpu", "dense", "sweep")
@@ -64,7 +64,7 @@ def main(
         raise SystemExit(compile_forms(wanted, gate))
     report = Report()
     console = Console() if sys.stdout.isatty() else Console(width=LINE)
-    known = [r.name for r in kept(save, into, commit())] if resume and save else []
+    known = [r.name for r in saved_rows(save, into, commit())] if resume and save else []
     for row in _rows(wanted, only, report, seconds, known):
         if resume and row.failure == gpu.NO_TIME:
             console.print(f"left for the next part: {row.name}", markup=False, highlight=False)
@@ -77,7 +77,9 @@ def main(
     if save:
         console.print(f"written to {report.save(save, into)}")
     if only == "sweep":
-        _sum_up(kept(save, into) if save else report.rows, into / f"{save}.svg" if save else None, console)
+        _print_sweep_summary(
+            saved_rows(save, into) if save else report.rows, into / f"{save}.svg" if save else None, console
+        )
     if gate and not all(row.passes for row in report.rows):
         raise SystemExit(1)
 
@@ -92,9 +94,9 @@ def _rows(wanted: str, only: str | None, report: Report, seconds: float, known: 
             yield from (row for row in family.rows() if wanted in row.name and row.name not in known)
 
 
-def _sum_up(rows: list[Row], path: Path | None, console: Console) -> None:
+def _print_sweep_summary(rows: list[Row], path: Path | None, console: Console) -> None:
     """Print a summary of the sweep's points, and plot them."""
-    console.print(sweep.losses(rows))
+    console.print(sweep.slower_than_peer(rows))
     console.print(sweep.summary(rows))
     if path is not None:
         console.print(f"drawn in {sweep.draw(rows, path)}")

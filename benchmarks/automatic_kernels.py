@@ -32,7 +32,7 @@ def tile_gemm(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
 
 
 @tg.kernel
-def one_tile_ahead(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16]):
+def prefetching_gemm(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16]):
     i, j = tg.tid()
 
     acc = tg.tile_zeros(shape=(TILE_M, TILE_N), dtype=tg.float32)
@@ -102,12 +102,12 @@ def int8_weights(A: tg.array2d[bf16], W: tg.array2d[tg.int8], C: tg.array2d[bf16
 
 
 @tg.func
-def exact(t: Any):
+def exact_exp2(t: Any):
     return tg.exp(t)
 
 
 @tg.func
-def fast(t: Any):
+def fast_exp2(t: Any):
     return tg.fast.exp2(t)
 
 
@@ -148,5 +148,5 @@ def attention(power: Any, causal: bool = False) -> Any:
     return forward
 
 
-EXACT_ATTENTION, ATTENTION = attention(exact), attention(fast)
-EXACT_CAUSAL, CAUSAL = attention(exact, True), attention(fast, True)
+EXACT_ATTENTION, ATTENTION = attention(exact_exp2), attention(fast_exp2)
+EXACT_CAUSAL, CAUSAL = attention(exact_exp2, True), attention(fast_exp2, True)

@@ -71,7 +71,7 @@ def _burst(timed: Timed, sets: int) -> float:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
     time.sleep(PAUSE)
-    _hold(1.5 * timed.calls * timed.host)
+    _keep_gpu_busy(1.5 * timed.calls * timed.host)
     start.record()
     for k in range(timed.calls):
         timed.call(k % sets)
@@ -80,7 +80,7 @@ def _burst(timed: Timed, sets: int) -> float:
     return start.elapsed_time(end) / timed.calls * 1e-3
 
 
-def _hold(seconds: float) -> None:
+def _keep_gpu_busy(seconds: float) -> None:
     """Keep the GPU busy while the host queues a burst, so that launch overhead is not measured."""
     spin: Any = getattr(torch.cuda, "_sleep", None)
     if spin is not None:
@@ -93,9 +93,9 @@ def relative_error(found: torch.Tensor, wanted: torch.Tensor) -> float:
     return float(torch.linalg.vector_norm(found.double() - wide) / torch.linalg.vector_norm(wide))
 
 
-def compared(
+def comparison_row(
     name: str,
-    ours: Call,
+    kernel: Call,
     peers: Mapping[str, Call],
     sets: int,
     error: float,
@@ -113,25 +113,25 @@ def compared(
     AssertionError where `error` is more than the type of the result explains."""
     if not error <= TOLERANCE[dtype]:
         raise AssertionError(f"relative error {error:.2e} is above {TOLERANCE[dtype]:.0e}")
-    timed = bursts({"": ours, **peers}, sets, iterations)
-    mine = timed.pop("")
+    timed = bursts({"": kernel, **peers}, sets, iterations)
+    kernel_timing = timed.pop("")
     values = {peer: t.median * 1e3 if work is None else work / t.median for peer, t in timed.items()}
     peer = next(iter(peers), "")
-    pairs = zip(timed[peer].seconds, mine.seconds, strict=True) if peer else []
+    pairs = zip(timed[peer].seconds, kernel_timing.seconds, strict=True) if peer else []
     ratio = statistics.median(p / m for p, m in pairs) if peer else None
     others = [f"{other} {values[other]:.4g}" for other in list(values)[1:]]
-    others += [f"{mine.median * 1e3:.4f} ms"] if work is not None else []
+    others += [f"{kernel_timing.median * 1e3:.4f} ms"] if work is not None else []
     if most is not None and ratio is not None:
         others.append(f"{ratio:.3f} of {peer}")
     return Row(
         name,
-        mine.median * 1e3 if work is None else work / mine.median,
+        kernel_timing.median * 1e3 if work is None else work / kernel_timing.median,
         unit,
         peer,
         values.get(peer),
         ratio if most is None else None,
         threshold if most is None else most,
         error,
-        len(mine.seconds) * mine.calls,
+        len(kernel_timing.seconds) * kernel_timing.calls,
         "; ".join([*others, *([note] if note else [])]),
     )

@@ -13,9 +13,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import tegula as tg
 from benchmarks import automatic_kernels as kernels
-from benchmarks.burst import compared, relative_error
-from benchmarks.gpu_cases import SETS, ours, poisoned, random
-from benchmarks.gpu_library import attended
+from benchmarks.burst import comparison_row, relative_error
+from benchmarks.gpu_cases import SETS, array_of, poisoned, random
+from benchmarks.gpu_library import attention_in_float64
 from benchmarks.measure import Row
 
 TILE = (128, 256)
@@ -37,12 +37,12 @@ def matmul(
     transposed, wide = kernel is kernels.int8_weights, kernel is kernels.tile_gemm
     converted, shape = transposed or kernel is kernels.CONVERTED, (n, k) if transposed else (k, n)
     a = [random((m, k), "bfloat16", seed) for seed in range(SETS)]
-    b = [_right(shape, seed + 9, converted) for seed in range(SETS)]
+    b = [_right_operand(shape, seed + 9, converted) for seed in range(SETS)]
     narrow = [t.to(torch.bfloat16).T if transposed else t.to(torch.bfloat16) for t in b]
     dtype = torch.float32 if wide else torch.bfloat16
     c = [torch.full((m, n), float("nan"), device="cuda", dtype=dtype) for _ in range(SETS)]
     d = [torch.empty((m, n), device="cuda", dtype=dtype) for _ in range(SETS)]
-    arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
+    arrays = [[*map(array_of, each)] for each in zip(a, b, c, strict=True)]
     grid = (math.ceil(m / TILE[0]), math.ceil(n / TILE[1]))
 
     def run(i: int) -> None:
@@ -59,13 +59,13 @@ def matmul(
     error = relative_error(c[0], wanted if after is None else after(wanted))
     name = "torch.mm to float32" if wide else "torch.matmul"
     name += "" if after is None else " and activation"
-    yield compared(
+    yield comparison_row(
         matmul_name(m, n, k, what), run, {name: peer}, SETS, error, "bfloat16", threshold,
         2 * m * n * k / 1e12, "TFLOP/s", note=scheduled(kernel),
     )  # fmt: skip
 
 
-def _right(shape: tuple[int, int], seed: int, whole: bool) -> torch.Tensor:
+def _right_operand(shape: tuple[int, int], seed: int, whole: bool) -> torch.Tensor:
     if not whole:
         return random(shape, "bfloat16", seed)
     return (random(shape, "float32", seed) * 20).clamp(-127, 127).to(torch.int8)
@@ -92,7 +92,7 @@ def attention(size: str, exact: bool, causal: bool, threshold: float | None) -> 
         (kernels.EXACT_ATTENTION, kernels.EXACT_CAUSAL) if exact else (kernels.ATTENTION, kernels.CAUSAL)
     )
     kernel = half if causal else full
-    arrays = [[*map(ours, each)] for each in zip(q, k, v, o, strict=True)]
+    arrays = [[*map(array_of, each)] for each in zip(q, k, v, o, strict=True)]
 
     def run(i: int) -> None:
         tg.launch_tiled(kernel, (heads, length // 128), [*arrays[i], scale], block_dim=kernels.THREADS)
@@ -102,8 +102,10 @@ def attention(size: str, exact: bool, causal: bool, threshold: float | None) -> 
             return scaled_dot_product_attention(q[i][None], k[i][None], v[i][None], is_causal=causal)
 
     run(0)
-    error = max(relative_error(o[0][h], attended(q[0][h], k[0][h], v[0][h], causal)) for h in (0, -1))
-    yield compared(
+    error = max(
+        relative_error(o[0][h], attention_in_float64(q[0][h], k[0][h], v[0][h], causal)) for h in (0, -1)
+    )
+    yield comparison_row(
         attention_name(size, exact, causal), run, {"cuDNN": peer}, SETS, error, "bfloat16", threshold,
         (2 if causal else 4) * heads * length**2 * 128 / 1e12, "TFLOP/s", note=scheduled(kernel),
     )  # fmt: skip
@@ -116,7 +118,7 @@ def attention_name(size: str, exact: bool, causal: bool) -> str:
 MATMULS: tuple[tuple[str, Any, float | None, Activation | None], ...] = (
     ("tile_gemm, float32 result", kernels.tile_gemm, 0.95, None),
     ("matmul", kernels.PLAIN, 0.97, None),
-    ("one tile ahead", kernels.one_tile_ahead, 0.95, None),
+    ("one tile ahead", kernels.prefetching_gemm, 0.95, None),
     ("matmul and relu", kernels.RELU, 0.95, torch.relu),
     ("matmul and silu", kernels.SILU, 0.93, torch.nn.functional.silu),
     ("matmul with int8", kernels.CONVERTED, 0.8, None),

@@ -10,7 +10,7 @@ import torch
 
 import tegula as tg
 from benchmarks import gpu_kernels as kernels
-from benchmarks.burst import bursts, compared, relative_error
+from benchmarks.burst import bursts, comparison_row, relative_error
 from benchmarks.measure import TOLERANCE, Row
 
 SETS = 3
@@ -34,7 +34,7 @@ def random(shape: tuple[int, ...], dtype: str, seed: int) -> torch.Tensor:
     return torch.randn(shape, generator=generator, device="cuda", dtype=wide).to(DTYPES[dtype])
 
 
-def ours(t: torch.Tensor) -> Any:
+def array_of(t: torch.Tensor) -> Any:
     """A tg.array on the tensor's memory."""
     return tg.array(t, copy=False)
 
@@ -59,7 +59,7 @@ def elementwise(
     n = COPIED if dtype == "float32" else 2 * COPIED
     x = [random((n,), dtype, seed) for seed in range(SETS)]
     y = [poisoned(t) for t in x]
-    arrays = [[ours(a), ours(b)] for a, b in zip(x, y, strict=True)]
+    arrays = [[array_of(a), array_of(b)] for a, b in zip(x, y, strict=True)]
     exact = wanted(x[0].double())
 
     def run(kernel: Any, tile: int, k: int) -> None:
@@ -72,7 +72,7 @@ def elementwise(
         one = partial(run, make(tile) if tile else kernels.copy_lanes, tile)
         y[0].fill_(float("nan"))
         one(0)
-        yield compared(
+        yield comparison_row(
             f"{what} {dtype}, {f'tile {tile}' if tile else 'one element per thread'}", one,
             {"copy_": lambda k: y[k].copy_(x[k])}, SETS, relative_error(y[0], exact), dtype,
             0.95 if tile == tiles[0] else None, 2 * n * x[0].element_size() / 1e9, "GB/s",
@@ -88,7 +88,7 @@ def scaled_sum(tile: int) -> Iterator[Row]:
     n, s = COPIED, 1.5
     a, b = ([random((n,), "float32", seed + 9 * which) for seed in range(SETS)] for which in range(2))
     c = [poisoned(t) for t in a]
-    arrays = [[*map(ours, each), s] for each in zip(a, b, c, strict=True)]
+    arrays = [[*map(array_of, each), s] for each in zip(a, b, c, strict=True)]
     kernel = kernels.scaled_sum_kernel(tile)
 
     def run(k: int) -> None:
@@ -98,7 +98,7 @@ def scaled_sum(tile: int) -> Iterator[Row]:
     error = relative_error(c[0], a[0].double() * s + b[0].double())
     # A copy of 1.5 arrays moves the bytes of three arrays.
     source, target = (torch.empty(n * 3 // 2, device="cuda").normal_() for _ in range(2))
-    yield compared(
+    yield comparison_row(
         f"scaled sum of two float32 arrays, tile {tile}", run,
         {"copy_": lambda k: target.copy_(source), "torch.add": lambda k: torch.add(b[k], a[k], alpha=s, out=c[k])},
         SETS, error, "float32", 0.95, 3 * n * 4 / 1e9, "GB/s",
@@ -125,7 +125,7 @@ def norm(which: str, dtype: str) -> Iterator[Row]:
         "torch": lambda k: torchs(x[k], w, v),
         **{f"{threads} threads": partial(run, threads=threads) for threads in OTHERS},
     }
-    yield compared(
+    yield comparison_row(
         f"{which} {dtype} {ROWS}x{WIDTH}", run, peers, SETS, error, dtype, 0.9,
         2 * ROWS * WIDTH * x[0].element_size() / 1e9, "GB/s",
     )  # fmt: skip
@@ -136,8 +136,8 @@ def _norm(
 ) -> tuple[Any, list[list[Any]], Callable[..., Any], Callable[..., torch.Tensor]]:
     """The kernel, its arguments for each set, PyTorch's function, and the definition in PyTorch."""
     element, f = getattr(tg, dtype), torch.nn.functional
-    pairs = [(ours(a), ours(b)) for a, b in zip(x, y, strict=True)]
-    weight, bias = ours(w), ours(v)
+    pairs = [(array_of(a), array_of(b)) for a, b in zip(x, y, strict=True)]
+    weight, bias = array_of(w), array_of(v)
     if which == "softmax":
         function: Callable[..., Any] = lambda t, w, v: f.softmax(t, 1)  # noqa: E731
         return kernels.softmax_kernel(element), [[a, b] for a, b in pairs], function, function
@@ -164,7 +164,7 @@ class Squares:
         self.by_rows = by_rows
         self.x = [random((WIDTH, WIDTH), "float64", seed) for seed in range(SETS)]
         self.result = torch.zeros(1, device="cuda", dtype=torch.float64)
-        self.arrays = [[ours(t), ours(self.result)] for t in self.x]
+        self.arrays = [[array_of(t), array_of(self.result)] for t in self.x]
 
     def __call__(self, k: int, threads: int = THREADS) -> None:
         if self.by_rows:
@@ -193,14 +193,16 @@ def squares_by_rows() -> Iterator[Row]:
     rows = Squares(by_rows=True)
     others = {f"{threads} threads": partial(rows, threads=threads) for threads in OTHERS}
     peers = {"torch": rows.eager, "with the result zeroed": rows.zeroed, **others}
-    yield compared(f"{SQUARES}, row tiles", rows, peers, SETS, rows.error(), "float64")
+    yield comparison_row(f"{SQUARES}, row tiles", rows, peers, SETS, rows.error(), "float64")
 
 
 def squares_of_the_guide() -> Iterator[Row]:
     """The sum of squares with one element per thread and one atomic addition per block."""
     guide = Squares(by_rows=False)
     peers = {"torch": guide.eager, "with the result zeroed": guide.zeroed}
-    yield compared(f"{SQUARES}, the guide's kernel", guide, peers, SETS, guide.error(), "float64", most=0.06)
+    yield comparison_row(
+        f"{SQUARES}, the guide's kernel", guide, peers, SETS, guide.error(), "float64", most=0.06
+    )
 
 
 def squares_compiled() -> Iterator[Row]:
@@ -210,7 +212,7 @@ def squares_compiled() -> Iterator[Row]:
     wanted = rows.eager(0)
     error = relative_error(compiled(rows.x[0]), wanted)
     peers = {"torch.compile": lambda k: compiled(rows.x[k])}
-    yield compared(
+    yield comparison_row(
         f"{SQUARES}, row tiles, compiled peer", rows, peers, SETS, rows.error(),
         "float64", 1 / 1.05, note=f"error of the peer {error:.0e}",
     )  # fmt: skip
@@ -226,7 +228,7 @@ def gemm(
     tm, tn, tk = tile
     a, b = ([random((n, n), "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(2))
     c = [poisoned(t) for t in a]
-    arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
+    arrays = [[*map(array_of, each)] for each in zip(a, b, c, strict=True)]
     kernel = kernels.gemm_kernel(tm, tn, tk, stages)
 
     def run(k: int) -> None:
@@ -234,7 +236,7 @@ def gemm(
 
     run(0)
     error = relative_error(c[0], a[0].double() @ b[0].double())
-    yield compared(
+    yield comparison_row(
         f"gemm bfloat16 {n}, tile {tm}x{tn}x{tk}, {stages} stages, {threads} threads", run,
         {"torch.mm": lambda k: torch.mm(a[k], b[k], out=c[k])}, SETS, error, "bfloat16", threshold, 2 * n**3 / 1e12,
         "TFLOP/s",
@@ -248,7 +250,7 @@ def pipelining() -> Iterator[Row]:
     """One block that works on row after row, with sequential loads or with the next row loaded ahead."""
     x = [random((512, 256), "float32", seed) for seed in range(SETS)]
     y = [poisoned(t) for t in x]
-    arrays = [[ours(a), ours(b)] for a, b in zip(x, y, strict=True)]
+    arrays = [[array_of(a), array_of(b)] for a, b in zip(x, y, strict=True)]
     wide = x[0].double()
     wanted = torch.tanh(torch.sqrt(torch.exp(-torch.abs(torch.sin(wide * 1.1 + 0.1)) * 0.5) + 1.0) * 0.7)
 
@@ -266,7 +268,7 @@ def pipelining() -> Iterator[Row]:
     note, peers = "", warp_pipelining(x, y)
     if not peers:
         note = "Warp is not installed"
-    yield compared(
+    yield comparison_row(
         "the guide's pipelining 512x256", ways["pipelined"], {"sequential": ways["sequential"]}, SETS,
         max(errors.values()), "float32", note=note,
     )  # fmt: skip
@@ -278,7 +280,7 @@ def pipelining() -> Iterator[Row]:
     speeds = bursts(peers, SETS, 5)
     fastest = min(peers, key=lambda name: speeds[name].median)
     for name, way in ways.items():
-        yield compared(
+        yield comparison_row(
             f"the guide's pipelining 512x256, {name}", way, {fastest: peers[fastest], **peers}, SETS,
             errors[name], "float32", 1.0,
         )  # fmt: skip

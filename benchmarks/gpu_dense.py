@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 import tegula as tg
-from benchmarks.burst import Call, compared, relative_error
-from benchmarks.gpu_cases import SETS, ours, random
+from benchmarks.burst import Call, comparison_row, relative_error
+from benchmarks.gpu_cases import SETS, array_of, random
 from benchmarks.measure import Row
 from tegula import kernels
 
@@ -38,7 +38,7 @@ FEWER_ITERATIONS = 5
 Tensors = Sequence[torch.Tensor]
 
 
-def definite(many: int, n: int, seed: int) -> torch.Tensor:
+def positive_definite(many: int, n: int, seed: int) -> torch.Tensor:
     """Symmetric positive definite matrices whose eigenvalues are far from 0."""
     a = random((many, n, n), "float32", seed)
     return torch.baddbmm(torch.eye(n, device="cuda"), a, a.transpose(1, 2), alpha=1 / n).contiguous()
@@ -53,7 +53,7 @@ def row_of_matrices(
     name: str,
     n: int,
     given: list[Tensors],
-    ours: Callable[..., Any],
+    run_kernel: Callable[..., Any],
     peer: Callable[..., Any],
     error: Callable[..., float],
     gate: float | None,
@@ -62,7 +62,7 @@ def row_of_matrices(
 ) -> Row:
     """A row with the rate of the bytes that must be moved. `given`: the tensors of each set; `error`: of the results
     for the first set; `of_copy`: whether the gate is on the ratio to a copy, instead of PyTorch."""
-    made = ours(*given[0])
+    made = run_kernel(*given[0])
     found = error(given[0], made)
     results = made if isinstance(made, tuple) else (made,)
     moved = sum(t.numel() * t.element_size() for t in (*given[0], *results))
@@ -70,9 +70,9 @@ def row_of_matrices(
     del made, results
     peers: dict[str, Call] = {"torch": lambda k: peer(*given[k]), "copy_": lambda k: target.copy_(source)}
     order = ("copy_", "torch") if of_copy else ("torch", "copy_")
-    return compared(
+    return comparison_row(
         title(name, n),
-        lambda k: ours(*given[k]),
+        lambda k: run_kernel(*given[k]),
         {which: peers[which] for which in order},
         SETS,
         found,
@@ -93,7 +93,7 @@ def cholesky(n: int) -> Iterator[Row]:
         assert not torch.any(torch.triu(made, 1)), "the other triangle is not 0"
         return relative_error(wide @ wide.transpose(1, 2), given[0])
 
-    given = [[definite(MATRICES, n, seed)] for seed in range(SETS)]
+    given = [[positive_definite(MATRICES, n, seed)] for seed in range(SETS)]
     gate = 0.8 if n in (16, 32, 64) else None
     peer = torch.linalg.cholesky_ex
     yield row_of_matrices("Cholesky", n, given, kernels.cholesky, peer, error, gate, True)
@@ -102,10 +102,10 @@ def cholesky(n: int) -> Iterator[Row]:
 def lower_solve(n: int) -> Iterator[Row]:
     """Triangular systems with a right-hand side each."""
     given = [
-        [torch.linalg.cholesky(definite(MATRICES, n, seed)), random((MATRICES, n), "float32", seed)]
+        [torch.linalg.cholesky(positive_definite(MATRICES, n, seed)), random((MATRICES, n), "float32", seed)]
         for seed in range(SETS)
     ]
-    made = tg.over_batches("tile_lower_solve", [ours(t) for t in given[0]])
+    made = tg.over_batches("tile_lower_solve", [array_of(t) for t in given[0]])
 
     def run(a: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         z = torch.empty_like(y)
@@ -123,7 +123,9 @@ def lower_solve(n: int) -> Iterator[Row]:
 
 def solve(n: int) -> Iterator[Row]:
     """Systems with a right-hand side each."""
-    given = [[definite(MATRICES, n, seed), random((MATRICES, n), "float32", seed)] for seed in range(SETS)]
+    given = [
+        [positive_definite(MATRICES, n, seed), random((MATRICES, n), "float32", seed)] for seed in range(SETS)
+    ]
 
     def peer(a: torch.Tensor, y: torch.Tensor) -> Any:
         return torch.linalg.solve_ex(a, y)
@@ -163,7 +165,7 @@ def qr(n: int) -> Iterator[Row]:
 
 def eigh(n: int) -> Iterator[Row]:
     """Eigenvalues and eigenvectors of symmetric matrices."""
-    given = [[definite(FEW["eigenvectors"], n, seed)] for seed in range(SETS)]
+    given = [[positive_definite(FEW["eigenvectors"], n, seed)] for seed in range(SETS)]
 
     def error(given: Tensors, made: tuple[torch.Tensor, torch.Tensor]) -> float:
         w, v = made[0].double(), made[1].double()
@@ -197,7 +199,7 @@ def transform(n: int) -> Iterator[Row]:
     error = relative_error_of_complex(kernels.fft(x[0])[:4096], wanted)
     last = relative_error_of_complex(kernels.fft(x[0])[-16:], torch.fft.fft(x[0][-16:].to(torch.complex128)))
     moved = torch.empty(many * n, dtype=torch.complex64, device="cuda")
-    yield compared(
+    yield comparison_row(
         f"FFT of {n} complex64",
         lambda k: kernels.fft(x[k]),
         {"torch": lambda k: torch.fft.fft(x[k]), "copy_": lambda k: moved.copy_(x[k].reshape(-1))},
@@ -215,7 +217,7 @@ def relative_error_of_complex(found: torch.Tensor, wanted: torch.Tensor) -> floa
     return relative_error(torch.view_as_real(found), torch.view_as_real(wanted))
 
 
-def filtered(n: int) -> Iterator[Row]:
+def convolution(n: int) -> Iterator[Row]:
     """A transform, weighing and the inverse transform in one kernel, against three calls."""
     many, threads = NUMBERS // n, max(32, min(256, n // 16))
     x = [torch.view_as_complex(random((many, n, 2), "float32", seed)) for seed in range(SETS)]
@@ -245,12 +247,12 @@ def filtered(n: int) -> Iterator[Row]:
     def peer(k: int, some: slice = slice(None)) -> torch.Tensor:
         return torch.fft.ifft(torch.fft.fft(x[k][some]) * weights)
 
-    scaled = ours(weights / n)
+    scaled = array_of(weights / n)
     run(0)
     wide = x[0][:1024].to(torch.complex128)
     wanted = torch.fft.ifft(torch.fft.fft(wide) * weights.double())
     error = relative_error_of_complex(y[0][:1024], wanted)
-    yield compared(
+    yield comparison_row(
         f"FFT, weights, inverse of {n} complex64",
         run,
         {"three calls": peer},
@@ -284,7 +286,7 @@ def sorts(name: str, n: int) -> Iterator[Row]:
         at = found[1].long()
         right = torch.equal(found[0], wanted[0]) and torch.equal(torch.gather(x[0], 1, at), wanted[0])
     assert right, "keys or indices are wrong"
-    yield compared(
+    yield comparison_row(
         f"{name} of {n} float32",
         lambda k: call(x[k]),
         {"torch": lambda k: peer(x[k])},
@@ -322,7 +324,7 @@ def cases() -> dict[str, Callable[[], Iterator[Row]]]:
         made |= {name: case for name, case in of_matrices.items() if "Cholesky" in name}
         made |= {f"FFT of {n} complex64": partial(transform, n) for n in (NEAR_LENGTHS if near else LENGTHS)}
         made |= {
-            f"FFT, weights, inverse of {n} complex64": partial(filtered, n)
+            f"FFT, weights, inverse of {n} complex64": partial(convolution, n)
             for n in ((256, 4096) if near else (1024,))
         }
         made |= of_matrices

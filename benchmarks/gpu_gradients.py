@@ -12,8 +12,8 @@ import torch
 
 import tegula as tg
 from benchmarks import gpu_kernels as kernels
-from benchmarks.burst import compared, relative_error
-from benchmarks.gpu_cases import EPS, ROWS, SETS, THREADS, WIDTH, ours, random
+from benchmarks.burst import comparison_row, relative_error
+from benchmarks.gpu_cases import EPS, ROWS, SETS, THREADS, WIDTH, array_of, random
 from benchmarks.measure import Row
 
 TILE, BLOCK = (128, 256, 64), 256
@@ -29,7 +29,7 @@ def matmul(n: int) -> Iterator[Row]:
     """The gradients of both operands of a bfloat16 matmul."""
     a, b, g = ([random((n, n), "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(3))
     c, da, db, taken = ([torch.zeros_like(t) for t in a] for _ in range(4))
-    arrays = [[*map(ours, each)] for each in zip(a, b, c, da, db, taken, strict=True)]
+    arrays = [[*map(array_of, each)] for each in zip(a, b, c, da, db, taken, strict=True)]
     tm, tn, tk = TILE
     kernel = kernels.gemm_kernel(tm, tn, tk, 1)
 
@@ -48,7 +48,7 @@ def matmul(n: int) -> Iterator[Row]:
     run(0)
     pairs = ((da[0], g[0].double() @ b[0].double().T), (db[0], a[0].double().T @ g[0].double()))
     error = max(relative_error(found, wanted) for found, wanted in pairs)
-    yield compared(
+    yield comparison_row(
         f"gradients of a matmul, bfloat16 {n}, tile {tm}x{tn}x{tk}", run, {"two torch.mm": peer}, SETS, error,
         "bfloat16", 0.8, 4 * n**3 / 1e12, "TFLOP/s",
     )  # fmt: skip
@@ -67,8 +67,8 @@ def norm(which: str, dtype: str) -> Iterator[Row]:
         "rmsnorm": kernels.rmsnorm_kernel,
     }[which](element)
     last = [EPS] if weights else []
-    ws, dws = [*map(ours, weights)], [*map(ours, grads)]
-    arrays = [[*map(ours, each)] for each in zip(x, y, dx, taken, strict=True)]
+    ws, dws = [*map(array_of, weights)], [*map(array_of, grads)]
+    arrays = [[*map(array_of, each)] for each in zip(x, y, dx, taken, strict=True)]
 
     def run(k: int, threads: int = THREADS) -> None:
         taken[k].copy_(g[k])
@@ -84,7 +84,7 @@ def norm(which: str, dtype: str) -> Iterator[Row]:
     moved = (COPIED + LOADED) * x[0].numel()
     source, target = (random((moved // 2,), dtype, 5 + k) for k in range(2))
     peers = {"copy_": lambda k: target.copy_(source), "256 threads": partial(run, threads=256)}
-    yield compared(
+    yield comparison_row(
         f"gradients of {which} {dtype} {ROWS}x{WIDTH}", run, peers, SETS, error, dtype, 0.9,
         moved * x[0].element_size() / 1e9, "GB/s",
     )  # fmt: skip

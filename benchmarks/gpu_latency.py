@@ -114,33 +114,37 @@ def launches(tensors: bool) -> Iterator[Row]:
     def launch() -> None:
         tg.launch(kernels.scaled, 32, arguments, block_dim=32)
 
-    mine = host_time(launch)
+    kernel_time = host_time(launch)
     torch.cuda.synchronize()
     error = float((c - 5).abs().max())
     if error:
         raise AssertionError(f"the launch computed {c[0].item()}, not 5")
     name = f"host time of a launch with three {'tensors of PyTorch' if tensors else 'arrays'} and two scalars"
     peer = peer_launch(a, b)
-    row = Row(name, mine, "us", threshold=8.0 if tensors else 5.0, error=error, samples=COUNTED)
+    row = Row(name, kernel_time, "us", threshold=8.0 if tensors else 5.0, error=error, samples=COUNTED)
     if peer is not None:
         row.peer, row.peer_value = "cupy.RawKernel", peer
     yield row
 
 
-def recorded() -> Iterator[Row]:
+def recorded_graphs() -> Iterator[Row]:
     """The launch of a recorded graph with the same kernel."""
     arrays = [tg.full(32, float(k), device="cuda:0") for k in (1, 2, 3)]
     with tg.ScopedCapture("cuda:0") as capture:
         tg.launch(kernels.scaled, 32, [*arrays, 32, 2.0], block_dim=32)
     graph = capture.graph
     assert graph is not None
-    mine = host_time(lambda: tg.capture_launch(graph))
+    kernel_time = host_time(lambda: tg.capture_launch(graph))
     yield Row(
-        "host time of a recorded launch", mine, "us", error=wrong(arrays[2].numpy(), 5), samples=COUNTED
+        "host time of a recorded launch",
+        kernel_time,
+        "us",
+        error=largest_difference(arrays[2].numpy(), 5),
+        samples=COUNTED,
     )
 
 
-def mapped() -> Iterator[Row]:
+def launches_with_tensor_maps() -> Iterator[Row]:
     """A kernel whose bulk copies are described by tensor maps that are passed with each launch; the peer is a
     kernel with as many arguments and no maps."""
     a, b, c = (tg.full((64, 64), float(k), tg.bfloat16, "cuda:0") for k in (1, 2, 3))
@@ -154,11 +158,11 @@ def mapped() -> Iterator[Row]:
 
     name, peer = "host time of a launch with tensor maps", host_time(plain)
     row = Row(name, host_time(launch), "us", "without", peer, samples=COUNTED)
-    row.error = wrong(c.numpy().astype(float), 128)
+    row.error = largest_difference(c.numpy().astype(float), 128)
     yield row
 
 
-def library(tensors: bool) -> Iterator[Row]:
+def library_calls(tensors: bool) -> Iterator[Row]:
     """Calls of library kernels without `out`: launches, the choice of the configuration, and the allocation."""
     kind = "tensors of PyTorch" if tensors else "arrays"
     a, b = (torch.full((1024, 1024), float(k), device="cuda", dtype=torch.bfloat16) for k in (1, 2))
@@ -175,14 +179,16 @@ def library(tensors: bool) -> Iterator[Row]:
     ]
     for name, call, inputs, peer, wanted in cases:
         given = inputs if tensors else tuple(tg.array(t, copy=False) for t in inputs)
-        mine = host_time(partial(call, *given))
+        kernel_time = host_time(partial(call, *given))
         found = call(*given)
-        error = wrong((found.float().cpu() if tensors else found).numpy().astype(float), wanted)
+        error = largest_difference((found.float().cpu() if tensors else found).numpy().astype(float), wanted)
         title = f"host time of {name} with {kind}"
-        yield Row(title, mine, "us", "PyTorch", host_time(peer), threshold=15.0, error=error, samples=COUNTED)
+        yield Row(
+            title, kernel_time, "us", "PyTorch", host_time(peer), threshold=15.0, error=error, samples=COUNTED
+        )
 
 
-def wrong(found: Any, wanted: float) -> float:
+def largest_difference(found: Any, wanted: float) -> float:
     """The largest difference; AssertionError if it is not 0."""
     error = float(abs(found - wanted).max())
     if error:
@@ -225,10 +231,10 @@ def process(name: str, code: str, threshold: float | None, warm: bool) -> Iterat
 CASES: dict[str, Callable[[], Iterator[Row]]] = {
     "host time, arrays": partial(launches, tensors=False),
     "host time, tensors": partial(launches, tensors=True),
-    "host time, recorded": recorded,
-    "host time, tensor maps": mapped,
-    "host time, library, tensors": partial(library, tensors=True),
-    "host time, library, arrays": partial(library, tensors=False),
+    "host time, recorded": recorded_graphs,
+    "host time, tensor maps": launches_with_tensor_maps,
+    "host time, library, tensors": partial(library_calls, tensors=True),
+    "host time, library, arrays": partial(library_calls, tensors=False),
     "docs GEMM, cold": partial(
         process, "docs GEMM, source to loaded machine code, cold", COLD, 300.0, warm=False
     ),

@@ -13,8 +13,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 import tegula as tg
-from benchmarks.burst import bursts, compared, relative_error
-from benchmarks.gpu_cases import SETS, ours, poisoned, random
+from benchmarks.burst import bursts, comparison_row, relative_error
+from benchmarks.gpu_cases import SETS, array_of, poisoned, random
 from benchmarks.measure import Row
 from tegula import kernels
 from tegula.kernels import gemm
@@ -52,7 +52,7 @@ def matmul(m: int, n: int, k: int, transposed: bool, threshold: float | None = 0
     a = [random((m, k), "bfloat16", seed) for seed in range(SETS)]
     b = [random((n, k) if transposed else (k, n), "bfloat16", seed + 9) for seed in range(SETS)]
     c = [torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(SETS)]
-    arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
+    arrays = [[*map(array_of, each)] for each in zip(a, b, c, strict=True)]
     right = [t.T if transposed else t for t in b]
 
     def run(i: int) -> None:
@@ -60,7 +60,7 @@ def matmul(m: int, n: int, k: int, transposed: bool, threshold: float | None = 0
 
     run(0)
     error = relative_error(c[0], a[0].double() @ right[0].double())
-    yield compared(
+    yield comparison_row(
         matmul_name(m, n, k, transposed), run,
         {"torch.matmul": lambda i: torch.matmul(a[i], right[i], out=c[i])}, SETS, error, "bfloat16", threshold,
         2 * m * n * k / 1e12, "TFLOP/s",
@@ -73,7 +73,7 @@ def narrow_matmul(n: int, transposed: bool) -> Iterator[Row]:
     otherwise."""
     a, b = ([random((n, n), "float8_e4m3", seed + 9 * which) for seed in range(SETS)] for which in range(2))
     c = [torch.full((n, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(SETS)]
-    arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
+    arrays = [[*map(array_of, each)] for each in zip(a, b, c, strict=True)]
     one = torch.ones((), device="cuda")
 
     def run(i: int) -> None:
@@ -89,13 +89,13 @@ def narrow_matmul(n: int, transposed: bool) -> Iterator[Row]:
     run(0)
     error = relative_error(c[0], exact)
     peers = {"cuBLAS": partial(peer, True), "exact sums": partial(peer, False)}
-    theirs = []
+    peer_errors = []
     for one_of_them in peers.values():
         one_of_them(0)
-        theirs.append(f"{relative_error(c[0], exact):.2e}")
-    yield compared(
+        peer_errors.append(f"{relative_error(c[0], exact):.2e}")
+    yield comparison_row(
         matmul_name(n, n, n, transposed, "float8_e4m3"), run, peers, SETS, error, "bfloat16",
-        0.93 if transposed else None, 2 * n**3 / 1e12, "TFLOP/s", note=f"errors of the peers {', '.join(theirs)}",
+        0.93 if transposed else None, 2 * n**3 / 1e12, "TFLOP/s", note=f"errors of the peers {', '.join(peer_errors)}",
     )  # fmt: skip
 
 
@@ -105,7 +105,7 @@ def float32_matmul(precision: str, n: int, transposed: bool) -> Iterator[Row]:
     rounded = precision == "tf32"
     a, b = ([random((n, n), "float32", seed + 9 * which) for seed in range(SETS)] for which in range(2))
     c = [poisoned(t) for t in a]
-    arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
+    arrays = [[*map(array_of, each)] for each in zip(a, b, c, strict=True)]
     right = [t.T if transposed else t for t in b]
 
     def run(i: int) -> None:
@@ -116,7 +116,7 @@ def float32_matmul(precision: str, n: int, transposed: bool) -> Iterator[Row]:
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = rounded
     try:
-        yield compared(
+        yield comparison_row(
             matmul_name(n, n, n, transposed, "tf32" if rounded else "float32"), run,
             {"torch.matmul": lambda i: torch.matmul(a[i], right[i], out=c[i])}, SETS, error,
             "tf32" if rounded else "float32", 0.93 if rounded and transposed else None, 2 * n**3 / 1e12, "TFLOP/s",
@@ -139,12 +139,12 @@ def small_matmuls() -> Iterator[Row]:
     )
 
 
-def ways(m: int, n: int, k: int) -> Iterator[Row]:
+def chosen_tile(m: int, n: int, k: int) -> Iterator[Row]:
     """The tile that is chosen by the estimate for a shape, against the fastest of all tiles with all numbers of
     splits."""
     a, b = random((m, k), "bfloat16", 0), random((k, n), "bfloat16", 9)
     c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
-    arrays = [*map(ours, (a, b, c))]
+    arrays = [*map(array_of, (a, b, c))]
 
     def run(tile: Tile | None, i: int) -> None:
         kernels.matmul(*arrays, tile=tile)
@@ -160,14 +160,14 @@ def ways(m: int, n: int, k: int) -> Iterator[Row]:
     first = bursts(peers, 1, 3)
     order = sorted(peers, key=lambda name: first[name].median)
     chosen = choose(m, n, k, 2.0, 1.0, TENSOR_CORES, DeviceRates(processors(tg.get_device("cuda:0"))))
-    yield compared(
-        ways_name(m, n, k), partial(run, None),
+    yield comparison_row(
+        chosen_tile_name(m, n, k), partial(run, None),
         {name: peers[name] for name in order[:4]}, 1, error, "bfloat16", 0.97, 2 * m * n * k / 1e12, "TFLOP/s",
         note=f"chosen: {chosen.rows}x{chosen.columns}/{chosen.splits}",
     )  # fmt: skip
 
 
-def ways_name(m: int, n: int, k: int) -> str:
+def chosen_tile_name(m: int, n: int, k: int) -> str:
     return f"ways to cut bfloat16 {m}x{n}x{k}"
 
 
@@ -176,7 +176,7 @@ def tuned_matmul() -> Iterator[Row]:
     m = n = k = 2048
     a, b = random((m, k), "bfloat16", 0), random((k, n), "bfloat16", 9)
     c = [torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(2)]
-    left, right, *outputs = map(ours, (a, b, *c))
+    left, right, *outputs = map(array_of, (a, b, *c))
 
     def make(which: int) -> Any:
         return gemm.matmul_kernel(tg.bfloat16, TENSOR_CORES[which], False, gemm.Epilogue(tg.bfloat16))
@@ -192,7 +192,7 @@ def tuned_matmul() -> Iterator[Row]:
     error = relative_error(c[0], a.double() @ b.double())
     report = kernel.reports[0]
     tile = TENSOR_CORES[report.outcomes[report.chosen].candidate.values["which"]]
-    yield compared(
+    yield comparison_row(
         f"tg.autotune over tiles, bfloat16 {m}x{n}x{k}", run,
         {"kernels.matmul": lambda i: kernels.matmul(left, right, outputs[1])}, 1, error, "bfloat16", 0.97,
         2 * m * n * k / 1e12, "TFLOP/s",
@@ -214,7 +214,7 @@ def attention(size: str, causal: bool, depth: int = DEPTH, groups: int = 1) -> I
         for which, shape in enumerate(shapes)
     )
     o = [poisoned(t) for t in q]
-    arrays = [[*map(ours, each)] for each in zip(q, k, v, o, strict=True)]
+    arrays = [[*map(array_of, each)] for each in zip(q, k, v, o, strict=True)]
 
     def run(i: int) -> None:
         kernels.attention(*arrays[i], causal=causal)
@@ -226,18 +226,19 @@ def attention(size: str, causal: bool, depth: int = DEPTH, groups: int = 1) -> I
     run(0)
     error = max(
         relative_error(
-            o[0][-1, h], attended(q[0][-1, h], k[0][-1, h // groups], v[0][-1, h // groups], causal)
+            o[0][-1, h],
+            attention_in_float64(q[0][-1, h], k[0][-1, h // groups], v[0][-1, h // groups], causal),
         )
         for h in (0, heads - 1)
     )
     plain = depth == DEPTH and groups == 1
-    yield compared(
+    yield comparison_row(
         attention_name(size, causal, depth, groups), run, {"cuDNN": peer}, SETS, error, "bfloat16",
         threshold if plain else None, 4 * batch * heads * length**2 * depth / (2 if causal else 1) / 1e12, "TFLOP/s",
     )  # fmt: skip
 
 
-def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+def attention_in_float64(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
     """Attention of one head in float64, computed by its definition."""
     scores = q.double() @ k.double().T / q.shape[1] ** 0.5
     if causal:
@@ -286,6 +287,6 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
 """The cases by name, in order; each yields its row."""
 
 LAST: dict[str, Callable[[], Iterator[Row]]] = {
-    ways_name(*shape): partial(ways, *shape) for shape in (*SMALL, *SHARED)
+    chosen_tile_name(*shape): partial(chosen_tile, *shape) for shape in (*SMALL, *SHARED)
 }
 """Cases that compile many kernels and run last."""

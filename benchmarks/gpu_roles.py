@@ -8,10 +8,10 @@ from functools import partial
 import torch
 
 import tegula as tg
-from benchmarks.burst import compared, relative_error
-from benchmarks.gpu_cases import SETS, ours, poisoned, random
+from benchmarks.burst import comparison_row, relative_error
+from benchmarks.gpu_cases import SETS, array_of, poisoned, random
 from benchmarks.measure import Row
-from benchmarks.role_kernels import blocks, merged, separate
+from benchmarks.role_kernels import blocks, one_consumer_role, two_consumer_roles
 
 SHAPES = ((4096, 4096, 4096), (8192, 8192, 1024))
 """M, N, K."""
@@ -23,21 +23,21 @@ def consumers(m: int, n: int, k: int) -> Iterator[Row]:
         [random(s, "bfloat16", seed + 9 * x) for seed in range(SETS)] for x, s in enumerate(((m, k), (k, n)))
     )
     c, d = ([poisoned(torch.empty((m, n), device="cuda", dtype=torch.bfloat16)) for _ in a] for _ in range(2))
-    arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
-    others = [[*map(ours, each)] for each in zip(a, b, d, strict=True)]
+    arrays = [[*map(array_of, each)] for each in zip(a, b, c, strict=True)]
+    others = [[*map(array_of, each)] for each in zip(a, b, d, strict=True)]
     grid = blocks(m, n, torch.cuda.get_device_properties(0).multi_processor_count)
 
     def run(i: int) -> None:
-        tg.launch_tiled(merged, grid, arrays[i])
+        tg.launch_tiled(one_consumer_role, grid, arrays[i])
 
     def peer(i: int) -> None:
-        tg.launch_tiled(separate, grid, others[i])
+        tg.launch_tiled(two_consumer_roles, grid, others[i])
 
     run(0)
     peer(0)
     wanted = a[0].double() @ b[0].double()
     error = max(relative_error(c[0], wanted), relative_error(d[0], wanted))
-    yield compared(
+    yield comparison_row(
         consumers_name(m, n, k), run,
         {"separate": peer, "torch.matmul": lambda i: torch.matmul(a[i], b[i], out=d[i])},
         SETS, error, "bfloat16", 0.99, 2 * m * n * k / 1e12, "TFLOP/s",

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import tegula as tg
-from benchmarks.burst import bursts, compared
+from benchmarks.burst import bursts, comparison_row
 from benchmarks.measure import Row
 from benchmarks.spatial import cast, icosphere, neighbours
 from tegula.spatial.build_on_host import HostBuild
@@ -103,7 +103,7 @@ def random_boxes(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return low, low + 0.002 * torch.rand((BOXES, 3), generator=generator, device="cuda")
 
 
-def check(bvh: tg.Bvh, low: torch.Tensor, high: torch.Tensor) -> None:
+def require_overlaps(bvh: tg.Bvh, low: torch.Tensor, high: torch.Tensor) -> None:
     """AssertionError unless some boxes find as many as overlap them."""
     chosen = torch.arange(0, BOXES, BOXES // 200, device="cuda")
     first, last = low[chosen] - 0.01, high[chosen] + 0.01
@@ -117,19 +117,19 @@ def check(bvh: tg.Bvh, low: torch.Tensor, high: torch.Tensor) -> None:
         assert int(count[k]) == wanted, f"query {k} found {int(count[k])} boxes of {wanted}"
 
 
-def trees() -> Iterator[Row]:
+def bvh_builds() -> Iterator[Row]:
     """The build of a hierarchy of boxes, and its refit."""
     low, high = random_boxes(0)
     lower, upper = vectors(low), vectors(high)
     bvh = tg.Bvh(lower, upper)
-    check(bvh, low, high)
+    require_overlaps(bvh, low, high)
     nodes = sum(count for _, count in bvh.levels())
     tg.synchronize()
     start = time.perf_counter()
     bvh.rebuild()
     queued = time.perf_counter() - start
     timed = bursts({"": lambda _: bvh.rebuild()}, 1, 5)[""]
-    check(bvh, low, high)
+    require_overlaps(bvh, low, high)
     most = 25.0
     note = f"goal 13; {nodes} nodes; the host queued it in {queued * 1e3:.1f} ms"
     yield Row(
@@ -144,11 +144,11 @@ def trees() -> Iterator[Row]:
     low += 0.01
     high += 0.01
     bvh.refit()
-    check(bvh, low, high)
+    require_overlaps(bvh, low, high)
     # Read: corners, numbers; written and read: boxes of items; written: bounds of nodes; read: children.
     bytes_moved = BOXES * (24 + 4 + 2 * ITEM_BYTES) + nodes * NODE_BYTES
     source, target = (torch.empty(bytes_moved // 8, device="cuda") for _ in range(2))
-    yield compared(
+    yield comparison_row(
         "spatial: refit of 10 M boxes",
         lambda _: bvh.refit(),
         {"copy_": lambda _: target.copy_(source)},
@@ -233,7 +233,7 @@ def rays_of(kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @cache
-def meshes() -> dict[str, tg.Mesh]:
+def bvh_meshes() -> dict[str, tg.Mesh]:
     """The mesh with the hierarchy of the peer, and with the hierarchy that the GPU builds."""
     return {constructor: mesh_on(DEVICE, constructor) for constructor in ("sah", "lbvh")}
 
@@ -244,16 +244,16 @@ def rays(kind: str) -> Iterator[Row]:
     at, along = torch.from_numpy(starts).cuda(), torch.from_numpy(dirs).cuda()
     out, other = (torch.full((len(starts),), float("nan"), device="cuda") for _ in range(2))
 
-    def ours(_: int, constructor: str = "sah", block_dim: int = 128) -> None:
-        given = [meshes()[constructor], vectors(at), vectors(along)]
+    def trace_rays(_: int, constructor: str = "sah", block_dim: int = 128) -> None:
+        given = [bvh_meshes()[constructor], vectors(at), vectors(along)]
         tg.launch(cast, len(starts), given, [tg.array(out, copy=False)], block_dim=block_dim)
 
     few = slice(None, None, 997)
     exact = tg.zeros(len(starts[few]), device="cpu")
     given = [tg.array(np.ascontiguousarray(x[few]), dtype=tg.vec3, device="cpu") for x in (starts, dirs)]
     tg.launch(cast, exact.size, [mesh_on("cpu", "lbvh"), *given], [exact], device="cpu")
-    for constructor in meshes():
-        ours(0, constructor)
+    for constructor in bvh_meshes():
+        trace_rays(0, constructor)
         np.testing.assert_array_equal(out.cpu().numpy()[few], exact.numpy())
     peer()(at, along, other)
     torch.cuda.synchronize()
@@ -261,12 +261,12 @@ def rays(kind: str) -> Iterator[Row]:
     assert differ <= 1e-4 * len(starts) and float((out >= 0).float().mean()) > 0.1
     peers = {
         "a binary hierarchy": lambda _: peer()(at, along, other),
-        "the GPU's own hierarchy": partial(ours, constructor="lbvh"),
-        "blocks of 256": partial(ours, block_dim=256),
+        "the GPU's own hierarchy": partial(trace_rays, constructor="lbvh"),
+        "blocks of 256": partial(trace_rays, block_dim=256),
     }
-    yield compared(
+    yield comparison_row(
         f"spatial: rays, {kind}",
-        ours,
+        trace_rays,
         peers,
         1,
         0.0,
@@ -278,7 +278,7 @@ def rays(kind: str) -> Iterator[Row]:
     )
 
 
-def grids() -> Iterator[Row]:
+def hash_grid_queries() -> Iterator[Row]:
     """The build of a hash grid, and the points around each of some points."""
     parts = 1 << 12
     x = (np.random.default_rng(3).integers(0, parts, (POINTS, 3)) / parts).astype(np.float32)
@@ -314,8 +314,8 @@ def grids() -> Iterator[Row]:
 
 
 CASES: dict[str, Callable[[], Iterator[Row]]] = {
-    "spatial: trees": trees,
+    "spatial: trees": bvh_builds,
     "spatial: primary rays": partial(rays, "primary"),
     "spatial: random rays": partial(rays, "random"),
-    "spatial: hash grids": grids,
+    "spatial: hash grids": hash_grid_queries,
 }

@@ -19,7 +19,7 @@ MARK = "benchmark: "
 """The start of a line for the waiting process."""
 
 
-def tell(what: dict[str, Any]) -> None:
+def print_record(what: dict[str, Any]) -> None:
     print(MARK + json.dumps(what), flush=True)
 
 
@@ -29,22 +29,22 @@ def main(arguments: str) -> None:
     every = FAMILIES[asked["family"]]()
     parts = asked["wanted"].split("|")
     cases = {k: v for k, v in every.items() if any(part in k for part in parts) and k not in asked["done"]}
-    tell({"device": device(), "cases": list(cases)})
+    print_record({"device": device(), "cases": list(cases)})
     for name, case in cases.items():
         rows = measured(name, case)
-        tell({"case": name, "rows": [row.json() for row in rows]})
+        print_record({"case": name, "rows": [row.json() for row in rows]})
         if any(row.failure for row in rows) and not is_alive():
             raise SystemExit("the device cannot be used any more in this process")
 
 
-def swept() -> dict[str, Callable[[], Iterator[Row]]]:
+def sweep_cases() -> dict[str, Callable[[], Iterator[Row]]]:
     """The cases of the sweep."""
     from benchmarks.sweep import cases
 
     return cases.CASES
 
 
-def compared() -> dict[str, Callable[[], Iterator[Row]]]:
+def peer_cases() -> dict[str, Callable[[], Iterator[Row]]]:
     """Run the cases that compare a kernel with a peer."""
     from benchmarks import (
         gpu_automatic,
@@ -61,14 +61,14 @@ def compared() -> dict[str, Callable[[], Iterator[Row]]]:
     return every | gpu_cases.LAST | gpu_library.LAST
 
 
-def dense() -> dict[str, Callable[[], Iterator[Row]]]:
+def dense_cases() -> dict[str, Callable[[], Iterator[Row]]]:
     """The cases of small matrices, transforms and sorts."""
     from benchmarks import gpu_dense
 
     return gpu_dense.CASES
 
 
-FAMILIES = {"gpu": compared, "sweep": swept, "dense": dense}
+FAMILIES = {"gpu": peer_cases, "sweep": sweep_cases, "dense": dense_cases}
 """The cases of each family of rows that need a GPU."""
 
 

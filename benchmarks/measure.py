@@ -29,8 +29,8 @@ TOLERANCE = {"float32": 2e-5, "float64": 1e-12, "bfloat16": 4e-3, "float16": 5e-
 
 @dataclass(slots=True)
 class Row:
-    """One measurement. `value` is in `unit`; `ratio` is ours over the peer's speed (above 1: faster); `threshold`
-    bounds the ratio from below, or the value from above where `ratio` is None."""
+    """One measurement. `value` is in `unit`; `ratio` is the speed of the kernel over the speed of the peer (above 1:
+    faster); `threshold` bounds the ratio from below, or the value from above where `ratio` is None."""
 
     name: str
     value: float
@@ -85,7 +85,7 @@ class Report:
         of the file that were not measured again are kept in place."""
         folder.mkdir(exist_ok=True, parents=True)
         path, new = folder / f"{name}.json", folder / f".{name}.json.new"
-        rows = {row["name"]: row for row in _kept(path)}
+        rows = {row["name"]: row for row in _read_rows(path)}
         measured = {"date": date.today().isoformat(), **machine(), **self.device}
         rows |= {row.name: {**row.json(), "measured": measured} for row in self.rows}
         new.write_text(_text(list(rows.values())))
@@ -93,13 +93,13 @@ class Report:
         return path
 
 
-def kept(name: str, folder: Path = RESULTS, commit: str | None = None) -> list[Row]:
+def saved_rows(name: str, folder: Path = RESULTS, commit: str | None = None) -> list[Row]:
     """The rows of a file, or its rows that were measured at a commit."""
-    found = _kept(folder / f"{name}.json")
+    found = _read_rows(folder / f"{name}.json")
     return [row_of(row) for row in found if commit in (None, row["measured"].get("commit"))]
 
 
-def _kept(path: Path) -> list[dict[str, Any]]:
+def _read_rows(path: Path) -> list[dict[str, Any]]:
     """The rows of a file, each with the machine of its measurement; none if there is no file."""
     if not path.exists():
         return []
@@ -170,27 +170,29 @@ def machine() -> dict[str, object]:
 
 
 def interleaved(
-    ours: Callable[[], object],
+    kernel: Callable[[], object],
     peer: Callable[[], object],
     iterations: int = 9,
     repeats: int = 6,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[float, float, float]:
-    """The median seconds of both implementations, and the median over iterations of peer / ours. A turn repeats one
-    implementation, so that idle threads of the peer disturb only the start of the other's turn. `clock`:
-    `time.process_time` adds up the time of all threads."""
-    ours()
+    """The median seconds of both implementations, and the median over iterations of the ratio of peer time to kernel
+    time. Each measurement repeats one implementation, so that idle threads of one disturb only the first call of the
+    other. `clock`: `time.process_time` sums the time of all threads."""
+    kernel()
     peer()
-    ratios, mine, theirs = [], [], []
+    ratios, kernel_time, peer_time = [], [], []
     for _ in range(iterations):
-        a, b = turn(ours, repeats, clock), turn(peer, repeats, clock)
-        mine.append(a)
-        theirs.append(b)
+        a, b = median_of_calls(kernel, repeats, clock), median_of_calls(peer, repeats, clock)
+        kernel_time.append(a)
+        peer_time.append(b)
         ratios.append(b / a)
-    return statistics.median(mine), statistics.median(theirs), statistics.median(ratios)
+    return statistics.median(kernel_time), statistics.median(peer_time), statistics.median(ratios)
 
 
-def turn(f: Callable[[], object], repeats: int, clock: Callable[[], float] = time.perf_counter) -> float:
+def median_of_calls(
+    f: Callable[[], object], repeats: int, clock: Callable[[], float] = time.perf_counter
+) -> float:
     """The median seconds of a few consecutive calls, after a pause in which other threads fall asleep."""
     time.sleep(0.02)
     samples = []
@@ -215,7 +217,7 @@ def require_right(name: str, error: float, dtype: str = "float32") -> None:
 
 def compare(
     name: str,
-    ours: Callable[[], object],
+    kernel: Callable[[], object],
     peer: Callable[[], object],
     result: Callable[[], np.ndarray],
     wanted: np.ndarray,
@@ -227,11 +229,11 @@ def compare(
     clock: Callable[[], float] = time.perf_counter,
 ) -> Row:
     """A row with the speed, `work` per second in `unit`; AssertionError if the result is wrong."""
-    ours()
+    kernel()
     error = relative_error(result(), wanted)
     require_right(name, error, dtype)
-    mine, theirs, ratio = interleaved(ours, peer, clock=clock)
-    return Row(name, work / mine, unit, peer_name, work / theirs, ratio, threshold, error, 54)
+    kernel_time, peer_time, ratio = interleaved(kernel, peer, clock=clock)
+    return Row(name, work / kernel_time, unit, peer_name, work / peer_time, ratio, threshold, error, 54)
 
 
 def fresh_process(code: str, environment: dict[str, str]) -> float:

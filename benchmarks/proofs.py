@@ -46,7 +46,7 @@ CASES: tuple[tuple[str, Callable[[], Any], int, float], ...] = (
     ("library GEMM", _gemm, 2, 60.0),
     ("causal attention", lambda: _attention(True), 4, 200.0),
     ("attention", lambda: _attention(False), 2, 200.0),
-    ("a persistent matmul with two consumers", lambda: role_kernels.separate, 2, 1000.0),
+    ("a persistent matmul with two consumers", lambda: role_kernels.two_consumer_roles, 2, 1000.0),
 )
 """The name of a kernel, its maker, the dimensions of its launch, and the most milliseconds of a proof."""
 

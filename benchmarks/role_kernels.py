@@ -11,7 +11,7 @@ HALF = tg.bfloat16
 
 
 @tg.kernel
-def merged(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF]):
+def one_consumer_role(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF]):
     left = tg.tile_pipe(shape=(BM, BK), dtype=HALF, stages=STAGES)
     right = tg.tile_pipe(shape=(BK, BN), dtype=HALF, stages=STAGES)
     grid, steps = ((c.shape[0] + BM - 1) // BM, (c.shape[1] + BN - 1) // BN), (a.shape[1] + BK - 1) // BK
@@ -29,7 +29,7 @@ def merged(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF]):
 
 
 @tg.kernel
-def separate(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF]):
+def two_consumer_roles(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF]):
     upper = tg.tile_pipe(shape=(BM // 2, BK), dtype=HALF, stages=STAGES)
     lower = tg.tile_pipe(shape=(BM // 2, BK), dtype=HALF, stages=STAGES)
     right = tg.tile_pipe(shape=(BK, BN), dtype=HALF, stages=STAGES)
@@ -59,4 +59,4 @@ def blocks(m: int, n: int, multiprocessors: int) -> int:
     return min(multiprocessors, -(-m // BM) * -(-n // BN))
 
 
-KERNELS: dict[str, Any] = {"merged": merged, "separate": separate}
+KERNELS: dict[str, Any] = {"merged": one_consumer_role, "separate": two_consumer_roles}

@@ -29,23 +29,25 @@ def matrices(n: int, many: int) -> np.ndarray:
     return np.random.default_rng(n).standard_normal((many, n, n)).astype(np.float32)
 
 
-def definite(n: int, many: int) -> np.ndarray:
+def positive_definite(n: int, many: int) -> np.ndarray:
     a = matrices(n, many)
     return (a @ np.swapaxes(a, 1, 2) / n + np.eye(n)).astype(np.float32)
 
 
-def row(name: str, n: int, ours: Call, peer: Call, given: list[np.ndarray], parts: Call, gate: float) -> Row:
+def row(
+    name: str, n: int, run_kernel: Call, peer: Call, given: list[np.ndarray], parts: Call, gate: float
+) -> Row:
     """`parts`: of the results of either side, what is compared with float64."""
     arrays, many = [tg.array(x) for x in given], len(given[0])
     wanted = parts(peer(*(x.astype(np.float64) for x in given)), given)
 
     def result() -> np.ndarray:
-        made = ours(*arrays)
+        made = run_kernel(*arrays)
         return parts(tuple(x.numpy() for x in made) if isinstance(made, tuple) else made.numpy(), given)
 
     return compare(
         f"{name} of {n} x {n} float32",
-        lambda: ours(*arrays),
+        lambda: run_kernel(*arrays),
         lambda: peer(*given),
         result,
         wanted,
@@ -65,7 +67,7 @@ def matrix_rows() -> Iterator[Row]:
     for k, n in enumerate(SIZES):
         many, few = (1 << 19) // (n * n), max(64, (1 << 16) // (n * n))
         y = np.random.default_rng(1).standard_normal((many, n)).astype(np.float32)
-        spd, symmetric = definite(n, many), matrices(n, few) + np.swapaxes(matrices(n, few), 1, 2)
+        spd, symmetric = positive_definite(n, many), matrices(n, few) + np.swapaxes(matrices(n, few), 1, 2)
         gates = {name: factors[k] for name, factors in GATES.items()}
         cases: tuple[tuple[str, Call, Call, list[np.ndarray], Call], ...] = (
             ("Cholesky", kernels.cholesky, np.linalg.cholesky, [spd], lambda made, given: made),
@@ -74,15 +76,15 @@ def matrix_rows() -> Iterator[Row]:
             ("eigenvectors", kernels.eigh, np.linalg.eigh, [symmetric], lambda made, given: made[0]),
             ("singular vectors", kernels.svd, np.linalg.svd, [matrices(n, few)], lambda made, given: made[1]),
         )
-        for name, ours, peer, given, parts in cases:
-            yield row(name, n, ours, peer, given, parts, gates[name])
+        for name, run_kernel, peer, given, parts in cases:
+            yield row(name, n, run_kernel, peer, given, parts, gates[name])
     for n in (128, 256):
         yield row(
             "Cholesky",
             n,
             kernels.cholesky,
             np.linalg.cholesky,
-            [definite(n, 16)],
+            [positive_definite(n, 16)],
             lambda made, given: made,
             1.2,
         )

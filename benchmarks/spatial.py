@@ -1,8 +1,8 @@
 """Spatial queries on the CPU against Embree (embreex, one thread) and Warp, where these are installed.
 
-Warp runs CPU kernels in one thread, and so does embreex; ours have as many threads as there are cores. A turn of ours
-and one of the peer follow each other. The ratio is that of the elapsed time; the note has that of the CPU time of all
-threads, which says what one thread does, and does not depend on what else the machine runs."""
+Warp and embreex run CPU kernels in one thread; kernels of Tegula have as many threads as there are cores. Runs of the
+kernel and of the peer alternate. The ratio is of elapsed times; the note has the ratio of the CPU times of all threads,
+which compares single threads and does not depend on other programs of the machine."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def vectors(data: np.ndarray) -> tg.array:
     return tg.array(np.asarray(data, np.float32), dtype=tg.vec3)
 
 
-def timed(
+def comparison_row(
     name: str,
-    ours: Callable[[], object],
+    run_kernel: Callable[[], object],
     peer: Callable[[], object],
     work: float,
     unit: str,
@@ -96,26 +96,26 @@ def timed(
     error: float,
     before: Callable[[], object] = lambda: None,
 ) -> Row:
-    """A row of interleaved turns; AssertionError if the result is wrong. `before` is called before each turn of
-    ours, and is not timed. `error`: the relative error of the result."""
+    """A row of alternating runs; AssertionError if the result is wrong. `before` is called before each run of the
+    kernel, and is not timed. `error`: the relative error of the result."""
     require_right(name, error)
     before()
-    ours()
+    run_kernel()
     peer()
     samples = []
     for _ in range(TURNS):
         before()
-        samples.append([*once(ours), *once(peer)])
-    mine, mine_cpu, theirs, theirs_cpu = zip(*samples, strict=True)
-    ratio = statistics.median(b / a for a, b in zip(mine, theirs, strict=True))
-    cpu = statistics.median(b / a for a, b in zip(mine_cpu, theirs_cpu, strict=True))
-    a, b = statistics.median(mine), statistics.median(theirs)
-    spent = [statistics.median(x) * 1e3 for x in (mine_cpu, theirs_cpu)]
+        samples.append([*time_of_call(run_kernel), *time_of_call(peer)])
+    kernel_time, kernel_cpu, peer_time, peer_cpu = zip(*samples, strict=True)
+    ratio = statistics.median(b / a for a, b in zip(kernel_time, peer_time, strict=True))
+    cpu = statistics.median(b / a for a, b in zip(kernel_cpu, peer_cpu, strict=True))
+    a, b = statistics.median(kernel_time), statistics.median(peer_time)
+    spent = [statistics.median(x) * 1e3 for x in (kernel_cpu, peer_cpu)]
     note = f"{cpu:.2f} in CPU time, {spent[0]:.1f} and {spent[1]:.1f} ms"
     return Row(name, work / a, unit, peer_name, work / b, ratio, threshold, error, TURNS, note)
 
 
-def once(f: Callable[[], object]) -> tuple[float, float]:
+def time_of_call(f: Callable[[], object]) -> tuple[float, float]:
     """The elapsed seconds and the CPU seconds of a call."""
     time.sleep(0.01)
     start, cpu = time.perf_counter(), time.process_time()
@@ -267,15 +267,15 @@ def ray_rows(kind: str) -> Iterator[Row]:
     args = [mesh(), vectors(starts), vectors(dirs)]
     out = tg.zeros(count)
 
-    def ours() -> None:
+    def run_kernel() -> None:
         tg.launch(cast, count, args, [out])
 
-    ours()
+    run_kernel()
     found = embree_scene().run(starts, dirs, output=True)
     error = relative_error(out.numpy(), np.where(found["primID"] >= 0, found["tfar"], -1.0))
-    yield timed(
+    yield comparison_row(
         f"rays, {kind}, against Embree",
-        ours,
+        run_kernel,
         lambda: embree_scene().run(starts, dirs),
         count / 1e6,
         "M/s",
@@ -285,16 +285,16 @@ def ray_rows(kind: str) -> Iterator[Row]:
     )
     import warp as wp
 
-    theirs = [
+    warp_inputs = [
         warp_mesh().id,
         warp_vectors(starts),
         warp_vectors(dirs),
         wp.zeros(count, dtype=float, device="cpu"),
     ]
-    yield timed(
+    yield comparison_row(
         f"rays, {kind}, against Warp",
-        ours,
-        lambda: warp_launch("cast", count, theirs),
+        run_kernel,
+        lambda: warp_launch("cast", count, warp_inputs),
         count / 1e6,
         "M/s",
         "Warp",
@@ -312,19 +312,19 @@ def against_warp(
     """A kernel of one output, against that of the same name for Warp."""
     import warp as wp
 
-    out, theirs = tg.zeros(count, dtype), wp.zeros(count, dtype=dtype, device="cpu")
+    out, peer_result = tg.zeros(count, dtype), wp.zeros(count, dtype=dtype, device="cpu")
 
-    def ours() -> None:
+    def run_kernel() -> None:
         tg.launch(kernel, count, inputs, [out])
 
     def run_peer() -> None:
-        warp_launch(kernel.__name__, count, [*peer, theirs])
+        warp_launch(kernel.__name__, count, [*peer, peer_result])
 
-    ours()
+    run_kernel()
     run_peer()
     found = out.numpy()
-    error = relative_error(found, theirs.numpy())
-    row = timed(name, ours, run_peer, count / 1e6, "M/s", "Warp", threshold, error)
+    error = relative_error(found, peer_result.numpy())
+    row = comparison_row(name, run_kernel, run_peer, count / 1e6, "M/s", "Warp", threshold, error)
     row.note += f", mean result {found.mean():.4g}"
     return row
 
@@ -375,8 +375,8 @@ def build_rows() -> Iterator[Row]:
         return made
 
     scenes = [committed() for _ in range(TURNS + 1)]
-    error = check(tg.Mesh(*given), points, faces)
-    yield timed(
+    error = hit_distance_error(tg.Mesh(*given), points, faces)
+    yield comparison_row(
         "build of 262k triangles, against Embree",
         lambda: tg.Mesh(*given),
         lambda: scenes.pop().run(start, dir),
@@ -386,19 +386,21 @@ def build_rows() -> Iterator[Row]:
         2.5,
         error,
     )
-    own, theirs = tg.Mesh(*given), warp_mesh_of(points, faces)
-    error = check(own, points, faces)
-    yield timed("refit of 262k triangles", own.refit, theirs.refit, size, "M/s", "Warp", 1 / 0.3, error)
+    mesh, peer_mesh = tg.Mesh(*given), warp_mesh_of(points, faces)
+    error = hit_distance_error(mesh, points, faces)
+    yield comparison_row(
+        "refit of 262k triangles", mesh.refit, peer_mesh.refit, size, "M/s", "Warp", 1 / 0.3, error
+    )
     # Coordinates and the radius are such that squares of distances are exact and no distance is nearly the radius.
     parts = 8192
     x = (np.random.default_rng(3).integers(0, parts, (GRID_POINTS, 3)) / parts).astype(np.float32)
     radius = (round((9.6 / GRID_POINTS / (4 / 3 * np.pi)) ** (1 / 3) * parts) + 0.5) / parts
     grid, peer = tg.HashGrid(128, 128, 128), wp.HashGrid(128, 128, 128, "cpu")
-    mine, other = vectors(x), warp_vectors(x)
-    yield timed(
+    positions, peer_positions = vectors(x), warp_vectors(x)
+    yield comparison_row(
         "build of a hash grid of 262k points",
-        lambda: grid.build(mine, radius),
-        lambda: peer.build(other, radius),
+        lambda: grid.build(positions, radius),
+        lambda: peer.build(peer_positions, radius),
         GRID_POINTS / 1e6,
         "M/s",
         "Warp",
@@ -409,14 +411,14 @@ def build_rows() -> Iterator[Row]:
         "points of a hash grid around a point",
         neighbours,
         GRID_POINTS,
-        [grid, mine, radius],
+        [grid, positions, radius],
         int,
-        [peer.id, other, radius],
+        [peer.id, peer_positions, radius],
         3.0,
     )
 
 
-def check(made: tg.Mesh, points: np.ndarray, faces: np.ndarray) -> float:
+def hit_distance_error(made: tg.Mesh, points: np.ndarray, faces: np.ndarray) -> float:
     """The error of the distances that rays go to the middles of some faces, from just outside of these."""
     chosen = np.arange(0, len(faces), 97)
     corners = points[faces[chosen]].astype(np.float64)

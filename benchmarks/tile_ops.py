@@ -148,7 +148,7 @@ MATRIX, VECTOR = ((F, (32, 32)),), ((F, (32, 32)), (F, (32,)))
 PIVOTED = (*VECTOR, ("int32", (32,)))
 
 
-def definite(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+def positive_definite(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Diagonally dominant matrices, or numbers of other shapes."""
     made = rng.uniform(0.0, 1.0, shape)
     return made + 32 * np.eye(32) if shape[-2:] == (32, 32) else made
@@ -169,19 +169,19 @@ MIXED = "1023 - tg.tile_arange(1024, dtype=int)"
 
 CASES = {
     "tile_argsort": Case("r = tg.tile_argsort(a)", result=INTS),
-    "tile_determinant": Case("r = tg.tile_determinant(a)", MATRIX, ONE, definite),
-    "tile_eigh": Case("d, q = tg.tile_eigh(a); r = q", MATRIX, SQUARE, definite),
-    "tile_inverse": Case("r = tg.tile_inverse(a)", MATRIX, SQUARE, definite),
-    "tile_inverse_inplace": Case("tg.tile_inverse_inplace(a); r = a", MATRIX, SQUARE, definite),
-    "tile_lstsq": Case("r = tg.tile_lstsq(a, b)", VECTOR, (F, (32,)), definite),
-    "tile_lu": Case("f, p = tg.tile_lu(a); r = f", MATRIX, SQUARE, definite),
-    "tile_lu_solve": Case("r = tg.tile_lu_solve(a, c, b)", PIVOTED, (F, (32,)), definite),
-    "tile_lu_solve_inplace": Case("tg.tile_lu_solve_inplace(a, c, b); r = b", PIVOTED, (F, (32,)), definite),
-    "tile_qr": Case("q, f = tg.tile_qr(a); r = q", MATRIX, SQUARE, definite),
-    "tile_slogdet": Case("s, d = tg.tile_slogdet(a); r = d", MATRIX, ONE, definite),
-    "tile_solve": Case("r = tg.tile_solve(a, b)", VECTOR, (F, (32,)), definite),
-    "tile_solve_inplace": Case("tg.tile_solve_inplace(a, b); r = b", VECTOR, (F, (32,)), definite),
-    "tile_svd": Case("u, s, v = tg.tile_svd(a); r = u", MATRIX, SQUARE, definite),
+    "tile_determinant": Case("r = tg.tile_determinant(a)", MATRIX, ONE, positive_definite),
+    "tile_eigh": Case("d, q = tg.tile_eigh(a); r = q", MATRIX, SQUARE, positive_definite),
+    "tile_inverse": Case("r = tg.tile_inverse(a)", MATRIX, SQUARE, positive_definite),
+    "tile_inverse_inplace": Case("tg.tile_inverse_inplace(a); r = a", MATRIX, SQUARE, positive_definite),
+    "tile_lstsq": Case("r = tg.tile_lstsq(a, b)", VECTOR, (F, (32,)), positive_definite),
+    "tile_lu": Case("f, p = tg.tile_lu(a); r = f", MATRIX, SQUARE, positive_definite),
+    "tile_lu_solve": Case("r = tg.tile_lu_solve(a, c, b)", PIVOTED, (F, (32,)), positive_definite),
+    "tile_lu_solve_inplace": Case("tg.tile_lu_solve_inplace(a, c, b); r = b", PIVOTED, (F, (32,)), positive_definite),
+    "tile_qr": Case("q, f = tg.tile_qr(a); r = q", MATRIX, SQUARE, positive_definite),
+    "tile_slogdet": Case("s, d = tg.tile_slogdet(a); r = d", MATRIX, ONE, positive_definite),
+    "tile_solve": Case("r = tg.tile_solve(a, b)", VECTOR, (F, (32,)), positive_definite),
+    "tile_solve_inplace": Case("tg.tile_solve_inplace(a, b); r = b", VECTOR, (F, (32,)), positive_definite),
+    "tile_svd": Case("u, s, v = tg.tile_svd(a); r = u", MATRIX, SQUARE, positive_definite),
     "tile_topk": Case("r, p = tg.tile_topk(a, 8)", result=(F, (8,))),
     "tile": Case("x = float(lane); r = tg.tile(x)", (), (F, (BLOCK,))),
     "tile_arange": Case("r = tg.tile_arange(1024, dtype=float)", ()),
@@ -194,11 +194,11 @@ CASES = {
     "tile_atomic_min": Case("tg.tile_atomic_min(out[i], a)"),
     "tile_axpy": Case("tg.tile_axpy(2.0, a, b); r = b", PAIR),
     "tile_broadcast": Case("r = tg.tile_broadcast(a, shape=(32, 32))", ((F, (32,)),), PLANE),
-    "tile_cholesky": Case("r = tg.tile_cholesky(a)", MATRIX, SQUARE, definite),
-    "tile_cholesky_inplace": Case("tg.tile_cholesky_inplace(a); r = a", MATRIX, SQUARE, definite),
-    "tile_cholesky_solve": Case("r = tg.tile_cholesky_solve(a, b)", VECTOR, (F, (32,)), definite),
+    "tile_cholesky": Case("r = tg.tile_cholesky(a)", MATRIX, SQUARE, positive_definite),
+    "tile_cholesky_inplace": Case("tg.tile_cholesky_inplace(a); r = a", MATRIX, SQUARE, positive_definite),
+    "tile_cholesky_solve": Case("r = tg.tile_cholesky_solve(a, b)", VECTOR, (F, (32,)), positive_definite),
     "tile_cholesky_solve_inplace": Case(
-        "tg.tile_cholesky_solve_inplace(a, b); r = b", VECTOR, (F, (32,)), definite
+        "tg.tile_cholesky_solve_inplace(a, b); r = b", VECTOR, (F, (32,)), positive_definite
     ),
     "tile_concat": Case("r = tg.tile_concat((a, b))", PAIR, (F, (2048,))),
     "tile_diag_add": Case("r = tg.tile_diag_add(a, b)", VECTOR, SQUARE),
@@ -213,9 +213,9 @@ CASES = {
     "tile_histogram": Case("r = tg.tile_histogram(tg.tile_astype(a * 64.0, tg.int32), 64)", result=("int32", (64,))),
     "tile_load": Case("r = a"),
     "tile_local": Case("r = tg.tile(tg.tile_local(a, (BLOCK,))[3])", result=(F, (BLOCK,))),
-    "tile_lower_solve": Case("r = tg.tile_lower_solve(a, b)", VECTOR, (F, (32,)), definite),
+    "tile_lower_solve": Case("r = tg.tile_lower_solve(a, b)", VECTOR, (F, (32,)), positive_definite),
     "tile_lower_solve_inplace": Case(
-        "tg.tile_lower_solve_inplace(a, b); r = b", VECTOR, (F, (32,)), definite
+        "tg.tile_lower_solve_inplace(a, b); r = b", VECTOR, (F, (32,)), positive_definite
     ),
     "tile_map": Case("r = tg.tile_map(twice, a)"),
     "tile_matmul": Case("r = tg.tile_matmul(a, b)", (SQUARE, SQUARE), SQUARE),
@@ -252,9 +252,9 @@ CASES = {
     "tile_store": Case("r = a"),
     "tile_sum": Case("r = tg.tile_sum(a)", result=ONE),
     "tile_transpose": Case("r = tg.tile_transpose(a)", MATRIX, PLANE),
-    "tile_upper_solve": Case("r = tg.tile_upper_solve(a, b)", VECTOR, (F, (32,)), definite),
+    "tile_upper_solve": Case("r = tg.tile_upper_solve(a, b)", VECTOR, (F, (32,)), positive_definite),
     "tile_upper_solve_inplace": Case(
-        "tg.tile_upper_solve_inplace(a, b); r = b", VECTOR, (F, (32,)), definite
+        "tg.tile_upper_solve_inplace(a, b); r = b", VECTOR, (F, (32,)), positive_definite
     ),
     "tile_view": Case("r = tg.tile_view(a, offset=(1, 2), shape=(16, 16)) * 1.0", MATRIX, (F, (16, 16))),
     "tile_zeros": Case("r = tg.tile_zeros(1024)", ()),

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from support.campaigns import leave_to_campaigns, parted
+from support.campaigns import leave_to_campaigns, sample_parameter_sets
 from support.cpu_times import mark_long
 from support.folders import ON_ALL_DEVICES, ON_GPUS, follows
 
@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     keeps = "update" if config.getoption("--update") else ""
     _leave_out(config, items, {i for i in items if _is_left_out(i) or keeps not in ("", *_fixtures(i))})
     yield
-    _leave_out(config, items, {*items}.difference(parted(items, config.getoption("--each"))))
+    _leave_out(config, items, {*items}.difference(sample_parameter_sets(items, config.getoption("--each"))))
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], without: set[pytest.Item]) -> None:

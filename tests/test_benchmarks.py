@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from benchmarks.gpu import NO_TIME, rows
-from benchmarks.measure import Report, Row, commit, kept
-from benchmarks.sweep.table import losses, mean, picture, summary
+from benchmarks.measure import Report, Row, commit, saved_rows
+from benchmarks.sweep.table import mean, picture, slower_than_peer, summary
 
 WORKER = """
 import json, os, sys, time
@@ -90,9 +90,9 @@ def test_known_rows_of_results_are_not_measured_again() -> None:
 
 def test_rows_of_results_are_read_from_a_commit(tmp_path: Path) -> None:
     Report([Row("sum", 3.0, "ms"), Row("softmax", 4.0, "ms", failure="wrong")]).save("kept", tmp_path)
-    assert [row.name for row in kept("kept", tmp_path, commit())] == ["sum", "softmax"]
-    assert not kept("kept", tmp_path, "another") and kept("kept", tmp_path)[1].failure == "wrong"
-    assert not kept("nothing", tmp_path)
+    assert [row.name for row in saved_rows("kept", tmp_path, commit())] == ["sum", "softmax"]
+    assert not saved_rows("kept", tmp_path, "another") and saved_rows("kept", tmp_path)[1].failure == "wrong"
+    assert not saved_rows("nothing", tmp_path)
 
 
 SWEPT = [
@@ -117,7 +117,7 @@ def test_the_summary_of_a_sweep_has_worst_and_mean_of_each_group_and_of_all_but_
 
 def test_points_that_lose_are_listed_from_the_worst_and_drawn() -> None:
     lost = ["rows, row scan", "matmul, batched, gradients", "matmul, batched"]
-    assert list(losses(SWEPT).columns[0].cells) == lost
+    assert list(slower_than_peer(SWEPT).columns[0].cells) == lost
     drawn = picture(SWEPT, "a < b")
     assert drawn.count("<circle") == 3 and drawn.count('class="lost"/>') == 2
     assert "a &lt; b" in drawn and ">failed</text>" in drawn

@@ -344,7 +344,7 @@ def test_files_test_for_no_more_op_classes() -> None:
     """Outside its family an op is known by an interface or by a property of its class. `python tools/op_classes.py`
     writes lower numbers."""
     op_classes = tool("op_classes")
-    assert op_classes.grown(op_classes.counts(), op_classes.kept()) == []
+    assert op_classes.growth(op_classes.counts(), op_classes.kept()) == []
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def made(launch: Launch, seed: int = 0) -> list[Any]:
     return [a.numpy(seed + k) if isinstance(a, Array) else a for k, a in enumerate(launch.arguments)]
 
 
-def wide(launch: Launch, values: list[Any]) -> list[Any]:
+def in_float64(launch: Launch, values: list[Any]) -> list[Any]:
     """The values with floats in float64."""
     pairs = zip(launch.arguments, values, strict=True)
     return [v.astype(np.float64) if isinstance(a, Array) and a.differentiable else v for a, v in pairs]
@@ -71,7 +71,7 @@ def test_results_of_the_sweep_match_float64(name: str) -> None:
     arrays = results(p.small, launched(p, values))
     found = [a.numpy().astype(np.float64) for a in arrays]
     difference, norm = ([0.0] * len(found) for _ in range(2))
-    for n, index, wanted in p.exact(np, *inputs(p.small, wide(p.small, values))):
+    for n, index, wanted in p.exact(np, *inputs(p.small, in_float64(p.small, values))):
         difference[n] += np.sum((found[n][index] - wanted) ** 2)
         norm[n] += np.sum(wanted**2)
     for n, a in enumerate(arrays):
@@ -96,7 +96,7 @@ def test_gradients_of_the_sweep_match_float64_along_some_directions(name: str) -
     seeds = [g.numpy().astype(np.float64) for g in results(p.small, grads)]
     dims = (*p.small.grid, p.threads)
     tg.launch(p.kernel, dims, args, [], grads, [], adjoint=True, block_dim=p.threads)
-    at, random = wide(p.small, values), np.random.default_rng(7)
+    at, random = in_float64(p.small, values), np.random.default_rng(7)
 
     def loss(k: int, step: np.ndarray) -> float:
         moved = inputs(p.small, [*at[:k], at[k] + step, *at[k + 1 :]])

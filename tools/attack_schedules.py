@@ -159,7 +159,7 @@ def one(wrong: bool, seed: int, row: str, how: How) -> dict[str, Any]:
             "twin": "",
             "constructs": True,
         }
-    made = (attacks.wrong if wrong else attacks.right)(seed, row)
+    made = (attacks.wrong_attack if wrong else attacks.right_attack)(seed, row)
     out: dict[str, Any] = {
         "seed": seed, "row": row or made.row, "rows": made.rows, "name": made.name, "fault": made.fault,
         "guarded": made.guarded, "replay": "",
@@ -263,7 +263,7 @@ def problems(results: Sequence[dict[str, Any]], wrong: bool) -> list[str]:
 def show(wrong: bool, seed: int, row: str = "") -> int:
     from support.attacks import attack as attacks
 
-    made = (attacks.wrong if wrong else attacks.right)(seed, row)
+    made = (attacks.wrong_attack if wrong else attacks.right_attack)(seed, row)
     print(f"# {made.name}\n# {', '.join(made.rows)}\n{made.text}")
     if wrong:
         print("# launch:", {k: v for k, v in made.args.items() if v is not None and k in made.text})

@@ -51,7 +51,7 @@ def kept() -> dict[str, int]:
     return json.loads(KEPT.read_text(encoding="utf-8"))
 
 
-def grown(now: dict[str, int], before: dict[str, int]) -> list[str]:
+def growth(now: dict[str, int], before: dict[str, int]) -> list[str]:
     """The files that test for more classes than before."""
     return [f"{name}: {n}, not {before.get(name, 0)}" for name, n in now.items() if n > before.get(name, 0)]
 
@@ -113,7 +113,7 @@ def main() -> int:
     before = kept() if KEPT.exists() else now
     found = {name: min(n, before[name]) for name, n in now.items() if name in before}
     KEPT.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    more = grown(now, before)
+    more = growth(now, before)
     print(f"{sum(found.values())} classes in {len(found)} files", *more, sep="\n")
     return 1 if more else 0
 

@@ -73,7 +73,7 @@ def zeros(*shapes: Sequence[int], dtype: Any = tg.bfloat16, out: Any = None) -> 
     return make
 
 
-def _with(arrays: Callable[[], list[Any]], *numbers: Any) -> Callable[[], list[Any]]:
+def array_maker(arrays: Callable[[], list[Any]], *numbers: Any) -> Callable[[], list[Any]]:
     return lambda: [*arrays(), *numbers]
 
 
@@ -94,8 +94,8 @@ def rows_of_memory() -> Iterator[tuple[str, Callable[[], Prepared]]]:
         weight = zeros((64, 4096), (4096,), (64, 4096), dtype=dtype)
         for name, make, arguments in (
             ("softmax", gpu_kernels.softmax_kernel, rows),
-            ("layernorm", gpu_kernels.layernorm_kernel, _with(weights, 1e-5)),
-            ("rmsnorm", gpu_kernels.rmsnorm_kernel, _with(weight, 1e-5)),
+            ("layernorm", gpu_kernels.layernorm_kernel, array_maker(weights, 1e-5)),
+            ("rmsnorm", gpu_kernels.rmsnorm_kernel, array_maker(weight, 1e-5)),
         ):
             yield f"{name} {dtype}", partial(forward_form, make(dtype), arguments, (64,), 128)
             yield f"gradients of {name} {dtype}", partial(gradient_form, make(dtype), arguments, (64,), 128)
@@ -109,7 +109,7 @@ def rows_of_memory() -> Iterator[tuple[str, Callable[[], Prepared]]]:
         partial(
             forward_form,
             gpu_kernels.scaled_sum_kernel(4096),
-            _with(zeros((n,), (n,), (n,), dtype=tg.float32), 1.5),
+            array_maker(zeros((n,), (n,), (n,), dtype=tg.float32), 1.5),
             (2,),
             256,
         ),
@@ -207,7 +207,7 @@ def rows_of_automatic_schedules() -> Iterator[tuple[str, Callable[[], Prepared]]
     for name, kernel, arguments in (
         ("tile_gemm, float32 result", k.tile_gemm, zeros(*[(512, 512)] * 3, out=tg.float32)),
         ("matmul", k.PLAIN, plain),
-        ("one tile ahead", k.one_tile_ahead, plain),
+        ("one tile ahead", k.prefetching_gemm, plain),
         ("matmul and relu", k.RELU, plain),
         ("matmul and silu", k.SILU, plain),
         ("matmul, ragged", k.PLAIN, zeros((129, 520), (520, 264), (129, 264))),
@@ -216,7 +216,7 @@ def rows_of_automatic_schedules() -> Iterator[tuple[str, Callable[[], Prepared]]
         ("matmul with int8 in rows along K", k.int8_weights, _int8(plain)),
     ):
         yield f"automatic {name}", partial(forward_form, kernel, arguments, (4, 2), k.THREADS)
-    heads = _with(zeros(*[(2, 512, 128)] * 4), 0.1)
+    heads = array_maker(zeros(*[(2, 512, 128)] * 4), 0.1)
     for name, kernel in (
         ("exp2", k.ATTENTION),
         ("exp2, causal", k.CAUSAL),

@@ -29,7 +29,7 @@ def point(
     """A point of the factory. `small`: heads, queries and keys on the CPU."""
 
     def launch(heads: int, queries: int, keys: int) -> tuple[Launch, dict[str, None]]:
-        extra, first = extras(options, heads, queries, keys)
+        extra, first = option_arrays(options, heads, queries, keys)
         q = Array((heads, queries, options.depth))
         shape = heads // options.ratio, keys
         if options.paged:
@@ -39,7 +39,7 @@ def point(
         sums = result(heads, queries, dtype="float32") if options.sums else None
         scale = options.depth**-0.5 * (1.0 if options.exact or options.softcap else LOG2E)
         out = result(heads, queries, options.values)
-        scores = seen(options, queries, keys, first) if queries > 1 else 0.0
+        scores = scored_pairs(options, queries, keys, first) if queries > 1 else 0.0
         work = 2 * heads * scores * (options.depth + options.values)
         given = {"Extra": extra, "Table": first, "Out": out, "Sums": sums}
         absent = {name: None for name, array in given.items() if array is None}
@@ -58,7 +58,7 @@ def point(
     )
 
 
-def extras(o: Options, heads: int, queries: int, keys: int) -> tuple[Array | None, Array | None]:
+def option_arrays(o: Options, heads: int, queries: int, keys: int) -> tuple[Array | None, Array | None]:
     """The array of an option, and the table of tiles."""
     if o.alibi:
         return Array((heads,), "float32", 2.0 ** (-8.0 * (np.arange(heads) + 1) / heads) * LOG2E), None
@@ -78,7 +78,7 @@ def extras(o: Options, heads: int, queries: int, keys: int) -> tuple[Array | Non
     return None, None
 
 
-def seen(o: Options, queries: int, keys: int, first: Array | None) -> float:
+def scored_pairs(o: Options, queries: int, keys: int, first: Array | None) -> float:
     """The pairs of query and key that have a score, as the work of the peers is counted."""
     if o.documents:
         assert first is not None and isinstance(first.values, np.ndarray)
@@ -101,11 +101,11 @@ def exact(o: Options) -> Callable[..., Iterator[Part]]:
         rows, columns = (xp.arange(n) for n in (queries, keys))
         for h in range(heads):
             g = (h % o.paged if o.paged else h) // o.ratio
-            mine, theirs = k[g], v[g]
+            kernel_time, peer_time = k[g], v[g]
             if o.paged:
                 at = (first[h // o.paged][:, None] * ROWS + columns[None, :ROWS]).reshape(-1)
-                mine, theirs = mine[at], theirs[at]
-            s = q[h] @ mine.T * (o.depth**-0.5)
+                kernel_time, peer_time = kernel_time[at], peer_time[at]
+            s = q[h] @ kernel_time.T * (o.depth**-0.5)
             if o.softcap:
                 s = o.softcap * xp.tanh(s / o.softcap)
             if o.alibi:
@@ -126,7 +126,7 @@ def exact(o: Options) -> Callable[..., Iterator[Part]]:
             total = p.sum(axis=1, keepdims=True)
             if o.sink:
                 total = total + xp.exp(extra[h] - top)
-            yield 0, h, p @ theirs / total
+            yield 0, h, p @ peer_time / total
             if o.sums:
                 yield 1, h, ((top + xp.log(total)) * LOG2E)[:, 0]
 

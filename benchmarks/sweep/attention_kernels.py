@@ -86,7 +86,7 @@ def attention(o: Options) -> Any:
             first = tg.max(i * ROWS - window + 1, 0) // ROWS
         if documents:
             first = Table[i]
-            mine = tg.tile_reshape(tg.tile_load(Extra, shape=ROWS, offset=i * ROWS), shape=(ROWS, 1))
+            kernel_time = tg.tile_reshape(tg.tile_load(Extra, shape=ROWS, offset=i * ROWS), shape=(ROWS, 1))
         for n in range(first, last):
             at = n * ROWS
             if paged > 0:
@@ -113,8 +113,8 @@ def attention(o: Options) -> Any:
             if window > 0:
                 s = tg.where(columns > rows - window, s, -tg.inf)
             if documents:
-                theirs = tg.tile_reshape(tg.tile_load(Extra, shape=ROWS, offset=n * ROWS), shape=(1, ROWS))
-                s = tg.where(mine == theirs, s, -tg.inf)
+                peer_time = tg.tile_reshape(tg.tile_load(Extra, shape=ROWS, offset=n * ROWS), shape=(1, ROWS))
+                s = tg.where(kernel_time == peer_time, s, -tg.inf)
             if not aligned:
                 s = tg.where(columns < K.shape[1], s, -tg.inf)
             higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True))

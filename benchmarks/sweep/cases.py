@@ -56,12 +56,12 @@ def tensors(launch: Launch, seed: int) -> list[Any]:
     return [tensor(a, seed + 101 * k) if isinstance(a, Array) else a for k, a in enumerate(launch.arguments)]
 
 
-def ours(values: Sequence[Any]) -> list[Any]:
+def arrays_of(values: Sequence[Any]) -> list[Any]:
     """Arguments of a launch on the tensors' memory."""
     return [tg.array(v, copy=False) if isinstance(v, torch.Tensor) else v for v in values]
 
 
-def wide(values: Sequence[Any], gradients: bool = False) -> list[Any]:
+def in_float64(values: Sequence[Any], gradients: bool = False) -> list[Any]:
     """The values in float64, without the tables; with `gradients` gradients of those that are floats are collected."""
     made: list[Any] = []
     for v in values:
@@ -72,7 +72,7 @@ def wide(values: Sequence[Any], gradients: bool = False) -> list[Any]:
     return made
 
 
-def several(result: Any) -> tuple[torch.Tensor, ...]:
+def as_tuple(result: Any) -> tuple[torch.Tensor, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
@@ -106,7 +106,7 @@ Attempt = tuple[Call, Sequence[torch.Tensor]]
 def measured(
     point: Point,
     name: str,
-    mine: Call,
+    kernel_time: Call,
     found: dict[str, Attempt],
     errors: Errors,
     tolerances: Sequence[float],
@@ -129,8 +129,8 @@ def measured(
             notes.append(f"{peer} computes something else: error {wrong[0]:.1e}")
         else:
             calls[peer] = call
-    slow = once(mine) > SLOW
-    timed = bursts({"": mine, **calls}, 1 if slow else sets, FEW if slow else ITERATIONS)
+    slow = seconds_of(kernel_time) > SLOW
+    timed = bursts({"": kernel_time, **calls}, 1 if slow else sets, FEW if slow else ITERATIONS)
     me = timed.pop("")
     fastest = min(timed, key=lambda peer: timed[peer].median, default="")
     notes[:0] = [f"{me.median * 1e3:.4f} ms"]
@@ -151,7 +151,7 @@ def known_tolerances(point: Point) -> list[float]:
     return [TOLERANCE.get(a.dtype, 0.0) for a in point.full.arrays if a.differentiable]
 
 
-def once(call: Call) -> float:
+def seconds_of(call: Call) -> float:
     """The seconds of one call, without the first."""
     call(0)
     torch.cuda.synchronize()
@@ -161,7 +161,7 @@ def once(call: Call) -> float:
     return time.perf_counter() - start
 
 
-def tried(
+def measured_peers(
     point: Point, given: Sequence[Any], attempt: Callable[[Function], Attempt], notes: list[str]
 ) -> dict[str, Attempt]:
     """The peers that work, by name; for each other peer a note with the reason."""
@@ -202,20 +202,20 @@ def forward(point: Point) -> Iterator[Row]:
     launch, notes = point.full, list[str]()
     sets = SETS if launch.bytes < LARGE else 1
     values = [tensors(launch, seed) for seed in range(sets)]
-    arrays, given = [ours(each) for each in values], [inputs(launch, each) for each in values]
+    arrays, given = [arrays_of(each) for each in values], [inputs(launch, each) for each in values]
 
     def run(k: int) -> None:
         tg.launch_tiled(point.kernel, launch.grid, arrays[k], block_dim=point.threads)
 
     def attempt(function: Function) -> Attempt:
-        return lambda k: function(*given[k]), several(function(*given[0]))
+        return lambda k: function(*given[k]), as_tuple(function(*given[0]))
 
     run(0)
-    found = tried(point, given[0], attempt, notes)
+    found = measured_peers(point, given[0], attempt, notes)
     made = results(launch, values[0])
     errors = Errors({"": made, **{name: outcome for name, (_, outcome) in found.items()}})
     with torch.device(DEVICE), torch.no_grad():
-        for number, index, wanted in point.exact(torch, *wide(given[0])):
+        for number, index, wanted in point.exact(torch, *in_float64(given[0])):
             errors.add(number, index, wanted)
     if point.group == "rows":
         found["copy"] = copied(launch.bytes)
@@ -233,7 +233,7 @@ def gradients(point: Point) -> Iterator[Row]:
     sets = SETS if launch.bytes < LARGE else 1
     values = [tensors(launch, seed) for seed in range(sets)]
     given = [inputs(launch, each) for each in values]
-    arrays = [ours(each) for each in values]
+    arrays = [arrays_of(each) for each in values]
     for k in range(sets):
         tg.launch_tiled(point.kernel, launch.grid, arrays[k], block_dim=point.threads)
     seeds = [
@@ -246,7 +246,7 @@ def gradients(point: Point) -> Iterator[Row]:
             gradient.masked_fill_(made.isnan(), 0.0)
     taken = [[torch.clone(g) for g in each] for each in seeds]
     grads = [adjoints(launch, each, results_of) for each, results_of in zip(values, taken, strict=True)]
-    adjoint = [ours(each) for each in grads]
+    adjoint = [arrays_of(each) for each in grads]
     dims = (*launch.grid, point.threads)
 
     def take(k: int) -> None:
@@ -268,14 +268,16 @@ def gradients(point: Point) -> Iterator[Row]:
         return call, call(0)
 
     run(0)
-    found = tried(point, given[0], attempt, notes)
+    found = measured_peers(point, given[0], attempt, notes)
     if point.group == "rows":
         found["copy"] = copied(adjoint_bytes(launch), take)
-    mine = [g for a, g in zip(launch.arguments, grads[0], strict=True) if g is not None and not a.result]
+    kernel_time = [
+        g for a, g in zip(launch.arguments, grads[0], strict=True) if g is not None and not a.result
+    ]
     errors = Errors(
-        {"": [g.clone() for g in mine], **{name: outcome for name, (_, outcome) in found.items()}}
+        {"": [g.clone() for g in kernel_time], **{name: outcome for name, (_, outcome) in found.items()}}
     )
-    exact = wide(given[0], gradients=True)
+    exact = in_float64(given[0], gradients=True)
     with torch.device(DEVICE):
         for number, index, value in point.exact(torch, *exact):
             (value * seeds[0][number][index].double()).sum().backward(retain_graph=True)
@@ -291,7 +293,7 @@ def gradients(point: Point) -> Iterator[Row]:
         work = (adjoint_bytes(launch) + 2 * sum(a.bytes for a in launch.arrays if a.result)) / 1e9
     name = PREFIX + point.name + GRADIENTS
     yield measured(
-        *(point, name, run, found, errors, [most] * len(mine)),
+        *(point, name, run, found, errors, [most] * len(kernel_time)),
         *(work, unit, sets, point.gradient_target, notes),
     )
 
@@ -314,7 +316,7 @@ def graph(function: Function, given: Sequence[Any]) -> tuple[tuple[torch.Tensor,
         v.detach().requires_grad_() if isinstance(v, torch.Tensor) and v.is_floating_point() else v
         for v in given
     ]
-    made = several(function(*leaves))
+    made = as_tuple(function(*leaves))
     return made, [v for v in leaves if isinstance(v, torch.Tensor) and v.requires_grad]
 
 

@@ -20,7 +20,7 @@ Sizes = tuple[int, int, int]
 SMALL: Sizes = (256, 512, 192)
 
 
-def whole(value: Any) -> Iterator[Part]:
+def single_result(value: Any) -> Iterator[Part]:
     """One result in one part."""
     yield 0, ..., value
 
@@ -48,7 +48,7 @@ def gemm(
         return Launch((a, b, result(m, n, dtype=out)), tiles((m, tile[0]), (n, tile[1])), 2 * m * n * k)
 
     def exact(xp: Any, a: Any, b: Any) -> Iterator[Part]:
-        return whole((a.T if a_transposed else a) @ (b.T if b_transposed else b))
+        return single_result((a.T if a_transposed else a) @ (b.T if b_transposed else b))
 
     kernel = kernel or kernels.gemm(
         tile,
@@ -60,7 +60,7 @@ def gemm(
     return Point(f"matmul, {name}", GROUP, kernel, launch(*full), launch(*small), exact, **more)
 
 
-def followed(after: str) -> Point:
+def with_epilogue(after: str) -> Point:
     """A matmul of 4096x4096x4096 with an epilogue."""
 
     def launch(m: int, n: int, k: int) -> Launch:
@@ -82,9 +82,9 @@ def followed(after: str) -> Point:
             c = silu(xp, c)
         else:
             c = c + e if after == "residual" else c * e[:, None]
-        return whole(c)
+        return single_result(c)
 
-    kernel = kernels.followed(after)
+    kernel = kernels.with_epilogue(after)
     return Point(f"matmul, {after}", GROUP, kernel, launch(4096, 4096, 4096), launch(*SMALL), exact)
 
 
@@ -96,7 +96,7 @@ def silu(xp: Any, x: Any) -> Any:
     return x / (1.0 + xp.exp(-x))
 
 
-def counted() -> Point:
+def iterations_from_array() -> Point:
     """The number of iterations is in an array."""
 
     def launch(m: int, n: int, k: int) -> Launch:
@@ -104,9 +104,9 @@ def counted() -> Point:
         return Launch(operands, tiles((m, BASE[0]), (n, BASE[1])), 2 * m * n * k)
 
     def exact(xp: Any, a: Any, b: Any, count: Any) -> Iterator[Part]:
-        return whole(a @ b)
+        return single_result(a @ b)
 
-    kernel = kernels.counted()
+    kernel = kernels.iterations_from_array()
     return Point(
         "matmul, loop bound from an array", GROUP, kernel, launch(4096, 4096, 4096), launch(*SMALL), exact
     )
@@ -120,7 +120,7 @@ def batched() -> Point:
         return Launch(operands, (count, *tiles((m, BASE[0]), (n, BASE[1]))), 2 * count * m * n * k)
 
     def exact(xp: Any, a: Any, b: Any) -> Iterator[Part]:
-        return whole(a @ b)
+        return single_result(a @ b)
 
     full, small = launch(8, 2048, 2048, 2048), launch(2, *SMALL)
     return Point("matmul, batched", GROUP, kernels.batched(), full, small, exact, gradient_target=0.9)
@@ -169,7 +169,7 @@ def lower_half() -> Point:
     return Point("matmul, A.T @ A, lower half", GROUP, kernel, launch(4096, 4096), launch(512, 192), exact)
 
 
-def two_terms() -> Point:
+def sum_of_two_matmuls() -> Point:
     """A @ B + C @ D, each with half of the depth."""
 
     def launch(m: int, n: int, k: int) -> Launch:
@@ -177,9 +177,9 @@ def two_terms() -> Point:
         return Launch((*pair, *pair, result(m, n)), tiles((m, BASE[0]), (n, BASE[1])), 4 * m * n * k)
 
     def exact(xp: Any, a: Any, b: Any, c: Any, d: Any) -> Iterator[Part]:
-        return whole(a @ b + c @ d)
+        return single_result(a @ b + c @ d)
 
-    kernel = kernels.two_terms()
+    kernel = kernels.sum_of_two_matmuls()
     return Point("matmul, AB + CD", GROUP, kernel, launch(4096, 4096, 2048), launch(*SMALL), exact)
 
 
@@ -192,13 +192,13 @@ def swiglu(tn: int) -> Point:
         return Launch(operands, tiles((m, tile[0]), (n, tile[1])), 4 * m * n * k)
 
     def exact(xp: Any, a: Any, v: Any, w: Any) -> Iterator[Part]:
-        return whole(silu(xp, a @ v) * (a @ w))
+        return single_result(silu(xp, a @ v) * (a @ w))
 
     name, kernel = f"matmul, swiglu 128x{tn}", kernels.swiglu(tile)
     return Point(name, GROUP, kernel, launch(4096, 4096, 4096), launch(*SMALL), exact, target=BEST)
 
 
-def three_rights() -> Point:
+def three_matmuls_of_one_operand() -> Point:
     """Three matmuls with a common left operand."""
 
     def launch(m: int, n: int, k: int) -> Launch:
@@ -209,11 +209,11 @@ def three_rights() -> Point:
         for number, right in enumerate(rights):
             yield number, ..., x @ right
 
-    kernel = kernels.three_rights()
+    kernel = kernels.three_matmuls_of_one_operand()
     return Point("matmul, QKV", GROUP, kernel, launch(4096, 4096, 4096), launch(*SMALL), exact)
 
 
-def two_layers() -> Point:
+def two_layer_perceptron() -> Point:
     """A fused perceptron of width 128 with a hidden layer of 4096."""
 
     def launch(m: int, hidden: int) -> Launch:
@@ -222,9 +222,9 @@ def two_layers() -> Point:
 
     def exact(xp: Any, x: Any, v: Any, w: Any) -> Iterator[Part]:
         h = x @ v
-        return whole((h * (h > 0)) @ w)
+        return single_result((h * (h > 0)) @ w)
 
-    kernel = kernels.two_layers()
+    kernel = kernels.two_layer_perceptron()
     return Point("matmul, MLP", GROUP, kernel, launch(32768, 4096), launch(256, 384), exact)
 
 
@@ -278,17 +278,17 @@ def points() -> list[Point]:
         gemm("tile 128x192", tile=(128, 192, 64)),
         gemm("tile 64x256", tile=(64, 256, 64)),
         gemm("tile 128x96", tile=(128, 96, 64)),
-        gemm("loop with step -1", kernel=kernels.from_the_end()),
-        counted(),
+        gemm("loop with step -1", kernel=kernels.iterations_in_reverse()),
+        iterations_from_array(),
         batched(),
         grouped(),
         lower_half(),
-        two_terms(),
+        sum_of_two_matmuls(),
         gemm("int8 weights", right="int8", gradient=False),
-        *map(followed, ("bias and gelu", "silu", "residual", "row scale")),
+        *map(with_epilogue, ("bias and gelu", "silu", "residual", "row scale")),
         swiglu(128),
         swiglu(64),
-        three_rights(),
-        two_layers(),
+        three_matmuls_of_one_operand(),
+        two_layer_perceptron(),
         convolution(),
     ]

@@ -66,7 +66,7 @@ def gemm(
     return matmul
 
 
-def followed(after: str) -> Any:
+def with_epilogue(after: str) -> Any:
     """A @ B with an epilogue: "bias and gelu", "silu", "residual" or "row scale". E: the bias of the columns, the
     matrix that is added, or the factors of the rows; silu has none."""
     tm, tn, tk = BASE
@@ -102,7 +102,7 @@ def followed(after: str) -> Any:
     return activated if after == "silu" else matmul
 
 
-def from_the_end() -> Any:
+def iterations_in_reverse() -> Any:
     """A @ B, from the last tile of the depth to the first."""
     tm, tn, tk = BASE
 
@@ -119,7 +119,7 @@ def from_the_end() -> Any:
     return matmul
 
 
-def counted() -> Any:
+def iterations_from_array() -> Any:
     """A @ B, where an array holds the number of iterations."""
     tm, tn, tk = BASE
 
@@ -198,7 +198,7 @@ def lower_half() -> Any:
     return matmul
 
 
-def two_terms() -> Any:
+def sum_of_two_matmuls() -> Any:
     """A @ B + C @ D."""
     tm, tn, tk = BASE
 
@@ -244,7 +244,7 @@ def swiglu(tile: tuple[int, int, int]) -> Any:
     return matmul
 
 
-def three_rights() -> Any:
+def three_matmuls_of_one_operand() -> Any:
     """X @ U, X @ V and X @ W: queries, keys and values of one input."""
     tm, tn, tk = 128, 128, 64
 
@@ -277,7 +277,7 @@ def three_rights() -> Any:
     return matmul
 
 
-def two_layers() -> Any:
+def two_layer_perceptron() -> Any:
     """relu(X @ V) @ W for rows of 128: each iteration makes 128 elements of the hidden layer."""
     tm, width, chunk = 128, 128, 128
 

@@ -39,7 +39,7 @@ def compiled(function: Function) -> Peer:
     return Peer("compiled", lambda *inputs: torch.compile(function, dynamic=False))
 
 
-def both(function: Function) -> list[Peer]:
+def eager_and_compiled(function: Function) -> list[Peer]:
     """A function in eager mode, and compiled."""
     return [eager("eager", function), compiled(function)]
 
@@ -108,18 +108,21 @@ MATMULS: dict[str, list[Peer]] = {
     "A.T @ A, lower half": [eager("cuBLAS", lambda a: torch.mm(a.T, a))],
     "AB + CD": [
         eager("cuBLAS", lambda a, b, c, d: torch.addmm(torch.mm(a, b), c, d)),
-        *both(lambda a, b, c, d: a @ b + c @ d),
+        *eager_and_compiled(lambda a, b, c, d: a @ b + c @ d),
     ],
-    "int8 weights": both(lambda a, b: a @ b.to(bf16)),
-    "bias and gelu": both(lambda a, b, e: functional.gelu(torch.addmm(e, a, b), approximate="tanh")),
-    "silu": both(lambda a, b: functional.silu(a @ b)),
-    "residual": both(lambda a, b, e: torch.addmm(e, a, b)),
-    "row scale": both(row_scaled),
-    **dict.fromkeys(
-        ("swiglu 128x128", "swiglu 128x64"), both(lambda a, v, w: functional.silu(a @ v) * (a @ w))
+    "int8 weights": eager_and_compiled(lambda a, b: a @ b.to(bf16)),
+    "bias and gelu": eager_and_compiled(
+        lambda a, b, e: functional.gelu(torch.addmm(e, a, b), approximate="tanh")
     ),
-    "QKV": both(lambda x, u, v, w: (x @ u, x @ v, x @ w)),
-    "MLP": both(lambda x, v, w: torch.relu(x @ v) @ w),
+    "silu": eager_and_compiled(lambda a, b: functional.silu(a @ b)),
+    "residual": eager_and_compiled(lambda a, b, e: torch.addmm(e, a, b)),
+    "row scale": eager_and_compiled(row_scaled),
+    **dict.fromkeys(
+        ("swiglu 128x128", "swiglu 128x64"),
+        eager_and_compiled(lambda a, v, w: functional.silu(a @ v) * (a @ w)),
+    ),
+    "QKV": eager_and_compiled(lambda x, u, v, w: (x @ u, x @ v, x @ w)),
+    "MLP": eager_and_compiled(lambda x, v, w: torch.relu(x @ v) @ w),
     "3x3 convolution": [Peer("cuDNN", convolution)],
 }
 """The peers of matmuls by the text after the comma in the name of a point; other points have MM."""

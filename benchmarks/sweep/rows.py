@@ -19,7 +19,7 @@ STRIP, SQUARE = (64, 32), 64
 """The tile of the column sums, and the size of that of the transpose."""
 
 
-def whole(value: Any) -> Iterator[Part]:
+def single_result(value: Any) -> Iterator[Part]:
     yield 0, ..., value
 
 
@@ -38,7 +38,7 @@ def softmax(name: str, width: int = WIDTH, dtype: str = "float32", threads: int 
 
     def exact(xp: Any, a: Any) -> Iterator[Part]:
         e = xp.exp(a - xp.amax(a, axis=1, keepdims=True))
-        return whole(e / e.sum(axis=1, keepdims=True))
+        return single_result(e / e.sum(axis=1, keepdims=True))
 
     kernel = kernels.softmax(width, getattr(tg, dtype))
     return point(name, kernel, launch(ROWS * WIDTH // width), launch(5), exact, threads=threads)
@@ -54,7 +54,7 @@ def layernorm(name: str, dtype: str, gradient_target: float | None) -> Point:
 
     def exact(xp: Any, a: Any, w: Any, v: Any, eps: float) -> Iterator[Part]:
         d = a - a.mean(axis=1, keepdims=True)
-        return whole(d / xp.sqrt((d * d).mean(axis=1, keepdims=True) + eps) * w + v)
+        return single_result(d / xp.sqrt((d * d).mean(axis=1, keepdims=True) + eps) * w + v)
 
     kernel = kernels.layernorm(WIDTH, getattr(tg, dtype))
     return point(name, kernel, launch(ROWS), launch(5), exact, gradient_target=gradient_target)
@@ -87,7 +87,7 @@ def cross_entropy() -> Point:
     def exact(xp: Any, a: Any, labels: Any) -> Iterator[Part]:
         top = xp.amax(a, axis=1, keepdims=True)
         sums = xp.log(xp.exp(a - top).sum(axis=1)) + top[:, 0]
-        return whole(sums - a[xp.arange(len(a)), labels])
+        return single_result(sums - a[xp.arange(len(a)), labels])
 
     kernel = kernels.cross_entropy(CHUNK)
     return point("cross entropy of 50304", kernel, launch(4096), launch(3), exact, threads=256)
@@ -101,7 +101,7 @@ def column_sums() -> Point:
         return Launch(arrays, tiles((columns, STRIP[1])))
 
     def exact(xp: Any, a: Any) -> Iterator[Part]:
-        return whole(a.sum(axis=0))
+        return single_result(a.sum(axis=0))
 
     return point("column sums", kernels.column_sums(*STRIP), launch(ROWS, WIDTH), launch(320, 64), exact)
 
@@ -114,7 +114,7 @@ def transpose() -> Point:
         return Launch(arrays, tiles((rows, SQUARE), (columns, SQUARE)))
 
     def exact(xp: Any, a: Any) -> Iterator[Part]:
-        return whole(a.T)
+        return single_result(a.T)
 
     return point("transpose", kernels.transpose(SQUARE), launch(ROWS, WIDTH), launch(128, 192), exact)
 
@@ -126,7 +126,7 @@ def row_scan() -> Point:
         return Launch((Array((rows, WIDTH), "float32"), result(rows, WIDTH, dtype="float32")), (rows,))
 
     def exact(xp: Any, a: Any) -> Iterator[Part]:
-        return whole(xp.cumsum(a, 1))
+        return single_result(xp.cumsum(a, 1))
 
     return point("row scan", kernels.row_scan(WIDTH), launch(ROWS), launch(5), exact)
 

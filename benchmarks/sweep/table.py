@@ -54,7 +54,7 @@ def summary(rows: Sequence[Row]) -> Table:
     return table
 
 
-def losses(rows: Sequence[Row]) -> Table:
+def slower_than_peer(rows: Sequence[Row]) -> Table:
     """Every point below LEAST or without a ratio, the worst first."""
     table = Table("below 0.8", "ratio", "target", "peer", "why, or the schedule")
     lost = [row for row in rows if row.ratio is None or row.ratio < LEAST]

@@ -9,7 +9,7 @@ import pytest
 from forced import HOPPER, prepared, rewritten
 from scheduled_kernels import LAUNCHES, Launch, arrays, residual
 
-from support.campaigns import but, sampled
+from support.campaigns import sampled, slow_except
 from tegula.backend import llvm, ptx
 from tegula.backend.llvm import compile_ptx
 from tegula.check import schedule as checker
@@ -46,7 +46,7 @@ def test_code_that_does_not_follow_its_roles_is_an_error(monkeypatch: pytest.Mon
         build(prepared(LAUNCHES[0]), HOPPER)
 
 
-@sampled(2, "name", but({"with_silu", "wide_heads"}, sorted(KERNELS)))
+@sampled(2, "name", slow_except({"with_silu", "wide_heads"}, sorted(KERNELS)))
 def test_known_kernels_are_not_declined(name: str) -> None:
     made, text = built(KERNELS[name])
     assert made.schedule.plan is not None, made.schedule.reason

@@ -180,7 +180,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
     return found
 
 
-def said(found: Verdict) -> str:
+def rejection_kind(found: Verdict) -> str:
     """The kind of fault of a verdict; "undecided" or the status of a verdict without a fault."""
     return found.kind or ("undecided" if found.status == UNPROVED and found.places else found.status)
 
@@ -192,7 +192,7 @@ def noticing(rule: Rule, known: dict[str, tuple[str, Callable[[], Any]]]) -> Ite
         kind, check = known[name]
         with rule.left_out(), patch.object(check_of_kernels, "disk_cache", lambda: None):
             try:
-                text = said(check())
+                text = rejection_kind(check())
             except Exception as e:
                 text = f"{type(e).__name__}"
         if text != kind:

@@ -7,7 +7,7 @@ import pytest
 
 import tegula as tg
 from support.attacks import judge
-from support.attacks.attack import Attack, right, simulate, wrong
+from support.attacks.attack import Attack, right_attack, simulate, wrong_attack
 from support.attacks.clusters import stuck
 from support.attacks.program import defaults
 from support.attacks.rows import CLASSES, ROWS
@@ -101,14 +101,14 @@ def test_the_integer_model_of_two_blocks_finds_deadlocks() -> None:
 
 @pytest.mark.parametrize("seed", [3, 47, 105])
 def test_a_seed_generates_the_same_attack_each_time(seed: int) -> None:
-    one, two = wrong(seed), wrong(seed)
+    one, two = wrong_attack(seed), wrong_attack(seed)
     assert (one.text, one.name, one.fault) == (two.text, two.name, two.fault)
-    assert right(seed).text == right(seed).text
+    assert right_attack(seed).text == right_attack(seed).text
 
 
 def test_each_attack_violates_the_rule_of_its_class() -> None:
     for seed in range(0, len(ROWS), 4):
-        made = wrong(seed)
+        made = wrong_attack(seed)
         assert made.row == ROWS[seed] and made.row in made.rows and made.fault
 
 
@@ -117,7 +117,7 @@ def test_generated_wrong_schedules_compile_or_have_an_error_with_a_reason(first:
     """Wrong schedules compile, or an error gives the reason."""
     seen = set()
     for seed in SEEDS[first : first + 50]:
-        made = wrong(seed)
+        made = wrong_attack(seed)
         assert made.fault, made.name
         seen.add(made.text + made.name)
         status, message = compiled(made) if seed % 3 == 0 else ("", "")
@@ -128,7 +128,7 @@ def test_generated_wrong_schedules_compile_or_have_an_error_with_a_reason(first:
 @sampled(2, "seed", [57, 98])
 def test_wrong_schedules_accepted_by_an_earlier_prover_are_not_proved(seed: int) -> None:
     """Copies for a 2-CTA cluster whose barriers are not cluster barriers; the second of one stage."""
-    made = wrong(seed)
+    made = wrong_attack(seed)
     assert made.fault and made.verdict()[0] not in ("proved", "crash")
 
 
@@ -145,13 +145,13 @@ def compiled(made: Attack) -> tuple[str, str]:
 @pytest.mark.parametrize("seed", [1, 15, 17, 21, 36, 66])
 def test_attacks_fail_in_replays(seed: int) -> None:
     """Faults in the simulation of the text are faults in the replay of the lowered form."""
-    made = wrong(seed)
+    made = wrong_attack(seed)
     assert made.replay(made.args, 30), f"{made.name}: {made.fault}\n{made.text}"
 
 
 @pytest.mark.parametrize("seed", range(len(CLASSES)))
 def test_generated_right_schedules_have_no_fault(seed: int) -> None:
-    made = right(seed)
+    made = right_attack(seed)
     faults = [simulate(made.text, args, 4) for args in made.sizes[:6] if made.mutation is None]
     assert not any(faults), f"{made.name}: {faults}\n{made.text}"
 
@@ -162,7 +162,7 @@ def test_generated_right_schedules_have_no_fault(seed: int) -> None:
 @pytest.mark.parametrize("first", chunks(range(CHUNKS)))
 def test_many_generated_wrong_schedules_are_not_proved(first: int) -> None:
     for seed in MANY[first::CHUNKS]:
-        made = wrong(seed)
+        made = wrong_attack(seed)
         status, message = made.verdict()
         assert status != "crash", f"{seed}: {message}\n{made.text}"
         assert status != "proved" or made.guarded, f"{seed}: {made.name}\n{made.text}"
@@ -173,7 +173,7 @@ def test_many_generated_right_schedules_are_proved_and_never_fail(first: int) ->
     """Correct schedules do not fail in many orders of several launches, and nearly all are proved."""
     unproved: dict[str, list[int]] = {row: [] for row in CLASSES}
     for seed in MANY[first : first + FEWER]:
-        made = right(seed)
+        made = right_attack(seed)
         status, message = made.verdict()
         assert status != "crash", f"{seed}: {message}\n{made.text}"
         for args in made.sizes:

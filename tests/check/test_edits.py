@@ -24,7 +24,7 @@ MANY, CHUNK = range(4000), 20
 def fault(text: str, kernel: Kernel, parts: GpuCompilation, items: tuple[int, ...], count: int) -> str:
     """The first fault in a number of orders of several launches, or ""."""
     for n in items:
-        args = judge.values(text, {**defaults(200), "n": n, "m": 2})
+        args = judge.replay_arguments(text, {**defaults(200), "n": n, "m": 2})
         found = judge.replayed(kernel, parts, args, count)
         if found:
             return f"n = {n}: {found}"

@@ -17,7 +17,7 @@ from schedules import lowered as lowered_matmul
 
 import tegula as tg
 from support import by_hand, hopper_roles, role_kernels
-from support.attacks.attack import right
+from support.attacks.attack import right_attack
 from support.attacks.judge import kernel_of
 from support.attacks.judge import lowered as lowered_roles
 from tegula.backend.llvm import compile_ptx
@@ -55,9 +55,9 @@ MADE: dict[str, Callable[[], Any]] = {
     **{k.name: lambda k=k: lowered_roles(k) for k in (hopper_roles.pushed, hopper_roles.chained_matmuls)},
     **{
         k.name: lambda k=k: lowered_roles(k)
-        for k in (by_hand.staged_out, by_hand.in_turn, role_kernels.persistent)
+        for k in (by_hand.staged_out, by_hand.alternating_roles, role_kernels.persistent)
     },
-    "of another block": lambda: lowered_roles(kernel_of(right(21).text)),
+    "of another block": lambda: lowered_roles(kernel_of(right_attack(21).text)),
 }
 
 
@@ -80,7 +80,7 @@ def test_ptx_of_idioms_agrees_with_their_lowered_ir(name: str) -> None:
 @pytest.mark.parametrize("first", range(0, 120, 30))
 def test_ptx_of_generated_schedules_agrees_with_their_lowered_ir(first: int) -> None:
     compared = 0
-    for attack in map(right, range(first, first + 30)):
+    for attack in map(right_attack, range(first, first + 30)):
         if attack.mutation is not None:
             continue
         try:

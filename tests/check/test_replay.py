@@ -156,7 +156,7 @@ BY_HAND = {
     "copies": [np.zeros((7, by_hand.ROW), np.float32)] * 2,
     "matmul": [np.zeros(shape, np.float32) for shape in ((16 * 2, 56), (56, 16 * 2), (16 * 2, 16 * 2))],
     "staged_out": [np.zeros((28, by_hand.ROW), np.float32)] * 2,
-    "in_turn": [np.zeros((14, by_hand.ROW), np.float32)] * 2,
+    "alternating_roles": [np.zeros((14, by_hand.ROW), np.float32)] * 2,
     "one_buffer": [np.zeros((7, by_hand.ROW), np.float32)] * 2,
 }
 
@@ -178,7 +178,7 @@ def test_replays_of_schedules_by_hand_have_one_result(name: str, n: int) -> None
         ("staged_out", drop("bulk.wait"), {"race"}),
         ("staged_out", drop("bulk.wait", "", 1), {"unfinished"}),
         ("staged_out", drop("bulk.commit"), {"race", "unfinished"}),
-        ("in_turn", drop("named.arrive", "", 1), {"deadlock"}),
+        ("alternating_roles", drop("named.arrive", "", 1), {"deadlock"}),
         ("one_buffer", drop("mbarrier.arrive"), {"deadlock"}),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rules import LATE, MUTATIONS, RULES, TEXTS, cases, noticing, said
+from rules import LATE, MUTATIONS, RULES, TEXTS, cases, noticing, rejection_kind
 
 from support.campaigns import rest_slow, sampled
 
@@ -20,4 +20,4 @@ def test_a_disabled_rule_of_the_verifier_fails_a_case(name: str) -> None:
 @pytest.mark.parametrize("name", [*MUTATIONS, LATE, *TEXTS])
 def test_cases_for_single_rules_fail_with_their_kind(name: str) -> None:
     kind, check = CASES[name]
-    assert said(check()) == kind
+    assert rejection_kind(check()) == kind

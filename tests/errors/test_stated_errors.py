@@ -11,7 +11,7 @@ import pytest
 
 import tegula as tg
 from support.campaigns import chunks
-from support.needed_statements import needed
+from support.needed_statements import needed_statements
 from tegula.api import lookup
 from tegula.ir import LaunchClass
 from tegula.ops import PUBLIC
@@ -70,7 +70,7 @@ def _calls(name: str, count: int, random: Random) -> Iterator[str]:
 
 def _raised(statement: str) -> Iterator[tg.CompileError]:
     names = {"tg": tg}
-    text = needed(BODY.format(statement=statement))
+    text = needed_statements(BODY.format(statement=statement))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         exec(text, names)

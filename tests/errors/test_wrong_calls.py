@@ -16,7 +16,7 @@ from internal_names import INTERNAL
 
 import tegula as tg
 from support.campaigns import chunks
-from support.needed_statements import needed
+from support.needed_statements import needed_statements
 from tegula.ir import LaunchClass
 from tegula.lang.structs import leaf_parameters
 from tegula.ops import PUBLIC
@@ -169,7 +169,7 @@ def _statements(count: int, seed: int) -> Iterator[str]:
 def _error(statement: str) -> tg.TegulaError | None:
     names = {"tg": tg, "Body": Body, "point": Point(), "options": Options(), "Colour": Colour, "numpy": np}
     names["shifted"] = shifted
-    text = needed(BODY.format(statement=statement))
+    text = needed_statements(BODY.format(statement=statement))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         exec(text, names)

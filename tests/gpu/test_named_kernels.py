@@ -83,7 +83,7 @@ def run_matmul(dtype: str, **options: Any) -> Callable[[], None]:
         a, b = (data.integers(*s, dtype=dtype, seed=k) for k, s in enumerate(((200, 136), (136, 264))))
         given = np.ascontiguousarray(b.T) if options.get("transpose_b") else b
         found = matmul(tg.array(a), tg.array(given), out=tg.zeros((200, 264)), **options)
-        assert np.array_equal(found.numpy(), data.wide(a) @ data.wide(b))
+        assert np.array_equal(found.numpy(), data.in_float64(a) @ data.in_float64(b))
 
     return run
 
@@ -92,11 +92,13 @@ def run_attention(causal: bool) -> Callable[[], None]:
     def run() -> None:
         q, k, v = (data.normal(1, heads, 200, 64, seed=heads + s) for s, heads in enumerate((2, 1, 1)))
         found = attention(*(tg.array(x) for x in (q, k, v)), causal=causal)
-        scores = data.wide(q) @ data.wide(k).swapaxes(2, 3) / 8.0
+        scores = data.in_float64(q) @ data.in_float64(k).swapaxes(2, 3) / 8.0
         if causal:
             scores[..., np.triu_indices(200, 1)[0], np.triu_indices(200, 1)[1]] = -np.inf
         weights = np.exp(scores - scores.max(-1, keepdims=True))
-        data.assert_near(found, weights / weights.sum(-1, keepdims=True) @ data.wide(v), "bfloat16", 4.0)
+        data.assert_near(
+            found, weights / weights.sum(-1, keepdims=True) @ data.in_float64(v), "bfloat16", 4.0
+        )
 
     return run
 

@@ -13,15 +13,21 @@ from simt import run_together
 
 import tegula as tg
 from support.campaigns import chunks
-from support.extremes import arguments, place, running, same
+from support.extremes import arguments, extreme_index, running_extremes, same_numbers
 
 
 def expected(args: list[Any]) -> list[Any]:
     x = args[0].numpy().astype(np.float64)
     line = x.reshape(-1).tolist()
-    places = [place(line, k) for k in (True, False)]
-    rows, columns = ([[r[place(r, k)] for r in a.tolist()] for k in (True, False)] for a in (x, x.T))
-    return [places, *(running(line, k) for k in (True, False)), [line[k] for k in places], rows, columns]
+    places = [extreme_index(line, k) for k in (True, False)]
+    rows, columns = ([[r[extreme_index(r, k)] for r in a.tolist()] for k in (True, False)] for a in (x, x.T))
+    return [
+        places,
+        *(running_extremes(line, k) for k in (True, False)),
+        [line[k] for k in places],
+        rows,
+        columns,
+    ]
 
 
 def check(seed: int) -> None:
@@ -31,7 +37,7 @@ def check(seed: int) -> None:
     code = lowered(kernel, args, (1,), threads)
     run_together(code, kernel, args, (1, threads), 1)
     for found, want in zip(args[1:], wanted, strict=True):
-        same(found.numpy(), want)
+        same_numbers(found.numpy(), want)
     text, _ = assembled(code)
     used = set(re.findall(r"\b(?:min|max)(?:\.\w+)*\.b?f\d+", text))
     wide = "f64" if args[0].dtype == tg.float64 else "f32"

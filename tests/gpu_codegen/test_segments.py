@@ -13,7 +13,7 @@ from lowering import Launch, agrees, lowered, tiled
 from simt import run_together
 
 import tegula as tg
-from support.segment_kernels import SHAPES, arguments, in_warps, wider
+from support.segment_kernels import SHAPES, across_warps, arguments, within_warps
 from tegula.codegen.gpu import lower_kernel
 from tegula.target import get_cuda_target
 
@@ -38,7 +38,7 @@ def check(launch: Launch) -> str:
 @pytest.mark.parametrize("shape", EACH, ids=str)
 def test_lane_exchanges_in_segments_of_a_warp_match_the_interpreter(shape: tuple[int, int]) -> None:
     threads, block = shape
-    text = check(Launch(in_warps, arguments(in_warps, threads), (threads,), block))
+    text = check(Launch(within_warps, arguments(within_warps, threads), (threads,), block))
     assert "bar.sync" not in text and "barrier" not in text and ".shared" not in text
     found = set(re.findall(r"(?:shfl|redux|match|vote)\.[\w.]+", text))
     wanted = {"shfl.sync.idx.b32", "shfl.sync.bfly.b32", "redux.sync.add.s32", "vote.sync.ballot.b32"}
@@ -49,10 +49,10 @@ def test_lane_exchanges_in_segments_of_a_warp_match_the_interpreter(shape: tuple
 @pytest.mark.parametrize("shape", EACH, ids=str)
 def test_lane_exchanges_across_warps_match_the_interpreter(shape: tuple[int, int]) -> None:
     threads, block = shape
-    check(Launch(wider, arguments(wider, threads), (threads,), block))
+    check(Launch(across_warps, arguments(across_warps, threads), (threads,), block))
 
 
-@pytest.mark.parametrize("kernel", [in_warps, wider], ids=["in_warps", "wider"])
+@pytest.mark.parametrize("kernel", [within_warps, across_warps], ids=["in_warps", "wider"])
 def test_lane_exchanges_assemble_for_earlier_gpus(kernel: Any) -> None:
     launch = Launch(kernel, arguments(kernel, 96), (96,), 96)
     target = get_cuda_target("sm_80")

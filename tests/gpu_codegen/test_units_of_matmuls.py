@@ -26,7 +26,7 @@ WARPS = "tensor cores of warps (mma.sync); not wgmma: "
 HALF = tg.bfloat16
 
 
-def said(kernel: Any, args: list[Any], arch: str = "sm_90a") -> list[str]:
+def units_of(kernel: Any, args: list[Any], arch: str = "sm_90a") -> list[str]:
     """The text about each matmul, without its line. Every matmul that is not done by wgmma has a reason."""
     made, _ = distributed(kernel, args, (1,), block_size(kernel, None, args), arch)
     for op in made.walk():
@@ -54,7 +54,7 @@ def piped(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
         numbers(*((k, m) if turns[0] else (m, k)), dtype=a),
         numbers(*((n, k) if turns[1] else (k, n)), dtype=b),
     )
-    return said(roles(shape, a, b, c, turns, groups), [x, y, tg.zeros((m, n), dtype=c), 1], arch)
+    return units_of(roles(shape, a, b, c, turns, groups), [x, y, tg.zeros((m, n), dtype=c), 1], arch)
 
 
 STRAIGHT, TRANSPOSED = (False, False), (True, True)
@@ -111,7 +111,7 @@ def halves(x: tg.array2d[HALF], y: tg.array2d[HALF], z: tg.array2d[tg.float32], 
 def test_explain_states_the_unit_of_matmuls_of_partially_filled_stages() -> None:
     """The line is that of the first part."""
     args = [numbers(64, 64, dtype=HALF), numbers(64, 32, dtype=HALF), tg.zeros((64, 32), dtype=tg.float32), 1]
-    (found,) = said(halves, args)
+    (found,) = units_of(halves, args)
     line = halves.definition.location.line + 11
     why = f"the left operand lies in a ring with an access other than to a whole stage (line {line}), and it "
     assert found == f"{WARPS}{why}is in a hand-written ring, which is never copied to a swizzled stage"

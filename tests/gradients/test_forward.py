@@ -157,8 +157,13 @@ LOOPS: dict[str, tuple[Any, Any, Any, int]] = {
     ),
     "counted_by_lanes": (loop_kernels.counted_by_lanes, (8,), lambda n: [random(2, 8), n, random(8)], 4),
     "until_small": (loop_kernels.until_small, (2, 8), lambda n: [random(2, 4), min(n, 3), random(8)], 8),
-    "counted_apart": (loop_kernels.counted_apart, (16,), lambda n: [random(2, 16), n, random(16)], 8),
-    "alike": (loop_kernels.alike_in_some_lanes, (2, 8), lambda n: [random(2, 8), n, random(16)], 8),
+    "counted_apart": (loop_kernels.trip_counts_per_lane, (16,), lambda n: [random(2, 16), n, random(16)], 8),
+    "alike": (
+        loop_kernels.trip_counts_shared_by_some_lanes,
+        (2, 8),
+        lambda n: [random(2, 8), n, random(16)],
+        8,
+    ),
     "changed_in_place": (loop_kernels.changed_in_place, (8,), lambda n: [random(2, 8), n, random(8)], 8),
     "nested": (loop_kernels.nested, (1, 8), lambda n: [random(4, 8), n, random(4)], 8),
     **{

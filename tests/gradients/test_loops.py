@@ -12,14 +12,14 @@ import pytest
 import tegula as tg
 from support.loop_kernels import (
     D,
-    alike_in_some_lanes,
     changed_in_place,
-    counted_apart,
     counted_by_lanes,
     nested,
     pipelined,
     reassigned,
     recurrent,
+    trip_counts_per_lane,
+    trip_counts_shared_by_some_lanes,
     until_small,
 )
 from tegula.passes.gradient.iterations import CHECKPOINT_BYTES
@@ -68,8 +68,8 @@ def test_gradients_of_nonlinear_carried_values_are_correct(count: int) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 17, 65])
 def test_gradients_of_loops_with_trip_counts_per_lane_are_correct(count: int) -> None:
-    check(counted_apart, 16, random(2, 16), count, zeros(16), block_dim=8)
-    check(alike_in_some_lanes, (2, 8), random(2, 8), count, zeros(16), block_dim=8)
+    check(trip_counts_per_lane, 16, random(2, 16), count, zeros(16), block_dim=8)
+    check(trip_counts_shared_by_some_lanes, (2, 8), random(2, 8), count, zeros(16), block_dim=8)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 17, 40])

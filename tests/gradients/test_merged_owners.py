@@ -37,7 +37,7 @@ def matmul_kernel(left: bool, right: bool) -> Any:
     return matmul
 
 
-def gradients(
+def gradients_and_kernel_names(
     transposed: tuple[bool, bool],
     data: list[np.ndarray],
     g: np.ndarray,
@@ -89,9 +89,9 @@ def test_merged_owners_have_the_bits_of_owners_of_one_tile(
     """If an operand of a gradient's matmul is transposed in memory, blocks own several tiles."""
     rng, (m, k, n) = np.random.default_rng(1), size
     a, b, g = (rng.standard_normal(s).astype(dtype) for s in ((m, k), (k, n), (m, n)))
-    few, names = gradients(transposed, [a, b], g, 1, monkeypatch)
+    few, names = gradients_and_kernel_names(transposed, [a, b], g, 1, monkeypatch)
     assert names == wide
-    many, names = gradients(transposed, [a, b], g, 100, monkeypatch)
+    many, names = gradients_and_kernel_names(transposed, [a, b], g, 100, monkeypatch)
     assert names == [name.removesuffix("_wide") for name in wide]
     wanted = [g.astype(np.float64) @ b.T + 1.0, a.T.astype(np.float64) @ g + 1.0]
     for x, y, z in zip(few, many, wanted, strict=True):
@@ -103,5 +103,5 @@ def test_chunks_are_used_for_any_number_of_cores(monkeypatch: pytest.MonkeyPatch
     """Chunks change the order of sums, so they are used for any number of cores."""
     data = [np.ones((96, 96), np.float32) for _ in range(2)]
     for cores in (1, 100):
-        _, names = gradients((False, False), data, data[0], cores, monkeypatch)
+        _, names = gradients_and_kernel_names((False, False), data, data[0], cores, monkeypatch)
         assert any(name.endswith("_in_chunks") for name in names)

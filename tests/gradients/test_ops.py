@@ -9,12 +9,12 @@ import pytest
 from cases import CASES, D
 
 import tegula as tg
-from support.campaigns import but
+from support.campaigns import slow_except
 
 pytestmark = pytest.mark.machine_code
 
 
-@pytest.mark.parametrize("name", but({"powers", "scans_by_two_warps"}, CASES, slow=1))
+@pytest.mark.parametrize("name", slow_except({"powers", "scans_by_two_warps"}, CASES, slow=1))
 def test_gradients_of_every_op_agree_with_differences(name: str) -> None:
     case = CASES[name]
     inputs, output = case.arguments()

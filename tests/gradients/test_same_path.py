@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
-from support.campaigns import PARTS, chunks, part
+from support.campaigns import PARTS, chunks, latin_part
 
 pytestmark = pytest.mark.machine_code
 
@@ -100,5 +100,5 @@ def test_adjoints_follow_every_path_of_the_kernel(
     """Every matmul, every condition with every path, and a part of their combinations; a campaign runs all."""
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     for row, product in enumerate(PRODUCTS):
-        for condition in part([*CONDITIONS], row + [*PATHS].index(path), number):
+        for condition in latin_part([*CONDITIONS], row + [*PATHS].index(path), number):
             check(product, condition, path, dtype)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
-from support.campaigns import PARTS, chunks, part
+from support.campaigns import PARTS, chunks, latin_part
 
 pytestmark = pytest.mark.machine_code
 
@@ -123,7 +123,7 @@ def test_masked_singularities_do_not_poison_gradients(
 ) -> None:
     """Every expression, every mask, and a part of their pairs; a campaign runs all."""
     monkeypatch.setattr(tg.config, "cache_kernels", False)
-    for expression in part([*SINGULARITIES], [*MASKS].index(mask), number):
+    for expression in latin_part([*SINGULARITIES], [*MASKS].index(mask), number):
         check(expression, mask, dtype)
 
 

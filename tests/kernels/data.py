@@ -24,11 +24,11 @@ def normal(*shape: int, dtype: str = "bfloat16", seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(NUMPY[dtype])
 
 
-def wide(x: Any) -> np.ndarray:
+def in_float64(x: Any) -> np.ndarray:
     """The elements as float64 on the host."""
     return (x.numpy() if isinstance(x, tg.array) else x).astype(np.float64)
 
 
 def assert_near(found: Any, wanted: np.ndarray, dtype: str, scale: float = 1.0) -> None:
     """`scale`: of the numbers that were added up, whose rounding shows where results cancel."""
-    np.testing.assert_allclose(wide(found), wanted, rtol=ROUNDING[dtype], atol=ROUNDING[dtype] * scale)
+    np.testing.assert_allclose(in_float64(found), wanted, rtol=ROUNDING[dtype], atol=ROUNDING[dtype] * scale)

@@ -21,16 +21,16 @@ def whole(x: Any) -> np.ndarray:
     return x.numpy().view(np.complex128)[..., 0]
 
 
-def near(got: np.ndarray, want: np.ndarray) -> None:
+def assert_close(got: np.ndarray, want: np.ndarray) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
 
 
 def check(shape: tuple[int, ...]) -> None:
     x, n = numbers(*shape), shape[-1]
-    near(whole(kernels.fft(x)), np.fft.fft(x))
-    near(whole(kernels.ifft(x)), np.fft.ifft(x))
-    near(whole(kernels.rfft(x.real)), np.fft.rfft(x.real))
-    near(kernels.irfft(x[..., : n // 2 + 1], n).numpy(), np.fft.irfft(x[..., : n // 2 + 1], n))
+    assert_close(whole(kernels.fft(x)), np.fft.fft(x))
+    assert_close(whole(kernels.ifft(x)), np.fft.ifft(x))
+    assert_close(whole(kernels.rfft(x.real)), np.fft.rfft(x.real))
+    assert_close(kernels.irfft(x[..., : n // 2 + 1], n).numpy(), np.fft.irfft(x[..., : n // 2 + 1], n))
 
 
 @pytest.mark.machine_code
@@ -50,7 +50,7 @@ def test_fourier_transforms_of_generated_lengths_match_numpy(shape: tuple[int, .
 @pytest.mark.machine_code
 def test_fourier_transforms_take_any_strides() -> None:
     x = numbers(6, 4, 5)
-    near(whole(kernels.fft(tg.array(x).transpose((2, 1, 0)))), np.fft.fft(x.transpose(2, 1, 0)))
+    assert_close(whole(kernels.fft(tg.array(x).transpose((2, 1, 0)))), np.fft.fft(x.transpose(2, 1, 0)))
 
 
 FUNCTIONS = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data import NUMPY, normal, wide
+from data import NUMPY, in_float64, normal
 
 import tegula as tg
 from tegula.kernels import attention, gemm, matmul, operands, shapes
@@ -42,13 +42,13 @@ SLOPES: dict[str | None, Callable[[np.ndarray], Any]] = {
 }
 
 
-def grown(*shape: int, dtype: str = "float32", seed: int = 0) -> tg.array:
+def array_with_gradient(*shape: int, dtype: str = "float32", seed: int = 0) -> tg.array:
     values = normal(*shape, dtype="float32", seed=seed)
     return tg.array(values, dtype=getattr(tg, dtype), requires_grad=True)
 
 
 def assert_close(found: Any, wanted: np.ndarray, dtype: str, name: str) -> None:
-    far = np.abs(wide(found) - wanted).max(initial=0.0) / max(np.abs(wanted).max(initial=0.0), 1e-30)
+    far = np.abs(in_float64(found) - wanted).max(initial=0.0) / max(np.abs(wanted).max(initial=0.0), 1e-30)
     assert found.shape == wanted.shape and far <= NEAR[dtype], f"the gradient of {name} is {far:.3g} away"
 
 
@@ -75,11 +75,14 @@ def check_matmul(
 ) -> None:
     """`given`: whether `out` is passed. The result goes through another launch, so that its own gradient is needed
     too."""
-    a, b = grown(m, k, dtype=dtype), grown(*((n, k) if transposed else (k, n)), dtype=dtype, seed=1)
+    a, b = (
+        array_with_gradient(m, k, dtype=dtype),
+        array_with_gradient(*((n, k) if transposed else (k, n)), dtype=dtype, seed=1),
+    )
     result = dtype if dtype in NUMPY else "bfloat16"
-    added = grown(n, dtype=result, seed=2) if bias else None
-    out = grown(m, n, dtype=result, seed=3) if given else None
-    old = wide(out) if out is not None else 0.0
+    added = array_with_gradient(n, dtype=result, seed=2) if bias else None
+    out = array_with_gradient(m, n, dtype=result, seed=3) if given else None
+    old = in_float64(out) if out is not None else 0.0
     options: dict[str, Any] = {"activation": activation, "transpose_b": transposed, "precision": precision}
     y = tg.zeros((m, n), dtype=getattr(tg, result), requires_grad=True)
     with tg.Tape() as tape:
@@ -87,9 +90,9 @@ def check_matmul(
         tg.launch(doubled, (m, n), [c], [y])
     seed = tg.array(normal(m, n, dtype="float32", seed=4), dtype=y.dtype)
     tape.backward(grads={y: seed})
-    left, right = wide(a), wide(b).T if transposed else wide(b)
-    total = alpha * left @ right + beta * old + (0.0 if added is None else wide(added))
-    weights = 2.0 * wide(seed) * SLOPES[activation](total)
+    left, right = in_float64(a), in_float64(b).T if transposed else in_float64(b)
+    total = alpha * left @ right + beta * old + (0.0 if added is None else in_float64(added))
+    weights = 2.0 * in_float64(seed) * SLOPES[activation](total)
     by_right = alpha * left.T @ weights
     assert_close(a.grad, alpha * weights @ right.T, dtype, "a")
     assert_close(b.grad, by_right.T if transposed else by_right, dtype, "b")
@@ -113,9 +116,9 @@ def test_gradients_of_matmuls_in_tf32_match_float64(transposed: bool) -> None:
     with tg.Tape() as tape:
         c = matmul(a, b, transpose_b=transposed, precision="tf32")
     tape.backward(grads={c: np.ones((32, 32), np.float32)})
-    ones, right = np.ones((32, 32)), wide(b).T if transposed else wide(b)
+    ones, right = np.ones((32, 32)), in_float64(b).T if transposed else in_float64(b)
     assert_close(a.grad, ones @ right.T, "float32", "a")
-    assert_close(b.grad, ones.T @ wide(a) if transposed else wide(a).T @ ones, "float32", "b")
+    assert_close(b.grad, ones.T @ in_float64(a) if transposed else in_float64(a).T @ ones, "float32", "b")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -147,15 +150,15 @@ def test_gradients_of_matmuls_with_splits_match_float64(
 ) -> None:
     """The splits' sums are memory of the call with its own gradient, so two calls do not share it."""
     check_matmul(8, 70, 300, dtype, bias=True, activation=activation, tile=tile.with_splits(3))
-    a, b = grown(8, 300, dtype=dtype), grown(300, 70, dtype=dtype, seed=1)
+    a, b = array_with_gradient(8, 300, dtype=dtype), array_with_gradient(300, 70, dtype=dtype, seed=1)
     with tg.Tape() as tape:
         both = [
             matmul(a, b, activation="silu", alpha=alpha, tile=tile.with_splits(3)) for alpha in (0.1, 0.2)
         ]
     tape.backward(grads={c: np.ones(c.shape, np.float32) for c in both})
-    total = wide(a) @ wide(b)
+    total = in_float64(a) @ in_float64(b)
     weights = 0.1 * _silu_slope(0.1 * total) + 0.2 * _silu_slope(0.2 * total)
-    assert_close(a.grad, weights @ wide(b).T, dtype, "a")
+    assert_close(a.grad, weights @ in_float64(b).T, dtype, "a")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3"])
@@ -168,7 +171,7 @@ def test_gradients_through_copied_operands_match_float64(dtype: str, monkeypatch
 
 
 def test_gradients_of_transposed_copies_match_float64() -> None:
-    b = grown(37, 70)
+    b = array_with_gradient(37, 70)
     with tg.Tape() as tape:
         made = operands.transposed_copy(b, b.dtype)
     weights = normal(70, 37, dtype="float32", seed=1)
@@ -178,7 +181,7 @@ def test_gradients_of_transposed_copies_match_float64() -> None:
 
 
 def test_results_have_gradients_where_a_tape_records() -> None:
-    a, b = grown(8, 8), grown(8, 8, seed=1)
+    a, b = array_with_gradient(8, 8), array_with_gradient(8, 8, seed=1)
     assert not matmul(a, b).requires_grad
     with tg.Tape() as tape:
         assert tg.Tape.active() is tape
@@ -203,8 +206,8 @@ def check_attention(
     logs: bool = False,
     given: bool = False,
 ) -> None:
-    q = grown(batch, heads[0], rows, depth, dtype=dtype)
-    k, v = (grown(batch, heads[1], keys, depth, dtype=dtype, seed=seed) for seed in (1, 2))
+    q = array_with_gradient(batch, heads[0], rows, depth, dtype=dtype)
+    k, v = (array_with_gradient(batch, heads[1], keys, depth, dtype=dtype, seed=seed) for seed in (1, 2))
     out = tg.zeros_like(q) if given else None
     with tg.Tape() as tape:
         made = attention(q, k, v, out, causal=causal, scale=scale, return_lse=logs)
@@ -216,7 +219,7 @@ def check_attention(
         grads[lse] = tg.array(of_logs)
     tape.backward(grads=grads)
     factor, group = depth**-0.5 if scale is None else scale, heads[0] // heads[1]
-    left, right, values = wide(q), wide(k).repeat(group, 1), wide(v).repeat(group, 1)
+    left, right, values = in_float64(q), in_float64(k).repeat(group, 1), in_float64(v).repeat(group, 1)
     scores = left @ right.swapaxes(2, 3) * factor
     if causal:
         seen = np.arange(keys)[None, :] <= np.arange(rows)[:, None] + keys - rows
@@ -224,7 +227,7 @@ def check_attention(
     weights = np.exp(scores - np.maximum(scores.max(-1, keepdims=True), -1e30))
     total = weights.sum(-1, keepdims=True)
     weights = weights / np.where(total > 0.0, total, 1.0)
-    by_weights = wide(seed) @ values.swapaxes(2, 3)
+    by_weights = in_float64(seed) @ values.swapaxes(2, 3)
     inner = (by_weights * weights).sum(-1, keepdims=True)
     by_scores = weights * (by_weights - inner + of_logs[..., None]) * factor
 
@@ -233,7 +236,7 @@ def check_attention(
 
     assert_close(q.grad, by_scores @ right, dtype, "q")
     assert_close(k.grad, of_group(by_scores.swapaxes(2, 3) @ left), dtype, "k")
-    assert_close(v.grad, of_group(weights.swapaxes(2, 3) @ wide(seed)), dtype, "v")
+    assert_close(v.grad, of_group(weights.swapaxes(2, 3) @ in_float64(seed)), dtype, "v")
 
 
 @pytest.mark.cpu

@@ -14,33 +14,33 @@ from tegula import kernels
 BATCHES = ((), (5,), (2, 3))
 
 
-def definite(*batch: int, n: int = 4, dtype: Any = np.float64) -> np.ndarray:
+def positive_definite(*batch: int, n: int = 4, dtype: Any = np.float64) -> np.ndarray:
     m = np.random.default_rng(1).standard_normal((*batch, n, n))
     return (m @ np.swapaxes(m, -1, -2) + np.eye(n)).astype(dtype)
 
 
-def near(got: Any, want: np.ndarray) -> None:
+def assert_close(got: Any, want: np.ndarray) -> None:
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("batch", BATCHES)
 def test_cholesky_and_solve_match_numpy(batch: tuple[int, ...]) -> None:
-    a, y = definite(*batch), np.random.default_rng(2).standard_normal((*batch, 4))
-    near(kernels.cholesky(a), np.linalg.cholesky(a))
-    near(kernels.solve(a, y), np.linalg.solve(a, y[..., None])[..., 0])
+    a, y = positive_definite(*batch), np.random.default_rng(2).standard_normal((*batch, 4))
+    assert_close(kernels.cholesky(a), np.linalg.cholesky(a))
+    assert_close(kernels.solve(a, y), np.linalg.solve(a, y[..., None])[..., 0])
 
 
 @pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", BATCHES)
 def test_inverse_qr_eigh_svd_and_lu_match_numpy(batch: tuple[int, ...]) -> None:
-    a = definite(*batch)
-    near(kernels.inverse(a), np.linalg.inv(a))
+    a = positive_definite(*batch)
+    assert_close(kernels.inverse(a), np.linalg.inv(a))
     q, r = (x.numpy() for x in kernels.qr(a))
     np.testing.assert_allclose(q @ r, a, atol=1e-12)
     w, v = kernels.eigh(np.swapaxes(a, -1, -2))
-    near(w, np.linalg.eigh(a)[0])
+    assert_close(w, np.linalg.eigh(a)[0])
     np.testing.assert_allclose(a @ v.numpy(), v.numpy() * w.numpy()[..., None, :], atol=1e-10)
     u, s, vt = (x.numpy() for x in kernels.svd(a[..., :3]))
     np.testing.assert_allclose(u * s[..., None, :] @ vt, a[..., :3], atol=1e-10)
@@ -75,7 +75,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients_of_linear_algebra_are_recorded(name: str) -> None:
-    f, a = FUNCTIONS[name], definite(3)
+    f, a = FUNCTIONS[name], positive_definite(3)
     rng = np.random.default_rng(3)
     x = tg.array(a, requires_grad=True)
     with tg.Tape() as tape:
@@ -92,7 +92,7 @@ def test_cholesky_of_an_empty_batch_is_empty() -> None:
 
 
 def test_linear_algebra_refuses_invalid_arguments() -> None:
-    a = definite(2)
+    a = positive_definite(2)
     for call, says in (
         (lambda: kernels.cholesky(a[..., :3]), "'a' of shape (2, 4, 3)"),
         (lambda: kernels.solve(a, a[0, 0, :3]), "'y' of shape (3,)"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data import FLOAT8, NUMPY, assert_near, integers, normal, wide
+from data import FLOAT8, NUMPY, assert_near, in_float64, integers, normal
 
 import tegula as tg
 from support.campaigns import sampled
@@ -38,7 +38,7 @@ def check(
     c = matmul(tg.array(a), tg.array(b), transpose_b=transposed, precision=precision, tile=tile)
     result = "bfloat16" if dtype in FLOAT8 else dtype
     assert c.shape == (m, n) and str(c.dtype) == result
-    wanted = wide(a) @ (wide(b).T if transposed else wide(b))
+    wanted = in_float64(a) @ (in_float64(b).T if transposed else in_float64(b))
     np.testing.assert_array_equal(c.numpy(), wanted.astype(np.float32).astype(NUMPY[result]))
 
 
@@ -68,11 +68,13 @@ def test_epilogues_of_matmuls_with_splits_match_float64() -> None:
     )
     arrays, out = [tg.array(x) for x in (a, b)], tg.array(old)
     matmul(*arrays, out, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="gelu", tile=tile)
-    wanted = ACTIVATIONS["gelu"](0.5 * (wide(a) @ wide(b)) + 2.0 * wide(old) + wide(bias))
+    wanted = ACTIVATIONS["gelu"](
+        0.5 * (in_float64(a) @ in_float64(b)) + 2.0 * in_float64(old) + in_float64(bias)
+    )
     assert_near(out, wanted, "bfloat16", scale=30.0)
     again = tg.array(old)
     matmul(*arrays, again, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="gelu", tile=tile)
-    np.testing.assert_array_equal(wide(again), wide(out))
+    np.testing.assert_array_equal(in_float64(again), in_float64(out))
 
 
 @pytest.mark.machine_code
@@ -101,8 +103,8 @@ def test_matmuls_of_float8_match_float64() -> None:
     out = tg.ones((20, 30), dtype=tg.float32)
     bias = integers(30, dtype="float16", seed=2)
     matmul(tg.array(a), tg.array(b), out, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="relu")
-    wanted = np.maximum(0.5 * (wide(a) @ wide(b)) + 2.0 + wide(bias), 0.0)
-    np.testing.assert_array_equal(wide(out), wanted)
+    wanted = np.maximum(0.5 * (in_float64(a) @ in_float64(b)) + 2.0 + in_float64(bias), 0.0)
+    np.testing.assert_array_equal(in_float64(out), wanted)
 
 
 @pytest.mark.machine_code(some=True)
@@ -112,7 +114,7 @@ def test_transposed_copies_match_numpy_and_are_aligned(shape: tuple[int, int], d
     """The rows of the operands start at addresses that bulk copies can read."""
     x = tg.array(integers(*shape, dtype=dtype))
     made = transposed_copy(x, x.dtype)
-    np.testing.assert_array_equal(wide(made), wide(x).T)
+    np.testing.assert_array_equal(in_float64(made), in_float64(x).T)
     assert is_aligned(made) or not x.size
 
 
@@ -141,13 +143,13 @@ def test_epilogues_of_matmuls_match_float64(activation: str | None, dtype: str) 
     )
     old = normal(40, 48, dtype=dtype, seed=3)
     activate = ACTIVATIONS[activation]
-    plain = wide(a) @ wide(b)
+    plain = in_float64(a) @ in_float64(b)
     arrays = [tg.array(x) for x in (a, b)]
     for alpha, beta, added in ((1.0, 0.0, None), (0.5, 0.0, bias), (1.0, -1.5, None), (-0.25, 2.0, bias)):
         out = tg.array(old) if beta else tg.full(old.shape, float("nan"), dtype=getattr(tg, dtype))
         inputs = {"alpha": alpha, "beta": beta, "bias": None if added is None else tg.array(added)}
         assert matmul(*arrays, out, activation=activation, **inputs) is out
-        wanted = alpha * plain + beta * wide(old) + (0.0 if added is None else wide(added))
+        wanted = alpha * plain + beta * in_float64(old) + (0.0 if added is None else in_float64(added))
         assert_near(out, activate(wanted), dtype)
 
 
@@ -157,8 +159,8 @@ def test_epilogues_of_matmuls_match_float64(activation: str | None, dtype: str) 
 def test_activations_far_from_zero_match_float64(activation: str, dtype: str) -> None:
     """Small results of large negative numbers are accurate too."""
     x = np.linspace(-9.0, 9.0, 64, dtype=np.float32).astype(NUMPY[dtype])[:, None]
-    found = wide(matmul(tg.array(x), tg.ones((1, 1), dtype=getattr(tg, dtype)), activation=activation))
-    np.testing.assert_allclose(found, ACTIVATIONS[activation](wide(x)), rtol=2.0**-7, atol=1e-6)
+    found = in_float64(matmul(tg.array(x), tg.ones((1, 1), dtype=getattr(tg, dtype)), activation=activation))
+    np.testing.assert_allclose(found, ACTIVATIONS[activation](in_float64(x)), rtol=2.0**-7, atol=1e-6)
 
 
 @pytest.mark.machine_code
@@ -167,7 +169,7 @@ def test_matmuls_with_other_types_of_results_and_biases_match_float64(result: st
     a, b, bias = normal(20, 136), normal(136, 24, seed=1), normal(24, dtype="float32", seed=2)
     out = tg.zeros((20, 24), dtype=getattr(tg, result))
     matmul(tg.array(a), tg.array(b), out, bias=tg.array(bias))
-    assert_near(out, wide(a) @ wide(b) + bias, result, scale=20.0)
+    assert_near(out, in_float64(a) @ in_float64(b) + bias, result, scale=20.0)
 
 
 @pytest.mark.machine_code
@@ -175,11 +177,13 @@ def test_matmuls_of_strided_operands_and_results_match_float64() -> None:
     a, b = integers(40, 2 * 64), integers(50, 70, seed=1)
     memory = tg.zeros((40, 128), dtype=tg.bfloat16)
     matmul(tg.array(a)[:, 40:90], tg.array(b), memory[:, 8:78])
-    wanted = wide(a)[:, 40:90] @ wide(b)
-    np.testing.assert_array_equal(wide(memory)[:, 8:78], wide(wanted.astype(NUMPY["bfloat16"])))
-    assert not wide(memory)[:, :8].any() and not wide(memory)[:, 78:].any()
+    wanted = in_float64(a)[:, 40:90] @ in_float64(b)
+    np.testing.assert_array_equal(in_float64(memory)[:, 8:78], in_float64(wanted.astype(NUMPY["bfloat16"])))
+    assert not in_float64(memory)[:, :8].any() and not in_float64(memory)[:, 78:].any()
     c = matmul(tg.array(a).transpose(), tg.array(a))
-    np.testing.assert_array_equal(wide(c), wide((wide(a).T @ wide(a)).astype(NUMPY["bfloat16"])))
+    np.testing.assert_array_equal(
+        in_float64(c), in_float64((in_float64(a).T @ in_float64(a)).astype(NUMPY["bfloat16"]))
+    )
 
 
 @pytest.mark.machine_code
@@ -187,7 +191,7 @@ def test_matmuls_take_arrays_of_other_libraries() -> None:
     a, b = normal(20, 30, dtype="float32"), normal(30, 10, dtype="float32", seed=1)
     out = np.full((20, 10), np.nan, np.float32)
     assert matmul(a, b, out) is out
-    assert_near(out, wide(a) @ wide(b), "float32", scale=5.0)
+    assert_near(out, in_float64(a) @ in_float64(b), "float32", scale=5.0)
     assert isinstance(matmul(a, b), tg.array)
 
 
@@ -241,24 +245,26 @@ def test_matmul_calls_with_arguments_of_different_layouts_are_correct() -> None:
             (tg.array(wide_a, dtype=tg.float32), tg.array(wide_b, dtype=tg.float32), False),
         ):
             found = matmul(x, y, transpose_b=transposed)
-            wanted = wide(x) @ (wide(y).T if transposed else wide(y))
+            wanted = in_float64(x) @ (in_float64(y).T if transposed else in_float64(y))
             assert found.dtype == x.dtype
-            np.testing.assert_array_equal(wide(found), wanted.astype(np.float32).astype(x.numpy().dtype))
+            np.testing.assert_array_equal(
+                in_float64(found), wanted.astype(np.float32).astype(x.numpy().dtype)
+            )
 
 
 @pytest.mark.machine_code
 def test_later_calls_of_matmul_use_their_numbers_and_options() -> None:
     a, b = integers(8, 16), integers(16, 24, seed=1)
-    x, y, plain = tg.array(a), tg.array(b), wide(a) @ wide(b)
+    x, y, plain = tg.array(a), tg.array(b), in_float64(a) @ in_float64(b)
     bias = tg.ones(24, dtype=tg.bfloat16)
     for alpha, beta in ((1, 0), (2.0, 0), (0.5, 0), (1, 1.0), (2.0, 3), (0.0, 0)):
         out = tg.ones((8, 24), dtype=tg.float32)
         matmul(x, y, out, alpha=alpha, beta=beta)
-        np.testing.assert_array_equal(wide(out), alpha * plain + beta)
+        np.testing.assert_array_equal(in_float64(out), alpha * plain + beta)
         if not beta:
-            np.testing.assert_array_equal(wide(matmul(x, y, alpha=alpha, bias=bias)), alpha * plain + 1)
+            np.testing.assert_array_equal(in_float64(matmul(x, y, alpha=alpha, bias=bias)), alpha * plain + 1)
             relu = matmul(x, y, alpha=alpha, activation="relu")
-            np.testing.assert_array_equal(wide(relu), np.maximum(alpha * plain, 0.0))
+            np.testing.assert_array_equal(in_float64(relu), np.maximum(alpha * plain, 0.0))
 
 
 @pytest.mark.machine_code
@@ -270,16 +276,19 @@ def test_operands_of_matmuls_scaled_by_zero_are_not_read(dtype: Any) -> None:
     b = tg.array(np.full((16, 300), np.nan).astype(kind), requires_grad=True)
     bias = tg.ones(300, dtype=tg.float32)
     old = tg.full((40, 300), np.nan, dtype=tg.float32)
-    np.testing.assert_array_equal(wide(matmul(a, b, old, alpha=0.0, bias=bias)), 1)
-    np.testing.assert_array_equal(wide(matmul(a, b, old, alpha=-0.0, beta=2.5, bias=bias)), 3.5)
+    np.testing.assert_array_equal(in_float64(matmul(a, b, old, alpha=0.0, bias=bias)), 1)
+    np.testing.assert_array_equal(in_float64(matmul(a, b, old, alpha=-0.0, beta=2.5, bias=bias)), 3.5)
     with tg.Tape() as tape:
         made = matmul(a, b, alpha=0.0, bias=bias, activation="relu")
     tape.backward(grads={made: tg.ones((40, 300), dtype=made.dtype)})
-    np.testing.assert_array_equal(wide(made), 1)
-    assert not wide(a.grad).any() and not wide(b.grad).any()
+    np.testing.assert_array_equal(in_float64(made), 1)
+    assert not in_float64(a.grad).any() and not in_float64(b.grad).any()
     fine = tg.ones((40, 16), dtype=dtype)
     np.testing.assert_array_equal(
-        wide(matmul(fine, tg.ones((16, 300), dtype=dtype), tg.full((40, 300), np.nan, dtype=tg.float32))), 16
+        in_float64(
+            matmul(fine, tg.ones((16, 300), dtype=dtype), tg.full((40, 300), np.nan, dtype=tg.float32))
+        ),
+        16,
     )
 
 

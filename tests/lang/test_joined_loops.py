@@ -65,14 +65,14 @@ def test_pipelined_ranges_match_python(bounds: tuple[int, ...]) -> None:
 
 
 @tg.kernel
-def told(n: int, x: float, v: tg.vec2):
+def prints_formatted(n: int, x: float, v: tg.vec2):
     name = "x"
     print(f"{name}={x} {n:3d} [{x:.2f}] {v} {1 + 1}")
     print(f"plain {name}", f"{n % 2 == 0}", sep="|")
 
 
 def test_formatted_strings_are_printed(capfd: Any) -> None:
-    tg.launch(told, 1, [7, 0.125, tg.vec2(1.0, 2.0)], block_dim=1)
+    tg.launch(prints_formatted, 1, [7, 0.125, tg.vec2(1.0, 2.0)], block_dim=1)
     assert capfd.readouterr().out == "x=0.125   7 [0.12] [1.0, 2.0] 2\nplain x|False\n"
 
 
@@ -88,14 +88,14 @@ def test_messages_of_asserts_show_values() -> None:
 
 
 @tg.kernel
-def among(y: tg.array1d[int]):
+def tests_membership(y: tg.array1d[int]):
     i = tg.tid()
     y[i] = tg.where(i in (1, 3, 4), 1, 0) + tg.where(i not in (0, 1), 2, 0)
 
 
 def test_membership_in_tuples_matches_python() -> None:
     y = tg.zeros(6, dtype=int)
-    tg.launch(among, 6, [y])
+    tg.launch(tests_membership, 6, [y])
     assert y.list() == [(i in (1, 3, 4)) + 2 * (i not in (0, 1)) for i in range(6)]
 
 

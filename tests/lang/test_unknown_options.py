@@ -9,7 +9,7 @@ import pytest
 
 import tegula as tg
 from support.campaigns import chunks
-from support.needed_statements import needed
+from support.needed_statements import needed_statements
 from tegula.errors import WrongArguments
 from tegula.lang.decorators import SCHEDULE
 from tegula.ops import PUBLIC
@@ -115,7 +115,7 @@ def k(a: tg.array2d[float]):
 
 def _failure(call: str) -> tg.TegulaError | None:
     names = {"tg": tg}
-    text = needed(BODY.format(call=call))
+    text = needed_statements(BODY.format(call=call))
     exec(text, names)
     from tegula.ir import LaunchClass
     from tegula.types import ArrayType, float32

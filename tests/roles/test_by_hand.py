@@ -7,7 +7,7 @@ import pytest
 from exact import agree, small_integers
 
 import tegula as tg
-from support.by_hand import ROW, K, M, N, S, copies, in_turn, matmul, one_buffer, staged_out
+from support.by_hand import ROW, K, M, N, S, alternating_roles, copies, matmul, one_buffer, staged_out
 from tegula import errors as E
 
 pytestmark = pytest.mark.machine_code
@@ -64,7 +64,7 @@ def test_bulk_stores_of_schedules_by_hand_match_numpy(n: int) -> None:
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_roles_that_alternate_over_rows_match_numpy(n: int) -> None:
     x, out = rows(2 * n)
-    (_, found) = agree(in_turn, [x, out, n], 1)
+    (_, found) = agree(alternating_roles, [x, out, n], 1)
     assert np.array_equal(found, x.numpy() if n else 0 * found)
 
 

@@ -82,7 +82,7 @@ def test_debug_mode_keeps_one_role(driver: PretendDriver, monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kernel", [kernels.one_tile_ahead, kernels.PLAIN, kernels.RELU, kernels.SILU, kernels.CONVERTED]
+    "kernel", [kernels.prefetching_gemm, kernels.PLAIN, kernels.RELU, kernels.SILU, kernels.CONVERTED]
 )
 def test_the_timed_matmuls_have_roles(driver: PretendDriver, kernel: Any) -> None:
     a, b, c = matmul(256, 512, 256, tg.bfloat16)

@@ -9,7 +9,7 @@ from agreement import agree
 
 import tegula as tg
 from support.campaigns import chunks
-from support.extremes import arguments, place, running, same
+from support.extremes import arguments, extreme_index, running_extremes, same_numbers
 
 pytestmark = pytest.mark.machine_code
 
@@ -20,12 +20,12 @@ def check(seed: int) -> None:
     x = x.astype(np.float64)
     line = x.reshape(-1).tolist()
     for k, smaller in enumerate((True, False)):
-        best = place(line, smaller)
+        best = extreme_index(line, smaller)
         assert places[k] == best, (places, line)
-        same((least, most)[k], running(line, smaller))
-        same(whole[k], line[best])
-        same(rows[k], [r[place(r, smaller)] for r in x.tolist()])
-        same(columns[k], [c[place(c, smaller)] for c in x.T.tolist()])
+        same_numbers((least, most)[k], running_extremes(line, smaller))
+        same_numbers(whole[k], line[best])
+        same_numbers(rows[k], [r[extreme_index(r, smaller)] for r in x.tolist()])
+        same_numbers(columns[k], [c[extreme_index(c, smaller)] for c in x.T.tolist()])
 
 
 @pytest.mark.parametrize("seed", [4])

@@ -21,7 +21,7 @@ def numbers(*shape: int, dtype: Any, seed: int = 0) -> tg.array:
     return tg.array(values.astype(np.float64).astype(tg.zeros(1, dtype=dtype).numpy().dtype))
 
 
-def wide(x: Any) -> np.ndarray:
+def in_float64(x: Any) -> np.ndarray:
     return x.astype(np.float64) if isinstance(x, np.ndarray) else x.numpy().astype(np.float64)
 
 
@@ -74,7 +74,7 @@ KINDS = [
 def test_matmuls_of_every_type_are_exact(a: Any, b: Any, c: Any) -> None:
     x, y, z = numbers(M, K, dtype=a), numbers(K, N, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
     *_, found = agree(rounded if a == b == tg.float32 else plain, [x, y, z], 1, 64, tiled=True)
-    wanted = wide(z) + wide(x) @ wide(y)
+    wanted = in_float64(z) + in_float64(x) @ in_float64(y)
     if not c.is_float:
         wanted = wanted.astype(np.int64)
     np.testing.assert_array_equal(found, wanted.astype(found.dtype))
@@ -84,8 +84,10 @@ def test_matmuls_of_every_type_are_exact(a: Any, b: Any, c: Any) -> None:
 def test_matmuls_of_transposed_operands_are_exact(a: Any, b: Any, c: Any) -> None:
     x, y, z = numbers(K, M, dtype=a), numbers(N, K, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
     *_, found = agree(transposed, [x, y, z], 1, 96, tiled=True)
-    wanted = wide(z) + wide(x).T @ wide(y).T
-    np.testing.assert_array_equal(wide(found), wanted if c.bits > 8 else wide(wanted.astype(found.dtype)))
+    wanted = in_float64(z) + in_float64(x).T @ in_float64(y).T
+    np.testing.assert_array_equal(
+        in_float64(found), wanted if c.bits > 8 else in_float64(wanted.astype(found.dtype))
+    )
 
 
 @pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16])
@@ -101,7 +103,7 @@ def test_narrow_results_of_matmuls_are_rounded_once(dtype: Any) -> None:
     large = 2048.0 if dtype is tg.float16 else 256.0
     x, y = tg.ones((16, 32), dtype=dtype), tg.ones((32, 16), dtype=dtype)
     *_, z = agree(add_up, [x, y, tg.full((16, 16), large, dtype=dtype)], 1, 32, tiled=True)
-    assert (wide(z) == large + 32.0).all()
+    assert (in_float64(z) == large + 32.0).all()
 
 
 @pytest.mark.parametrize(("narrow", "between"), [(tg.bfloat16, tg.float32), (tg.int8, tg.int16)], ids=str)
@@ -119,7 +121,9 @@ def test_matmuls_of_widened_operands_equal_narrow_matmuls(narrow: Any, between: 
 
     x, y = numbers(16, 32, dtype=narrow), numbers(16, 32, dtype=narrow, seed=1)
     *_, found = agree(widen, [x, y, tg.ones((16, 16), dtype=result)], 1, 64, tiled=True)
-    np.testing.assert_array_equal(wide(found), 1.0 + wide(x) @ wide(y).T + wide(x)[:, 8:24])
+    np.testing.assert_array_equal(
+        in_float64(found), 1.0 + in_float64(x) @ in_float64(y).T + in_float64(x)[:, 8:24]
+    )
 
 
 def test_signs_removed_by_a_conversion_stay_removed() -> None:
@@ -154,5 +158,5 @@ def test_tf32_has_its_stated_precision() -> None:
     x, y = rng.standard_normal((32, 64), np.float32), rng.standard_normal((64, 32), np.float32)
     z = tg.zeros((32, 32))
     tg.launch_tiled(multiply, 1, inputs=[tg.array(x), tg.array(y)], outputs=[z], block_dim=64)
-    error = np.abs(wide(z) - wide(x) @ wide(y))
-    assert (error <= 2.01 * 2.0**-11 * (np.abs(wide(x)) @ np.abs(wide(y)))).all()
+    error = np.abs(in_float64(z) - in_float64(x) @ in_float64(y))
+    assert (error <= 2.01 * 2.0**-11 * (np.abs(in_float64(x)) @ np.abs(in_float64(y)))).all()

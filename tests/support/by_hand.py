@@ -75,7 +75,7 @@ def staged_out(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 
 @tg.kernel
-def in_turn(x: tg.array2d[float], out: tg.array2d[float], n: int):
+def alternating_roles(x: tg.array2d[float], out: tg.array2d[float], n: int):
     """Two roles work one after the other; the first role begins."""
     first, second = tg.named_barrier(warps=8), tg.named_barrier(warps=8)
     with tg.ws(0):

@@ -31,7 +31,7 @@ def leave_to_campaigns(items: Iterable[pytest.Item]) -> None:
             item.add_marker("campaign")
 
 
-def parted(items: Iterable[pytest.Item], every: int) -> list[pytest.Item]:
+def sample_parameter_sets(items: Iterable[pytest.Item], every: int) -> list[pytest.Item]:
     """The first parameter set of each test, and of the others one of `every`, chosen by their names' checksum: in equal
     steps one value of a second parameter would be chosen each time."""
     seen: set[tuple[Path, str]] = set()
@@ -70,13 +70,13 @@ def sampled(
     return pytest.mark.parametrize(names, found, **more)
 
 
-def but(long: Collection[Any], of: Iterable[Any], slow: int = EVERY) -> list[Any]:
+def slow_except(long: Collection[Any], of: Iterable[Any], slow: int = EVERY) -> list[Any]:
     """Parameters of a test, of which those in `long` take long and are slow tests."""
     marks = pytest.mark.slow(every=slow)
     return [pytest.param(one, marks=marks if one in long else ()) for one in of]
 
 
-def part(of: Sequence[T], row: int, number: int) -> Iterator[T]:
+def latin_part(of: Sequence[T], row: int, number: int) -> Iterator[T]:
     """One of PARTS parts of the cases in each row of a table, shifted between rows, so that one part has cases of each
     row and of each column."""
     return (one for k, one in enumerate(of) if (k - row - number) % PARTS == 0)

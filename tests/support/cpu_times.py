@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(CpuTimes(config), "cpu-times")
 
 
-def spent() -> float:
+def cpu_seconds() -> float:
     """Core-seconds of this process until now, and of its children that have ended."""
     return sum(os.times()[:4])
 
@@ -55,15 +55,15 @@ class CpuTimes:
         self.without_why: list[str] = []
 
     def pytest_collection_finish(self) -> None:
-        self.taken[COLLECTION] += spent()
+        self.taken[COLLECTION] += cpu_seconds()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        before = spent()
+        before = cpu_seconds()
         try:
             return (yield)
         finally:
-            seconds = spent() - before
+            seconds = cpu_seconds() - before
             self.taken[item.nodeid] += seconds
             if seconds > VERY_LONG and not any(m.kwargs.get("why") for m in item.iter_markers("slow")):
                 self.without_why.append(item.nodeid)

@@ -16,7 +16,7 @@ HARD = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0)
 TYPES = (tg.float32, tg.float64, tg.float16, tg.bfloat16)
 
 
-def better(x: float, y: float, smaller: bool) -> bool:
+def is_more_extreme(x: float, y: float, smaller: bool) -> bool:
     """Whether x is beyond y, and no NaN."""
     if math.isnan(x) or math.isnan(y):
         return math.isnan(y) and not math.isnan(x)
@@ -24,15 +24,15 @@ def better(x: float, y: float, smaller: bool) -> bool:
     return key[0] < key[1] if smaller else key[0] > key[1]
 
 
-def place(line: list[float], smaller: bool) -> int:
+def extreme_index(line: list[float], smaller: bool) -> int:
     best = 0
     for k, x in enumerate(line):
-        best = k if better(x, line[best], smaller) else best
+        best = k if is_more_extreme(x, line[best], smaller) else best
     return best
 
 
-def running(line: list[float], smaller: bool) -> list[float]:
-    return [line[place(line[: k + 1], smaller)] for k in range(len(line))]
+def running_extremes(line: list[float], smaller: bool) -> list[float]:
+    return [line[extreme_index(line[: k + 1], smaller)] for k in range(len(line))]
 
 
 @cache
@@ -62,7 +62,7 @@ def extremes(m: int, n: int) -> Any:
     return find
 
 
-def same(found: Any, wanted: Any) -> None:
+def same_numbers(found: Any, wanted: Any) -> None:
     """Equal numbers with equal signs; any NaN for a NaN."""
     found, wanted = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
     np.testing.assert_array_equal(found, wanted.reshape(found.shape))

@@ -99,7 +99,7 @@ def nested(a: tg.array2d[D], n: int, c: tg.array[D]):
 
 
 @tg.kernel
-def counted_apart(a: tg.array2d[D], n: int, c: tg.array[D]):
+def trip_counts_per_lane(a: tg.array2d[D], n: int, c: tg.array[D]):
     i = tg.tid()
     x = a[0, i]
     for _ in range(i % 4 * n):
@@ -111,7 +111,7 @@ def counted_apart(a: tg.array2d[D], n: int, c: tg.array[D]):
 
 
 @tg.kernel
-def alike_in_some_lanes(a: tg.array2d[D], n: int, c: tg.array[D]):
+def trip_counts_shared_by_some_lanes(a: tg.array2d[D], n: int, c: tg.array[D]):
     i, j = tg.tid()
     for p in range(j % 3):
         x = a[1, p]

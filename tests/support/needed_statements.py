@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 
-def needed(text: str) -> str:
+def needed_statements(text: str) -> str:
     """The text of a function with its last statement, and those before it that define names which the kept ones use."""
     (function,) = ast.parse(text).body
     assert isinstance(function, ast.FunctionDef)

@@ -10,31 +10,31 @@ SHAPES = [(16,), (1,), (6, 8), (3, 4, 8), (2, 3, 5), (2, 3, 4, 8), (2, 2, 3, 3)]
 
 
 @tg.func
-def first(k: int):
+def offset_1d(k: int):
     return k
 
 
 @tg.func
-def first_of_two(k: int):
+def offset_2d(k: int):
     return k, 0
 
 
 @tg.func
-def first_of_three(k: int):
+def offset_3d(k: int):
     return k, 0, 0
 
 
 @tg.func
-def first_of_four(k: int):
+def offset_4d(k: int):
     return k, 0, 0, 0
 
 
-AT = (first, first_of_two, first_of_three, first_of_four)
+OFFSETS = (offset_1d, offset_2d, offset_3d, offset_4d)
 
 
 def copying(shape: tuple[int, ...]) -> Any:
     """Adjacent tiles along the first dimension: loaded, pushed to a second pipe, and stored."""
-    at, rows = AT[len(shape) - 1], shape[0]
+    at, rows = OFFSETS[len(shape) - 1], shape[0]
 
     @tg.kernel
     def copies(x, y, n: int):

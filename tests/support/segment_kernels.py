@@ -10,7 +10,7 @@ import tegula as tg
 
 
 @tg.kernel
-def in_warps(a: tg.array[float], n: tg.array[int], o: tg.array2d[float], q: tg.array2d[tg.uint32]):
+def within_warps(a: tg.array[float], n: tg.array[int], o: tg.array2d[float], q: tg.array2d[tg.uint32]):
     i = tg.tid()
     x = a[i]
     k = n[i]
@@ -35,7 +35,7 @@ def in_warps(a: tg.array[float], n: tg.array[int], o: tg.array2d[float], q: tg.a
 
 
 @tg.kernel
-def wider(a: tg.array[float], n: tg.array[int], o: tg.array2d[float], q: tg.array2d[tg.uint32]):
+def across_warps(a: tg.array[float], n: tg.array[int], o: tg.array2d[float], q: tg.array2d[tg.uint32]):
     i = tg.tid()
     x = a[i]
     k = n[i]
@@ -51,7 +51,7 @@ def wider(a: tg.array[float], n: tg.array[int], o: tg.array2d[float], q: tg.arra
     q[1, i] = tg.uint32(tg.lane_shuffle(k, 3, 64))
 
 
-ROWS = {in_warps: (9, 8), wider: (7, 2)}
+ROWS = {within_warps: (9, 8), across_warps: (7, 2)}
 SHAPES = ((100, 48), (96, 96), (70, 32), (130, 128))
 """Threads of a launch, and of a block: lanes are absent at the end of each block, nowhere, at the end of the last."""
 

@@ -7,7 +7,7 @@ from disguises import kernel
 from proofs import outcome
 from schedules import lowered
 
-from support.campaigns import but
+from support.campaigns import slow_except
 
 DRAWN = """def drawn(x: tg.array2d[float], out: tg.array2d[float], n: int, count: tg.array1d[int]):
     tiles = tg.tile_pipe(shape=(1, 8), dtype=int, stages=S)
@@ -68,7 +68,7 @@ def test_schedules_that_depend_on_data_are_proved(name: str, stages: tuple[int, 
     assert outcome(lowered(kernel(of(TEXTS[name], *stages)))) == "proved"
 
 
-@pytest.mark.parametrize("name", but({"one more row is fetched"}, MUTATED, slow=1))
+@pytest.mark.parametrize("name", slow_except({"one more row is fetched"}, MUTATED, slow=1))
 def test_faulty_schedules_that_depend_on_data_are_not_proved(name: str) -> None:
     which, old, new = MUTATED[name]
     text = of(TEXTS[which], 2, 3)

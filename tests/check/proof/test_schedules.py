@@ -13,7 +13,7 @@ from proofs import CORPUS, outcome, pipe, program
 from schedules import lowered
 
 import tegula as tg
-from support.campaigns import but, sampled
+from support.campaigns import sampled, slow_except
 from tegula.kernels import gemm, shapes
 
 attention: Any = importlib.import_module("tegula.kernels.attention")
@@ -68,7 +68,7 @@ OPEN = {"items_filled_in_two_ways"}
 """Correct schedules that are not proved yet."""
 
 
-@sampled(2, "name", but({"ping_pong_with_a_single_tile"}, CORPUS))
+@sampled(2, "name", slow_except({"ping_pong_with_a_single_tile"}, CORPUS))
 def test_right_programs_of_the_corpus_are_proved_and_wrong_programs_are_not(name: str) -> None:
     texts = program(name)
     assert outcome(lowered(kernel(texts.WRONG))) != "proved"

@@ -16,7 +16,7 @@ from support.attacks.rows import CLASSES, ROWS
 from support.attacks.scheduler import scheduler
 from support.attacks.simulate import Endless, Refused
 from support.attacks.simulate import fault as simulated
-from support.attacks.triggers import filled, free, trigger
+from support.attacks.triggers import filled, free_parameters, trigger
 from support.attacks.walks import Walk
 from tegula.dataclass import dataclass, replace
 from tegula.errors import CompileError
@@ -47,7 +47,7 @@ class Attack:
         """The checker's verdict and its reason."""
         if self.mutation is None:
             return judge.verdict(self.text, self.args)
-        wrong = (lambda: judge.values(self.text, self.args)) if self.args else None
+        wrong = (lambda: judge.replay_arguments(self.text, self.args)) if self.args else None
         return lowered.verdict(*self._lowered(), wrong)
 
     def proof(self) -> tuple[str, str]:
@@ -56,13 +56,17 @@ class Attack:
             made = judge.lowered(judge.kernel_of(self.text)) if self.mutation is None else self._lowered()
         except CompileError as e:
             return "refused", str(e).partition("\n")[0]
-        return judge.proof(*made, (lambda: judge.values(self.text, self.args)) if self.args else None)
+        return judge.proof(
+            *made, (lambda: judge.replay_arguments(self.text, self.args)) if self.args else None
+        )
 
     def replay(self, args: Args, count: int) -> str:
         """The fault in a number of orders of a launch, or ""."""
         if self.mutation is None:
             return judge.replay(self.text, args, count)
-        return judge.replayed(*self._lowered(), judge.values(self.text, args), count, self.mutation.block)
+        return judge.replayed(
+            *self._lowered(), judge.replay_arguments(self.text, args), count, self.mutation.block
+        )
 
     def _lowered(self) -> tuple[Kernel, GpuCompilation]:
         assert self.mutation is not None
@@ -138,8 +142,8 @@ def _pair(rng: Random, row: str, wrong: bool) -> tuple[Walk, str, Program]:
 
 WALKS_OF = {
     "sliding window": [walks.window, walks.split, walks.stream, walks.steps, walks.rows_of, walks.persistent],
-    "data-dependent": [walks.alike], "residue against division": [walks.residues],
-    "flattened against nested": [walks.flattened], "max against parts": [walks.larger],
+    "data-dependent": [walks.equal_conditions], "residue against division": [walks.residues],
+    "flattened against nested": [walks.flattened], "max against parts": [walks.two_part_maximum],
     "preconditions": [walks.conditioned],
 }  # fmt: skip
 PLAIN = {walks.one_loop: 5, walks.rows_of: 2, walks.window: 2}
@@ -149,7 +153,7 @@ def _rows(walk: Walk, name: str, *others: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(r for r in (walk.row, CLASS_OF_RING.get(name, ""), *others) if r))
 
 
-def right(seed: int, row: str = "") -> Attack:
+def right_attack(seed: int, row: str = "") -> Attack:
     """A schedule that is right in all launches, and some of these."""
     rng, row = Random(f"right {seed}"), row or CLASSES[seed % len(CLASSES)]
     if row == "clusters":
@@ -199,7 +203,7 @@ def _scheduler(rng: Random, row: str) -> Found:
     return rows, walk, f"dynamic scheduler, {name}: {what.text}", text, launches, twin
 
 
-def wrong(seed: int, row: str = "") -> Attack:
+def wrong_attack(seed: int, row: str = "") -> Attack:
     """A schedule that is wrong in a launch which is named."""
     row = row or ROWS[seed % len(ROWS)]
     for k in range(MAX_TRIES):
@@ -215,7 +219,7 @@ def _after_lowering(rng: Random, seed: int, row: str) -> Attack | None:
     what = lowered.mutation(rng, row)
     if "clusters" in what.rows:
         return _in_pairs(rng, seed, row, what)
-    if row not in (*what.rows, *_rows(walk, name)) or lowered.SPARE not in free(walk):
+    if row not in (*what.rows, *_rows(walk, name)) or lowered.SPARE not in free_parameters(walk):
         return None
     made.made.append(f"spare = {lowered.SPARE} + 1")
     args = launch(rng, walk, what.items, what.args)
@@ -307,7 +311,7 @@ def _in_stages(rng: Random, row: str) -> Found:
     if not made.stages or not roles:
         return None
     staging, items, args = wrong_stagings(rng, made.stages)
-    if not set(args) <= set(free(walk)):
+    if not set(args) <= set(free_parameters(walk)):
         return None
     for role in roles if rng.random() < 0.3 else [rng.choice(roles)]:
         role.staging = staging
@@ -380,7 +384,7 @@ def _excluded(rng: Random, wrong: bool) -> Found:
     """An assert that excludes all launches in which a line is changed, or only some of them."""
     fault = rng.choices(FAULTS, [f.weight for f in FAULTS])[0]
     walk, name, made = _pair(rng, "", False)
-    what, names = trigger(rng, walk, True), free(walk)
+    what, names = trigger(rng, walk, True), free_parameters(walk)
     other = next((p for p in names if p not in what.text), "")
     if not other or "(n" in what.text or not fault.mutate(rng, made, what.text):
         return None

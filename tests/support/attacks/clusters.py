@@ -104,7 +104,7 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
     tiles, steps = 2 * rng.randrange(3, 40) + 1, rng.randrange(1, 20)
     which = rng.random()
 
-    def one_less(kernel: Kernel, parts: GpuCompilation) -> bool:
+    def odd_tile_count(kernel: Kernel, parts: GpuCompilation) -> bool:
         """Where the number of tiles is odd."""
         ends = [op for op in kernel.walk() if isinstance(op, ClusterEnd)]
         if not ends:
@@ -116,14 +116,14 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
 
     rng_all = rng.random() < 0.5
 
-    def not_freed(kernel: Kernel, parts: GpuCompilation) -> bool:
+    def released_in_one_block(kernel: Kernel, parts: GpuCompilation) -> bool:
         """A release arrives in its own block alone."""
         made = [op for op in kernel.walk() if op.NAME == "mbarrier.new" and op.attrs.get("cluster")]
         for op in made:
             op.attrs["cluster"] = False
         return bool(made)
 
-    def always(kernel: Kernel, parts: GpuCompilation) -> bool:
+    def always_shared(kernel: Kernel, parts: GpuCompilation) -> bool:
         """A copy is shared whether or not both blocks need it."""
         found = _shared(kernel)
         if found:
@@ -131,7 +131,7 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
             op.operands[-1] = _insert(op, S.Const([], [bool_], {"type": bool_, "value": True}))
         return bool(found)
 
-    def one_sided(kernel: Kernel, parts: GpuCompilation) -> bool:
+    def shared_in_one_block(kernel: Kernel, parts: GpuCompilation) -> bool:
         """Only one of the blocks thinks that both need it."""
         from tegula.ops.lane import BlockIndex
         from tegula.types import int32
@@ -151,16 +151,16 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
     ways = [
         (
             "one block makes an iteration less",
-            one_less,
+            odd_tile_count,
             stuck((items, items - steps), stages, lambda b, k: True),
         ),
-        ("stages are freed in one block", not_freed, _ordered(stages, items)),
+        ("stages are freed in one block", released_in_one_block, _ordered(stages, items)),
         (
             "other tiles are taken for the same",
-            always,
+            always_shared,
             "tile 1 of block 1 is not tile 0 of block 0, and is given to both",
         ),
-        ("one block shares", one_sided, stuck((items, items), stages, lambda b, k: not b)),
+        ("one block shares", shared_in_one_block, stuck((items, items), stages, lambda b, k: not b)),
     ]
     name, mutate, fault = ways[kind]
     return LoweredMutation(name, ("clusters", "O2", "O8"), mutate, {"m": -(-tiles // 3), "n": steps}), fault

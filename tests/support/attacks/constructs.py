@@ -348,8 +348,8 @@ def program(seed: int, wrong: bool = True) -> tuple[str, str]:
 def fault(text: str, kernel: Kernel, parts: GpuCompilation, guards: Sequence[Guard], count: int) -> str:
     """The first fault in a number of orders of each launch that satisfies the guards, or ""."""
     for args in launches(text):
-        given = judge.values(text, args)
-        if not all(g.holds(lambda leaf, given=given: judge.given(given, leaf)) for g in guards):
+        given = judge.replay_arguments(text, args)
+        if not all(g.holds(lambda leaf, given=given: judge.argument_value(given, leaf)) for g in guards):
             continue
         found = judge.replayed(kernel, parts, given, count)
         if found and not found.startswith(NO_FAULT) and "assertion failed" not in found:

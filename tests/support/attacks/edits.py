@@ -63,21 +63,21 @@ def guarded(rng: Random, body: Block) -> ast.stmt:
 
 
 @edit("left out")
-def drop(rng: Random, kernel: ast.FunctionDef) -> bool:
+def drop_statement(rng: Random, kernel: ast.FunctionDef) -> bool:
     block, k = rng.choice(acting(kernel))
     block[k] = ast.Pass()
     return True
 
 
 @edit("sometimes left out")
-def sometimes(rng: Random, kernel: ast.FunctionDef) -> bool:
+def guard_statement(rng: Random, kernel: ast.FunctionDef) -> bool:
     block, k = rng.choice(acting(kernel))
     block[k] = guarded(rng, [block[k]])
     return True
 
 
 @edit("done twice")
-def twice(rng: Random, kernel: ast.FunctionDef) -> bool:
+def repeat_statement(rng: Random, kernel: ast.FunctionDef) -> bool:
     block, k = rng.choice(acting(kernel))
     again = block[k] if rng.random() < 0.5 else guarded(rng, [block[k]])
     block.insert(rng.choice((k, k + 1, len(block))), again)
@@ -85,7 +85,7 @@ def twice(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 
 @edit("moved in its block")
-def move(rng: Random, kernel: ast.FunctionDef) -> bool:
+def move_statement(rng: Random, kernel: ast.FunctionDef) -> bool:
     found = [(block, k) for block, k in acting(kernel) if len(block) > 1]
     if not found:
         return False
@@ -253,7 +253,7 @@ def elected(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 
 @edit("all threads instead of one")
-def of_all(rng: Random, kernel: ast.FunctionDef) -> bool:
+def drop_election(rng: Random, kernel: ast.FunctionDef) -> bool:
     found = [
         (block, k)
         for role in roles(kernel)
@@ -296,7 +296,7 @@ def other_range(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 
 @edit("an iteration ends early")
-def left(rng: Random, kernel: ast.FunctionDef) -> bool:
+def insert_break_or_continue(rng: Random, kernel: ast.FunctionDef) -> bool:
     found = [s for role in roles(kernel) for s in ast.walk(role) if isinstance(s, ast.For | ast.While)]
     if not found:
         return False

@@ -43,46 +43,46 @@ def places(program: Program, *tags: str) -> list[tuple[Role, int]]:
     return [(r, k) for r in program.roles for k, line in enumerate(r.body) if line.tag in tags]
 
 
-def some(rng: Random, program: Program, *tags: str) -> tuple[Role, int] | None:
+def random_place(rng: Random, program: Program, *tags: str) -> tuple[Role, int] | None:
     found = places(program, *tags)
     return rng.choice(found) if found else None
 
 
-def unless(text: str, condition: str) -> str:
+def guarded_by_not(text: str, condition: str) -> str:
     return "\n".join([f"if not ({condition}):", *shifted([text])])
 
 
-def when(text: str, condition: str) -> str:
+def guarded_by(text: str, condition: str) -> str:
     return "\n".join([f"if {condition}:", *shifted([text])])
 
 
-def skip(*tags: str) -> Mutation:
+def drop_line(*tags: str) -> Mutation:
     """A line is left out."""
 
     def mutate(rng: Random, program: Program, at: str) -> bool:
-        found = some(rng, program, *tags)
+        found = random_place(rng, program, *tags)
         if not found:
             return False
         role, k = found
-        role.body[k] = Line(role.body[k].tag, unless(role.body[k].text, at))
+        role.body[k] = Line(role.body[k].tag, guarded_by_not(role.body[k].text, at))
         return True
 
     return mutate
 
 
-def twice(*tags: str) -> Mutation:
+def repeat_line(*tags: str) -> Mutation:
     def mutate(rng: Random, program: Program, at: str) -> bool:
-        found = some(rng, program, *tags)
+        found = random_place(rng, program, *tags)
         if not found:
             return False
         role, k = found
-        role.body.insert(k, Line("more", when(role.body[k].text, at)))
+        role.body.insert(k, Line("more", guarded_by(role.body[k].text, at)))
         return True
 
     return mutate
 
 
-def early(tag: str, *over: str) -> Mutation:
+def move_before(tag: str, *over: str) -> Mutation:
     """Move a line in front of others if the condition holds."""
 
     def mutate(rng: Random, program: Program, at: str) -> bool:
@@ -92,14 +92,14 @@ def early(tag: str, *over: str) -> Mutation:
         role, k = rng.choice(found)
         first = next(j for j, line in enumerate(role.body) if line.tag in over)
         line = role.body[k]
-        role.body[k] = Line(tag, unless(line.text, at))
-        role.body.insert(first, Line(tag, when(line.text, at)))
+        role.body[k] = Line(tag, guarded_by_not(line.text, at))
+        role.body.insert(first, Line(tag, guarded_by(line.text, at)))
         return True
 
     return mutate
 
 
-def later(tag: str, over: str) -> Mutation:
+def move_after(tag: str, over: str) -> Mutation:
     """Move a line after another one if the condition holds."""
 
     def mutate(rng: Random, program: Program, at: str) -> bool:
@@ -109,14 +109,14 @@ def later(tag: str, over: str) -> Mutation:
         role, k = rng.choice(found)
         last = max(j for j, line in enumerate(role.body) if line.tag == over)
         line = role.body[k]
-        role.body.insert(last + 1, Line(tag, when(line.text, at)))
-        role.body[k] = Line(tag, unless(line.text, at))
+        role.body.insert(last + 1, Line(tag, guarded_by(line.text, at)))
+        role.body[k] = Line(tag, guarded_by_not(line.text, at))
         return True
 
     return mutate
 
 
-def changed(pattern: str, by: str, *tags: str) -> Mutation:
+def replace_part(pattern: str, by: str, *tags: str) -> Mutation:
     """Replace part of a line if the condition holds; `by` has the condition as {at} and the part as {old}."""
 
     def mutate(rng: Random, program: Program, at: str) -> bool:
@@ -136,49 +136,55 @@ FULL, EMPTY = ("arrive full", "expect"), ("arrive",)
 
 
 @fault("a phase that is another one", "O1", "O4", "corpus 6", "expert mbarriers", weight=9)
-def flipped(rng: Random, program: Program, at: str) -> bool:
-    return changed(r"\bphase\b", "({old} ^ int({at}))", "wait", "room")(rng, program, at)
+def flip_phase(rng: Random, program: Program, at: str) -> bool:
+    return replace_part(r"\bphase\b", "({old} ^ int({at}))", "wait", "room")(rng, program, at)
 
 
 @fault("a phase that stays", "O1", "O4", "corpus 6", "expert mbarriers", weight=9)
-def constant(rng: Random, program: Program, at: str) -> bool:
-    return changed(r"\bphase\b", "({old} if not ({at}) else 0)", "wait", "room")(rng, program, at)
+def constant_phase(rng: Random, program: Program, at: str) -> bool:
+    return replace_part(r"\bphase\b", "({old} if not ({at}) else 0)", "wait", "room")(rng, program, at)
 
 
-def elsewhere(*tags: str, last: bool = False) -> Mutation:
+def use_other_stage(*tags: str, last: bool = False) -> Mutation:
     """Make a line use another stage; `last`: only at the last occurrence, where copies are counted."""
 
     def mutate(rng: Random, program: Program, at: str) -> bool:
         if (stages := program.stages) <= 1:
             return False
         by = "({old} + int({at})) % " + str(stages)
-        return changed(r"\bs(?=\)$)" if last else r"\bs\b", by, *tags)(rng, program, at)
+        return replace_part(r"\bs(?=\)$)" if last else r"\bs\b", by, *tags)(rng, program, at)
 
     return mutate
 
 
 fault("an arrival at another stage", "O1", "O2", "O3", "corpus 14", "corpus 16", "late release", weight=9)(
-    elsewhere("arrive")
+    use_other_stage("arrive")
 )
-fault("filled under another number", "O1", "O2", "corpus 15", "corpus 14", weight=9)(elsewhere("arrive full"))
-fault("announced at another stage", "O1", "O2", "corpus 9", "corpus 14", weight=9)(elsewhere("expect"))
-fault("a copy to another stage", "O1", "O5", "corpus 7", "corpus 5", weight=9)(elsewhere("load"))
-fault("a copy counted at another stage", "O2", "corpus 9", "corpus 1", weight=9)(elsewhere("load", last=True))
+fault("filled under another number", "O1", "O2", "corpus 15", "corpus 14", weight=9)(
+    use_other_stage("arrive full")
+)
+fault("announced at another stage", "O1", "O2", "corpus 9", "corpus 14", weight=9)(use_other_stage("expect"))
+fault("a copy to another stage", "O1", "O5", "corpus 7", "corpus 5", weight=9)(use_other_stage("load"))
+fault("a copy counted at another stage", "O2", "corpus 9", "corpus 1", weight=9)(
+    use_other_stage("load", last=True)
+)
 fault("a wait at another stage", "O1", "O3", "O4", "corpus 17", "corpus 5", weight=9)(
-    elsewhere("wait", "room")
+    use_other_stage("wait", "room")
 )
-fault("a read of another stage", "O1", "O5", "corpus 24", weight=9)(elsewhere("read"))
+fault("a read of another stage", "O1", "O5", "corpus 24", weight=9)(use_other_stage("read"))
 fault("written to another stage", "O1", "O5", "corpus 7", "corpus 15", weight=9)(
-    elsewhere("write", "own write")
+    use_other_stage("write", "own write")
 )
 fault("copied out of another stage", "O1", "O5", "corpus 12", "corpus 13", "corpus 18", weight=9)(
-    elsewhere("out", "own out")
+    use_other_stage("out", "own out")
 )
-fault("a matmul of another stage", "O1", "O5", "O7", "corpus 8", "corpus 21", weight=9)(elsewhere("matmul"))
+fault("a matmul of another stage", "O1", "O5", "O7", "corpus 8", "corpus 21", weight=9)(
+    use_other_stage("matmul")
+)
 
 
 @fault("stages in another order", "O1", "O4", "expert mbarriers", weight=9)
-def both_moved(rng: Random, program: Program, at: str) -> bool:
+def rotate_stages(rng: Random, program: Program, at: str) -> bool:
     """Move all lines of a role."""
     if (stages := program.stages) <= 1:
         return False
@@ -197,15 +203,17 @@ def both_moved(rng: Random, program: Program, at: str) -> bool:
     return True
 
 
-fault("no arrival", "O2", "O3", "corpus 16", "corpus 14", harmless="last")(skip(*EMPTY, "arrive full"))
-fault("an arrival more", "O2", "O4", "corpus 1", "corpus 15", harmless="last")(twice(*EMPTY, "arrive full"))
-fault("nothing announced", "O2", "corpus 9")(skip("expect"))
-fault("announced twice", "O2", "corpus 9", "corpus 1")(twice("expect"))
+fault("no arrival", "O2", "O3", "corpus 16", "corpus 14", harmless="last")(drop_line(*EMPTY, "arrive full"))
+fault("an arrival more", "O2", "O4", "corpus 1", "corpus 15", harmless="last")(
+    repeat_line(*EMPTY, "arrive full")
+)
+fault("nothing announced", "O2", "corpus 9")(drop_line("expect"))
+fault("announced twice", "O2", "corpus 9", "corpus 1")(repeat_line("expect"))
 
 
 @fault("other bytes in the last tile", "O2", "corpus 9")
-def other_bytes(rng: Random, program: Program, at: str) -> bool:
-    found = some(rng, program, "expect")
+def announce_other_bytes(rng: Random, program: Program, at: str) -> bool:
+    found = random_place(rng, program, "expect")
     if not found:
         return False
     role, k = found
@@ -216,48 +224,54 @@ def other_bytes(rng: Random, program: Program, at: str) -> bool:
     return True
 
 
-fault("no copy", "O2", "corpus 9", "corpus 14")(skip("load"))
-fault("a copy more", "O2", "corpus 9", "corpus 5")(twice("load"))
-fault("no wait of the reader", "O3", "O5", "corpus 17", "corpus 7")(skip("wait"))
-fault("no wait of the writer", "O3", "O5", "corpus 7", "corpus 5", harmless="first")(skip("room"))
-fault("a wait after the read", "O3", "O5", "corpus 17")(later("wait", "read"))
-fault("a wait after the write", "O3", "O5", "corpus 7", "corpus 5", harmless="first")(later("room", "write"))
-fault("a wait after the copy", "O5", "O3", "corpus 7", "corpus 5", harmless="first")(later("room", "load"))
-fault("released before it is read", "O5", "corpus 24", "corpus 8", "late release", harmless="last")(
-    early("arrive", "read", "write", "out")
+fault("no copy", "O2", "corpus 9", "corpus 14")(drop_line("load"))
+fault("a copy more", "O2", "corpus 9", "corpus 5")(repeat_line("load"))
+fault("no wait of the reader", "O3", "O5", "corpus 17", "corpus 7")(drop_line("wait"))
+fault("no wait of the writer", "O3", "O5", "corpus 7", "corpus 5", harmless="first")(drop_line("room"))
+fault("a wait after the read", "O3", "O5", "corpus 17")(move_after("wait", "read"))
+fault("a wait after the write", "O3", "O5", "corpus 7", "corpus 5", harmless="first")(
+    move_after("room", "write")
 )
-fault("announced before there is room", "O4", "corpus 5", harmless="first")(early("expect", "room"))
+fault("a wait after the copy", "O5", "O3", "corpus 7", "corpus 5", harmless="first")(
+    move_after("room", "load")
+)
+fault("released before it is read", "O5", "corpus 24", "corpus 8", "late release", harmless="last")(
+    move_before("arrive", "read", "write", "out")
+)
+fault("announced before there is room", "O4", "corpus 5", harmless="first")(move_before("expect", "room"))
 fault("released before the matmul", "O5", "O7", "corpus 8", "late release", harmless="last")(
-    early("arrive", "matmul")
+    move_before("arrive", "matmul")
 )
 fault("released before the wait for the matmul", "O5", "O7", "corpus 8", "late release", harmless="last")(
-    early("arrive", "matmul wait")
+    move_before("arrive", "matmul wait")
 )
-fault("no wait for the matmul", "O7", "O5", "corpus 8", "corpus 21", harmless="last")(skip("matmul wait"))
-fault("filled before it is written", "O5", "corpus 15")(early("arrive full", "write"))
-fault("no fence", "O6", "corpus 11", harmless="last", weight=9)(skip("fence"))
-fault("a fence after the arrival", "O6", "corpus 11", harmless="last")(later("fence", "arrive"))
-fault("a fence after the announcement", "O6", "corpus 11", "corpus 21")(later("fence", "arrive full"))
-fault("a fence before the read", "O6", "corpus 11")(early("fence", "read", "write", "own write"))
-fault("no wait for the copy out", "O5", "O8", "corpus 12", "corpus 18", weight=9)(skip("out wait"))
+fault("no wait for the matmul", "O7", "O5", "corpus 8", "corpus 21", harmless="last")(
+    drop_line("matmul wait")
+)
+fault("filled before it is written", "O5", "corpus 15")(move_before("arrive full", "write"))
+fault("no fence", "O6", "corpus 11", harmless="last", weight=9)(drop_line("fence"))
+fault("a fence after the arrival", "O6", "corpus 11", harmless="last")(move_after("fence", "arrive"))
+fault("a fence after the announcement", "O6", "corpus 11", "corpus 21")(move_after("fence", "arrive full"))
+fault("a fence before the read", "O6", "corpus 11")(move_before("fence", "read", "write", "own write"))
+fault("no wait for the copy out", "O5", "O8", "corpus 12", "corpus 18", weight=9)(drop_line("out wait"))
 fault("released before the copy out", "O5", "corpus 12", "corpus 24", harmless="last")(
-    early("arrive", "out wait", "out")
+    move_before("arrive", "out wait", "out")
 )
-fault("no group of the copy out", "O8", "O5", "corpus 12", "corpus 18", weight=9)(skip("commit"))
-fault("the warps do not synchronise", "O5", "corpus 17", "corpus 22", weight=9)(skip("together"))
+fault("no group of the copy out", "O8", "O5", "corpus 12", "corpus 18", weight=9)(drop_line("commit"))
+fault("the warps do not synchronise", "O5", "corpus 17", "corpus 22", weight=9)(drop_line("together"))
 fault("an arrival before the warps synchronise", "O5", "corpus 22", harmless="last")(
-    early("arrive", "together")
+    move_before("arrive", "together")
 )
 fault("read again after the release", "O5", "corpus 24", "corpus 12", "late release", harmless="last")(
-    later("read", "arrive")
+    move_after("read", "arrive")
 )
 fault("written without waiting for the copy out", "O5", "corpus 12", "corpus 13", harmless="first")(
-    later("out wait", "own write")
+    move_after("out wait", "own write")
 )
 
 
 @fault("one more in flight", "O7", "O5", "O8", "corpus 8", "corpus 12", "late release", harmless="last")
-def deeper(rng: Random, program: Program, at: str) -> bool:
+def leave_one_more_in_flight(rng: Random, program: Program, at: str) -> bool:
     found = [(r, k) for r, k in places(program, "matmul wait", "out wait") if "pending=" in r.body[k].text]
     if not found:
         return False
@@ -269,10 +283,10 @@ def deeper(rng: Random, program: Program, at: str) -> bool:
 
 
 @fault("left early", "O3", "O8", "corpus 14", "corpus 16", "corpus 4")
-def leaves(rng: Random, program: Program, at: str) -> bool:
+def leave_loop(rng: Random, program: Program, at: str) -> bool:
     """A role ends its loop."""
     role = rng.choice(program.roles)
-    role.end.insert(0, when("break", at))
+    role.end.insert(0, guarded_by("break", at))
     return True
 
 
@@ -291,7 +305,7 @@ def given_back(rng: Random, program: Program, at: str) -> bool:
 
 @fault("the key is another one", "O5", "O2", "key change")
 def other_key(rng: Random, program: Program, at: str) -> bool:
-    found = some(rng, program, "key")
+    found = random_place(rng, program, "key")
     if not found:
         return False
     role, k = found
@@ -334,7 +348,7 @@ def early_key(rng: Random, program: Program, at: str) -> bool:
 
 
 @fault("other counts of a named barrier", "named barriers", "O2", "corpus 19")
-def other_count(rng: Random, program: Program, at: str) -> bool:
+def arrive_another_number_of_times(rng: Random, program: Program, at: str) -> bool:
     """A role arrives once more or once less."""
     found = [(r, k) for r in program.roles for k, line in enumerate(r.body) if "named_barrier" in line.text]
     if not found:
@@ -342,9 +356,9 @@ def other_count(rng: Random, program: Program, at: str) -> bool:
     role, k = rng.choice(found)
     line = role.body[k]
     if "arrive" in line.text and rng.random() < 0.5:
-        role.body[k] = Line(line.tag, f"{line.text}\n{when(line.text, at)}")
+        role.body[k] = Line(line.tag, f"{line.text}\n{guarded_by(line.text, at)}")
     else:
-        role.body[k] = Line(line.tag, unless(line.text, at))
+        role.body[k] = Line(line.tag, guarded_by_not(line.text, at))
     return True
 
 
@@ -367,22 +381,22 @@ def no_token(rng: Random, program: Program, at: str) -> bool:
     role = next((r for r in program.roles if r.before and "named_barrier_arrive" in r.before[-1]), None)
     if role is None:
         return False
-    role.before[-1] = unless(role.before[-1], at)
+    role.before[-1] = guarded_by_not(role.before[-1], at)
     return True
 
 
 @fault("an iteration less", "O3", "O8", "corpus 16", "corpus 4", whole=True)
-def fewer(rng: Random, program: Program, at: str) -> bool:
+def leave_before_loop(rng: Random, program: Program, at: str) -> bool:
     """A role leaves before its loop's body runs, if the condition holds."""
     role = rng.choice(program.roles)
     if role.elected:
         return False
-    role.body.insert(0, Line("leave", when("break", f"k == {rng.choice((3, 9, 20))} and {at}")))
+    role.body.insert(0, Line("leave", guarded_by("break", f"k == {rng.choice((3, 9, 20))} and {at}")))
     return True
 
 
 @fault("copies in flight at the end", "O8", "corpus 18", whole=True, weight=9)
-def unwaited(rng: Random, program: Program, at: str) -> bool:
+def drop_final_wait(rng: Random, program: Program, at: str) -> bool:
     found = [
         (r, k)
         for r in program.roles
@@ -392,12 +406,12 @@ def unwaited(rng: Random, program: Program, at: str) -> bool:
     if not found:
         return False
     role, k = rng.choice(found)
-    role.after[k] = unless(role.after[k], at)
+    role.after[k] = guarded_by_not(role.after[k], at)
     return True
 
 
 @fault("a copy more after the loop", "O8", "corpus 18", "corpus 14", whole=True)
-def one_more(rng: Random, program: Program, at: str) -> bool:
+def copy_to_unawaited_stage(rng: Random, program: Program, at: str) -> bool:
     """An additional copy, to a stage that no role waits for."""
     found = [(r, k) for r, k in places(program, "expect") if not r.elected]
     if not found:
@@ -406,7 +420,7 @@ def one_more(rng: Random, program: Program, at: str) -> bool:
     text = "\n".join(line.text for line in role.body if line.tag in ("expect", "load"))
     text = re.sub(r"\bs\b", "0", text).replace("k", "0")
     wait = "tg.mbarrier_wait(empty, 0, 1)"
-    role.after.append(when(f"{wait}\n{text}".replace("bar0ier", "barrier"), at))
+    role.after.append(guarded_by(f"{wait}\n{text}".replace("bar0ier", "barrier"), at))
     return True
 
 
@@ -415,16 +429,16 @@ def used_in_flight(rng: Random, program: Program, at: str) -> bool:
     found = [r for r in program.roles for line in r.after if "tile_matmul_wait" in line]
     if not found:
         return False
-    found[0].after[0] = unless("tg.tile_matmul_wait()", at)
+    found[0].after[0] = guarded_by_not("tg.tile_matmul_wait()", at)
     return True
 
 
-fault("a tile not fetched", "O3", "corpus 16", "corpus 4")(skip("fill"))
-fault("a tile fetched twice", "O3", "O8", "corpus 16", "corpus 18", "corpus 14")(twice("fill"))
+fault("a tile not fetched", "O3", "corpus 16", "corpus 4")(drop_line("fill"))
+fault("a tile fetched twice", "O3", "O8", "corpus 16", "corpus 18", "corpus 14")(repeat_line("fill"))
 
 
 @fault("further ahead", "O3", "corpus 5", "late release", whole=True, weight=9)
-def further(rng: Random, program: Program, at: str) -> bool:
+def fill_further_ahead(rng: Random, program: Program, at: str) -> bool:
     """Than there are stages."""
     found = [k for k, line in enumerate(program.made) if line.startswith("ahead = ")]
     if not found:
@@ -433,7 +447,7 @@ def further(rng: Random, program: Program, at: str) -> bool:
     return True
 
 
-def another_item(*tags: str) -> Mutation:
+def use_neighbouring_item(*tags: str) -> Mutation:
     """A line is about the item before or after."""
 
     def mutate(rng: Random, program: Program, at: str) -> bool:
@@ -450,10 +464,14 @@ def another_item(*tags: str) -> Mutation:
 
 
 fault("a wait for another item", "O1", "O3", "O4", "corpus 5", "corpus 17", weight=9)(
-    another_item("wait", "room")
+    use_neighbouring_item("wait", "room")
 )
-fault("another item is given back", "O2", "O5", "corpus 7", "late release", weight=9)(another_item("arrive"))
-fault("another item is read", "O5", "O1", "corpus 24", weight=6)(another_item("read", "matmul", "out"))
+fault("another item is given back", "O2", "O5", "corpus 7", "late release", weight=9)(
+    use_neighbouring_item("arrive")
+)
+fault("another item is read", "O5", "O1", "corpus 24", weight=6)(
+    use_neighbouring_item("read", "matmul", "out")
+)
 
 
 @fault(
@@ -466,9 +484,9 @@ fault("another item is read", "O5", "O1", "corpus 24", weight=6)(another_item("r
     whole=True,
     weight=5,
 )
-def first_waits(rng: Random, program: Program, at: str) -> bool:
+def skip_first_waits(rng: Random, program: Program, at: str) -> bool:
     """Than there are stages."""
-    found = some(rng, program, "room")
+    found = random_place(rng, program, "room")
     if not found or (stages := program.stages) < 1:
         return False
     role, k = found
@@ -479,7 +497,7 @@ def first_waits(rng: Random, program: Program, at: str) -> bool:
 
 
 @fault("a carried stage or phase slips", "O1", "O4", "expert mbarriers", "corpus 6", weight=9)
-def slips(rng: Random, program: Program, at: str) -> bool:
+def change_carried_step(rng: Random, program: Program, at: str) -> bool:
     """A number that a loop carries takes another step."""
     found = [
         (r, k) for r in program.roles for k, line in enumerate(r.staging.end) if "+=" in line or "^=" in line
@@ -495,7 +513,7 @@ def slips(rng: Random, program: Program, at: str) -> bool:
 
 
 @fault("a ring that starts elsewhere", "O1", "O4", "expert mbarriers", "corpus 6", whole=True, weight=9)
-def starts_elsewhere(rng: Random, program: Program, at: str) -> bool:
+def start_at_other_item(rng: Random, program: Program, at: str) -> bool:
     """All roles count their items from another number: stages wrap before phases change."""
     stages = program.stages
     users = [r for r in program.roles if any(re.search(r"\bphase\b", line.text) for line in r.body)]

@@ -52,12 +52,12 @@ def kernel_of(text: str) -> Any:
     return tg.kernel(source=last)(names["kernel"])
 
 
-def said(found: Verdict, launch: Callable[[], Sequence[Any]] | None = None) -> tuple[str, str]:
+def status_and_reason(found: Verdict, launch: Callable[[], Sequence[Any]] | None = None) -> tuple[str, str]:
     """The status, or "undecided" if the search cannot follow the roles, or "guarded" if the host refuses the faulty
     launch; and the reason. `launch`: its arguments."""
     if found.proved and found.guards and launch is not None:
         arguments = launch()
-        unmet = [g.text for g in found.guards if not g.holds(lambda leaf: given(arguments, leaf))]
+        unmet = [g.text for g in found.guards if not g.holds(lambda leaf: argument_value(arguments, leaf))]
         if unmet:
             return "guarded", unmet[0]
     if found.gap is not None and found.gap.failed:
@@ -66,7 +66,7 @@ def said(found: Verdict, launch: Callable[[], Sequence[Any]] | None = None) -> t
     return "undecided" if undecided else found.status, found.message
 
 
-def given(arguments: Sequence[Any], leaf: Leaf) -> int:
+def argument_value(arguments: Sequence[Any], leaf: Leaf) -> int:
     """An argument of a launch, or the length of one."""
     k, dim = leaf
     return int(arguments[k]) if dim < 0 else arguments[k].shape[dim]
@@ -81,7 +81,7 @@ def verdict(text: str, args: Args | None = None) -> tuple[str, str]:
         return "refused", str(e).partition("\n")[0]
     except Exception as e:
         return "crash", f"{type(e).__name__}: {e}"
-    return said(found, (lambda: values(text, args)) if args else None)
+    return status_and_reason(found, (lambda: replay_arguments(text, args)) if args else None)
 
 
 def lowered(kernel: Any, known: AccessClass | None = None) -> tuple[Kernel, GpuCompilation]:
@@ -110,7 +110,7 @@ def proof(
         return UNPROVED, str(e)
     except Exception as e:
         return "crash", f"{type(e).__name__}: {e}"
-    return said(Verdict(PROVED, certificate=text, guards=guards), launch)
+    return status_and_reason(Verdict(PROVED, certificate=text, guards=guards), launch)
 
 
 def proved(kernel: Kernel, parts: GpuCompilation) -> bool:
@@ -118,7 +118,7 @@ def proved(kernel: Kernel, parts: GpuCompilation) -> bool:
     return proof(kernel, parts)[0] == PROVED
 
 
-def values(text: str, args: Args) -> list[Any]:
+def replay_arguments(text: str, args: Args) -> list[Any]:
     """The arguments of a replay, in order."""
     matmuls = "bfloat16" in text
     plain = {"x": np.zeros((MOST, 32), np.float32), "y": np.zeros((MOST, 32), np.float32)}
@@ -152,4 +152,4 @@ def replayed(kernel: Kernel, parts: GpuCompilation, args: Sequence[Any], count: 
 
 def replay(text: str, args: Args, count: int = 25) -> str:
     kernel, parts = lowered(kernel_of(text))
-    return replayed(kernel, parts, values(text, args), count)
+    return replayed(kernel, parts, replay_arguments(text, args), count)

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from support.attacks.judge import lowered as lower
-from support.attacks.judge import said
+from support.attacks.judge import status_and_reason
 from support.attacks.program import Args
 from tegula.check.schedule import check_schedule
 from tegula.dataclass import dataclass, replace
@@ -61,7 +61,7 @@ def verdict(
         return "refused", str(e).partition("\n")[0]
     except Exception as e:
         return "crash", f"{type(e).__name__}: {e}"
-    return said(found, launch)
+    return status_and_reason(found, launch)
 
 
 # Places ---------------------------------------------------------------------------------------------------------------

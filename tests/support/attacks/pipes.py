@@ -27,7 +27,7 @@ def _fetch(rng: Random) -> str:
 
 
 @ring("a pipe")
-def one(rng: Random, walk: Walk) -> Program:
+def one_pipe(rng: Random, walk: Walk) -> Program:
     roles = [
         Role(_fetch(rng), walk.first, [_load("rows")]),
         Role(reader(rng)[0], walk.second, [_stored("rows")]),
@@ -43,7 +43,7 @@ def pushed(rng: Random, walk: Walk) -> Program:
 
 
 @ring("two pipes")
-def two(rng: Random, walk: Walk) -> Program:
+def two_pipes(rng: Random, walk: Walk) -> Program:
     """Two pipes with one role each, popped together."""
     body = [Line("take", "one = tg.tile_pipe_pop(rows)"), Line("take", "two = tg.tile_pipe_pop(more)"),
             Line("use", "tg.tile_store(out, one * two, offset=(k, 0))")]  # fmt: skip
@@ -96,7 +96,7 @@ def feedback(rng: Random, walk: Walk) -> Program:
 
 
 @ring("one pipe ahead of another")
-def ahead(rng: Random, walk: Walk) -> Program:
+def filled_ahead(rng: Random, walk: Walk) -> Program:
     """A role fills one pipe some items ahead of the other, and the rest of the other after its loop."""
     stages = rng.choice((2, 3, 4))
     by = rng.randrange(1, stages + 1)

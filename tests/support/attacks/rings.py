@@ -40,7 +40,7 @@ def _bars(full: int, empty: int, stages: int, names: tuple[str, str] = ("full", 
     return f"{names[0]}, {names[1]} = tg.mbarrier({full}, stages={stages}), tg.mbarrier({empty}, stages={stages})"
 
 
-def room(rng: Random, stages: int, empty: str = "empty") -> Line:
+def wait_for_free_stage(rng: Random, stages: int, empty: str = "empty") -> Line:
     """The producer's wait for a free stage."""
     ways = [f"tg.mbarrier_wait({empty}, s, phase ^ 1)", f"tg.mbarrier_wait({empty}, s, phase + 1)",
             f"if k >= {stages}:\n    tg.mbarrier_wait({empty}, s, phase ^ 1)"]  # fmt: skip
@@ -60,7 +60,7 @@ def fetching(
     """`rings`: their names, arrays and places."""
     head, elected = fetcher(rng)
     body = [
-        room(rng, stages),
+        wait_for_free_stage(rng, stages),
         Line("expect", f"tg.mbarrier_expect_bytes(full, s, {size * len(rings)})"),
         *(Line("load", f"tg.tile_load_async({a}, {r}[s], {at}, full, s)") for r, a, at in rings),
     ]
@@ -161,7 +161,7 @@ def write_and_read(rng: Random, walk: Walk) -> Program:
     stages, (head, warps) = _stages(rng), reader(rng)
     made = [_rows("ring", stages), _bars(4, warps, stages), *walk.made]
     body = [
-        room(rng, stages),
+        wait_for_free_stage(rng, stages),
         Line("write", f"ring[s] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
         Line("arrive full", "tg.mbarrier_arrive(full, s)"),
     ]
@@ -177,7 +177,7 @@ def write_and_copy_out(rng: Random, walk: Walk) -> Program:
     stages = _stages(rng)
     made = [_rows("ring", stages), _bars(4, 1, stages), *walk.made]
     body = [
-        room(rng, stages),
+        wait_for_free_stage(rng, stages),
         Line("write", f"ring[s] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
         Line("fence", "tg.fence_async()"),
         Line("arrive full", "tg.mbarrier_arrive(full, s)"),
@@ -284,7 +284,7 @@ def write_and_multiply(rng: Random, walk: Walk) -> Program:
     made = [_panels("ring", stages), _panels("other", stages), _bars(4, 4, stages), *walk.made]
     load = "tg.tile_load({}, shape=(64, 64), offset=(0, k * 64))"
     body = [
-        room(rng, stages),
+        wait_for_free_stage(rng, stages),
         Line("write", f"ring[s] = {load.format('a')}"),
         Line("write", f"other[s] = {load.format('b')}"),
         Line("fence", "tg.fence_async()"),
@@ -397,7 +397,7 @@ def one_tile(rng: Random, walk: Walk) -> Program:
 
 
 @ring("named barriers")
-def named(rng: Random, walk: Walk) -> Program:
+def alternating_tile(rng: Random, walk: Walk) -> Program:
     """A tile that two roles use alternately."""
     made = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
             "ready, free = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.made]  # fmt: skip
@@ -509,7 +509,7 @@ def mixed(rng: Random, walk: Walk) -> Program:
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     first.head, first.elected = 'tg.role("fill", warps=1)', False
     written = rng.choice(("k % 3 == 2", "k % 5 == 0", "k > 7", "flags[k] > 1"))
-    body = [Line("choice", f"written = {written}"), room(rng, stages)]
+    body = [Line("choice", f"written = {written}"), wait_for_free_stage(rng, stages)]
     for line in (
         Line("write", f"ring[s] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
         Line("fence", "tg.fence_async()"),

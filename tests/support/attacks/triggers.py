@@ -24,7 +24,7 @@ class Trigger:
     args: Args
 
 
-def free(walk: Walk) -> list[str]:
+def free_parameters(walk: Walk) -> list[str]:
     """The integer parameters that the iteration order of a schedule does not use."""
     text = " ".join([*walk.made, *walk.asserts, walk.count, str(walk.first), str(walk.second)])
     used = set(re.findall(r"\b[a-z]+\b", text))
@@ -61,7 +61,7 @@ def _chosen(rng: Random, of: dict[Maker, int]) -> Maker:
 def trigger(rng: Random, walk: Walk, launches: bool = False) -> Trigger:
     """A random trigger. `launches`: whether the condition is uniform over the launch instead of depending on the
     item."""
-    names = free(walk)
+    names = free_parameters(walk)
     rng.shuffle(names)
     text, items, args = _chosen(rng, OF_LAUNCHES if launches else OF_ITEMS)(rng, names, walk.count)
     if not launches and rng.random() < 0.2:
@@ -79,7 +79,7 @@ def _far(rng: Random) -> int:
 
 
 @of_items(1)
-def one(rng: Random, p: Sequence[str], count: str) -> Made:
+def one_item(rng: Random, p: Sequence[str], count: str) -> Made:
     t = _far(rng)
     return (
         rng.choice((f"k == {t}", f"k * 2 == {2 * t}", f"k > {t - 1} and k < {t + 1}", f"k - {t} == 0")),
@@ -91,7 +91,7 @@ def one(rng: Random, p: Sequence[str], count: str) -> Made:
 @of_items(1)
 def from_the_end(rng: Random, p: Sequence[str], count: str) -> Made:
     if not count:
-        return one(rng, p, count)
+        return one_item(rng, p, count)
     t = rng.choice((5, 8, 20, 40))
     return rng.choice((f"{count} - k == {t}", f"k == {count} - {t} and k > {t}")), 2 * t + 3, {}
 
@@ -219,7 +219,7 @@ def overflow(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 @of_launches(1)
-def exactly(rng: Random, p: Sequence[str], count: str) -> Made:
+def exact_value(rng: Random, p: Sequence[str], count: str) -> Made:
     v = rng.choice((-7, 23, 37, 101, 4711, 1 << 20, -(2**31)))
     return f"{p[0]} == {v}", 0, {p[0]: v}
 
@@ -273,7 +273,7 @@ def an_overflow(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 @of_launches(10)
-def of_two(rng: Random, p: Sequence[str], count: str) -> Made:
+def any_of_two(rng: Random, p: Sequence[str], count: str) -> Made:
     p, o = p[:2]
     return rng.choice(
         [

@@ -389,7 +389,7 @@ UNEQUAL: tuple[tuple[str, str, dict[str, Any]], ...] = (
 
 
 @walk
-def alike(rng: Random, wrong: bool) -> Walk:
+def equal_conditions(rng: Random, wrong: bool) -> Walk:
     """Conditions on data, floats and remainders that both roles have."""
     one = two = rng.choice(CONDITIONS)
     special: Args = {}
@@ -501,7 +501,7 @@ def flattened(rng: Random, wrong: bool) -> Walk:
 
 
 @walk
-def larger(rng: Random, wrong: bool) -> Walk:
+def two_part_maximum(rng: Random, wrong: bool) -> Walk:
     """max(n, m) against n and then the rest of m."""
     whole = form("for k in range(tg.max(n, m)):")
     parts = Form(((("for k in range(n):",), ()), (("for k in range(n, m):",), ())))
