@@ -122,7 +122,7 @@ def _reciprocal_gap(a, b):
 
 
 @whole()
-def _svd_adjoint(U, sigma, V, grad_u, grad_sigma, grad_v):
+def _adjoint_of_svd(U, sigma, V, grad_u, grad_sigma, grad_v):
     """The adjoint of A. The antisymmetric rotation rates Ω_u and Ω_v of U and V solve Uᵀ dA V = Ω_u Σ + dΣ - Σ Ω_v,
     entry by entry. The rates of a pair of singular values of equal magnitude are undefined and set to 0."""
     n = len(U)
@@ -139,12 +139,12 @@ def _svd_adjoint(U, sigma, V, grad_u, grad_sigma, grad_v):
 
 @whole()
 def __svd3_adjoint(A, U, sigma, V, grad_u, grad_sigma, grad_v):
-    return tg._svd_adjoint(U, sigma, V, grad_u, grad_sigma, grad_v)
+    return tg._adjoint_of_svd(U, sigma, V, grad_u, grad_sigma, grad_v)
 
 
 @whole()
 def __svd2_adjoint(A, U, sigma, V, grad_u, grad_sigma, grad_v):
-    return tg._svd_adjoint(U, sigma, V, grad_u, grad_sigma, grad_v)
+    return tg._adjoint_of_svd(U, sigma, V, grad_u, grad_sigma, grad_v)
 
 
 @whole(FACTORS)
