@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,19 +73,28 @@ def run_tid(m: Machine, op: Tid, mask: Mask) -> Any:
 
 @handles(LogicalBlocks)
 def run_logical_blocks(m: Machine, op: LogicalBlocks, mask: Mask) -> Any:
-    return tuple(m.broadcast(np.array(n)) for n in (m.block, m.grid.blocks, m.grid.hardware))
+    end = math.prod(merged_grid(m.grid.dims, op.merge)) if op.merge else m.grid.blocks
+    return tuple(m.broadcast(np.array(n)) for n in (m.block, end, m.grid.hardware))
 
 
 @handles(BlockPlace)
 def run_place(m: Machine, op: BlockPlace, mask: Mask) -> Any:
-    *outer, rows, columns = (1, *m.grid.dims[:-1])
+    *outer, rows, columns = (1, *merged_grid(m.grid.dims, op.merge))
     number, inside = divmod(int(m.group(op.block)), rows * columns)
     group, rest = divmod(inside, op.raster * columns)
     first = group * op.raster
     height = min(op.raster, rows - first)
     places = [*np.unravel_index(number, tuple(outer) or (1,)), first + rest % height, rest // height]
     here = places[len(places) - len(m.grid.dims) + 1 + op.dim]
+    if op.merge:
+        factor = op.merge[op.dim]
+        here = min(here * factor, m.grid.dims[op.dim] - factor)
     return m.broadcast(np.array(here, np.int32))
+
+
+def merged_grid(dims: Sequence[int], merge: Sequence[int]) -> list[int]:
+    """The grid of logical blocks of a launch, each of which consists of merge[d] blocks along dimension d."""
+    return [-(-n // factor) for n, factor in zip(dims[:-1], merge or (1,) * len(dims[:-1]), strict=True)]
 
 
 @handles(LaneIndex)

@@ -240,8 +240,8 @@ class Divisible(Op):
         """The operands of which a piece along dimension `dim` of the result takes a piece, each with its dimension.
         None if the result has no pieces along `dim`."""
 
-    def shorten(self, dim: int, length: int) -> None:
-        """Shrink the result to a piece of the given length; the operands are already shortened."""
+    def resize(self, dim: int, length: int) -> None:
+        """Change the length of the result along a dimension; the operands are resized separately."""
         tile = self.result.type
         assert isinstance(tile, TileType)
         shape = (*tile.shape[:dim], length, *tile.shape[dim + 1 :])
@@ -346,7 +346,7 @@ class UnnamedUpdate(Op):
     __slots__ = ()
 
 
-class MatmulLike(Op):
+class MatmulLike(Divisible):
     """alpha * a @ b + beta * c of matrices in registers or shared memory. `wait`: the result is complete when the op
     ends; `unit`: the matrix unit that is selected for the op; `at_once`, `in_registers`: the unit's variant."""
 
@@ -370,6 +370,9 @@ class MatmulLike(Op):
     @sides.setter
     def sides(self, sides: tuple[Value, Value]) -> None:
         self.a, self.b = sides
+
+    def divided(self, dim: int) -> Sequence[tuple[Value, int]]:
+        return [(self.sides[dim], dim), (self.c, dim)]
 
     def set_side(self, side: int, value: Value) -> None:
         """Replace the left operand (0) or the right operand (1) by a value."""

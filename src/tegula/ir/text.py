@@ -155,11 +155,13 @@ class _Printer:
         return f"loc({file}, {loc.line}, {loc.column}, {loc.end_column}, {function}{caller})"
 
 
+OPTIONAL = frozenset({"long", "merges", "whole_merges", "merged_use"})
+"""The attributes of launches and accesses that are left out if they are empty."""
+
+
 def _record(record: LaunchClass | AccessClass) -> dict[str, Any]:
     found = {name: getattr(record, name) for name in field_names(record)}
-    if not found.get("long", True):
-        del found["long"]
-    return found
+    return {name: value for name, value in found.items() if name not in OPTIONAL or value != ()}
 
 
 def _float(value: float) -> str:

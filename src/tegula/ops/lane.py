@@ -48,10 +48,13 @@ class Tid(Op):
 
 
 class LogicalBlocks(Op):
-    """The logical blocks that one CTA runs one after another: the number of the first, the end, and the step, int64."""
+    """The logical blocks that one CTA runs one after another: the number of the first, the end, and the step, int64.
+    Attribute `merge`: a logical block consists of merge[d] neighbouring blocks along dimension d of the launch; empty:
+    of one block."""
 
     __slots__ = ()
     NAME = "logical_blocks"
+    merge = attr(())
     first = output()
     end = output()
     step = output()
@@ -63,13 +66,16 @@ class LogicalBlocks(Op):
 class BlockPlace(Op):
     """The index of a block along dimension `dim` (attribute) of the launch, int32; `dim` does not run along lanes.
     Operand: the block's number, int64. Attribute `raster`: the order of numbers is column-major in groups of `raster`
-    rows of the last two dimensions; 1 is row-major order."""
+    rows of the last two dimensions; 1 is row-major order. Attribute `merge`: as in `logical_blocks`; the index is that
+    of the first of the neighbouring blocks, and the last logical block of a dimension overlaps the one before it if
+    merge[d] does not divide the number of blocks."""
 
     __slots__ = ()
     NAME = "block.place"
     block = operand()
     dim = attr()
     raster = attr()
+    merge = attr(())
 
     def infer(self) -> Sequence[Type]:
         require(self.block.type == int64, "a block's number is an int64")

@@ -27,7 +27,8 @@ from tegula.ops.base import element, require, require_range, types, wider
 from tegula.ops.buffer import BufNew, BufRead, BufUpdate, BufView, BufWrite, accessed
 from tegula.ops.control import For, Yield
 from tegula.ops.convert import convert
-from tegula.ops.scalar import Add, And, Cmp, Div, Max, Min, Mul, Select, rounded
+from tegula.ops.extremes import divided_among_ties, is_extreme
+from tegula.ops.scalar import Add, And, Cmp, Max, Min, Mul, Select, rounded
 from tegula.types import (
     ArrayType,
     BufType,
@@ -85,7 +86,7 @@ def check_size(what: str, shape: Sequence[int]) -> None:
         raise TypeRule("", "", "TileTooLarge", **too_large, limit=MAX_ELEMENTS)
 
 
-class TileFull(Op):
+class TileFull(Divisible):
     """A tile of `shape` (attribute) with every element equal to the operand, which is uniform over the group."""
 
     __slots__ = ()
@@ -96,6 +97,9 @@ class TileFull(Op):
 
     def infer(self) -> Sequence[Type]:
         return [TileType(element(self.value.type), check_shape(self.shape))]
+
+    def divided(self, dim: int) -> Sequence[tuple[Value, int]]:
+        return ()
 
     @staticmethod
     def ref(attrs: Attrs, value: np.ndarray, rank: int) -> np.ndarray:
@@ -676,7 +680,7 @@ def reduced_shape(shape: Sequence[int], axis: int | None, keepdims: bool) -> tup
     return tuple(kept) or (1,)
 
 
-class TileReduce(Op):
+class TileReduce(Divisible):
     """Reduces a tile in an unspecified order; elements of absent lanes are skipped. Operand: tile. Region: combines two
     elements to one, associatively and commutatively. Attributes: `axis` (None: all), `keepdims`. The result of a
     reduction along an axis other than the last is partial if the tile is."""
@@ -705,6 +709,11 @@ class TileReduce(Op):
         partial = tile.partial and axis is not None and axis != len(tile.shape) - 1
         return [TileType(tile.dtype, reduced_shape(tile.shape, axis, self.keepdims), partial)]
 
+    def divided(self, dim: int) -> Sequence[tuple[Value, int]] | None:
+        if self.axis is None or (self.keepdims and dim == self.axis):
+            return None
+        return [(self.tile, dim + (not self.keepdims and dim >= self.axis))]
+
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         x = b.primal(self.tile)
@@ -715,9 +724,9 @@ class TileReduce(Op):
         if kind not in (Min, Max):
             b.refuse(self, "only sums, minima and maxima have a derivative here")
         best = _broadcast_back(b, b.primal(self.result), whole, self.axis)
-        hit = b.map(lambda xs: _indicator(b, *xs), [x, best])
+        hit = b.map(lambda xs: is_extreme(b, *xs), [x, best])
         ties = _broadcast_back(b, b.summed(hit, self.axis, self.keepdims), whole, self.axis)
-        return (b.map(lambda xs: _shared(b, *xs), [spread, hit, ties]),)
+        return (b.map(lambda xs: divided_among_ties(b, *xs), [spread, hit, ties]),)
 
 
 def dtype_of(t: Type) -> ElementType:
@@ -757,18 +766,6 @@ def _broadcast_back(b: GradientBuilder, reduced: Value, whole: TileType, axis: i
     full = b.fitted(reduced, TileType(t.dtype, t.shape))
     made = b.one(TileBroadcast, [b.reshaped(full, kept)], {"shape": whole.shape})
     return b.fitted(made, TileType(whole.dtype, whole.shape, whole.partial))
-
-
-def _indicator(b: GradientBuilder, x: Value, best: Value) -> Value:
-    """1 if the element x equals the extreme `best`, else 0."""
-    t = element(x.type)
-    return b.one(Select, [b.one(Cmp, [x, best], {"pred": "eq"}), b.const(1.0, t), b.const(0.0, t)])
-
-
-def _shared(b: GradientBuilder, g: Value, hit: Value, ties: Value) -> Value:
-    """The part of an extreme's gradient for an element: g / ties if the element equals the extreme, else 0."""
-    zero = b.const(0.0, element(hit.type))
-    return b.one(Select, [b.one(Cmp, [hit, zero], {"pred": "gt"}), b.one(Div, [g, ties]), zero])
 
 
 def add_at(b: OpBuilder, whole: Value, g: Value, index: Value, axis: int) -> None:

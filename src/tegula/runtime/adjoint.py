@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, replace
 from tegula.errors import LaunchError
 from tegula.ir import ALONE, AccessClass, LaunchClass, LaunchOverlap, StructureRead, Value
 from tegula.ir import Kernel as KernelIR
@@ -131,6 +131,7 @@ class Adjoint(Kernel):
             if found is not None:
                 return found
         wanted = wanted_form(self, shape, args)
+        wanted = replace(wanted, launch=wanted.launch.separate)
         steps = self.steps_for(wanted)
         if not shape.blocks:
             return []

@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, replace
 from tegula.errors import LaunchError, TypeMismatch
-from tegula.ir import AccessClass, LaunchClass
+from tegula.ir import AccessClass, LaunchClass, MatmulLike
 from tegula.lang.annotations import ANY, Annotation, ArrayAnnotation
 from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.constants import takes_constant
@@ -60,6 +60,8 @@ class Forms:
 
         w = self.wanted
         form = compile_kernel(self.kernel, w.types, w.launch, w.access, w.device)
+        if form.device.is_cuda:
+            self.kernel.multiplies = any(isinstance(op, MatmulLike) for op in form.kernel.walk())
         self.made.append(form)
         self.kernel.latest = self.wanted
         self.kernel.origin.shown = self.kernel
@@ -117,6 +119,8 @@ class Kernel(KernelDef):
         """The kernel whose form was compiled last: this kernel, or this kernel with bound parameters."""
         self.variants: dict[Hashable, Kernel] = {}
         """Kernels with bound parameters, by the values (see `runtime.arguments`)."""
+        self.multiplies = True
+        """Whether the kernel has matmuls, whose blocks may be merged; True before it is compiled."""
         self.forms: dict[Any, Forms] = {}
         """Compiled forms, by the keys that `resolve` makes from the arguments."""
         self.ready: Ready = {}
@@ -224,6 +228,8 @@ class Kernel(KernelDef):
         Raises:
             nothing.
         """
+        if wanted.launch.merges and not (wanted.device.is_cuda and self.multiplies):
+            wanted = replace(wanted, launch=wanted.launch.separate)
         key = (wanted, config.code)
         return self._forms.setdefault(key, Forms(self, wanted))
 

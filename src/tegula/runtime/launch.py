@@ -26,6 +26,7 @@ from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.dimensions import check_dimensions
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.make_arrays import zeros
+from tegula.runtime.merge_limits import merge_limits
 from tegula.runtime.pack import NO_REPORT, adopted
 from tegula.runtime.recording import recording
 from tegula.runtime.resolve import ours, resolve, role_threads
@@ -56,7 +57,12 @@ class LaunchPlan:
             uniform.append(suffix % block_dim == 0 or block_dim == 1)
             suffix *= n
         self.launch = LaunchClass(
-            len(dims), block_dim, tuple(reversed(uniform)), dims[-1] == block_dim, total % block_dim != 0
+            len(dims),
+            block_dim,
+            tuple(reversed(uniform)),
+            dims[-1] == block_dim,
+            total % block_dim != 0,
+            *merge_limits(dims, block_dim),
         )
         self.device = device
         self.dims = dims

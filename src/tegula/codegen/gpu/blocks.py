@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tegula.codegen.gpu.state import GpuState
-from tegula.ir import Op
-from tegula.ops.lane import BlockPlace
+from tegula.ops.lane import BlockPlace, LogicalBlocks
 
 
-def logical_blocks(s: GpuState, op: Op) -> None:
+def logical_blocks(s: GpuState, op: LogicalBlocks) -> None:
     """The bounds of a CTA's loop over blocks, which starts at the CTA's index with the number of CTAs as step."""
-    end = s.code.emit(f"udiv i64 {s.launched}, {s.kernel.launch.block_dim}")
+    if op.merge:
+        end = "1"
+        for length in _merged_grid(s, [*s.dims[:-1]], op.merge, "i64"):
+            end = s.code.emit(f"mul i64 {end}, {length}")
+    else:
+        end = s.code.emit(f"udiv i64 {s.launched}, {s.kernel.launch.block_dim}")
     step = s.code.emit("call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()")
     values = ("%block", end, s.code.emit(f"zext nneg i32 {step} to i64"))
     s.scalars.update(zip(op.results, ((v,) for v in values), strict=True))
 
 
+def _merged_grid(s: GpuState, grid: Sequence[str], merge: Sequence[int], width: str) -> list[str]:
+    """The dimensions of the grid of logical blocks, integers of type `width`."""
+    found = list[str]()
+    for length, factor in zip(grid, merge or [1] * len(grid), strict=True):
+        if factor > 1:
+            length = s.code.emit(f"add {width} {length}, {factor - 1}")
+            length = s.code.emit(f"udiv {width} {length}, {factor}")
+        found.append(length)
+    return found
+
+
 def block_place(s: GpuState, op: BlockPlace) -> None:
     """Lower `block.place`: the coordinate of a block in one dimension of the launch. The computation is in 32 bits,
     because launches of kernels with this op have fewer than 2 ** 32 blocks."""
+    code, factor = s.code, op.merge[op.dim] if op.merge else 1
+    blocks = [code.emit(f"trunc i64 {n} to i32") for n in s.dims[:-1]]
+    place = _coordinate(s, op, _merged_grid(s, blocks, op.merge, "i32"))
+    if factor > 1:
+        place = code.emit(f"mul i32 {place}, {factor}")
+        last = code.emit(f"sub i32 {blocks[op.dim]}, {factor}")
+        place = code.emit(f"call i32 @llvm.umin.i32(i32 {place}, i32 {last})")
+    s.scalars[op.result] = (place,)
+
+
+def _coordinate(s: GpuState, op: BlockPlace, grid: Sequence[str]) -> str:
+    """The coordinate of a logical block in a grid of the given lengths."""
     code, dim, raster = s.code, op.dim, op.raster
-    grid = [code.emit(f"trunc i64 {n} to i32") for n in s.dims[:-1]]
     across = grid[-1]
     down = grid[-2] if len(grid) > 1 else "1"
     number = code.emit(f"trunc i64 {s.i64(op.block)} to i32")
     if len(grid) > 2:
         each = code.emit(f"mul i32 {down}, {across}")
         if dim == 0:
-            s.scalars[op.result] = (code.emit(f"udiv i32 {number}, {each}"),)
-            return
+            return code.emit(f"udiv i32 {number}, {each}")
         number = code.emit(f"urem i32 {number}, {each}")
     # The number of blocks of a group with more rows than the grid may wrap. The number is not used as a divisor, and
     # the remainder is correct modulo 2 ** 32.
@@ -38,7 +65,5 @@ def block_place(s: GpuState, op: BlockPlace) -> None:
     below = code.emit(f"sub i32 {down}, {first}")
     height = code.emit(f"call i32 @llvm.umin.i32(i32 {below}, i32 {raster})")
     if dim == len(grid) - 1:
-        place = code.emit(f"udiv i32 {rest}, {height}")
-    else:
-        place = code.emit(f"add i32 {first}, {code.emit(f'urem i32 {rest}, {height}')}")
-    s.scalars[op.result] = (place,)
+        return code.emit(f"udiv i32 {rest}, {height}")
+    return code.emit(f"add i32 {first}, {code.emit(f'urem i32 {rest}, {height}')}")

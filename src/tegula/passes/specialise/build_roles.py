@@ -80,6 +80,14 @@ def copied(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
     return region, made
 
 
+def clone_body(kernel: Kernel) -> list[Op]:
+    """Modifiable copies of the kernel's ops."""
+    region, _ = copied(kernel.body.ops)
+    for op in region.ops:
+        op.parent = kernel.body
+    return region.ops
+
+
 def _fill(
     region: Region,
     used: Mapping[Value, object],

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tegula.ir import LoopLike
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, LoopLike, MatmulLike, TileAccess
+from tegula.ir.rewrite import walk_regions
 from tegula.ops.roles import WARP, WARP_GROUP
 from tegula.passes.matmul_terms import stored_terms
 from tegula.passes.specialise.find_matmuls import LoadedMatmul, is_in_loop
-from tegula.types import TileType
+from tegula.types import TileType, element_bytes
 
 if TYPE_CHECKING:
     from tegula.passes.specialise.plan import RolePlan
@@ -26,6 +28,59 @@ OVERLAP = 0.15
 """The fraction of an iteration that overlapping a chain of matmuls saves."""
 ONE_ROLE = 2.0
 """The time of matmuls by mma.sync relative to wgmma."""
+
+
+BYTES_PER_CYCLE = 56
+"""The bytes that a multiprocessor receives from the L2 cache in a cycle of its tensor cores, measured on an H200."""
+MMA_ROWS = 64
+"""The rows of a wgmma instruction. The instruction reads them and N columns from shared memory in at least (64 + N) / 4
+cycles if elements have 16 bits, and multiplies them in N / 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class IterationCost:
+    """The cycles of the tensor cores for an iteration, and the cycles in which its tiles arrive."""
+
+    matmul: float = 0
+    fetch: float = 0
+
+    @property
+    def cycles(self) -> float:
+        return max(self.matmul, self.fetch)
+
+    @property
+    def waits_for_tiles(self) -> bool:
+        return self.fetch > self.matmul
+
+
+def iteration_cost(kernel: Kernel) -> IterationCost:
+    """The cost of one iteration of the loop with the most matmul work, before there are roles. Two warp groups divide
+    the rows of a matmul, or else its columns."""
+    loops = (region for region in walk_regions(kernel.body) if isinstance(region.parent, LoopLike))
+    costs = [
+        IterationCost(
+            sum(_tensor_core_cycles(op) for op in region.ops if isinstance(op, MatmulLike)),
+            sum(_bytes_read(op) for op in region.ops if isinstance(op, TileAccess)) / BYTES_PER_CYCLE,
+        )
+        for region in loops
+    ]
+    return max(costs, key=lambda cost: cost.matmul, default=IterationCost())
+
+
+def _tensor_core_cycles(op: MatmulLike) -> float:
+    a, c, terms = op.a.type, op.c.type, stored_terms(op)
+    if terms is None:
+        return 0
+    assert isinstance(a, TileType) and isinstance(c, TileType)
+    rows, columns = c.shape
+    n = columns if rows % (2 * MMA_ROWS) == 0 else columns // 2
+    cycles = c.size * a.shape[1] * terms.bits / OPERAND_BITS_PER_CYCLE
+    return cycles * max(1, (MMA_ROWS + n) / (2 * n))
+
+
+def _bytes_read(access: TileAccess) -> int:
+    types = [v.type for v in access.results]
+    return sum(t.size * element_bytes(t.dtype) for t in types if isinstance(t, TileType))
 
 
 def iteration_cycles(matmuls: Sequence[LoadedMatmul]) -> int:

@@ -33,6 +33,11 @@ def launch_indices(values: Iterable[Value]) -> set[int]:
     return found
 
 
+def indices_along(kernel: Kernel, dim: int) -> set[Value]:
+    """The values that are the thread's index along dimension `dim` of the launch."""
+    return {op.results[dim] for op in kernel.walk() if isinstance(op, Tid)}
+
+
 def bounds_vary(kernel: Kernel) -> bool:
     """Whether trip counts of loops may differ between blocks."""
     return any(launch_indices(op.control_operands) for op in kernel.walk() if isinstance(op, LoopLike))

@@ -37,7 +37,8 @@ RASTER = 8
 class Choice:
     """The user's decisions; None leaves a number to the cost model. `specialize`: whether the kernel may get roles;
     `overlap`: whether chains of matmuls may be overlapped. `split`: into how many iterations each iteration of a loop
-    with matmuls is split."""
+    with matmuls is split. `merge`: how many neighbouring blocks one CTA computes together along each dimension of the
+    launch; empty: one."""
 
     specialize: bool = True
     consumers: int | None = None
@@ -47,6 +48,7 @@ class Choice:
     raster: int | None = None
     overlap: bool = True
     split: int = 1
+    merge: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ class RolePlan:
     stages of each pipe. `registers`: the registers of a consumer thread, 0 to derive them from the other roles.
     `persistent`: whether a CTA computes several output tiles, in groups of `raster` rows. `overlaps`: whether chains of
     matmuls are overlapped, which takes registers. `cycles`: of the tensor cores for one iteration of the longest loop.
-    `split`: the number of iterations into which each iteration of a loop with matmuls is split."""
+    `split`: the number of iterations into which each iteration of a loop with matmuls is split. `merge`: as in
+    `Choice`."""
 
     consumers: int
     stages: tuple[int, ...]
@@ -65,11 +68,13 @@ class RolePlan:
     overlaps: bool = False
     cycles: int = 0
     split: int = 1
+    merge: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         groups = f"{self.consumers} warp group{'s' * (self.consumers > 1)}"
         rows = f" in groups of {self.raster} rows" if self.raster > 1 else ""
-        walk = f", persistent blocks{rows}" if self.persistent else ""
+        merged = f", each of {'x'.join(map(str, self.merge))} blocks of the launch" if self.merge else ""
+        walk = f", persistent blocks{rows}{merged}" if self.persistent else ""
         ring = f"{max(self.stages)} stage{'s' * (max(self.stages) > 1)}"
         split = f" of 1/{self.split} iteration" if self.split > 1 else ""
         return f"fetch with 1 warp group, multiply with {groups}, {ring}{split}{walk}"
@@ -85,6 +90,8 @@ def make_plan(
     """The plan for a kernel. `fed`: for each pipe the ops whose tiles fill it. Declined if no plan fits."""
     groups = _groups(kernel, target, matmuls, choice)
     persistent = _persistent(kernel, choice)
+    if choice.merge and not persistent:
+        raise Declined("only persistent blocks are merged")
     stages = _stages(kernel, target, matmuls, fed, groups, persistent, choice)
     raster = choice.raster or (RASTER if _reuses_along_both_dims(kernel, fed) else 1)
     cycles = iteration_cycles(matmuls)
@@ -96,6 +103,7 @@ def make_plan(
         raster if persistent else 1,
         cycles=cycles,
         split=choice.split,
+        merge=choice.merge,
     )
 
 

@@ -20,7 +20,7 @@ from tegula.passes.overlap import array_root
 from tegula.passes.release_stages import release_stages
 from tegula.passes.runner import Compilation, GpuCompilation, Pass, run
 from tegula.passes.specialise.branches import branches_to_counts
-from tegula.passes.specialise.build_roles import RolePipe, copied, fetch_role, multiply_role
+from tegula.passes.specialise.build_roles import RolePipe, clone_body, fetch_role, multiply_role
 from tegula.passes.specialise.declined import Declined, NoRegisters
 from tegula.passes.specialise.find_matmuls import (
     LoadedMatmul,
@@ -32,6 +32,7 @@ from tegula.passes.specialise.find_matmuls import (
 )
 from tegula.passes.specialise.lane_code import check_lane_code
 from tegula.passes.specialise.launch_checks import hoist_launch_checks
+from tegula.passes.specialise.merge_blocks import merge_blocks, merge_candidates
 from tegula.passes.specialise.overlap_chains import Twins, overlap_chains
 from tegula.passes.specialise.plan import Choice, Items, RolePlan, keep_converted, make_plan
 from tegula.passes.specialise.registers import FETCH_REGISTERS
@@ -91,12 +92,23 @@ def specialise(kernel: Kernel, context: GpuCompilation) -> None:
 
 def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None) -> Schedule:
     """Rewrite the kernel in place (its objects are already values), or leave it unchanged with the reason in the
-    schedule. Chains of matmuls are overlapped if registers allow it; iterations are split if whole iterations leave too
-    few stages."""
+    schedule. Blocks are merged if their tiles are too small; chains of matmuls are overlapped if registers allow it;
+    iterations are split if whole iterations leave too few stages."""
     if not any(isinstance(op, TileMatmul) for op in kernel.walk()):
         return Schedule(reason="the kernel has no matmul")
-    before, choice = kernel.body.ops, choice or Choice(**kernel.schedule)
-    made = _make_schedule(kernel, target, choice)
+    if choice is not None:
+        return _with_stages(kernel, target, choice)
+    choice = Choice(**kernel.schedule)
+    for merge in _merges(kernel, target, choice) if kernel.launch.merges else ():
+        made = _with_stages(kernel, target, replace(choice, merge=merge))
+        if made.plan is not None:
+            return made
+    return _with_stages(kernel, target, choice)
+
+
+def _with_stages(kernel: Kernel, target: CudaTarget, choice: Choice) -> Schedule:
+    """The schedule of one choice, with iterations split if whole iterations leave too few stages."""
+    before, made = kernel.body.ops, _make_schedule(kernel, target, choice)
     if choice.split > 1 or (
         made.plan is not None and (choice.stages or max(made.plan.stages) >= ENOUGH_STAGES)
     ):
@@ -130,15 +142,40 @@ def undo(kernel: Kernel, schedule: Schedule) -> None:
     kernel.body.ops = list(schedule.before)
 
 
-def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
+def _merges(kernel: Kernel, target: CudaTarget, choice: Choice) -> list[tuple[int, ...]]:
+    """The numbers of blocks to merge along each dimension of the launch, the most promising first."""
+    before = kernel.body.ops
+    try:
+        _check_target(kernel, target, choice)
+        _prepare(kernel)
+        return merge_candidates(kernel) if choice.persistent is not False else []
+    except Declined:
+        return []
+    finally:
+        kernel.body.ops = before
+
+
+def _prepare(kernel: Kernel) -> list[Op]:
+    """Replace the kernel's body by a copy without asserts about the launch and without branches. Returns the asserts
+    and the ops that compute their conditions."""
+    kernel.body.ops = clone_body(kernel)
+    checks = hoist_launch_checks(kernel)
+    check_lane_code(kernel)
+    branches_to_counts(kernel)
+    return checks
+
+
+def _check_target(kernel: Kernel, target: CudaTarget, choice: Choice) -> None:
     if not choice.specialize or any(isinstance(op, For) and not op.specialize for op in kernel.walk()):
         raise Declined("specialize=False")
     if target.tensor_cores != "wgmma" or not target.bulk_copies:
         raise Declined(f"{target.arch} has no matmuls of warp groups")
-    kernel.body.ops = _clone_body(kernel)
-    checks = hoist_launch_checks(kernel)
-    check_lane_code(kernel)
-    branches_to_counts(kernel)
+
+
+def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
+    _check_target(kernel, target, choice)
+    checks = _prepare(kernel)
+    merge_blocks(kernel, choice.merge)
     if choice.split > 1 and not split_depth(kernel, choice.split):
         raise Declined("the iterations of its loops cannot be split")
     find_matmuls(kernel)
@@ -151,7 +188,7 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
     pipes = {g: RolePipe(_pipe(g[0], n).result, g) for g, n in zip(groups, plan.stages, strict=True)}
     roles = _roles(kernel, target, list(pipes.values()))
     if plan.persistent:
-        roles = [walk_blocks(kernel, role, plan.raster) for role in roles]
+        roles = [walk_blocks(kernel, role, plan.raster, plan.merge) for role in roles]
     _replace_body(kernel, checks, list(pipes.values()), roles, plan)
     return replace(plan, overlaps=bool(twins))
 
@@ -160,14 +197,6 @@ def _roles(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) -> lis
     """The producer and the consumer role."""
     fetched = [p for p in pipes if isinstance(p.items[0], TileLoad)]
     return [fetch_role(kernel, target, fetched), multiply_role(kernel, pipes)]
-
-
-def _clone_body(kernel: Kernel) -> list[Op]:
-    """Modifiable copies of the kernel's ops."""
-    region, _ = copied(kernel.body.ops)
-    for op in region.ops:
-        op.parent = kernel.body
-    return region.ops
 
 
 def _clear_requested_stages(kernel: Kernel) -> None:

@@ -173,7 +173,7 @@ def _rewrite(split: _Split, factor: int) -> None:
             offset[dim] = build.insert(S.Add([offset[dim], start], [t])).result
             _put(build.region.ops, op)
             op.offset = offset
-        op.shorten(dim, length)
+        op.resize(dim, length)
 
 
 def _number(build: Builder, t: Type, n: int) -> Value:

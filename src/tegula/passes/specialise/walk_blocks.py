@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.ir.rewrite import replace
@@ -13,18 +14,19 @@ from tegula.ops.schedule import BulkPrefetch, LaunchNext
 from tegula.types import bool_, int32, int64
 
 
-def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
-    """A role that loops over the blocks of its CTA and executes `region` for each. All used results of `tid` are block
-    indices; none is a lane index."""
+def walk_blocks(kernel: Kernel, region: Region, raster: int, merge: Sequence[int]) -> Region:
+    """A role that loops over the logical blocks of its CTA and executes `region` for each. All used results of `tid`
+    are block indices; none is a lane index. `merge`: as in `logical_blocks`."""
     role = Region()
     build = Builder(role, kernel.loc)
-    blocks = build.insert(LogicalBlocks([], [int64] * 3)).results
+    merged = {"merge": tuple(merge)} if merge else {}
+    blocks = build.insert(LogicalBlocks([], [int64] * 3, merged)).results
     inside = Region([int64])
     (number,) = inside.args
     places: dict[Value, Value] = {}
     for op in region.ops:
         if isinstance(op, Tid):
-            places |= _block_indices(kernel, inside, op, number, raster)
+            places |= _block_indices(kernel, inside, op, number, {"raster": raster, **merged})
         elif isinstance(op, BulkPrefetch | LaunchNext):
             # Only the last iteration needs the prefetch of elements that reducing copies update, and may trigger the
             # next launch: in earlier iterations the next block follows, which still reads arrays.
@@ -50,11 +52,13 @@ def _in_last_iteration(inside: Region, op: Op, number: Value, blocks: Sequence[V
     return If([last], [], None, [then, other], op.loc)
 
 
-def _block_indices(kernel: Kernel, inside: Region, tid: Op, number: Value, raster: int) -> dict[Value, Value]:
+def _block_indices(
+    kernel: Kernel, inside: Region, tid: Op, number: Value, attrs: Mapping[str, Any]
+) -> dict[Value, Value]:
     build = Builder(inside, tid.loc)
     found: dict[Value, Value] = {}
     for dim, value in enumerate(tid.results[: kernel.launch.ndim - 1]):
-        place = build.insert(BlockPlace([number], [int32], {"dim": dim, "raster": raster})).result
+        place = build.insert(BlockPlace([number], [int32], {"dim": dim, **attrs})).result
         place.name = value.name
         found[value] = place
     return found
