@@ -20,6 +20,7 @@ from tegula.passes.gradient.owners import own_gradients
 from tegula.passes.gradient.regauge import regauge
 from tegula.passes.gradient.replay import named
 from tegula.passes.gradient.reverse import Reverse
+from tegula.passes.gradient.shorten_lives import shorten_lives
 from tegula.passes.gradient.steps import AdjointStep
 from tegula.passes.inline_calls import inline_selected
 from tegula.passes.overlap import overlap
@@ -99,6 +100,7 @@ ADJOINT = (
     Pass(shorten),
     Pass(erase_unused),
     Pass(simplify),
+    Pass(shorten_lives),
     Analysis(check_replayed),
     Pass(own_gradients),
 )
