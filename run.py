@@ -12,8 +12,8 @@ fix     apply the automatic fixes of lint and format
 interop the tests with PyTorch and JAX, in .venv-interop; arguments go to pytest
         --set-up: only make the environment
 compat  the public tests of the language's tiles and its documented examples, whose package is downloaded: compares the
-        tests that pass with those that are known to pass; --help: its options
-docs    build the static site of docs/ into build/site, in .venv-site
+tests that pass with the list of tests that are known to pass; --help: its options docs    build the static site of
+docs/ into build/site, in .venv-site
         --check: also check it in Chromium
 install build the wheel, install it into a new environment and run docs/start.md from it
 lock    write the lock files from pyproject.toml (needs uv, which gets the arguments: --find-links for PyTorch's CPU
@@ -80,7 +80,7 @@ def suitable_python(oldest: tuple[int, int], newest: tuple[int, int]) -> str | N
 
 
 def state_of(lock: Path, venv: Path) -> str:
-    """What an environment made from a lock depends on."""
+    """The hash of all inputs of an environment that is created from a lock file."""
     digest = hashlib.sha256(f"{sys.version} {venv}".encode())
     for path in (lock, ROOT / "pyproject.toml"):
         digest.update(path.read_bytes())
@@ -88,7 +88,7 @@ def state_of(lock: Path, venv: Path) -> str:
 
 
 def stamp_of(venv: Path) -> Path:
-    """The file that says from what an environment was completely made."""
+    """The file with the hash of the inputs of a complete environment."""
     return venv / "installed"
 
 
@@ -99,7 +99,7 @@ def is_ready(*locks: Path, venv: Path = VENV) -> bool:
 
 
 def environment(venv: Path) -> dict[str, str]:
-    """The variables for child processes, without those that would mix in other packages, or have every process
+    """The variables for child processes, without variables that would mix in other packages, or have every process
     compile each module anew: the tests start dozens of processes."""
     hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_USER", "PIP_TARGET", "PIP_PREFIX")
     hidden += ("PYTHONDONTWRITEBYTECODE",)
@@ -161,7 +161,7 @@ def demo(arguments: list[str]) -> int:
 
 def failing(*steps: tuple[str, ...], meanwhile: tuple[tuple[str, ...], ...] = ()) -> int:
     """Run all steps, whatever comes of each; 1 if any failed. `meanwhile`: steps of one process each, begun first, on
-    the cores that the others leave idle; what they say comes last."""
+    the cores that the others leave idle; their output comes last."""
     failed: list[str] = []
     with tempfile.TemporaryFile("w+") as said:
         how = {"cwd": ROOT, "env": environment(VENV), "stdout": said, "stderr": subprocess.STDOUT}
@@ -240,7 +240,7 @@ def docs(arguments: list[str]) -> int:
 
 
 def install(arguments: list[str]) -> int:
-    """The wheel, in an environment that has nothing else but what it asks for."""
+    """The wheel, in an environment with its dependencies alone."""
     if not is_ready(DEV_LOCK):
         set_up(DEV_LOCK)
     return run("python", "tools/installed.py", *arguments)

@@ -34,8 +34,8 @@ def rows(
     family: str = "gpu",
     known: Iterable[str] = (),
 ) -> Iterator[Row]:
-    """The rows of the cases of a family whose name contains `wanted`, without those that are `known`, within `seconds`
-    in all. A case for which no time is left, that takes longer than `limit` seconds or that ends its process gets a row
+    """The rows of the cases of a family whose name contains `wanted`, without the `known` rows, within `seconds` in
+    all. A case for which no time is left, that takes longer than `limit` seconds or that ends its process gets a row
     with this failure."""
     end = time.monotonic() + seconds
     done = list(known)
@@ -81,7 +81,7 @@ class _Worker:
         self.told.put(None)
 
     def next(self, seconds: float) -> dict[str, Any] | str:
-        """The next record of the process, or the reason why there is none."""
+        """The next record of the process, or the reason why the process printed no record."""
         try:
             found = self.told.get(timeout=max(seconds, 0.0))
         except queue.Empty:

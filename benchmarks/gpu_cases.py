@@ -84,7 +84,7 @@ def chained(x: torch.Tensor) -> torch.Tensor:
 
 
 def scaled_sum(tile: int) -> Iterator[Row]:
-    """A scaled sum of two arrays; its rate is compared with that of a copy."""
+    """A scaled sum of two arrays; its rate is compared with the rate of a copy."""
     n, s = COPIED, 1.5
     a, b = ([random((n,), "float32", seed + 9 * which) for seed in range(SETS)] for which in range(2))
     c = [poisoned(t) for t in a]

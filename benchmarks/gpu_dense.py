@@ -271,7 +271,7 @@ SORTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "argsort": (kernels.argsort, partial(torch.argsort, stable=True)),
     f"top-{LARGEST}": (partial(kernels.topk, k=LARGEST), partial(torch.topk, k=LARGEST)),
 }
-"""Our function and that of PyTorch."""
+"""The function of Tegula and the function of PyTorch."""
 
 
 def sorts(name: str, n: int) -> Iterator[Row]:

@@ -56,7 +56,7 @@ LAUNCH = "tg.launch_tiled(tile_gemm, (1, 1), inputs=arrays, block_dim=64)\n"
 WAIT = "tg.synchronize_device('cuda:0')\n"
 PRINT = "print((time.perf_counter() - start) * 1e3)\n"
 RESTART = WAIT + "start = time.perf_counter()\n"
-# The launch does not wait for the GPU: its time is that of compiling and of loading the machine code.
+# The launch does not wait for the GPU: its time is the time to compile and to load the machine code.
 COLD = CONTEXT + IMPORT + ARRAYS + RESTART + KERNEL + LAUNCH + PRINT
 WARM = (
     CONTEXT

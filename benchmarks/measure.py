@@ -75,7 +75,7 @@ def row_of(data: dict[str, Any]) -> Row:
 
 @dataclass(slots=True)
 class Report:
-    """The rows of a run. `device`: the properties of the GPU, besides those of the machine."""
+    """The rows of a run. `device`: the properties of the GPU, besides the properties of the machine."""
 
     rows: list[Row] = field(default_factory=list)
     device: dict[str, object] = field(default_factory=dict)
@@ -210,7 +210,7 @@ def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def require_right(name: str, error: float, dtype: str = "float32") -> None:
-    """AssertionError if the relative error of a row's result is above that of a right one."""
+    """AssertionError if the relative error of a row's result is above the tolerance of `dtype`."""
     if not error <= TOLERANCE[dtype]:
         raise AssertionError(f"{name}: relative error {error:.2e} is above {TOLERANCE[dtype]:.0e}")
 

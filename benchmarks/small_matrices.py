@@ -37,7 +37,7 @@ def positive_definite(n: int, many: int) -> np.ndarray:
 def row(
     name: str, n: int, run_kernel: Call, peer: Call, given: list[np.ndarray], parts: Call, gate: float
 ) -> Row:
-    """`parts`: of the results of either side, what is compared with float64."""
+    """`parts`: the parts of the results that are compared with float64."""
     arrays, many = [tg.array(x) for x in given], len(given[0])
     wanted = parts(peer(*(x.astype(np.float64) for x in given)), given)
 

@@ -309,7 +309,7 @@ def ray_rows(kind: str) -> Iterator[Row]:
 def against_warp(
     name: str, kernel: Any, count: int, inputs: list[Any], dtype: Any, peer: list[Any], threshold: float
 ) -> Row:
-    """A kernel of one output, against that of the same name for Warp."""
+    """A kernel of one output, against the kernel of the same name for Warp."""
     import warp as wp
 
     out, peer_result = tg.zeros(count, dtype), wp.zeros(count, dtype=dtype, device="cpu")

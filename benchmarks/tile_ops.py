@@ -2,10 +2,10 @@
 
     python -m benchmarks.tile_ops [--save] [--missing] [FILTER]
 
-CPU: the CPU time of a kernel that loads tiles, calls the function and stores the result, over that of a kernel that
-loads and stores as many bytes. GPU: the instructions of the kernel, compiled for sm_90a, and those of the copy. A
-function that takes more than SLOW times the copy has a reason in REASONS; docs/reference/tile_costs.md has all, by
-tools/tile_costs_page.py."""
+CPU: the CPU time of a kernel that loads tiles, calls the function and stores the result, over the CPU time of a kernel
+that loads and stores as many bytes. GPU: the instructions of the kernel, compiled for sm_90a, and the instructions of
+the copy. A function that takes more than SLOW times the copy has a reason in REASONS; docs/reference/tile_costs.md has
+all, by tools/tile_costs_page.py."""
 
 from __future__ import annotations
 
@@ -351,7 +351,7 @@ def gpu_instructions(case: Case) -> dict[str, int]:
 
 
 def measured(name: str) -> dict[str, Any]:
-    """The row of a function: its CPU time over that of the copy, and its instructions and those of the copy."""
+    """The row of a function: its CPU time over the CPU time of the copy, and the instructions of both kernels."""
     case = CASES[name]
     copy = copy_of(case.bytes)
     row: dict[str, Any] = {"name": name, "bytes": case.bytes}

@@ -28,7 +28,7 @@ def attention(
     scale: float,
     out: tg.array3d[tg.bfloat16],
 ):
-    """softmax(scale * q @ k.T) @ v of QUERIES rows of a head; the softmax is that of the keys seen so far."""
+    """softmax(scale * q @ k.T) @ v of QUERIES rows of a head; the softmax is over the keys read so far."""
     h, i = tg.tid()
     steps = (k.shape[1] + KEYS - 1) // KEYS
     queries = tg.tile_pipe(shape=(QUERIES, DEPTH), dtype=tg.bfloat16, stages=1)

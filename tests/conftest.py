@@ -69,8 +69,8 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Markers by folder; tests that need a GPU are deselected where there is none, which the report's header states. Of
-    the tests that markers select `--each` leaves some parameter sets out."""
+    """Markers by folder; tests that need a GPU are deselected on machines without a GPU, which the report's header
+    states. Of the tests that markers select `--each` leaves some parameter sets out."""
     for item in items:
         path = item.path.relative_to(TESTS)
         if follows(path.parts[0], ON_GPUS):
@@ -90,7 +90,7 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item], without: set[pyt
 
 
 def _is_left_out(item: pytest.Item) -> bool:
-    """Whether a test needs a GPU and there is none, or the test or its parameters are for CPUs only."""
+    """Whether a test needs a GPU on a machine without a GPU, or the test or its parameters are for CPUs only."""
     if item.get_closest_marker("gpu") is None:
         return False
     return no_cuda() is not None or item.get_closest_marker("cpu") is not None
@@ -134,7 +134,7 @@ def on_device(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture
 def unoptimised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the default run LLVM does not optimise code that tests compile, which saves half of the time of adjoint tests
-    and a quarter of that of others. Slow tests, and tests for a named processor, compile as users do."""
+    and a quarter of the time of other tests. Slow tests, and tests for a named processor, compile as users do."""
     from tegula.runtime.config import config
     from tegula.target import UNOPTIMISED
 

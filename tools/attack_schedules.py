@@ -37,7 +37,7 @@ SLOW = 10.0
 class How(NamedTuple):
     """How schedules are judged: the number of replays; the number of orders in which correct schedules are simulated;
     whether twins are judged too; whether launches are tried where there is no proof; the limit of the prover's
-    work, 0 for the usual one; whether programs are those of support/attacks/constructs.py."""
+    work, 0 for the usual one; whether the programs are of support/attacks/constructs.py."""
 
     replays: int
     orders: int

@@ -234,7 +234,7 @@ def compiled(name: str, number: str) -> dict[str, Any]:
 
 
 def launched(name: str, number: str) -> dict[str, Any]:
-    """Launch the mutant and compare its results with those of the kernel."""
+    """Launch the mutant and compare its results with the results of the kernel."""
     from mutation.subjects import MAKERS
 
     import tegula as tg

@@ -4,7 +4,7 @@ Usage: python tools/docstrings.py [NAME...]       with names (tile_load, array.r
 
 Functions and classes that users call have docstrings with sections, in the order of `SECTIONS` (see "Docstrings" in
 CONTRIBUTING.md). Every other public definition has a docstring that begins with a sentence, overrides a definition that
-has one, or implements an op whose class has one. Docstrings are read from syntax trees, except those of kernel
+has one, or implements an op whose class has one. Docstrings are read from syntax trees, except docstrings of kernel
 functions, which are assembled from declarations (`ops/documented.py`). The declarations also say which functions have a
 gradient (`stated_gradients.py`) and which arguments are refused."""
 

@@ -1,6 +1,6 @@
 """Runs generated programs on a device and compares their results with the interpreter's. With `--gradients`, gradients
 are compared with finite differences and forward-mode derivatives; every second program has kinks and is compared with
-the latter only. With `--rounded`, gradients in every float type are compared with those of twins in float64. With
+the latter only. With `--rounded`, gradients in every float type are compared with gradients of twins in float64. With
 `--order`, the order of accesses to elements of tiles is compared with a model, also for kernels lowered to the threads
 of a GPU block. With `--families`, programs of all families of ops are compared with NumPy too, on several devices; with
 `--family-gradients` gradients of such programs are compared with finite differences.

@@ -78,8 +78,8 @@ INTERNAL = ("DType", "VecType", "MatType", "PublicNamespace", "StackFunction")
 
 
 def topic(name: str) -> str | None:
-    """The page of a public name; None for what docs/ops alone has. Names that are not listed are on a page of their
-    own."""
+    """The page of a public name; None for names that only pages of docs/ops have. Names that are not listed are on a
+    page of their own."""
     first = name.partition(".")[0]
     listed = next((page for page, (*_, of) in TOPICS.items() if first in of.split()), None)
     if first in INTERNAL or (listed is None and first in names()):

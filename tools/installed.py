@@ -2,8 +2,8 @@
 
 Usage: python tools/installed.py [PYTHON...]        this Python by default, or the named ones
 
-The wheel is built from a copy of what git has. The environment is made in a temporary folder, gets the wheel with its
-extra `cli` and nothing else, and runs the page's blocks in another folder."""
+The wheel is built from a copy of the files that git tracks. The environment is made in a temporary folder, gets the
+wheel with its extra `cli` and nothing else, and runs the page's blocks in another folder."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
 Usage: python tools/ops_pages.py        writes the pages, runs their examples and writes the output
 
-Signatures and texts are those of the declarations; examples and names are in docs/ops/examples.toml. Functions of
-numbers and cooperative functions need no entry there: their examples are made of what they accept, and of samples."""
+Signatures and texts are taken from the declarations; examples and names are in docs/ops/examples.toml. Functions of
+numbers and cooperative functions need no entry there: their examples are built from their types of arguments and from
+samples."""
 
 from __future__ import annotations
 
@@ -321,7 +322,7 @@ def _elsewhere(name: str) -> Iterator[tuple[str, str]]:
 
 
 def example(name: str) -> str | None:
-    """The program of a function's example; None if there is none."""
+    """The program of a function's example; None if the function has no example."""
     if name in data()["examples"]:
         return _program(data()["examples"][name])
     made = library().get(name)

@@ -3,7 +3,7 @@
 Usage: python tools/pages.py [--update] [PAGE...]       all pages by default; --update: write what blocks print or raise
 
 The blocks of a page run from top to bottom in one namespace, at their line numbers in the page. The first line of a
-block says what it is:
+block states its kind:
 
     python          runs; it must print the `text` after it, or nothing
     python error    must raise; the `text` after it is the message
@@ -66,7 +66,7 @@ class Block:
 @dataclass
 class Outcome:
     """The outcome of a page's blocks. `printed`: the actual output by the line of the block that shows it; `faults`:
-    what is wrong, each with its place."""
+    the faults, each with its place."""
 
     printed: dict[int, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)

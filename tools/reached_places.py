@@ -1,6 +1,7 @@
 """The tests that reach places of the source: each place gets a probe in a copy of the checkout, and tests run once.
 
-A probe writes the number of its place and the name of the test, from this process or from those that tests start."""
+A probe writes the number of its place and the name of the test, from this process or from processes that tests
+start."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ def pytest_collection_modifyitems(config, items):
 
 
 def probed(text: str, spans: Mapping[int, tuple[Span, bool]]) -> str:
-    """A text with probes, by number: before a statement, or within an expression. Without those at places where
-    expressions cannot be, as in patterns."""
+    """A text with probes, by number: before a statement, or within an expression. Without places where expressions are
+    not allowed, such as patterns."""
     marks: list[tuple[int, int, int, bytes]] = []
     for number, (span, is_statement) in spans.items():
         line, start, end_line, end = span

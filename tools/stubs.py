@@ -2,9 +2,9 @@
 
 Usage: python tools/stubs.py
 
-Functions of kernels have the signatures that their declarations give, with Any for what only the compiler knows; names
-of the host are those of their modules. Docstrings are whole, since editors show them. Objects in annotations of kernels
-that are not types to Python become Any. A name that is not listed is an error to type checkers."""
+Functions of kernels have the signatures that their declarations give, with Any for types that only the compiler knows;
+names of the host are read from their modules. Docstrings are whole, since editors show them. Objects in annotations of
+kernels that are not types to Python become Any. A name that is not listed is an error to type checkers."""
 
 from __future__ import annotations
 

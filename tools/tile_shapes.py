@@ -1,5 +1,5 @@
-"""Runs matmuls of random tiles on a GPU, with random element types, orders of the operands, and what follows or loads
-them, and compares their results and gradients with NumPy in float64.
+"""Runs matmuls of random tiles on a GPU, with random element types, orders of the operands, and ops before and after
+the matmul, and compares their results and gradients with NumPy in float64.
 
     python tools/tile_shapes.py --from 0 --to 2000 --jobs 14 --seconds 95
     python tools/tile_shapes.py --from 17 --to 18      one seed again, with its kernel

@@ -1,4 +1,4 @@
-"""The forms of kernels in the report: those that the GPU rows launch, and the kernels of tests for Hopper."""
+"""The forms of kernels in the report: the forms that the GPU rows launch, and the kernels of tests for Hopper."""
 
 from __future__ import annotations
 

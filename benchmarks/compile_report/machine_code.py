@@ -100,7 +100,8 @@ def graph(code: Code) -> Graph:
 
 
 def loops(flow: Graph) -> list[frozenset[int]]:
-    """The blocks of each natural loop: those that reach a back edge without passing through its head."""
+    """The blocks of each natural loop: the blocks that reach a back edge without passing through the head of the
+    loop."""
     before: list[list[int]] = [[] for _ in flow.spans]
     for k, following in enumerate(flow.follow):
         for block in following:
@@ -148,8 +149,8 @@ def _dominators(flow: Graph, before: list[list[int]]) -> dict[int, set[int]]:
 def main_loop(code: Code) -> Sequence[Instruction]:
     """The innermost loop with tensor-core instructions that has the most of them, the longest if there are several; the
     longest innermost loop of code without such loops; empty for code without loops. Loops and blocks that only wait are
-    ignored, and so are loops without tensor-core instructions within a loop that has some, as those of rare
-    quotients."""
+    ignored, and so are loops without tensor-core instructions, such as loops of rare quotients, within a loop with such
+    instructions."""
     flow = graph(code)
 
     def body(blocks: frozenset[int]) -> list[Instruction]:

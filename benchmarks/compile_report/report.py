@@ -27,9 +27,9 @@ def row(name: str, kernel: Kernel) -> Row:
     """The row of a prepared kernel, which the passes change.
 
     `registers` of a thread, `spill_bytes` stored and loaded, `shared_bytes` and `threads` of a block; `schedule`: the
-    automatic schedule, or the reason why there is none; `verdict`: of the checker on its roles. `loop`, for the main
-    loop, and `whole`: numbers of instructions by family; `waits`: the number of matmul groups that each wait of the
-    main loop leaves in flight. `seconds`: the time of the passes, LLVM and ptxas."""
+    automatic schedule, or the reason why the kernel has no schedule; `verdict`: of the checker on its roles. `loop`,
+    for the main loop, and `whole`: numbers of instructions by family; `waits`: the number of matmul groups that each
+    wait of the main loop leaves in flight. `seconds`: the time of the passes, LLVM and ptxas."""
     began = time.perf_counter()
     built = build(kernel, TARGET)
     seconds = time.perf_counter() - began

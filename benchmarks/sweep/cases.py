@@ -28,7 +28,7 @@ LAXER = 3.0
 PEER_LAXER = 8.0
 """The tolerance of peers, which may round more often; beyond, they compute something else."""
 GRADIENT_WORK = {"GEMM": 2.0, "attention": 2.5}
-"""The work of an adjoint, in that of the forward launch."""
+"""The work of an adjoint, in units of the work of the forward launch."""
 DTYPES = {
     "float8_e4m3": torch.float8_e4m3fn,
     **{name: getattr(torch, name) for name in ("float32", "float16", "bfloat16", "float64", "int8", "int32")},
@@ -62,7 +62,7 @@ def arrays_of(values: Sequence[Any]) -> list[Any]:
 
 
 def in_float64(values: Sequence[Any], gradients: bool = False) -> list[Any]:
-    """The values in float64, without the tables; with `gradients` gradients of those that are floats are collected."""
+    """The values in float64, without the tables; with `gradients`, gradients of the floats are collected."""
     made: list[Any] = []
     for v in values:
         if isinstance(v, torch.Tensor) and v.dtype is not torch.int32:

@@ -152,7 +152,7 @@ def grouped() -> Point:
 
 
 def lower_half() -> Point:
-    """A.T @ A without the tiles above the diagonal; the work is that of the tiles that are made."""
+    """A.T @ A without the tiles above the diagonal; the work counts the computed tiles only."""
 
     def launch(n: int, k: int) -> Launch:
         grid = tiles((n, BASE[0]), (n, BASE[1]))

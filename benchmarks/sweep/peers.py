@@ -136,7 +136,7 @@ def sdpa(backend: SDPBackend, causal: bool = False, biased: bool = False, sums: 
     def function(q: Any, k: Any, v: Any, scale: float, *more: Any) -> Any:
         if sums and not q.requires_grad:
             q = q.detach().requires_grad_()
-        # The heads of one query are those of sequences with 32 heads of queries.
+        # One query has the heads of sequences with 32 heads of queries.
         batches = len(q) // 32 if q.shape[1] == 1 else 1
         q, k, v = (t.unflatten(0, (batches, -1)) for t in (q, k, v))
         mask = more[0][None, None] if biased else None

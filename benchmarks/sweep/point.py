@@ -1,4 +1,5 @@
-"""Points of the sweep: a kernel in plain code, its launches at full and at reduced size, and what it computes."""
+"""Points of the sweep: a kernel in plain code, its launches at full and at reduced size, and the definition of its
+results."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ROWS, WIDTH, EPS = 16384, 4096, 1e-5
 CLASSES, CHUNK = 50304, 4096
 """The number of classes of the cross entropy, and the number of classes of an iteration."""
 STRIP, SQUARE = (64, 32), 64
-"""The tile of the column sums, and the size of that of the transpose."""
+"""The tile of the column sums, and the size of the tile of the transpose."""
 
 
 def single_result(value: Any) -> Iterator[Part]:

@@ -261,8 +261,8 @@ def right_weighted(
 
 @tg.kernel
 def lower_tiles(A: tg.array2d[bf16], Scale: tg.array1d[float], C: tg.array2d[float]):
-    """The tiles of A.T @ A that are not above the diagonal, of which those of the second row are scaled; the others are
-    cleared."""
+    """The tiles of A.T @ A that are not above the diagonal, of which the tiles of the second row are scaled; the others
+    are cleared."""
     i, j = tg.tid()
     if j <= i:
         sum = tg.tile_zeros(shape=(128, 128), dtype=tg.float32)

@@ -209,7 +209,7 @@ def test_a_signal_ends_a_launch_that_waits_for_a_worker(alarm):
 
 
 def test_a_signal_handler_may_launch(alarm):
-    """The launch in the handler gets other scratch memory, larger than that of the interrupted launch."""
+    """The launch in the handler gets other, larger scratch memory than the interrupted launch."""
     inner: list[np.ndarray] = []
     alarm(0.06, lambda: inner.append(count(100, 10, 8 << 20)))
     out = np.zeros(3000, np.int64)

@@ -253,7 +253,7 @@ def put_before(op: Op, new: Op) -> Value:
 
 
 def stage_of(name: str, which: int = 0) -> Mutation:
-    """The op works on another stage that of its item."""
+    """The op accesses another stage than the stage of its item."""
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         buffer = next(v for v in ops(kernel, name)[which].operands if v.type.__class__.__name__ == "BufType")

@@ -1,4 +1,4 @@
-"""Generated kernels: those that deadlock in the interpreter are refuted, the others pass. Replays of their lowered
+"""Generated kernels: kernels that deadlock in the interpreter are refuted, other kernels pass. Replays of their lowered
 forms, with copies by threads or bulk copies, fail exactly where the checker refutes."""
 
 from __future__ import annotations

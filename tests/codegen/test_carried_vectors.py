@@ -36,7 +36,7 @@ def parts(a: tg.array[INTEGERS], out: tg.array[INTEGERS], n: int):
     t = tg.tid()
     last, mixed = INTEGERS(), INTEGERS(3)
     for i in range(n):
-        # The next value of `last` is read in a register, that of `mixed` has a component of its own.
+        # The next value of `last` is read in a register, the next value of `mixed` has a changed component.
         mixed = mixed + last
         mixed[(i + t) % 16] = i
         last = a[i]

@@ -16,7 +16,7 @@ OUT_OF_SCOPE = {
     "replaces functions of the package's library",
     "reads the package's memory by address",
 }
-"""Reasons that are not differences in what programs mean."""
+"""Reasons that are not differences in the meaning of programs."""
 
 
 def page_tool() -> ModuleType:

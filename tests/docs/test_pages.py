@@ -32,7 +32,7 @@ SLOW = (
     *("docs/checker.md", "docs/cookbook/reductions.md", "docs/linear-algebra.md", "docs/python.md"),
     *("docs/tutorial/5-gradients.md", "docs/tutorial/7-roles.md"),
 )
-"""Pages whose blocks take more than a core-second: those of the reference have an example for each function."""
+"""Pages whose blocks take more than a core-second: pages of the reference have an example for each function."""
 
 
 def of_code(page: str) -> object:

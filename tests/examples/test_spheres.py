@@ -39,7 +39,7 @@ def nearest() -> np.ndarray:
 
 
 def test_spheres_example_shades_a_ball_under_one_light(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a ball scatters arrives at the sky: each path has the light of the sky times the colour."""
+    """Light that a ball scatters reaches the sky: each path has the light of the sky times the colour."""
     monkeypatch.setattr(spheres, "sky", white)
     found, near = pictured(0.0, monkeypatch), nearest()
     np.testing.assert_allclose(

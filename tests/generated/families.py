@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Family = Callable[["FamilyProgram"], None]
 FAMILIES: list[Family] = []
 ROOM = 2.0**22
-"""What a number times its denominator must stay below."""
+"""The bound of a number times its denominator."""
 
 
 def family(statement: Family) -> Family:

@@ -156,7 +156,7 @@ def float_cells(p: FamilyProgram) -> None:
 
 @family
 def indexed_sums(p: FamilyProgram) -> None:
-    """Additions of tiles at indices, with those before for elements that no other adds to."""
+    """Additions of tiles at indices, with the previous elements where no other lane adds."""
     x, y, t, row = p.pick("int"), p.pick("int"), p.fresh("t"), p.row()
     p.both(
         f"{t} = tg.tile_atomic_add_indexed(cells[b, {row}], tg.tile((j * 3 + 1) % {p.lanes}), "

@@ -533,7 +533,7 @@ def draws(p: FamilyProgram) -> None:
 
 @family
 def solvers(p: FamilyProgram) -> None:
-    """Factors and solutions; those by Cholesky factors with powers of two on their diagonals are exact."""
+    """Factors and solutions; solutions by Cholesky factors with powers of two on their diagonals are exact."""
     t, place = p.fresh("t"), "[j % 4, j // 4 % 4]"
     load = "tg.tile_load({}[b], (4, 4))"
     kind = p.r.choice(("solve", "inverse", "determinant", "cholesky_solve", "upper", "lu"))

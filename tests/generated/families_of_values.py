@@ -395,7 +395,7 @@ def thread_array(p: FamilyProgram) -> None:
 
 @family
 def thread_matrix(p: FamilyProgram) -> None:
-    """An array of two dimensions, in a loop of which the iterations read what earlier ones have written."""
+    """An array of two dimensions in a loop whose iterations read elements that earlier iterations have written."""
     x, s = p.pick("int"), p.fresh("s")
     p.both(
         f"l{s} = tg.zeros(shape=(3, 4), dtype=int)\nfor k{s} in range(12):\n"

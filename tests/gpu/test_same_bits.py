@@ -1,5 +1,5 @@
-"""Every library function gives the same bits on a GPU as on the CPU, where errors are measured; the arguments are those
-of tests/stdlib/test_exact_accuracy.py."""
+"""Every library function gives the same bits on a GPU as on the CPU, where errors are measured; the arguments are
+shared with tests/stdlib/test_exact_accuracy.py."""
 
 from __future__ import annotations
 

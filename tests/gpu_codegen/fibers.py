@@ -1,7 +1,7 @@
 """Fibers: threads of machine code that take turns on one processor thread. Each has its own stack, runs until it makes
 a request, and continues when it is answered.
 
-Stacks are switched by the C library (swapcontext), and no Python frame ever lies on one of theirs."""
+Stacks are switched by the C library (swapcontext), and Python frames are never on a stack of a fiber."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import mmap
 
 STACK = 1 << 18
 CONTEXT = 1 << 13
-"""The bytes of a stack, of which only used pages take memory, and at least those of a ucontext_t."""
+"""The bytes of a stack, of which only used pages take memory, and at least the bytes of a ucontext_t."""
 LINK, BEGIN, SIZE = 8, 16, 32
 """The offsets of the next context and of the stack in a ucontext_t of Linux."""
 ENDED = -1

@@ -16,7 +16,7 @@ import numpy as np
 
 class Order:
     """The order of accesses in one launch of a block. `ignored`: the synchronisations to ignore, of a "warp", of a
-    "block", or by an "mbarrier", to test what is found without them."""
+    "block", or by an "mbarrier", to test which races are found without these synchronisations."""
 
     def __init__(self, threads: int, ignored: str = "") -> None:
         self.threads, self.ignored = threads, ignored
@@ -28,8 +28,8 @@ class Order:
         self.written: dict[int, tuple[int, int]] = {}
         self.read: dict[int, dict[int, int]] = {}
         self.found: list[tuple[str, int, int, int]] = []
-        """The races: kind, byte, first and second access; the number of a copy is that of its issuer, after all
-        threads."""
+        """The races: kind, byte, first and second access; the number of a copy is the number of its issuer plus the
+        number of threads."""
 
     # Synchronisation -------------------------------------------------------------------------------------------------
 

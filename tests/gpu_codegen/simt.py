@@ -99,7 +99,7 @@ def run_together(
 ) -> None:
     """Run all blocks one after another, with the threads of each block concurrent. `dims`: the dimensions of the
     launch, threads included; `blocks`: the number of CTAs. `order`: is notified of accesses to shared memory, for a
-    launch of one block. `report`: the address of memory for what the kernel reports, if it prints or asserts."""
+    launch of one block. `report`: the address of memory for reports, if the kernel prints or asserts."""
     total = int(np.prod(dims))
     packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
     packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, report))

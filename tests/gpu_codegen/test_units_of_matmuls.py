@@ -109,7 +109,7 @@ def halves(x: tg.array2d[HALF], y: tg.array2d[HALF], z: tg.array2d[tg.float32], 
 
 
 def test_explain_states_the_unit_of_matmuls_of_partially_filled_stages() -> None:
-    """The line is that of the first part."""
+    """The message names the line of the first part."""
     args = [numbers(64, 64, dtype=HALF), numbers(64, 32, dtype=HALF), tg.zeros((64, 32), dtype=tg.float32), 1]
     (found,) = units_of(halves, args)
     line = halves.definition.location.line + 11

@@ -161,7 +161,7 @@ class InForwardMode:
         self.ahead, self.back = runs.ask(n, a), runs.ask_back(n, a, self.weights)
 
     def verdict(self) -> str:
-        """The outcome; "unstable" if values are not finite or differ from those of the compiled kernel."""
+        """The outcome; "unstable" if values are not finite or differ from the values of the compiled kernel."""
         arrays = [tg.array(x, device="cpu") for x in (self.a, np.zeros(SHAPES[Y]))]
         tangents = [None, self.along[A], self.along[Y]]
         values, jv = in_forward_mode(self.runs.kernel, [self.n, *arrays], tangents, (2, BLOCK), BLOCK)

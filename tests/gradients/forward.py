@@ -5,9 +5,9 @@ select or add floats apply to both parts, so the interpreter runs them unchanged
 library functions there are tables of derivatives below, taken from calculus and not from adjoints. An op in no table is
 an error.
 
-A launch takes the state of all its arrays to another, J is the derivative of that, and an adjoint launch turns the
-gradients w after it into those before it, J^T w. So <w, J v> = <J^T w, v> for all v and w, up to rounding: `compare`
-measures both sides."""
+A launch maps the state of all its arrays to another state, J is the derivative of this map, and an adjoint launch maps
+the gradients w after the launch to the gradients J^T w before the launch. So <w, J v> = <J^T w, v> for all v and w, up
+to rounding: `compare` measures both sides."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The twin computes the kernel's operations in float64, and adds to each result the kernel's rounding error. It takes the
 kernel's paths, which the kernel records: conditions and indices are placed at the edge of rounding. The derivative of
-the twin in forward mode is therefore that of the kernel's computation."""
+the twin in forward mode is therefore the derivative of the kernel's computation."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SMOOTH = (
 
 class SmoothProgram:
     """Writes one program: `functions` and `text`, a kernel(n, a, y) that is launched with blocks of 8 threads. `names`:
-    what its functions refer to."""
+    the names that its functions use."""
 
     names: Mapping[str, object] = {}
 

@@ -154,7 +154,7 @@ AT_KINKS: dict[str, dict[tuple[float, ...], tuple[float, ...]]] = {
     "max": {(x, x): (0.5, 0.5) for x in NUMBERS},
     "copysign": {(0.0, x): (0.0, 0.0) for x in NUMBERS},
 }
-"""The derivatives that docs/gradients.md gives where there is none."""
+"""The derivatives that docs/gradients.md defines where a function has no derivative."""
 
 
 def wanted_derivatives(op: type[Elementwise], name: str, at: tuple[float, ...]) -> tuple[float, ...]:

@@ -88,7 +88,7 @@ def test_all_adjoints_of_narrow_floats_accumulate_in_float32(form: str, dtype: A
 
 @pytest.mark.parametrize("dtype", [tg.float16, pytest.param(tg.bfloat16, marks=pytest.mark.slow)], ids=str)
 def test_gradients_of_products_with_small_factors_do_not_vanish(dtype: Any) -> None:
-    """alpha = 1e-8 is not a float16 number, and sums of 64 products of 1000 and 1000 are none either."""
+    """alpha = 1e-8 is not a float16 number, and sums of 64 products of 1000 and 1000 overflow float16."""
 
     @tg.kernel
     def scaled(a: tg.array2d[Any], b: tg.array2d[Any], alpha: tg.array[float], c: tg.array2d[float]):

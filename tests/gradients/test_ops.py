@@ -74,7 +74,7 @@ def test_gradients_of_narrow_floats(dtype: Any) -> None:
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_adjoints_are_linear(name: str) -> None:
-    """The adjoint is a linear map: the adjoint of 2 g - h is twice that of g minus that of h."""
+    """The adjoint is a linear map: the adjoint of 2 g - h is twice the adjoint of g minus the adjoint of h."""
     case = CASES[name]
     inputs, output = case.arguments()
     rng = np.random.default_rng(1)

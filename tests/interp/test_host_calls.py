@@ -1,4 +1,5 @@
-"""Functions of the language, called in Python: the results are those of a kernel in the interpreter, bit for bit."""
+"""Functions of the language, called in Python: the results equal the results of a kernel in the interpreter, bit for
+bit."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ LOAD = {"bounds_check": True, "aligned": False}
 
 
 def test_the_interpreter_has_a_handler_for_every_op():
-    """The interpreter runs all ops except those of hardware schedules and of kernels to be differentiated."""
+    """The interpreter runs all ops except ops of hardware schedules and of kernels to be differentiated."""
     known = {"yield", "call", "unreplayable"}
     others = {
         n: c

@@ -94,7 +94,7 @@ def split(text: str) -> tuple[Options, str]:
 
 def applied(name: str, kernel: Kernel, options: Options) -> Remarks:
     """Run the analyses that a pass of a pipeline needs, and then the pass. Returns the comments on values, and under no
-    name those on the kernel."""
+    name the comments on the kernel."""
     target = options.pop("target", "cpu")
     pipelines = PIPELINES["cpu" if target == "cpu" else "gpu"]
     pipeline = next(p for p in pipelines if any(step.name == name for step in p))

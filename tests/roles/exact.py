@@ -21,7 +21,7 @@ def small_integers(*shape: int, seed: int = 0) -> tg.array:
 
 def agree(kernel: Any, args: Sequence[Any], dim: int | Sequence[int]) -> list[np.ndarray]:
     """Launch with one block per element of `dim` and the block size of the roles, on the current device and in the
-    interpreter, before the passes and after those of all targets. Returns the arrays, which must be equal."""
+    interpreter, before the passes and after the passes of all targets. Returns the arrays, which must be equal."""
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     threads = block_size(kernel, None, args, ndim=len(dims) + 1)
     arrays = agreement.agree(kernel, args, dims, threads, tiled=True)

@@ -23,7 +23,8 @@ VALUES += [float(2**k) for k in (31, 32, 63, 64)]
 
 
 def nearest(value: Any, t: DType) -> Any:
-    """The number of the type for a value of Python's, worked out with fractions; None where there is none."""
+    """The number of the type for a value of Python's, worked out with fractions; None if the type has no such
+    number."""
     wanted = to_numpy(t)
     special = isinstance(value, float) and not math.isfinite(value)
     if t.is_float:

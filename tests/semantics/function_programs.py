@@ -1,5 +1,5 @@
 """Programs that redefine functions, alias them, keep them and make them in factories, between launches of kernels that
-call them. `run` returns their results with Tegula, `expected` those with Python's functions."""
+call them. `run` returns their results with Tegula, `expected` the results with Python's functions."""
 
 from __future__ import annotations
 

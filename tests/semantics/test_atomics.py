@@ -13,7 +13,7 @@ from tegula.errors import TypeMismatch
 
 KINDS = ("add", "sub", "min", "max", "and", "or", "xor", "exch")
 AFTER = {"add": 67, "sub": -57, "min": 2, "max": 5, "and": 0, "or": 7, "xor": 7, "exch": 2}
-"""What becomes of 5 after an operation with 2, for `add` and `sub` by 31 threads."""
+"""The result of an atomic operation with 2 on 5, for `add` and `sub` by 31 threads."""
 
 
 def kernel(text: str, parameters: str, **names: Any) -> Any:
@@ -62,7 +62,7 @@ def test_atomics_of_vectors_and_matrices_match_numpy(dtype: str) -> None:
     )
     made = kernel(text, f"a: tg.array[tg.{dtype}], b: tg.array[tg.{dtype}]")
     before = np.zeros((7, *shape[1:]))
-    before[6].flat[0] = 3.0  # the first component differs from what is expected
+    before[6].flat[0] = 3.0  # the first component differs from the compared value
     a, _ = agree(made, [tg.array(before, dtype=t), tg.array(number, dtype=t)], 1, 1)
     n = number[0]
     swapped = n.copy()

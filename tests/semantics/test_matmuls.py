@@ -108,7 +108,7 @@ def test_narrow_results_of_matmuls_are_rounded_once(dtype: Any) -> None:
 
 @pytest.mark.parametrize(("narrow", "between"), [(tg.bfloat16, tg.float32), (tg.int8, tg.int16)], ids=str)
 def test_matmuls_of_widened_operands_equal_narrow_matmuls(narrow: Any, between: Any) -> None:
-    """Matmuls of widened tiles equal those of the narrow tiles, also if the wide tiles have other uses."""
+    """Matmuls of widened tiles equal matmuls of the narrow tiles, also if the wide tiles have other uses."""
     result = tg.float32 if narrow.is_float else tg.int32
 
     @tg.kernel

@@ -16,7 +16,7 @@ LONG = (256, 343, 500, 512, 625, 1000, 1009, 1024, 1155, 1331, 2039, 2048, 2197,
 
 
 def bound(n: int, dtype: Any) -> float:
-    """The largest error in the L2 norm, relative to that of the result."""
+    """The largest error in the L2 norm, relative to the norm of the result."""
     per_step = 0.2 if is_smooth(n) else 0.35
     return float(np.finfo(dtype).eps) * max(per_step * log2(n) if n > 1 else 0.0, 1.0)
 

@@ -48,7 +48,7 @@ def distance(p1: np.ndarray, q1: np.ndarray, p2: np.ndarray, q2: np.ndarray) -> 
 
 
 def pairs(seed: int) -> np.ndarray:
-    """Edges: any, parallel ones, nearly parallel ones, those with a common end, and points."""
+    """Edges: any, parallel ones, nearly parallel ones, edges with a common end, and points."""
     rng = np.random.default_rng(seed)
     ends = rng.standard_normal((400, 4, 3))
     along = ends[:, 1] - ends[:, 0]

@@ -55,9 +55,8 @@ def chunks(of: Iterable[Any], slow: int = 1) -> list[Any]:
 def sampled(
     every: int, names: str | Sequence[str], of: Iterable[Any], slow: int = EVERY, **more: Any
 ) -> pytest.MarkDecorator:
-    """Parameters of a test as `pytest.mark.parametrize` takes them: of those that are not marked as slow already, each
-    `every`-th set, from the first on, is in the default run, and of the others each `slow`-th is among the slow
-    tests."""
+    """Parameters of a test as `pytest.mark.parametrize` takes them: of the sets that are not marked as slow, each
+    `every`-th set, from the first on, is in the default run, and each `slow`-th of the other sets is a slow test."""
     several = not isinstance(names, str) or "," in names
     found, places = [], count()
     for one in of:
@@ -71,7 +70,7 @@ def sampled(
 
 
 def slow_except(long: Collection[Any], of: Iterable[Any], slow: int = EVERY) -> list[Any]:
-    """Parameters of a test, of which those in `long` take long and are slow tests."""
+    """Parameters of a test, of which the parameters in `long` take long and are slow tests."""
     marks = pytest.mark.slow(every=slow)
     return [pytest.param(one, marks=marks if one in long else ()) for one in of]
 
@@ -85,8 +84,8 @@ def latin_part(of: Sequence[T], row: int, number: int) -> Iterator[T]:
 def rest_slow(
     of: Iterable[tuple[Any, ...]], now: Callable[..., bool], slow: Callable[..., bool] = lambda *one: True
 ) -> list[Any]:
-    """Parameters of a test: those for which `now` holds are in the default run, those for which `slow` holds are slow
-    tests, the others are campaigns."""
+    """Parameters of a test: sets for which `now` holds are in the default run, sets for which `slow` holds are slow
+    tests, other sets are campaigns."""
 
     def marks(one: tuple[Any, ...]) -> list[pytest.MarkDecorator]:
         if now(*one):

@@ -6,7 +6,8 @@ import ast
 
 
 def needed_statements(text: str) -> str:
-    """The text of a function with its last statement, and those before it that define names which the kept ones use."""
+    """The text of a function with its last statement, and the statements before it that define names which these
+    statements use."""
     (function,) = ast.parse(text).body
     assert isinstance(function, ast.FunctionDef)
     kept: list[ast.stmt] = []

@@ -77,8 +77,8 @@ class Judge:
         return Judged(subject.name, mutant.operator, mutant.what, *said, failure, same, other)
 
     def replayed(self) -> tuple[str, bool, bool]:
-        """The first failure, whether the events equal those of the kernel, and whether the results differ from the
-        kernel's."""
+        """The first failure, whether the events equal the events of the kernel, and whether the results differ from the
+        results of the kernel."""
         every, other = True, False
         for args, known, stored in zip(self.subject.launches, self.graphs, self.stored, strict=True):
             try:

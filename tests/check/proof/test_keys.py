@@ -105,7 +105,7 @@ TWO_RINGS = """def rings(x: tg.array2d[float], out: tg.array2d[float], n: int, m
 
 @sampled(3, ("one", "two"), [(1, 1), (3, 3), (2, 1)], slow=1)
 def test_pipes_of_equal_stage_counts_are_distinguished(one: int, two: int) -> None:
-    """A stage is that of the barrier at which it is used, also in inner loops."""
+    """A stage belongs to the barrier at which the stage is used, also in inner loops."""
     right, wrong = (TWO_RINGS.format(one=one, two=two, last=last) for last in ("m", "m + 1"))
     assert outcome(lowered(kernel(right))) == "proved"
     assert outcome(lowered(kernel(wrong))) != "proved"

@@ -15,12 +15,12 @@ from tegula.passes.runner import GpuCompilation
 ARGS = "x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, c: int, d: int, g: tg.array1d[int]"
 Lines = list[str]
 Made = tuple[Lines, Lines]
-"""The lines of a kernel in front of its roles, and those of its roles."""
+"""The lines of a kernel in front of its roles, and the lines of its roles."""
 FAMILIES: dict[str, Callable[[Places], Made]] = {}
 
 
 class Places:
-    """The places of a program that may be wrong: `wrong` has the indices of those that are."""
+    """The places of a program that may be wrong: `wrong` has the indices of the wrong places."""
 
     def __init__(self, seed: str, wrong: frozenset[int] = frozenset()) -> None:
         self.rng, self.chosen, self.wrong, self.count = Random(seed), Random(f"wrong {seed}"), wrong, 0
@@ -167,7 +167,7 @@ def fetched(
 
 
 def copied_out(p: Places, ring: str, S: int, other: int, bar: str, late: int) -> tuple[Lines, Lines]:
-    """The lines that copy the row of an item out and give back the stage of the item `late` before; and what follows
+    """The lines that copy the row of an item out and give back the stage of the item `late` before; and the lines after
     the loop."""
     given = f"tg.mbarrier_arrive({bar}, {p.stage(f'k - {late}' if late else 'k', S, other)})"
     back = (

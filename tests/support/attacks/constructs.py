@@ -211,7 +211,7 @@ def residues(p: Places) -> Walks:
 
 def staged(p: Places, S: int, first: int) -> tuple[str, Lines, Lines, Lines]:
     """How a role computes its stage and phase: definitions; lines before its loop, at the start and at the end of an
-    iteration. `first`: what is added to the phase."""
+    iteration. `first`: the term that is added to the phase."""
     t, tag = p.late(), "one" if first else "two"
     way = p.rng.choice(("functions", "a struct", "narrow", "carried"))
     if way == "functions":

@@ -29,7 +29,7 @@ def roles(kernel: ast.FunctionDef) -> list[ast.With]:
 
 
 def blocks(s: ast.stmt) -> Iterator[Block]:
-    """The blocks of a statement and of those inside of it."""
+    """The blocks of a statement and of the statements inside of it."""
     for field in ("body", "orelse"):
         inner: Block = getattr(s, field, [])
         if inner:
@@ -144,7 +144,7 @@ def other_ring(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 
 def made_by(kernel: ast.FunctionDef, maker: str) -> list[str]:
-    """The names that a kernel gives to what a function makes."""
+    """The names that a kernel gives to the results of a function."""
     out: list[str] = []
     for s in kernel.body:
         if isinstance(s, ast.Assign):

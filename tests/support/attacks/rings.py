@@ -311,7 +311,7 @@ def late_release(rng: Random, walk: Walk) -> Program:
 
 @ring("waited for twice")
 def waited_twice(rng: Random, walk: Walk) -> Program:
-    """A second wait for an item that is still held is nothing."""
+    """A second wait for an item that is still held has no effect."""
     stages = rng.choice((1, 2, 3, 4))
     made = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)

@@ -26,8 +26,8 @@ def _drawing(rng: Random, more: str) -> list[str]:
 
 
 def _working(more: str, bound: str, work: str, own: str = "") -> list[str]:
-    """A role that works on tiles. `own`: the position at which the role draws a number itself, instead of using the one
-    it was sent."""
+    """A role that works on tiles. `own`: the position at which the role draws a number itself, instead of using the
+    number that it was sent."""
     drawn = [f"if {own}:", *shifted(DRAW)] if own else []
     return [TAKE, f"while {more}:", *shifted([f"for q in range({bound}):", f"    {work}", TAKE, *drawn])]
 
