@@ -93,7 +93,7 @@ def stamp_of(venv: Path) -> Path:
 
 
 def is_ready(*locks: Path, venv: Path = VENV) -> bool:
-    """Whether an environment was completely made from one of the locks as they are now."""
+    """Whether an environment was completely installed from the current text of one of the lock files."""
     stamp = stamp_of(venv)
     return stamp.exists() and stamp.read_text() in [state_of(lock, venv) for lock in locks]
 
@@ -154,7 +154,8 @@ def run(*command: str, venv: Path = VENV) -> int:
 def demo(arguments: list[str]) -> int:
     if not is_ready(RUN_LOCK, DEV_LOCK):
         set_up(RUN_LOCK)
-    # Idle threads of NumPy's matrix library spin on the cores that the next kernel is timed on, unless told not to.
+    # Idle threads of NumPy's matrix library spin on the cores that the next kernel is timed on, unless a variable
+    # disables that.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     return run("tegula", "demo", *arguments)
 

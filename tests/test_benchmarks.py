@@ -62,7 +62,7 @@ def test_a_benchmark_process_that_cannot_start_is_reported(tmp_path: Path) -> No
 
 
 def test_rows_of_results_that_were_not_measured_again_stay(tmp_path: Path) -> None:
-    """With the machine of their measurement, also in files of the earlier format."""
+    """Rows keep the machine of their measurement, also in files of the earlier format."""
     earlier = [{"name": "copy", "value": 1.0, "passes": True}, {"name": "sum", "value": 2.0, "passes": True}]
     (tmp_path / "kept.json").write_text(json.dumps({"machine": {"gpu": "old"}, "rows": earlier}))
     report = Report([Row("sum", 3.0, "ms"), Row("softmax", 4.0, "ms")], {"gpu": "new"})

@@ -108,7 +108,7 @@ right = copies(0)
 
 
 def test_the_check_command_prints_and_verifies_certificates(tmp_path: Path) -> None:
-    """By the verifier alone; certificates of other kernels are refused."""
+    """The verifier alone checks a printed certificate; certificates of other kernels are refused."""
     program = """
 import tegula as tg
 

@@ -63,7 +63,7 @@ the same program.
 
 
 def switches() -> Iterator[tuple[str, str, str]]:
-    """The switches: name, default as it is written, text."""
+    """The switches: name, the text of the default, and the description."""
     tree = ast.parse(inspect.getsource(Config)).body[0]
     assert isinstance(tree, ast.ClassDef)
     for node, after in zip(tree.body, tree.body[1:], strict=False):

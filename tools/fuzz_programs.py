@@ -2,7 +2,7 @@
 
 Valid kernels are changed at random nodes of their syntax trees: numbers are replaced by unusual ones, names, operators
 and functions by others, arguments are added and removed, statements are moved. Each program is traced and lowered to
-LLVM IR, for a CPU and in turn for a GPU. Any other end than a Tegula error is a finding: a traceback, an internal
+LLVM IR, for a CPU and a GPU alternately. Any other end than a Tegula error is a finding: a traceback, an internal
 error, a run beyond the time or memory limit. Findings with the same location are counted as one.
 
     python tools/fuzz_programs.py --count 100000 --seed 1 --jobs 2

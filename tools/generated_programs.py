@@ -98,7 +98,7 @@ def outcome_of_family_gradient(seed: int, devices: str) -> str:
 
 def outcome_of_tape(seed: int, devices: str) -> str:
     """The outcome of a program of launches, copies and views on a tape: "right", "empty", "unstable", "refused", or the
-    difference. Seeds select the four float types in turn."""
+    difference. Seeds select the four float types cyclically."""
     from tape_programs import EPSILON, outcome
 
     end, program = outcome(seed // len(EPSILON), sorted(EPSILON)[seed % len(EPSILON)])

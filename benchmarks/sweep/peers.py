@@ -30,7 +30,7 @@ class Peer:
 
 
 def eager(name: str, function: Function, instead: bool = False) -> Peer:
-    """A function as it is."""
+    """A function in eager mode."""
     return Peer(name, lambda *inputs: function, instead)
 
 

@@ -52,7 +52,7 @@ PROVED = [
 
 @sampled(2, "parts", PROVED)
 def test_each_assert_about_arguments_is_needed_for_the_proof(parts: tuple[str, ...]) -> None:
-    """Without one of the asserts there is no proof."""
+    """Without any one of the asserts the schedule is not proved."""
     fills, pops, *asserts = parts
     kernel, spread = lowered(copies(fills, pops, *asserts))
     found = check_schedule(kernel, spread)
@@ -102,7 +102,7 @@ X, OUT = tg.zeros((7, 8)), tg.zeros((7, 8))
 def test_hosts_evaluate_guards_on_exact_integers(
     written: str, good: tuple[int, int], bad: tuple[int, int], named: str
 ) -> None:
-    """On exact integers: a matmul of 2^34 is not small."""
+    """Hosts compute on exact integers: a product of 2**34 is not small."""
     made = copies("n", "n", written)
     kernel, spread = lowered(made)
     guards = LaunchGuards(kernel, [g.row() for g in check_schedule(kernel, spread).guards])

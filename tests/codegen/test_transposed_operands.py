@@ -1,5 +1,5 @@
-"""Matmuls of transposed tiles: read straight from their arrays where that is_faster, copied at edges and where memory
-changes in between."""
+"""Matmuls of transposed tiles: read straight from their arrays where direct reads are faster, copied at edges and where
+memory changes in between."""
 
 from __future__ import annotations
 

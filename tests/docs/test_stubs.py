@@ -63,7 +63,7 @@ def test_overloads_have_the_order_of_their_parameters(tool: dict[str, Any]) -> N
 
 
 def test_the_error_of_a_misspelt_name_suggests_a_similar_name() -> None:
-    """Python looks for it in the object that the error names."""
+    """Python searches the object that the error names for a similar name."""
     done = subprocess.run(
         [sys.executable, "-c", "import tegula as tg; tg.tile_laod"], capture_output=True, text=True
     )

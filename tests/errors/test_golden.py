@@ -39,7 +39,7 @@ def concrete(cls: type) -> list[type]:
 
 
 def test_each_error_class_has_a_program() -> None:
-    """Of several errors in one text the class is CompileErrors."""
+    """A text with several errors belongs to the class CompileErrors."""
     codes = [re.findall(r"error\[([\w-]+)\]", golden.expected(name).read_text()) for name in golden.names()]
     shown = {errors.CompileErrors.CODE if len(found) > 1 else found[0] for found in codes}
     assert {cls.CODE for cls in concrete(tg.TegulaError)} == shown

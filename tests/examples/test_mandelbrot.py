@@ -23,7 +23,7 @@ def reference(size: int) -> np.ndarray:
 
 
 def test_mandelbrot_example_matches_numpy() -> None:
-    """But for points at the border, which amplify how each iteration is rounded."""
+    """Except points at the border, which amplify the rounding of each iteration."""
     found, wanted = mandelbrot.run(60), reference(60)
     assert np.isclose(found, wanted, rtol=1e-4).mean() > 0.995
     assert ((found == mandelbrot.MOST) == (wanted == mandelbrot.MOST)).mean() > 0.999

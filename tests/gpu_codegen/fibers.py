@@ -76,7 +76,7 @@ class Fibers:
         self.board = Board(swap=swap, home=self.home)
 
     def connect(self, function: int) -> None:
-        """Tell a module, by its function `connect`, where the board is."""
+        """Pass the address of the board to the function `connect` of a module."""
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(ctypes.addressof(self.board))
 
     def begin(self, fiber: int, function: int) -> None:

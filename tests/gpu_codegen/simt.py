@@ -1,8 +1,8 @@
 """Runs GPU code of a block or a 2-CTA cluster on the CPU. Threads take turns; instructions that synchronise threads act
 as in the PTX manual when all threads have reached them. Copies and matmuls complete where they are started.
 
-Shared memory lies where its addresses have 32 bits, 1 KB into a window of 256 KB, as on a GPU; that of the second block
-of a pair lies in the next window."""
+Shared memory has addresses of 32 bits, 1 KB into a window of 256 KB, as on a GPU; the shared memory of the second CTA
+of a cluster is in the next window."""
 
 from __future__ import annotations
 
@@ -575,7 +575,7 @@ class _Block:
 
 
 def _window(at: int) -> np.ndarray:
-    """A window that shared memory lies in."""
+    """A window of addresses with shared memory."""
     private_anonymous_fixed = 0x02 | 0x20 | 0x10
     mmap = ctypes.CDLL(None).mmap
     mmap.restype = ctypes.c_void_p

@@ -133,7 +133,7 @@ SIZES = [(256, 520, 136), (1000, 264, 72), (640, 1288, 200), (8, 8, 8), (1300, 2
 def test_ctas_of_a_cluster_iterate_in_lockstep_and_multicast_tiles(
     size: tuple[int, int, int], blocks: int
 ) -> None:
-    """In all blocks of several launches: both CTAs of a cluster run equally many iterations, agree on the tiles that
+    """Both CTAs of a cluster, in all blocks of several launches, run equally many iterations, agree on the tiles that
     they share, share exactly the equal tiles, and every tile is stored once."""
     m, n, k = size
     made, _ = automatic(*size)

@@ -1,4 +1,4 @@
-"""Schedules by hand as code for Hopper: the instructions that are meant, no complaint, nothing spilled."""
+"""Schedules by hand as code for Hopper: the intended instructions, no warnings of ptxas, no spills."""
 
 from __future__ import annotations
 

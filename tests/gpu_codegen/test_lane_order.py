@@ -86,7 +86,7 @@ def test_every_access_of_a_stage_has_an_order(name: str) -> None:
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_without_warp_synchronisation_all_lanes_but_one_race(stages: int) -> None:
     """The races of 31 lanes, for each byte, each reading warp and each iteration but the first: the reports of a tool
-    that knows arrivals but no synchronisation of warps."""
+    that models arrivals but no synchronisation of warps."""
     kernel, _ = KERNELS[f"chain of {stages} stages"]
     code, args = code_of(kernel)
     order = order_of(code, kernel, args, ignored="warp")

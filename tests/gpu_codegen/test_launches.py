@@ -145,7 +145,7 @@ def test_the_first_launch_of_a_series_triggers_the_next_when_earlier_launches_ar
 
 
 def test_later_launches_of_a_series_wait_at_their_end() -> None:
-    """Threads that have gone to no role too."""
+    """Threads without a role wait too."""
     text = text_in_series(steady_matmul, LATER)
     assert text.count(LET) == text.count(WAIT) == 1
     first, last = text.index("cp.async.bulk.tensor"), text.rindex("cp.async.bulk")

@@ -1,4 +1,4 @@
-"""Matmuls in loops whose step is known at run time: it may be positive or negative, and the loop may have no
+"""Matmuls in loops whose step is known at run time: the step may be positive or negative, and the loop may have no
 iteration."""
 
 from __future__ import annotations

@@ -82,5 +82,5 @@ def counted(n: int, o: tg.array[int]):
 
 @pytest.mark.parametrize("threads", [5, 32, 64])
 def test_votes_of_a_push_are_read_before_their_bytes_are_reused(memory: str, threads: int) -> None:
-    """Also in a block of one warp, whose first thread reads counts that it has written itself."""
+    """The order holds also in a block of one warp, whose first thread reads counts that it has written itself."""
     agrees(tiled(counted, [3, tg.zeros(threads, dtype=int)], (1,), threads))

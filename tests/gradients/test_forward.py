@@ -245,7 +245,7 @@ def test_adjoints_of_attention_agree_with_tangents(causal: bool) -> None:
 def test_adjoints_of_the_library_matmul_agree_with_tangents(
     transposed: bool, swapped: bool, activation: str
 ) -> None:
-    """With roles, in persistent blocks."""
+    """The library matmul has roles and persistent blocks."""
     finish = gemm.Epilogue(tg.float32, True, False, True, activation, True)
     kernel = gemm.matmul_kernel(tg.float32, Tile(64, 64, 32, 2, 1, swapped=swapped), transposed, finish)
     a, b, bias, c = (

@@ -16,7 +16,7 @@ T = 32
 
 
 def matmul_kernel(left: bool, right: bool) -> Any:
-    """A new kernel of a matmul whose left and right operands lie transposed, or not."""
+    """A new kernel of a matmul whose left and right operands may be transposed in memory."""
 
     @tg.kernel
     def matmul(iterations: int, a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):

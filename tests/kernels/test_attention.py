@@ -105,7 +105,7 @@ def test_attention_over_any_number_of_keys_matches_float64(rows: int, keys: int)
 )
 @sampled(2, "depth", [64, 128])
 def test_causal_attention_of_the_last_query_reads_all_keys(rows: int, keys: int, depth: int) -> None:
-    """Also where the diagonal does not run through the corners of tiles, and where early queries see no key."""
+    """The diagonal may miss the corners of tiles, and early queries may have no visible key."""
     check(rows, keys, causal=True, depth=depth)
 
 

@@ -110,7 +110,7 @@ def test_gradients_of_matmuls_match_float64(dtype: str, transposed: bool) -> Non
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_gradients_of_matmuls_in_tf32_match_float64(transposed: bool) -> None:
-    """On GPUs operands are rounded to 10 bits, forwards and backwards."""
+    """GPUs round operands to 10 bits, forwards and backwards."""
     a, b = (tg.array(np.round(normal(32, 32, dtype="float32", seed=s) * 8.0) / 8.0) for s in (0, 1))
     a.requires_grad = b.requires_grad = True
     with tg.Tape() as tape:

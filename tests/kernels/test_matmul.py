@@ -56,7 +56,7 @@ def test_matmuls_with_every_tile_match_float64(tile: shapes.Tile, transposed: bo
 def test_matmuls_with_splits_match_float64(
     shape: tuple[int, int, int], splits: int, transposed: bool
 ) -> None:
-    """Also if some blocks have no steps."""
+    """Some blocks may have no steps."""
     check(*shape, tile=shapes.TENSOR_CORES[-1].with_splits(splits), transposed=transposed)
 
 
@@ -270,7 +270,7 @@ def test_later_calls_of_matmul_use_their_numbers_and_options() -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float32, tg.float8_e4m3], ids=str)
 def test_operands_of_matmuls_scaled_by_zero_are_not_read(dtype: Any) -> None:
-    """Neither is the old output; and no gradient flows to them."""
+    """The old output is not read either, and no gradient flows to the operands."""
     kind = tg.zeros(1, dtype=dtype).numpy().dtype
     a = tg.array(np.full((40, 16), np.nan).astype(kind), requires_grad=True)
     b = tg.array(np.full((16, 300), np.nan).astype(kind), requires_grad=True)

@@ -157,7 +157,7 @@ UNROLLED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("line", UNROLLED.values(), ids=UNROLLED)
 def test_unrolled_loops_cost_time_in_proportion_to_their_length(line: str) -> None:
-    """Without LLVM, whose time is not tested; quadratic time would be 16 times as long."""
+    """The time of LLVM is not tested; quadratic time would be 16 times as long."""
 
     def cost(n: int) -> float:
         body = [f"    {part}" for part in line.split("; ")]

@@ -54,7 +54,7 @@ def test_matmuls_by_hand_agree_with_pipes(n: int) -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 def test_bulk_stores_of_schedules_by_hand_match_numpy(n: int) -> None:
-    """The last tile lies next to the array for a part."""
+    """Part of the last tile is outside of the array."""
     x = small_integers(max(4 * n - 1, 1), ROW)
     out = tg.zeros(x.shape)
     (_, found) = agree(staged_out, [x, out, n], 1)

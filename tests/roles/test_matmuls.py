@@ -41,7 +41,7 @@ def summed(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d
 @pytest.mark.parametrize("blocks", [1, 5])
 @pytest.mark.parametrize(("m", "n"), [(128, 64), (100, 60)])
 def test_matmuls_by_roles_add_sums_of_several_blocks(blocks: int, m: int, n: int) -> None:
-    """By bulk reductions on GPUs that have them."""
+    """GPUs with bulk reductions add the sums by bulk reductions."""
     k = 128 * blocks
     a, b = (
         tg.array(small_integers(*shape, seed=s).numpy(), dtype=tg.bfloat16)

@@ -172,7 +172,7 @@ def test_launches_use_the_chosen_stream(driver: PretendDriver) -> None:
 
 
 def test_kernels_start_while_earlier_kernels_end(driver: PretendDriver) -> None:
-    """Only kernels that wait by themselves, in streams that are known not to be recorded."""
+    """Kernels start early only if they wait for earlier kernels, in streams that are known not to be recorded."""
     own, foreign = tg.Stream("cuda:0"), tg.Stream("cuda:0")
     others = tg.Stream("cuda:0", cuda_stream=foreign.handle)
     a, b, c = arrays()
@@ -276,7 +276,7 @@ def test_memory_of_reports_is_reused(driver: PretendDriver) -> None:
 def test_every_launch_of_a_reporting_kernel_has_memory_for_reports(
     driver: PretendDriver, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """Also after machine code has cached similar launches."""
+    """A launch has memory for reports also after machine code has cached similar launches."""
     monkeypatch.setattr(tg.config, "mode", mode)
     failing(driver)
     a, stream = tg.ones(1000, device="cuda:0"), tg.Stream("cuda:0")
@@ -522,7 +522,7 @@ def test_launches_take_torch_tensors(driver: PretendDriver, torch: SimpleNamespa
 
 
 def test_tensors_are_inspected_at_every_launch(driver: PretendDriver, torch: SimpleNamespace) -> None:
-    """Tensors change their memory and shape in place; the fast path must not go by the object."""
+    """Tensors change their memory and shape in place; the fast path must not use the identity of the object."""
     a, b, c = arrays()
     given = [Tensor(a), Tensor(b), Tensor(c)]
     for _ in range(2):

@@ -129,7 +129,7 @@ def launched(kernel: tg.Kernel, value: Any, t: Any) -> Any:
 
 
 def check_argument(kernel: tg.Kernel, value: Any, t: DType) -> None:
-    """Scalars are stricter than elements: no int is taken for a bool, no float for an int."""
+    """Scalars are stricter than elements: no int is accepted for a bool, no float for an int."""
     kind = bool if t.is_bool else int if t.is_int else float
     expected = nearest(value, t)
     alike = type(value) is kind or (t.is_float and type(value) is int)

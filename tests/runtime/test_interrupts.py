@@ -374,7 +374,7 @@ def through(out: tg.array[int], ends: tg.array[Any]):
 
 @pytest.mark.parametrize("dtype", [tg.int8, tg.uint8, tg.int16, tg.uint32, tg.int64], ids=str)
 def test_a_signal_ends_loops_of_every_index_type(dtype: Any) -> None:
-    """Up to the largest number of iterations that a narrow type has."""
+    """Loops have up to the largest number of iterations of a narrow type."""
 
     low, high = (np.iinfo(dtype.name).min, np.iinfo(dtype.name).max) if dtype.bits < 32 else (5, 3000)
     out = tg.zeros(1, dtype=int, device="cpu")

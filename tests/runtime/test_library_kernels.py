@@ -60,8 +60,8 @@ def test_library_matmuls_split_tiles_where_there_are_few(driver: PretendDriver) 
 
 
 def test_sums_of_splits_take_memory_once(driver: PretendDriver) -> None:
-    """In the default stream, whose calls run one after another; recorded calls and calls in other streams have memory
-    of their own."""
+    """Calls in the default stream run one after another and share memory; recorded calls and calls in other streams
+    have separate memory."""
     a, b, out = on_gpu(256, 8192), on_gpu(8192, 256), on_gpu(256, 256)
 
     def taken() -> int:
@@ -87,7 +87,7 @@ def test_library_attention_splits_tiles_of_queries(driver: PretendDriver) -> Non
 
 
 def test_library_attention_orders_causal_heads_in_groups() -> None:
-    """As many heads as fit the cache, but enough for all blocks; heads that share keys count together."""
+    """A group has as many heads as fit the cache, but enough for all blocks; heads that share keys count together."""
 
     def grid(*queries: int, heads: int, causal: bool = True) -> tuple[int, ...]:
         batch, _, length, depth = queries

@@ -324,7 +324,7 @@ def test_native_launches_follow_streams_and_recordings(driver: Spied) -> None:
 
 
 def test_launches_in_own_streams_start_early(driver: Spied) -> None:
-    """As on the slow path; streams of other libraries may be recorded."""
+    """Own streams start launches early as on the slow path; streams of other libraries may be recorded."""
     a, b, c = arrays()
     repeated(lambda: tg.launch(add, 1000, [a, b, c]))
     side = tg.Stream("cuda:0")

@@ -166,7 +166,8 @@ class IntegerProgram:
         self.known(carried, first.dtype, values)
 
     def result(self, k: int) -> None:
-        """Uses of the newest value that reveal whether it is taken for nonnegative: in a maximum, and as an index."""
+        """Uses of the newest value that reveal whether the compiler assumes that the value is not negative: in a
+        maximum, and as an index."""
         made = list(self.names.values())[-1]
         extent = self.random.choice([5, 8, 100])
         at = [v - extent * truncated(v, extent) for v in made.values]

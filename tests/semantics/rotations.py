@@ -14,7 +14,7 @@ Array = np.ndarray
 
 
 def times(a: Array, b: Array) -> Array:
-    """By the matrix of a left factor."""
+    """The product of quaternions, by the matrix of the left factor."""
     x, y, z, w = a
     left = np.array([[w, -z, y, x], [z, w, -x, y], [-y, x, w, z], [-x, -y, -z, w]])
     return left @ b
@@ -53,7 +53,7 @@ def positive(q: Array) -> Array:
 
 
 def slerp(a: Array, b: Array, t: float) -> Array:
-    """By the angle between the two."""
+    """The spherical interpolation, by the angle between both quaternions."""
     b = b if a @ b >= 0 else -b
     half = np.arccos(a @ b)
     return (np.sin((1 - t) * half) * a + np.sin(t * half) * b) / np.sin(half)

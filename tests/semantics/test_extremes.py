@@ -51,7 +51,7 @@ def of_threads(x: tg.array1d[tg.vec3], places: tg.array2d[tg.int32], least: tg.a
 
 @pytest.mark.parametrize("n", [100])
 def test_extremes_skip_absent_threads(n: int) -> None:
-    """Also in tiles with a row for each component."""
+    """Tiles of vectors have a row for each component."""
     x = np.random.default_rng(n).integers(1, 9, (n, 3)).astype(np.float32)
     args = [
         tg.array(x, dtype=tg.vec3),

@@ -23,7 +23,7 @@ def numbers(*shape: int, seed: int = 0) -> np.ndarray:
 def taken(
     a: np.ndarray, at: Any, offset: tuple[int, int], shape: tuple[int, int], axis: int
 ) -> tuple[Any, Any, Any]:
-    """The rows and columns of the elements of a tile at indices, and which of them lie inside."""
+    """The rows and columns of the elements of a tile at indices, and which of them are inside the array."""
     rows, columns = np.meshgrid(*(np.arange(n, dtype=np.int64) for n in shape), indexing="ij")
     chosen = np.asarray(at, np.int64)
     rows, columns = (chosen[rows], columns) if axis == 0 else (rows, chosen[columns])

@@ -186,7 +186,7 @@ def sums_of_lanes(x: tg.array1d[float], y: tg.array2d[float]):
 
 @pytest.mark.parametrize(("threads", "block_dim"), [(11, 8), (43, 43), (75, 64)])
 def test_gradients_of_running_sums_are_correct(threads: int, block_dim: int) -> None:
-    """Also of warps whose threads are not a power of two, and where some are absent."""
+    """Warps may have absent threads and a number of threads that is not a power of two."""
     rng = np.random.default_rng(threads)
     x, g = (rng.integers(-9, 9, s).astype(np.float32) for s in (threads, (2, threads)))
     source, out = tg.array(x, requires_grad=True), tg.zeros((2, threads), requires_grad=True)

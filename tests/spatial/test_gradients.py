@@ -68,7 +68,7 @@ def crossing(f: dict[str, np.ndarray], faces: np.ndarray, face: int, i: int) -> 
 
 
 def closest(f: dict[str, np.ndarray], faces: np.ndarray, face: int, i: int) -> float:
-    """The closest point by the best of the plane, the edges and the vertices, where the point lies inside of them."""
+    """The closest point by the best of the plane, the edges and the vertices, where the point is inside of them."""
     corners, at = f["points"][faces[face]], f["at"][i]
     best = (np.inf, np.zeros(3))
     for chosen in ((0, 1, 2), (0, 1), (1, 2), (2, 0), (0,), (1,), (2,)):

@@ -107,7 +107,7 @@ def test_neighbours_are_the_points_within_the_distance(dtype: type, block_dim: i
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("width", [0.1, 0.9, 30.0])
 def test_hash_grid_candidates_contain_each_near_point_once(dtype: type, width: float) -> None:
-    """Of any cell width, in cells that are folded; by cells and then by number."""
+    """Candidates of any cell width and folded cells, ordered by cell and then by number."""
     x, at, radius = points(2, 400, dtype), points(3, 50, dtype), 0.5
     grid = made(x, width, (3, 4, 5))
     for p, found in zip(at.astype(np.float64), listed(grid, at, radius), strict=True):

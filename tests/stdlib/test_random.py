@@ -49,7 +49,8 @@ def test_random_numbers_match_values_of_the_public_implementation() -> None:
 
 
 def test_draws_advance_the_variable_on_every_path() -> None:
-    """In loops, in branches, in functions that take it as InOut; a plain parameter is a copy."""
+    """Draws advance the state in loops, in branches and in functions that take the state as InOut; a plain parameter is
+    a copy."""
 
     @tg.func
     def twice(state: tg.InOut[tg.uint32]):

@@ -158,7 +158,7 @@ def intersecting(v: np.ndarray) -> bool:
 
 @pytest.mark.parametrize("flat", [False, True])
 def test_intersections_of_integer_triangles_are_exact(flat: bool) -> None:
-    """Many of them have no more than a common point or edge; `flat`: all in one plane."""
+    """Many triangles have no more than a common point or edge; `flat`: all triangles are in one plane."""
     v = np.random.default_rng(3).integers(-2, 3, (700, 6, 3))
     if flat:
         v[..., 2] = v[..., 0] - 2 * v[..., 1]

@@ -118,7 +118,7 @@ def test_a_candidate_with_another_result_is_dropped(values: list[float]) -> None
 
 @pytest.mark.machine_code
 def test_unwritten_elements_differ_from_written_elements() -> None:
-    """Also where the array held the right result before."""
+    """An element that a candidate does not write is wrong even if the array held the right result before."""
     kernel = tg.autotune(SKIPPED=[0, 999, 0])(scale)
     y = tg.array(np.arange(N, dtype=np.float32) * 2.0)
     with pytest.warns(RuntimeWarning, match="SKIPPED=999"):
@@ -202,7 +202,7 @@ def pipe(stages: int, taken: int) -> Any:
 
 @pytest.mark.machine_code
 def test_candidates_that_are_not_proved_are_dropped() -> None:
-    """Also candidates that would run to their end: on the CPU no role waits for items that are left in a pipe."""
+    """Candidates that would complete are dropped too: on the CPU no role waits for items that are left in a pipe."""
     kernel = tg.autotune(stages=[2, 3], taken=[1, 0])(pipe)
     x, y = tg.ones((6, 8)), tg.zeros((6, 8))
     tg.launch_tiled(kernel, 1, [x], [y, 6])

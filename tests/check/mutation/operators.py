@@ -366,7 +366,7 @@ def budgets(subject: Subject) -> Iterator[Mutant]:
 
 
 def addresses(subject: Subject) -> Iterator[Mutant]:
-    """Buffers and barriers that overlap others, are moved by a few bytes, or lie in unused memory."""
+    """Buffers and barriers that overlap others, are moved by a few bytes, or are placed in unused memory."""
     places = subject.parts.shared.places
     end = max(p.offset + p.size for p in places.values())
     for v, place in places.items():

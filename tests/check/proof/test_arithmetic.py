@@ -211,7 +211,7 @@ def test_decided_conditions_hold_wherever_the_facts_hold(arithmetic: Any, seed: 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("seed", range(4))
 def test_conclusions_from_compound_facts_hold_wherever_the_facts_hold(arithmetic: Any, seed: int) -> None:
-    """So do conclusions from conjunctions and disjunctions of facts."""
+    """Conclusions from conjunctions and disjunctions of facts hold in every world in which the facts hold."""
     source, decided = random.Random(f"compound {seed}"), 0
     for _ in range(100):
         facts = [compound(source, source.choice((0, 1, 2))) for _ in range(source.randint(1, 4))]

@@ -143,7 +143,7 @@ def test_certificates_with_fractions_are_rejected() -> None:
 
 @pytest.mark.parametrize("offset", [-1, 1, 2])
 def test_certificates_whose_named_waits_skip_the_first_item_are_rejected(offset: int) -> None:
-    """Nothing else says from which item on a role waits at a barrier in registers."""
+    """The offset of a named wait alone states from which item on a role waits at a barrier in registers."""
     kernel, parts, text = made("turns")
     certificate = json.loads(text)
     for b, r in ((b, r) for b in range(2) for r in range(2)):

@@ -254,7 +254,8 @@ LATELY = READ.replace(
 
 @pytest.mark.parametrize("by", [1, 2, 3])
 def test_late_releases_are_proved_up_to_the_stage_count(by: int) -> None:
-    """Stages that are given back some items later, fewer than there are; and items that are waited for twice."""
+    """Stages that are released some items late, by fewer items than the ring has stages; and items that are waited for
+    twice."""
     text = "def kernel(x: tg.array2d[float], out: tg.array2d[float], flags: tg.array1d[int], n: int, m: int, d: int):"
     wait = "tg.mbarrier_wait(full, k % 3, k // 3)\n"
     read = wait + LATELY.format(by=by)

@@ -105,7 +105,7 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
     which = rng.random()
 
     def odd_tile_count(kernel: Kernel, parts: GpuCompilation) -> bool:
-        """Where the number of tiles is odd."""
+        """One block runs an iteration less where the number of tiles is odd."""
         ends = [op for op in kernel.walk() if isinstance(op, ClusterEnd)]
         if not ends:
             return False
@@ -132,7 +132,7 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
         return bool(found)
 
     def shared_in_one_block(kernel: Kernel, parts: GpuCompilation) -> bool:
-        """Only one of the blocks thinks that both need it."""
+        """Only one of the blocks assumes that both need the copy."""
         from tegula.ops.lane import BlockIndex
         from tegula.types import int32
 

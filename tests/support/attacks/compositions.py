@@ -167,7 +167,7 @@ def fetched(
 
 
 def copied_out(p: Places, ring: str, S: int, other: int, bar: str, late: int) -> tuple[Lines, Lines]:
-    """The lines that copy the row of an item out and give back the stage of the item `late` before; and the lines after
+    """The lines that copy the row of an item out and release the stage of the item `late` before; and the lines after
     the loop."""
     given = f"tg.mbarrier_arrive({bar}, {p.stage(f'k - {late}' if late else 'k', S, other)})"
     back = (

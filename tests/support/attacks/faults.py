@@ -439,7 +439,7 @@ fault("a tile fetched twice", "O3", "O8", "corpus 16", "corpus 18", "corpus 14")
 
 @fault("further ahead", "O3", "corpus 5", "late release", whole=True, weight=9)
 def fill_further_ahead(rng: Random, program: Program, at: str) -> bool:
-    """Than there are stages."""
+    """Fill more items ahead than the ring has stages."""
     found = [k for k, line in enumerate(program.made) if line.startswith("ahead = ")]
     if not found:
         return False
@@ -485,7 +485,7 @@ fault("another item is read", "O5", "O1", "corpus 24", weight=6)(
     weight=5,
 )
 def skip_first_waits(rng: Random, program: Program, at: str) -> bool:
-    """Than there are stages."""
+    """Skip the wait of more first items than the ring has stages."""
     found = random_place(rng, program, "room")
     if not found or (stages := program.stages) < 1:
         return False

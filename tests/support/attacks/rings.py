@@ -214,7 +214,7 @@ def fetch_and_copy_out(rng: Random, walk: Walk) -> Program:
 
 @ring("copies out that overlap")
 def overlapped_out(rng: Random, walk: Walk) -> Program:
-    """A stage is given back when the copy after its own has been started."""
+    """A stage is released when the copy after its own has been started."""
     stages = rng.choice((2, 3, 4, 5))
     made = [_rows("ring", stages), _bars(1, 1, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
@@ -262,7 +262,7 @@ def fetch_and_multiply(rng: Random, walk: Walk) -> Program:
 
 @ring("matmuls that overlap")
 def overlapped_matmuls(rng: Random, walk: Walk) -> Program:
-    """A stage is given back when the matmul after its own has been started."""
+    """A stage is released when the matmul after its own has been started."""
     stages = rng.choice((2, 3, 4))
     made = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.made]
     rings = (("ring", "a", "(0, k * 64)"), ("other", "b", "(k * 64, 0)"))
@@ -460,7 +460,7 @@ def staged_out(rng: Random, walk: Walk) -> Program:
 
 @ring("keys")
 def keys(rng: Random, walk: Walk) -> Program:
-    """A second ring, whose item stays while the key of items stays: its stage is given back when the key changes."""
+    """A second ring, whose item stays while the key of items stays: its stage is released when the key changes."""
     S, T = _stages(rng), rng.choice((1, 2, 3))
     made = [
         _rows("ring", S),

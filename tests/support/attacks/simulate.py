@@ -81,8 +81,8 @@ class Barrier:
 
 
 class Access:
-    """An access of a stage. `engine`, `time`: the access is known to all who know the engine at that time or later;
-    `role`: of threads, -1 for copies and tensor cores."""
+    """An access of a stage. `engine`, `time`: the access is known to all engines that have synchronised with the engine
+    at that time or later; `role`: of threads, -1 for copies and tensor cores."""
 
     __slots__ = ("engine", "role", "time")
 
