@@ -102,7 +102,7 @@ X, OUT = tg.zeros((7, 8)), tg.zeros((7, 8))
 def test_hosts_evaluate_guards_on_exact_integers(
     written: str, good: tuple[int, int], bad: tuple[int, int], named: str
 ) -> None:
-    """Hosts compute on exact integers: a product of 2**34 is not small."""
+    """Hosts compute on exact integers: a number of 2**34 is not small."""
     made = copies("n", "n", written)
     kernel, spread = lowered(made)
     guards = LaunchGuards(kernel, [g.row() for g in check_schedule(kernel, spread).guards])

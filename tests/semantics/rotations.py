@@ -14,7 +14,7 @@ Array = np.ndarray
 
 
 def times(a: Array, b: Array) -> Array:
-    """The product of quaternions, by the matrix of the left factor."""
+    """Quaternion multiplication, by the matrix of the left factor."""
     x, y, z, w = a
     left = np.array([[w, -z, y, x], [z, w, -x, y], [-y, x, w, z], [-x, -y, -z, w]])
     return left @ b

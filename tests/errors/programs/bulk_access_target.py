@@ -1,4 +1,4 @@
-"""An asynchronous copy on a GPU that has none."""
+"""An asynchronous copy for a GPU without asynchronous copies."""
 
 import tegula as tg
 

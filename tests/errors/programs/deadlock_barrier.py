@@ -1,4 +1,4 @@
-"""A wait for more arrivals than there are."""
+"""A wait for more arrivals than the roles execute."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A tile of integers divided by one with a zero, in debug mode."""
+"""A tile of integers divided by a tile with a zero, in debug mode."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A store by one thread of a role, of a tile that all of them hold."""
+"""A store by one thread of a role of a tile that all threads of the role hold."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A demand on schedules that there is not."""
+"""A value of check= that does not exist."""
 
 import tegula as tg
 

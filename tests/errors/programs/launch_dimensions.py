@@ -1,4 +1,4 @@
-"""More launch dimensions than there are."""
+"""More launch dimensions than the maximum of four."""
 
 import tegula as tg
 

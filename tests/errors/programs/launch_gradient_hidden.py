@@ -1,4 +1,4 @@
-"""Memory with a gradient under a name that has none."""
+"""An array without a gradient on the memory of an array with a gradient."""
 
 import tegula as tg
 

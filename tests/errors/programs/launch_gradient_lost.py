@@ -1,4 +1,4 @@
-"""An intermediate array without a gradient, in which one would get lost."""
+"""An intermediate array without a gradient, so that the gradient of the first array would be lost."""
 
 import tegula as tg
 

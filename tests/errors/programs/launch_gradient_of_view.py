@@ -1,4 +1,4 @@
-"""A view of an array with a gradient that has none, and is written."""
+"""A write to a view without a gradient of an array with a gradient."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A list where an array is wanted."""
+"""A list for an array parameter."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""min of two types."""
+"""The minimum of numbers of two types."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A function of the standard library given an integer."""
+"""An integer argument of a function of the standard library."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A gradient through a number that was an integer on the way."""
+"""A gradient through a conversion to an integer."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A gradient through an array that has none."""
+"""A gradient through an array without a gradient."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A gradient of a kernel whose roles synchronise in loops that are not alike."""
+"""A gradient of a kernel whose roles synchronise in loops with different ranges."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A tile that is held across a loop which pops others."""
+"""A tile that is held across a loop which pops other tiles."""
 
 import tegula as tg
 

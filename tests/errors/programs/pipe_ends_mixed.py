@@ -1,4 +1,4 @@
-"""A pipe that is filled in two ways."""
+"""A pipe that is filled by both loads and pushes."""
 
 import tegula as tg
 

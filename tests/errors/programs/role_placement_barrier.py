@@ -1,4 +1,4 @@
-"""A barrier that a role makes."""
+"""A barrier that is created in a role."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A pipe that is used before the roles, and one that is made in a role."""
+"""A pipe that is used before the roles, and a pipe that is created in a role."""
 
 import tegula as tg
 

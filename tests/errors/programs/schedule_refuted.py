@@ -1,4 +1,4 @@
-"""A role that always takes a tile, from one that may have none."""
+"""A role that pops at least one tile of a pipe that may receive no tile."""
 
 import tegula as tg
 

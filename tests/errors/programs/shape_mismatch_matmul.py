@@ -1,4 +1,4 @@
-"""A matmul of tiles that do not fit."""
+"""A matmul of tiles whose shapes do not fit."""
 
 import tegula as tg
 

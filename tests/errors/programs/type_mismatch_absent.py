@@ -1,4 +1,4 @@
-"""An element of an array in whose place None is passed."""
+"""An element of an array parameter for which None is passed."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A choice by a tile of floats."""
+"""A select whose condition is a tile of floats."""
 
 import tegula as tg
 

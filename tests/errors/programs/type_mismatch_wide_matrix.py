@@ -1,4 +1,4 @@
-"""A matrix that no program of a cooperative function takes: the help says which ones there are."""
+"""A matrix that no program of a cooperative function accepts: the help lists the conditions of the programs."""
 
 import tegula as tg
 

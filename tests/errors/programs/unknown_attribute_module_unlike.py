@@ -1,4 +1,4 @@
-"""A function that nothing in the language resembles."""
+"""An unknown function whose name resembles no function of the language."""
 
 import tegula as tg
 

@@ -1,4 +1,4 @@
-"""A function of numbers given a dtype."""
+"""A dtype as the argument of a function of numbers."""
 
 import tegula as tg
 
