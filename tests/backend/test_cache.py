@@ -79,7 +79,7 @@ def test_a_cache_entry_under_another_name_is_a_miss(store, names, seed):
 
 
 @pytest.mark.machine_code
-def test_kernels_whose_entries_were_exchanged_are_compiled_anew(tmp_path, monkeypatch):
+def test_kernels_with_exchanged_cache_entries_are_compiled_again(tmp_path, monkeypatch):
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path / "exchanged"))
     entries, kernels = [], {}
     for number in (1.0, 2.0):

@@ -51,7 +51,7 @@ def tool() -> Any:
 
 
 @pytest.mark.parametrize(("made", "functions"), [("object", 1), ("object", 9), ("assembly", 1), ("ptx", 1)])
-def test_a_compile_keeps_next_to_nothing(tool: Any, made: str, functions: int) -> None:
+def test_a_compilation_leaks_almost_no_memory(tool: Any, made: str, functions: int) -> None:
     text = "".join(FUNCTION.format(k=k) for k in range(functions))
     target = get_target("native")
     compile_text = {
@@ -71,7 +71,7 @@ def test_a_compile_keeps_next_to_nothing(tool: Any, made: str, functions: int) -
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
-def test_kernels_that_are_dropped_and_launches_keep_next_to_nothing(device: str) -> None:
+def test_dropped_kernels_and_launches_leak_almost_no_memory(device: str) -> None:
     options = ["--compiles", "4000", "--launches", "1000000", "--device", device]
     done = subprocess.run([sys.executable, str(TOOL), *options], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

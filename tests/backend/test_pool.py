@@ -70,7 +70,7 @@ def test_workers_that_sleep_wake_for_launches_after_pauses():
     assert (out == 100).all()
 
 
-def test_scratch_memory_grows_and_stays_apart():
+def test_scratch_memory_of_workers_grows_and_is_disjoint():
     for scratch in (64, 1 << 20, 128, 4 << 20):
         assert (count(200, 2000, scratch) == 1).all()
 

@@ -75,7 +75,7 @@ def test_a_correct_ring_has_no_fault(n: int) -> None:
 
 
 @pytest.mark.parametrize("kind", MUTATED)
-def test_a_fault_of_some_iteration_is_found_there(kind: str) -> None:
+def test_the_simulation_finds_a_fault_in_its_iteration(kind: str) -> None:
     text = RING.replace(*MUTATED[kind], 1) if kind != "unfinished" else swapped(*MUTATED[kind])
     assert text != RING
     assert simulate(text, launch(4)) == ""

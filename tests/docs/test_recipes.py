@@ -19,7 +19,7 @@ GENERATORS = {"families_of_tiles.py", "smooth_families.py"}
 """Files that generate programs with functions of the library."""
 
 
-def test_there_are_recipes_for_both_kinds_of_functions() -> None:
+def test_recipes_exist_for_both_kinds_of_functions() -> None:
     assert [path for path, _, _ in ADDED] == [
         "src/tegula/stdlib/tiles/median.py",
         "src/tegula/stdlib/softsign.py",

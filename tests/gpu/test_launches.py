@@ -75,7 +75,7 @@ def rotated(x: tg.array1d[float], y: tg.array1d[float], n: int):
 
 
 @pytest.mark.parametrize("n", [100, 1 << 14, 1 << 20, 1 << 23])
-def test_each_launch_sees_the_writes_of_earlier_launches(n: int) -> None:
+def test_each_launch_reads_the_writes_of_earlier_launches(n: int) -> None:
     """The first block of a launch reads elements that the last block of the previous launch writes, and writes elements
     that it reads."""
     x, y = tg.zeros(n, device="cuda:0"), tg.zeros(n, device="cuda:0")
@@ -133,7 +133,7 @@ def test_kernels_print_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "7 3\n"
 
 
-def test_accesses_outside_are_found_in_debug_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_mode_reports_accesses_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "mode", "debug")
     x = tg.zeros(100, device="cuda:0")
     tg.launch(beyond, 100, [x])

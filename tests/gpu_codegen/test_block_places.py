@@ -90,7 +90,7 @@ def compiled(made: Kernel, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("rows", "columns", "raster"), [(1, (2**32 + 2) // 3, 3), (2, (2**32 + 3) // 7, 7)])
-def test_a_group_may_have_more_blocks_than_there_are_numbers(rows: int, columns: int, raster: int) -> None:
+def test_a_raster_group_may_have_more_blocks_than_int32_counts(rows: int, columns: int, raster: int) -> None:
     """The number of columns times `raster` wraps to 2 and to 3."""
     found = compiled(kernel(3, raster, FIRST), (4, 2), (rows, columns, THREADS))
     assert found.tolist() == [[n % rows, n // rows] for n in range(4)]

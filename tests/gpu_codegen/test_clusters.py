@@ -81,13 +81,13 @@ def test_both_blocks_copy_a_half_to_both() -> None:
 
 
 @pytest.mark.parametrize("size", [(256, 512, 4096), (256, 528, 4112)])
-def test_rows_of_whole_sectors_are_fetched_by_each(size: tuple[int, int, int]) -> None:
+def test_each_cta_fetches_rows_of_whole_sectors(size: tuple[int, int, int]) -> None:
     code = lowered(plain, arrays(*size), (2, 3), 256)
     text, _ = assembled(code)
     assert not code.clustered and "multicast" not in text and "barrier.cluster" not in text
 
 
-def test_other_gpus_have_no_clusters() -> None:
+def test_kernels_for_gpus_without_clusters_have_no_clusters() -> None:
     kernel, _ = distributed(plain, arrays(256, 520, 4104), (2, 3), 256, arch="sm_100a")
     assert not shared(kernel)
 

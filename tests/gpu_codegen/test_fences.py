@@ -48,7 +48,7 @@ def arguments() -> list[Any]:
 
 
 @pytest.mark.machine_code
-def test_the_last_block_sees_the_stores_of_other_blocks() -> None:
+def test_the_last_block_reads_the_stores_of_other_blocks_after_a_fence() -> None:
     args = arguments()
     tg.launch_tiled(total, dim=[BLOCKS], inputs=args, block_dim=N)
     assert args[3].numpy()[0] == sum(range(BLOCKS * N))
@@ -68,7 +68,7 @@ def instructions(kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_
     return " ".join(re.sub(r"atom\..*\.", "atom.", x) for x in found)
 
 
-def test_tile_functions_stay_on_their_side_of_a_fence() -> None:
+def test_tile_functions_are_not_moved_over_a_fence() -> None:
     found = instructions(total, arguments(), (BLOCKS, N), N)
     part = "st.global bar.sync fence.acq_rel.gpu atom.add fence.acq_rel.gpu"
     assert part in found, found

@@ -80,7 +80,7 @@ def test_bytes_that_will_arrive_are_announced_once_a_stage(texts: Texts) -> None
     assert sorted(announced) == sorted([str(2 * M * K), str(2 * K * N)])
 
 
-def test_one_thread_makes_barriers_and_fences_them_before_the_block_barrier(texts: Texts) -> None:
+def test_one_thread_initialises_barriers_and_fences_before_the_block_barrier(texts: Texts) -> None:
     text = texts["matmul"][1]
     last, fence = text.rindex("mbarrier.init"), text.index("fence.mbarrier_init.release.cluster")
     barrier = re.search(r"bar\.sync\s+0;", text)

@@ -117,7 +117,7 @@ def test_owners_of_gradient_tiles_add_to_existing_elements() -> None:
 
 
 @pytest.mark.machine_code
-def test_an_owner_is_one_loop_over_loads_and_a_matmul(owners: bool) -> None:
+def test_owners_of_gradient_tiles_are_one_loop_over_loads_and_a_matmul(owners: bool) -> None:
     """The form that automatic schedules need: no condition, one matmul, bounds that are arguments."""
     a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
     steps = backwards(matmul, (2, 3), [leaf(a), leaf(b)], tg.zeros((16, 24), requires_grad=True), g)
@@ -183,7 +183,7 @@ def shared_weights(a, b, c):
 
 
 @pytest.mark.machine_code
-def test_an_owner_loops_over_all_blocks_that_are_not_its_own() -> None:
+def test_owners_of_gradient_tiles_loop_over_all_other_blocks() -> None:
     a, b, g = integers(3, 16, 24), integers(24, 8), integers(3, 16, 8)
     x, y, c = leaf(a), leaf(b), tg.zeros((3, 16, 8), requires_grad=True)
     steps = backwards(shared_weights, (3, 2, 1), [x, y], c, g)

@@ -117,7 +117,7 @@ def test_adjoints_of_accumulations_store_and_recompute_no_values() -> None:
     assert text.count("tile.matmul") == 2
 
 
-def test_tiles_loaded_an_iteration_ahead_are_loaded_again() -> None:
+def test_adjoints_reload_tiles_that_are_loaded_an_iteration_ahead() -> None:
     check(reassigned, (1, 1, 32), random(8, 24), random(24, 4), zeros(8, 4))
     text = adjoint_ir(reassigned)
     assert "buf." not in text

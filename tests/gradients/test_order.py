@@ -89,7 +89,7 @@ def test_gradients_do_not_depend_on_threads() -> None:
 
 
 @pytest.mark.machine_code
-def test_sums_of_all_blocks_are_the_same_in_every_run() -> None:
+def test_gradient_sums_of_all_blocks_have_the_same_bits_in_every_run() -> None:
     assert len({weighted_bytes() for _ in range(3)}) == 1
 
 
@@ -158,7 +158,7 @@ def test_chunks_are_as_many_as_a_device_holds_at_once() -> None:
 
 @pytest.mark.parametrize("is_gpu", [False, True])
 @pytest.mark.parametrize("rows", [1, 31, 33, 500])
-def test_each_block_is_in_one_chunk(rows: int, is_gpu: bool) -> None:
+def test_chunks_of_gradient_sums_contain_each_block_once(rows: int, is_gpu: bool) -> None:
     args = [tg.zeros(s, requires_grad=True) for s in ((rows, 64), 64, (rows, 64))]
     step = steps_of(weighted, args, (rows, 32), 32)[0]
     launch = ForwardLaunch((rows, 32), {}, 32, is_gpu)

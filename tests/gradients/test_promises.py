@@ -270,7 +270,7 @@ def test_a_captured_name_that_changes_before_backward_is_refused() -> None:
     assert x.grad.numpy().tolist() == [2.0, 2.0]
 
 
-def test_a_tape_that_was_reset_records_anew() -> None:
+def test_a_tape_records_after_a_reset() -> None:
     x, y = variable(1.0, 2.0), tg.zeros(2, dtype=D, requires_grad=True)
     tape = tg.Tape()
     for _ in range(2):

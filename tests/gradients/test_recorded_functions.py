@@ -91,7 +91,7 @@ def test_visualize_writes_the_graph_of_a_tape(tmp_path: Path) -> None:
 
 
 @pytest.mark.cpu
-def test_timers_print_under_one_another(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nested_timers_print_with_indentation(capsys: pytest.CaptureFixture[str]) -> None:
     times: dict[str, list[float]] = {}
     with tg.ScopedTimer("outer", dict=times, synchronize=True) as timer, tg.ScopedTimer("inner") as inner:
         inner.extra_msg = "and more"

@@ -133,7 +133,7 @@ def test_the_clearing_of_a_gradient_starts_after_its_last_read() -> None:
     ]
 
 
-def test_the_launch_after_the_series_waits_for_all() -> None:
+def test_the_launch_after_a_series_waits_for_all_its_launches() -> None:
     """The launch lets the next launch start immediately, while owners may still be running."""
     a, b, clear = wide_steps()
     assert in_series([a, clear, b]) == [LaunchOverlap(lets=READ), LATER, ALONE]

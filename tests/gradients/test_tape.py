@@ -78,7 +78,7 @@ def test_gradients_of_in_place_scaling_are_correct() -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients_add_up_until_they_are_cleared() -> None:
+def test_gradients_accumulate_until_they_are_cleared() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y])
@@ -95,7 +95,7 @@ def test_gradients_add_up_until_they_are_cleared() -> None:
 
 
 @pytest.mark.machine_code
-def test_given_gradients_are_unchanged() -> None:
+def test_gradients_given_to_backward_are_unchanged() -> None:
     x, y, _ = arrays()
     seed = tg.array(np.arange(8.0), dtype=D)
     with tg.Tape() as tape:
@@ -219,7 +219,7 @@ def test_each_thread_has_a_tape() -> None:
 
 
 @pytest.mark.machine_code
-def test_an_array_that_another_thread_overwrites_is_found() -> None:
+def test_an_array_overwritten_by_another_thread_is_refused() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y])

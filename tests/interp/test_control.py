@@ -77,7 +77,7 @@ def test_a_for_loop_with_a_step_of_zero_fails():
         m.run()
 
 
-def test_while_keeps_the_values_of_lanes_that_left():
+def test_while_loops_keep_the_values_of_lanes_that_left():
     m = KernelMaker(INTS)
     i = m.tid()
 

@@ -200,7 +200,7 @@ def test_asynchronous_copies_race_before_their_wait() -> None:
             run(m, a)
 
 
-def test_a_stack_is_counted_by_one_thread() -> None:
+def test_one_thread_counts_the_elements_of_a_stack() -> None:
     t = StackType(int32, 8)
     m = maker()
     m("stack.count", m("stack.new", type=t))

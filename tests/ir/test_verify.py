@@ -224,7 +224,7 @@ def test_parameters_without_names_are_refused():
     refuse(k, r"\(2, 1, 2\) parameters, names")
 
 
-def test_a_failed_check_names_the_place_and_the_kernel():
+def test_verifier_errors_name_the_op_and_the_kernel():
     _, k = make()
     named(k, "mul").operands[1] = k.params[1]
     refuse(k, "kernel made: mul at kernel.py:4:1")

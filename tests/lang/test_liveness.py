@@ -89,7 +89,7 @@ def marked(tree: ast.FunctionDef, inside: list[ast.stmt]) -> ast.Module:
     return ast.fix_missing_locations(ast.Module(made.body, []))
 
 
-def test_names_that_each_iteration_binds_anew_are_not_live() -> None:
+def test_names_rebound_in_each_iteration_are_not_live() -> None:
     tree = ast.parse("def f():\n for k in x:\n  a = b\n  for l in y:\n   c = a\n   use(c)\n  d = 0\n").body[0]
     assert isinstance(tree, ast.FunctionDef)
     flow, outer = Flow(tree), tree.body[0]
@@ -114,7 +114,7 @@ def views_in_loops(n: int, out: tg.array[int]):
     tg.tile_store(out, t)
 
 
-def test_a_view_that_each_iteration_makes_anew_is_not_merged_with_its_tile() -> None:
+def test_a_view_created_in_each_iteration_is_not_merged_with_its_tile() -> None:
     out, want = zeros(8, dtype="int32"), zeros(8, dtype="int32")
     launched(views_in_loops, 3, out, dims=(1, 1), block_dim=1)
     for _ in range(6):

@@ -71,7 +71,7 @@ def last_tile(found: tg.array1d[int], rows: int, columns: int):
                 found[i * 2 + j] = j + 1
 
 
-def test_a_group_of_more_rows_than_there_are_has_no_more_tiles_than_the_grid() -> None:
+def test_a_raster_group_larger_than_the_grid_has_the_tiles_of_the_grid() -> None:
     """Columns times raster is 2**32 here."""
     found = tg.zeros(4, int)
     tg.launch_tiled(last_tile, dim=2**15, inputs=[found, 1, 2**22])

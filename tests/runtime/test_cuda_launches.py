@@ -149,7 +149,7 @@ def test_any_thread_can_launch(driver: PretendDriver) -> None:
     assert len(results) == 4 and all((r == 2 * np.arange(10)).all() for r in results)
 
 
-def test_the_context_of_another_library_is_given_back(driver: PretendDriver) -> None:
+def test_launches_restore_the_context_of_another_library(driver: PretendDriver) -> None:
     a, b, c = arrays()
     driver.current = 0xC001
     tg.launch(add, 1000, [a, b, c])

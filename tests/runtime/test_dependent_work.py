@@ -36,7 +36,7 @@ def test_an_element_selects_the_recorded_work() -> None:
 
 
 @pytest.mark.parametrize("condition", [1, np.ones(1, np.int32), tg.ones(1), tg.zeros(2, dtype=int)])
-def test_a_condition_is_one_integer(condition: object) -> None:
+def test_conditions_of_recorded_work_are_one_integer(condition: object) -> None:
     for run in (lambda: tg.capture_if(condition), lambda: tg.capture_while(condition, lambda: None)):
         with pytest.raises(TypeError, match="must be an array of one int32, got"):
             run()

@@ -222,7 +222,7 @@ def python_counted(i: np.ndarray, n: int) -> np.ndarray:
     return v
 
 
-def test_a_handler_that_returns_changes_nothing(alarm: Callable[..., None]) -> None:
+def test_a_signal_handler_that_returns_does_not_change_the_launch(alarm: Callable[..., None]) -> None:
     """The handler launches a kernel too, with more scratch memory than the interrupted one."""
     seen: list[np.ndarray] = []
 
@@ -258,7 +258,7 @@ def test_a_handler_that_returns_changes_nothing(alarm: Callable[..., None]) -> N
     assert len(seen) > 1 and all((x == 7).all() for x in seen)
 
 
-def test_a_launch_within_a_handler_is_ended_too(alarm: Callable[..., None]) -> None:
+def test_a_signal_ends_a_launch_within_a_handler_too(alarm: Callable[..., None]) -> None:
     """The exception passes through the handler, and ends the launch that the handler interrupted."""
     depth: list[int] = []
 
@@ -277,7 +277,7 @@ def test_a_launch_within_a_handler_is_ended_too(alarm: Callable[..., None]) -> N
     assert np.array_equal(launched(counted, 100), python_counted(np.arange(64), 100))
 
 
-def test_a_launch_of_another_thread_continues(alarm: Callable[..., None]) -> None:
+def test_a_launch_of_another_thread_continues_after_a_signal(alarm: Callable[..., None]) -> None:
     """Handlers run on the main thread meanwhile."""
     n, made, fired = 20_000_000, list[np.ndarray](), list[int]()
     wanted = launched(counted, n)

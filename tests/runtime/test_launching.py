@@ -208,7 +208,7 @@ def test_inputs_that_are_not_a_list_are_refused(inputs):
 
 
 @pytest.mark.machine_code
-def test_inputs_may_be_any_other_sequence():
+def test_launches_take_any_other_sequence_for_inputs():
     out = tg.zeros(2)
     args = [tg.zeros(2), out, 1, 1.0, True]
     tg.launch(shifted, 2, inputs=tuple(args))
@@ -242,7 +242,7 @@ def test_block_sizes_that_do_not_fit_are_refused(block_dim):
 
 
 @pytest.mark.parametrize("device", ["tpu", "cuda:99", 3, object()])
-def test_a_device_that_is_not_there_is_refused(device):
+def test_an_absent_device_is_refused(device):
     for use in (
         lambda: tg.launch(shifted, 2, device=device),
         lambda: tg.launch_tiled(shifted, 2, device=device, block_dim=32),

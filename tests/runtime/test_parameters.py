@@ -202,7 +202,7 @@ def test_the_interpreter_and_gpus_accept_struct_parameters() -> None:
     assert bound.trace(types, launch, (), library()).params
 
 
-def test_bound_kernels_are_kept_and_pickled() -> None:
+def test_bound_kernels_are_cached_and_pickled() -> None:
     counted.unload()
     a = np.zeros(4, F)
     for n in (1, 2, 1):
@@ -274,7 +274,7 @@ def test_arguments_of_wrong_types_are_refused() -> None:
             tg.launch(affine, 8, inputs, outputs)
 
 
-def test_functions_have_defaults_and_names_too() -> None:
+def test_functions_take_default_and_named_arguments() -> None:
     @tg.func
     def line(x: float, s: float = 2.0, n: tg.constexpr = 3):
         return x * s + float(n)

@@ -95,7 +95,7 @@ def loops(x: tg.array[int], y: tg.array[int]):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_loops_run_until_no_lane_is_left(size: tuple[int, int]) -> None:
+def test_divergent_loops_run_until_no_lane_is_active(size: tuple[int, int]) -> None:
     agree(loops, [integers(0, 1000, size[0]), integers(0, 1, size[0])], *size)
 
 
@@ -188,7 +188,7 @@ def guarded(x: tg.array[float], y: tg.array[float], far: int, unreached: int):
 
 
 @pytest.mark.parametrize("far", [5, -5, 2**31 - 12, -(2**31) + 3])
-def test_nothing_is_accessed_for_lanes_that_are_not_active(far: int) -> None:
+def test_inactive_lanes_access_no_element(far: int) -> None:
     agree(guarded, [floats(64), floats(64), far, 1 << 30], 64, 32)
 
 

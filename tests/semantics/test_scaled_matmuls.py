@@ -102,7 +102,7 @@ def never_read(x: tg.array2d[tg.float32], y: tg.array2d[tg.float32], z: tg.array
     tg.tile_store(z, out)
 
 
-def test_constant_zeros_load_nothing() -> None:
+def test_matmuls_with_constant_zero_factors_load_no_operand() -> None:
     args = [tg.zeros(s, dtype=tg.float32) for s in ((M, K), (K, N), (M, N))]
     tg.launch_tiled(never_read, [1], args, block_dim=64)
     text = never_read.ir("prove_bounds")

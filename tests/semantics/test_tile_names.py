@@ -144,7 +144,7 @@ def maybe_another(p, n: int):
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("n", [1, 10])
-def test_a_parameter_that_may_be_bound_anew_stays_the_callers_tile(n: int, storage: str) -> None:
+def test_a_parameter_that_may_be_rebound_stays_the_tile_of_the_caller(n: int, storage: str) -> None:
     a, b = A.format(storage), B.format(storage)
     got = rows(f"{a}\n{b}\nf(a, n)\nf(b[0:4], n)\n{STORE}", n=n, f=maybe_another)
     added = 1 if n > 9 else 2
@@ -153,7 +153,7 @@ def test_a_parameter_that_may_be_bound_anew_stays_the_callers_tile(n: int, stora
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
-def test_a_view_stays_one_of_a_tile_that_may_be_bound_anew(n: int) -> None:
+def test_a_view_of_a_tile_that_may_be_rebound_stays_a_view(n: int) -> None:
     text = f"{A.format('register')}\n{B.format('register')}\nv = a[1:4]\nfor k in range(n):\n    v += k\n"
     text += (
         "    if k % 2 == 1:\n        a = b + k\n    if k % 3 == 1:\n        v = a[::-1][0:3]\n    a += 10\n"
@@ -281,7 +281,7 @@ def test_a_loop_condition_may_change_a_tile_that_is_only_changed() -> None:
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_a_loop_condition_that_changes_a_tile_bound_anew_is_refused(storage: str) -> None:
+def test_a_loop_condition_that_changes_a_rebound_tile_is_refused(storage: str) -> None:
     error = refused(f"{A.format(storage)}\nb = a\n{STEP}while more(a):\n    a = a + 0\n{STORE}")
     assert "the condition of this loop changes a tile" in str(error) and "t += 1" in str(error)
 

@@ -81,7 +81,7 @@ def overlapping(low: np.ndarray, high: np.ndarray, first: np.ndarray, last: np.n
 
 @pytest.mark.slow
 @pytest.mark.parametrize("constructor", CONSTRUCTORS)
-def test_boxes_that_overlap_are_found_once(constructor: str) -> None:
+def test_bvh_queries_find_each_overlapping_box_once(constructor: str) -> None:
     first, last = boxes(20, 1, 2.0)
     for count in (1, 2, 8, 9, 300):
         for leaf in (1, 4):
@@ -90,7 +90,7 @@ def test_boxes_that_overlap_are_found_once(constructor: str) -> None:
             np.testing.assert_array_equal(found_by_box(bvh, first, last), overlapping(low, high, first, last))
 
 
-def test_trees_of_close_keys_are_not_too_deep() -> None:
+def test_bvhs_of_close_keys_are_not_too_deep() -> None:
     """Boxes whose distances from a corner grow by powers of two, and thousands at one place."""
     low = np.zeros((5000, 3), np.float32)
     low[:70] = 2.0 ** -np.arange(70)[:, None]

@@ -149,7 +149,7 @@ def expect_remainders(kind: Any, seed: int, count: int) -> None:
 
 
 @KINDS
-def test_remainders_are_exact(kind: Any) -> None:
+def test_float_remainders_are_exact(kind: Any) -> None:
     expect_remainders(kind, 5, 1500)
 
 
