@@ -35,6 +35,7 @@ from tegula.ir.rewrite import uses
 from tegula.ops.array import ArrayView
 from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
+from tegula.ops.concat import TileConcat
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import PrintTile
 from tegula.ops.lane import Lanes, LaneUniform, LogicalBlocks, Tid, TileFromLanes, TileFromThread, TileToLanes
@@ -59,7 +60,6 @@ from tegula.ops.schedule import (
 from tegula.ops.stack import StackClear, StackNew, StackPop, StackPush
 from tegula.ops.tile import (
     TileAtomic,
-    TileConcat,
     TileEmpty,
     TileFull,
     TileGather,

@@ -28,12 +28,12 @@ from tegula.codegen.unswitch import unswitched
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
+from tegula.ops.concat import TileConcat
 from tegula.ops.control import Yield
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes, slots
 from tegula.ops.stack import StackNew, StackPop, StackPush
 from tegula.ops.tile import (
     TileAtomic,
-    TileConcat,
     TileGather,
     TilePermute,
     TileReduce,

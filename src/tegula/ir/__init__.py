@@ -5,6 +5,7 @@ kernel: a body with parameters; text: printer and parser; verify: the verifier; 
 dead code elimination."""
 
 from tegula.ir.interfaces import (
+    ActsOnLines,
     AtomicUpdate,
     BranchLike,
     CallLike,
@@ -13,6 +14,7 @@ from tegula.ir.interfaces import (
     ConstantLike,
     Divisible,
     ElementAccess,
+    Line,
     LoopLike,
     MatmulLike,
     MemoryFence,
@@ -23,6 +25,7 @@ from tegula.ir.interfaces import (
     TileAccess,
     UnnamedUpdate,
     ViewLike,
+    is_zero,
     numbered,
     root,
 )
@@ -48,6 +51,7 @@ __all__ = [
     "WAITED",
     "Access",
     "AccessClass",
+    "ActsOnLines",
     "AtomicUpdate",
     "BranchLike",
     "Builder",
@@ -61,6 +65,7 @@ __all__ = [
     "Kernel",
     "LaunchClass",
     "LaunchOverlap",
+    "Line",
     "LoopLike",
     "MatmulLike",
     "MemoryFence",
@@ -75,6 +80,7 @@ __all__ = [
     "UnnamedUpdate",
     "Value",
     "ViewLike",
+    "is_zero",
     "numbered",
     "root",
 ]

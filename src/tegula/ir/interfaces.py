@@ -230,6 +230,46 @@ class ReshapeLike(Op):
         of the tile, given the result's. None if the mapped layout is not a layout."""
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A part of a tile that has one index along some of the dimensions, and all of the others: a row, a column or an
+    element. `at`: the indices by dimension; `keeps`: whether the part has these dimensions, with length 1."""
+
+    tile: Value
+    at: dict[int, Value]
+    keeps: bool
+
+
+class ActsOnLines(Op):
+    """An op that is treated specially where threads hold whole lines of tiles in registers. READS_BY_INDEX: unless its
+    result is a line, the op reads elements of a tile by index, which a buffer has to hold; EXCHANGES: threads exchange
+    elements, so that a loop around the op is not unrolled for the sake of lines."""
+
+    __slots__ = ()
+    READS_BY_INDEX: ClassVar[bool] = False
+    EXCHANGES: ClassVar[bool] = False
+
+    @property
+    def line(self) -> Line | None:
+        """The line that the op takes from a tile with several elements; None if the op takes none."""
+        return None
+
+    @property
+    def reshape(self) -> Op | None:
+        """A reshape with the same result, which is not in a region; None if there is none."""
+        return None
+
+    @property
+    def operations(self) -> int:
+        """The number of operations on each element of the result that code in registers has."""
+        return 0
+
+
+def is_zero(value: Value) -> bool:
+    """Whether a value is the constant 0."""
+    return isinstance(value.owner, ConstantLike) and value.owner.value == 0
+
+
 class Divisible(Op):
     """An op whose tile can be made in pieces along a dimension, each from pieces of the op's operands."""
 
@@ -346,11 +386,13 @@ class UnnamedUpdate(Op):
     __slots__ = ()
 
 
-class MatmulLike(Divisible):
+class MatmulLike(Divisible, ActsOnLines):
     """alpha * a @ b + beta * c of matrices in registers or shared memory. `wait`: the result is complete when the op
     ends; `unit`: the matrix unit that is selected for the op; `at_once`, `in_registers`: the unit's variant."""
 
     __slots__ = ()
+    READS_BY_INDEX = True
+    EXCHANGES = True
     a = operand()
     b = operand()
     c = operand()

@@ -15,13 +15,13 @@ from tegula.ops.builder import (
     as_tuple,
     is_tuple,
 )
+from tegula.ops.concat import TileConcat
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.kinds import ATile, ComponentType, FirstAxis, Shape
 from tegula.ops.scalar import Add, Mul
 from tegula.ops.structs import moved
 from tegula.ops.tile import (
     MAX_DIMENSIONS,
-    TileConcat,
     TilePermute,
     TileReshape,
     TileSlice,

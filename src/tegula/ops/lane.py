@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tegula.ir import Kernel, MemoryFence, Op, Value
+from tegula.ir import ActsOnLines, Kernel, MemoryFence, Op, Value
 from tegula.ir.fields import attr, body, operand, optional, output
 from tegula.ops.base import element, require
 from tegula.ops.scalar import Cmp, Select
@@ -256,7 +256,7 @@ class TileFromThread(Op):
         return b.one(Select, [mine, total, b.zero(total.type)]), None
 
 
-class Lanes(Op):
+class Lanes(ActsOnLines):
     """Code between two cooperative ops that each lane runs independently, made by `passes/split_lanes.py`. The region
     has no arguments and may use any outer value; for a varying value each lane uses its own. Results: per-lane
     values."""
@@ -265,6 +265,7 @@ class Lanes(Op):
     NAME = "lanes"
     VARYING = True
     PURE = False
+    EXCHANGES = True
     body = body()
 
     def infer(self) -> Sequence[Type]:

@@ -10,8 +10,9 @@ from typing import Any
 from tegula.ir import TypeRule, Value
 from tegula.ops.base import require
 from tegula.ops.builder import Function, OpBuilder, Operand, describe, is_tuple
+from tegula.ops.concat import TileConcat
 from tegula.ops.structs import Columns, Fields, StructValue, kernel_of_leaves, leaves, rebuilt
-from tegula.ops.tile import TileConcat, TileReshape, TileSlice
+from tegula.ops.tile import TileReshape, TileSlice
 from tegula.types import TileType, int32, is_element
 
 

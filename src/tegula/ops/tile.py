@@ -10,35 +10,29 @@ import numpy as np
 
 from tegula.fitting import shown
 from tegula.ir import (
+    ActsOnLines,
     AtomicUpdate,
     ConstantLike,
     Divisible,
     ElementAccess,
+    Line,
     Op,
     Region,
     ReshapeLike,
     TileAccess,
     TypeRule,
     Value,
+    is_zero,
 )
 from tegula.ir.fields import ATOMIC, READ, WRITE, attr, body, operand, variadic
 from tegula.ops.array import array_type, refuse_unless_sum
-from tegula.ops.base import element, require, require_range, types, wider
+from tegula.ops.base import element, require, require_range, types
 from tegula.ops.buffer import BufNew, BufRead, BufUpdate, BufView, BufWrite, accessed
 from tegula.ops.control import For, Yield
 from tegula.ops.convert import convert
 from tegula.ops.extremes import divided_among_ties, is_extreme
 from tegula.ops.scalar import Add, And, Cmp, Max, Min, Mul, Select, rounded
-from tegula.types import (
-    ArrayType,
-    BufType,
-    ElementType,
-    TileType,
-    Type,
-    int32,
-    int64,
-    scalar_of,
-)
+from tegula.types import ArrayType, BufType, ElementType, TileType, Type, int32, int64, scalar_of
 
 if TYPE_CHECKING:
     from tegula.layout import Layout
@@ -274,7 +268,7 @@ class TileAtomic(TileAccess, AtomicUpdate):
         return (None, _gradients(b, b.shadow(array), adjoint_of(tile), at, attrs), *[None] * len(at))
 
 
-class TileMap(Divisible):
+class TileMap(Divisible, ActsOnLines):
     """Applies a function to each element of tiles. Operands: tiles of one shape, and uniform scalars, vectors or
     matrices, which are the same for all elements. Region: takes one element of each operand and yields one element; it
     has lane ops only and uses no values from outside. The result is partial if an operand is."""
@@ -285,6 +279,10 @@ class TileMap(Divisible):
     COOPERATIVE = True
     inputs = variadic()
     function = body()
+
+    @property
+    def operations(self) -> int:
+        return len(self.function.ops) - 1
 
     @property
     def elements(self) -> list[Value]:
@@ -468,12 +466,13 @@ class TileReshape(ReshapeLike, Divisible):
         return (b.reshaped(g, tile_type(self.tile.type).shape),)
 
 
-class TilePermute(ReshapeLike, Divisible):
+class TilePermute(ReshapeLike, Divisible, ActsOnLines):
     """Permutes dimensions: dimension k of the result is dimension `perm[k]` (attribute) of the operand."""
 
     __slots__ = ()
     NAME = "tile.permute"
     COOPERATIVE = True
+    READS_BY_INDEX = True
     tile = operand()
     perm = attr()
 
@@ -517,7 +516,7 @@ class TilePermute(ReshapeLike, Divisible):
         return (b.one(TilePermute, [g], {"perm": self._back}),)
 
 
-class TileSlice(Op):
+class TileSlice(ActsOnLines):
     """A strided part of a tile value. Operands: tile, one start per dimension; attributes `shape`, `dims`, `steps` as
     in `buf.view`."""
 
@@ -529,6 +528,7 @@ class TileSlice(Op):
     shape = attr()
     dims = attr()
     steps = attr()
+    READS_BY_INDEX = True
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type)
@@ -568,8 +568,34 @@ class TileSlice(Op):
             return None
         return dims if all(source[d] == n for d, n in zip(dims, shape, strict=True)) else None
 
+    @property
+    def line(self) -> Line | None:
+        source, made, dims = tile_type(self.tile.type).shape, self.shape, tuple(self.dims)
+        fixed = [
+            d for d in range(len(source)) if d not in dims or (source[d] > 1 and made[dims.index(d)] == 1)
+        ]
+        others = [d for d in range(len(source)) if d not in fixed]
+        keeps = len(dims) == len(source)
+        if not fixed or not others or dims != (tuple(range(len(source))) if keeps else tuple(others)):
+            return None
+        along = [(is_zero(self.starts[d]), self.steps[dims.index(d)], made[dims.index(d)]) for d in others]
+        if along != [(True, 1, source[d]) for d in others]:
+            return None
+        return Line(self.tile, {d: self.starts[d] for d in fixed}, keeps)
 
-class TileExtract(ElementAccess):
+    @property
+    def reshape(self) -> TileReshape | None:
+        source, made = tile_type(self.tile.type).shape, self.shape
+        longer = [
+            (d, n) for d, n, step in zip(self.dims, made, self.steps, strict=True) if n > 1 and step == 1
+        ]
+        whole = [(d, n) for d, n in enumerate(source) if n > 1]
+        if longer != whole or math.prod(made) != math.prod(source) or not all(map(is_zero, self.starts)):
+            return None
+        return TileReshape([self.tile], [self.result.type], {"shape": made}, [], self.loc)
+
+
+class TileExtract(ElementAccess, ActsOnLines):
     """Reads an element or component of a tile value, per lane, as `buf.get` does of a buffer. Operands: tile, indices,
     which may differ between lanes."""
 
@@ -581,6 +607,13 @@ class TileExtract(ElementAccess):
     def infer(self) -> Sequence[Type]:
         return [accessed(tile_type(self.tile.type, partial=True), [v.type for v in self.indices])]
 
+    @property
+    def line(self) -> Line | None:
+        t = tile_type(self.tile.type, partial=True)
+        if t.partial or t.size == 1 or len(self.indices) != len(t.shape):
+            return None
+        return Line(self.tile, dict(enumerate(self.indices)), False)
+
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         operands = [b.accumulator(self.tile), g, *(b.primal(i) for i in self.indices)]
@@ -591,7 +624,7 @@ class TileExtract(ElementAccess):
         return [None] * len(self.operands)
 
 
-class TileGather(Op):
+class TileGather(ActsOnLines):
     """Gathers parts of a tile along `axis` (attribute). Operands: tile, 1-D integer tile of indices. Negative indices
     count from the end; indices outside the tile give 0."""
 
@@ -601,6 +634,8 @@ class TileGather(Op):
     tile = operand()
     index = operand(index=True)
     axis = attr()
+    READS_BY_INDEX = True
+    EXCHANGES = True
 
     def infer(self) -> Sequence[Type]:
         tile, index = tile_type(self.tile.type), tile_type(self.index.type)
@@ -629,48 +664,6 @@ class TileGather(Op):
         return b.one(BufRead, [whole]), None
 
 
-class TileConcat(Op):
-    """Tiles joined along `axis` (attribute)."""
-
-    __slots__ = ()
-    NAME = "tile.concat"
-    COOPERATIVE = True
-    tiles = variadic()
-    axis = attr()
-
-    def infer(self) -> Sequence[Type]:
-        tiles = [tile_type(v.type) for v in self.tiles]
-        axis: int = self.axis
-        first = tiles[0]
-        for t in tiles[1:]:
-            if t.dtype != first.dtype:
-                help = f"convert one: tg.tile_astype(..., tg.{wider(scalar_of(first.dtype), scalar_of(t.dtype))})"
-                raise TypeRule(f"tile_concat joins tiles of one type, got {first.dtype} and {t.dtype}", help)
-            if (t.shape[:axis], t.shape[axis + 1 :]) != (first.shape[:axis], first.shape[axis + 1 :]):
-                help = f"their shapes must be equal except along axis {axis}"
-                raise TypeRule("", help, "ShapeMismatch", what="tile_concat", left=first.shape, right=t.shape)
-        total = sum(t.shape[axis] for t in tiles)
-        return [TileType(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :]))]
-
-    @staticmethod
-    def ref(attrs: Attrs, *tiles_and_rank: Any) -> np.ndarray:
-        *tiles, _ = tiles_and_rank
-        return np.concatenate(tiles, attrs["axis"])
-
-    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        (g,) = grads
-        axis: int = self.axis
-        first = 0
-        out: list[Value | None] = []
-        for tile in self.tiles:
-            shape = tile_type(tile.type).shape
-            starts = [b.const(first if d == axis else 0, int32) for d in range(len(shape))]
-            attrs = {"shape": shape, "dims": tuple(range(len(shape))), "steps": (1,) * len(shape)}
-            out.append(b.one(TileSlice, [g, *starts], attrs))
-            first += shape[axis]
-        return out
-
-
 def reduced_shape(shape: Sequence[int], axis: int | None, keepdims: bool) -> tuple[int, ...]:
     """The shape of a reduction: without the reduced axis, or with length 1 along it if `keepdims`; (1,) if no dimension
     is left."""
@@ -680,7 +673,7 @@ def reduced_shape(shape: Sequence[int], axis: int | None, keepdims: bool) -> tup
     return tuple(kept) or (1,)
 
 
-class TileReduce(Divisible):
+class TileReduce(Divisible, ActsOnLines):
     """Reduces a tile in an unspecified order; elements of absent lanes are skipped. Operand: tile. Region: combines two
     elements to one, associatively and commutatively. Attributes: `axis` (None: all), `keepdims`. The result of a
     reduction along an axis other than the last is partial if the tile is."""
@@ -696,6 +689,7 @@ class TileReduce(Divisible):
     bases = attr(None)
     extent = attr(None)
     lanes = attr(False)
+    EXCHANGES = True
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type, partial=True)

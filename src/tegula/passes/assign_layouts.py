@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tegula.ir import Carrier, Kernel, Op, ReshapeLike, ScatteredAccess, Value
+from tegula.ir import Carrier, Kernel, Line, Op, ReshapeLike, ScatteredAccess, Value
 from tegula.layout import (
     Layout,
     blocked,
@@ -37,7 +37,7 @@ from tegula.ops.tile import (
     tile_type,
 )
 from tegula.passes.groups import Group, group_of
-from tegula.passes.lines import Line, line_of, lines_layout
+from tegula.passes.lines import line_of, lines_layout
 from tegula.passes.matmul_terms import widened_terms
 from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, components, element_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tegula.ir import AtomicUpdate, Builder, Kernel, Op, Region, ReshapeLike, TileAccess, Value
+from tegula.ir import AtomicUpdate, Builder, Kernel, Line, Op, Region, ReshapeLike, TileAccess, Value
 from tegula.ir.rewrite import clone_region, replace, uses
 from tegula.layout import Layout, blocked
 from tegula.ops import scalar as S
@@ -14,7 +14,7 @@ from tegula.ops.group import PartialReduce
 from tegula.ops.tile import TileBroadcast, TileReduce, TileSlice
 from tegula.passes.assign_layouts import ACCESS_BYTES, Layouts, natural_layout, operand_layouts
 from tegula.passes.groups import group_of
-from tegula.passes.lines import Line, can_pick, has_lines, has_rows_in_threads, line_of
+from tegula.passes.lines import can_pick, has_lines, has_rows_in_threads, line_of
 from tegula.passes.lower_tiles import view
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, TileType, element_bytes, int32

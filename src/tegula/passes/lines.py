@@ -10,25 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from tegula.dataclass import dataclass
-from tegula.ir import BranchLike, ConstantLike, Kernel, LoopLike, MatmulLike, Op, Value
+from tegula.ir import ActsOnLines, BranchLike, ConstantLike, Kernel, Line, LoopLike, Op, Value
 from tegula.ir.rewrite import uses
 from tegula.layout import Layout, Mode, blocked
 from tegula.ops.control import For
-from tegula.ops.lane import Lanes
 from tegula.ops.roles import WARP, Roles
-from tegula.ops.tile import (
-    TileExtract,
-    TileGather,
-    TileMap,
-    TilePermute,
-    TileReduce,
-    TileReshape,
-    TileSlice,
-    tile_type,
-)
+from tegula.ops.tile import TileReduce, tile_type
 from tegula.passes.runner import GpuCompilation
-from tegula.types import TileType, components
+from tegula.types import components
 
 MAX_REGISTERS = 64
 """The maximum number of registers for the elements of a tile whose lines are taken from registers."""
@@ -44,43 +33,9 @@ BUTTERFLY = 5 * EXCHANGE
 """The cost of a reduction over a warp."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """The places of a line of a tile: `at` by dimension; `keeps`: whether the line has these dimensions, with length
-    1."""
-
-    tile: Value
-    at: dict[int, Value]
-    keeps: bool
-
-
 def line_of(op: Op) -> Line | None:
-    """The places of a slice or an element of a tile with several elements; None for slices that are no line."""
-    if isinstance(op, TileExtract):
-        t = op.tile.type
-        if not isinstance(t, TileType) or t.partial or t.size == 1 or len(op.indices) != len(t.shape):
-            return None
-        return Line(op.tile, dict(enumerate(op.indices)), False)
-    if not isinstance(op, TileSlice):
-        return None
-    source, made = tile_type(op.tile.type).shape, tile_type(op.result.type).shape
-    dims = tuple(op.dims)
-    fixed = [d for d in range(len(source)) if d not in dims or (source[d] > 1 and made[dims.index(d)] == 1)]
-    others = [d for d in range(len(source)) if d not in fixed]
-    keeps = len(dims) == len(source)
-    if not fixed or not others or dims != (tuple(range(len(source))) if keeps else tuple(others)):
-        return None
-    for d in others:
-        start = op.starts[d].owner
-        k = dims.index(d)
-        if (
-            not isinstance(start, ConstantLike)
-            or start.value != 0
-            or op.steps[k] != 1
-            or made[k] != source[d]
-        ):
-            return None
-    return Line(op.tile, {d: op.starts[d] for d in fixed}, keeps)
+    """The line that an op takes from a tile with several elements; None if the op takes none."""
+    return op.line if isinstance(op, ActsOnLines) else None
 
 
 def lines_in_registers(kernel: Kernel, context: GpuCompilation) -> set[Op]:
@@ -119,12 +74,11 @@ class _Choice:
 
     def _reshaped(self, line: Op) -> None:
         """Make slices that only add dimensions of length 1 to a line reshapes, which need no buffer."""
-        for op in (user for made in line.results for user, _ in self.users.get(made, [])):
-            if isinstance(op, TileSlice) and _adds_dimensions(op):
-                made = TileReshape([op.tile], [op.result.type], {"shape": op.shape}, [], op.loc)
+        for op in (user for result in line.results for user, _ in self.users.get(result, [])):
+            made = op.reshape if isinstance(op, ActsOnLines) else None
+            if made is not None and op.parent is not None:
                 made.results, made.parent = [op.result], op.parent
                 op.result.owner = made
-                assert op.parent is not None
                 op.parent.ops[op.parent.ops.index(op)] = made
 
     def _is_cheaper(self, tile: Value, lines: Sequence[Op]) -> bool:
@@ -136,7 +90,7 @@ class _Choice:
             len(t.shape) > 2
             or components(t.dtype) != 1
             or t.size > MAX_REGISTERS * self.context.threads
-            or any(isinstance(op, TileSlice | TilePermute | TileGather | MatmulLike) for op in others)
+            or any(isinstance(op, ActsOnLines) and op.READS_BY_INDEX for op in others)
         ):
             return False
         if len(t.shape) == 1:
@@ -173,22 +127,12 @@ class _Choice:
             return False
         each = 0
         for op in loop.body.walk():
-            if isinstance(op, LoopLike | Lanes | MatmulLike | TileGather | TileReduce):
+            if isinstance(op, LoopLike) or (isinstance(op, ActsOnLines) and op.EXCHANGES):
                 return False
-            if isinstance(op, TileMap):
+            if isinstance(op, ActsOnLines) and op.operations:
                 size = max(1, tile_type(op.result.type).size // self.context.threads)
-                each += size * (len(op.function.ops) - 1)
+                each += size * op.operations
         return each * len(positions) <= MAX_COPIES
-
-
-def _adds_dimensions(op: TileSlice) -> bool:
-    """Whether a slice has all elements of a tile in order, under more indices."""
-    source, made = tile_type(op.tile.type).shape, tile_type(op.result.type).shape
-    from_start = all(isinstance(v.owner, ConstantLike) and v.owner.value == 0 for v in op.starts)
-    whole = [(d, n) for d, n, step in zip(op.dims, made, op.steps, strict=True) if n > 1 and step == 1]
-    return (
-        from_start and prod(made) == prod(source) and whole == [(d, n) for d, n in enumerate(source) if n > 1]
-    )
 
 
 def _enclosing_ops(op: Op) -> Iterator[Op]:

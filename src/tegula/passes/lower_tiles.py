@@ -14,6 +14,7 @@ from tegula.ir.rewrite import replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.base import element
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufView, BufWrite, buffer_type, is_packed
+from tegula.ops.concat import TileConcat
 from tegula.ops.group import (
     Agree,
     MmaWait,
@@ -31,7 +32,6 @@ from tegula.ops.linear import TileMatmul, TileMatmulWait
 from tegula.ops.stack import StackPop, StackPush
 from tegula.ops.tile import (
     TileArange,
-    TileConcat,
     TileEmpty,
     TileExtract,
     TileFull,

@@ -9,6 +9,7 @@ from tegula.ir import AtomicUpdate, CallLike, Carrier, Kernel, Op, Region, Value
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.base import Elementwise, element
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufView, BufWrite
+from tegula.ops.concat import TileConcat
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.lane import BlockCount, BlockIndex, LaneUniform, Tid
@@ -18,7 +19,6 @@ from tegula.ops.table import TableGet
 from tegula.ops.tile import (
     TileArange,
     TileBroadcast,
-    TileConcat,
     TileEmpty,
     TileExtract,
     TileFull,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from tegula.codegen.blocks_in_lanes.differences import SCALARS, OneByOne
 from tegula.ir import Value
 from tegula.ir.rewrite import clone_region
+from tegula.ops.concat import TileConcat
 from tegula.ops.control import For, Yield
 from tegula.ops.scalar import Add, Max, Min, Mul
 from tegula.ops.tile import (
     TileBroadcast,
-    TileConcat,
     TileMap,
     TileReduce,
     TileReshape,

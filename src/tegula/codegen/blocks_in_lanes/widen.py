@@ -28,6 +28,7 @@ from tegula.ir.rewrite import clone_op, clone_region, erase_dead
 from tegula.ir.verify import verify
 from tegula.ops.array import ArrayStore
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufView, BufWrite
+from tegula.ops.concat import TileConcat
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.convert import Cast
 from tegula.ops.lane import BlockIndex, LaneUniform, LogicalBlocks, Tid
@@ -35,7 +36,6 @@ from tegula.ops.linear import TileMatmul
 from tegula.ops.scalar import Add, Const, Fma, Mul, Or, Select
 from tegula.ops.tile import (
     TileBroadcast,
-    TileConcat,
     TileEmpty,
     TileExtract,
     TileFull,
