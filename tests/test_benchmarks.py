@@ -1,4 +1,4 @@
-"""The process that measures on a GPU may fail in any way: the other cases are measured nevertheless."""
+"""The process that measures on a GPU may fail in any way, and other cases are measured nevertheless."""
 
 from __future__ import annotations
 

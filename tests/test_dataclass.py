@@ -1,4 +1,4 @@
-"""Our dataclass behaves as the standard library's does."""
+"""`tegula.dataclass` behaves like the dataclass of the standard library."""
 
 from __future__ import annotations
 

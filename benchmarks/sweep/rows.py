@@ -1,4 +1,4 @@
-"""The points that memory bounds: one change each of a softmax of float32 rows of 4096."""
+"""The points of the sweep that are bound by memory: variations of a softmax of float32 rows of 4096 elements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def point(name: str, kernel: Any, full: Launch, small: Launch, exact: Any, **mor
 
 
 def softmax(name: str, width: int = WIDTH, dtype: str = "float32", threads: int = 128) -> Point:
-    """A softmax of as many elements as the base has."""
+    """A softmax with the number of elements of the base point."""
 
     def launch(rows: int) -> Launch:
         return Launch((Array((rows, width), dtype), result(rows, width, dtype=dtype)), (rows,))
@@ -61,7 +61,7 @@ def layernorm(name: str, dtype: str, gradient_target: float | None) -> Point:
 
 
 def residual_norm() -> Point:
-    """An RMS norm of the sum of two matrices, which is a result too."""
+    """An RMS norm of the sum of two matrices; the sum is a second result."""
 
     def launch(rows: int) -> Launch:
         a = Array((rows, WIDTH), "float32")

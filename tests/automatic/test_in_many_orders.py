@@ -1,4 +1,4 @@
-"""Replays of automatic schedules, in which warps, copies and matmuls take turns in many orders, with one result."""
+"""Replays of automatic schedules, in which warps, copies and matmuls run in many orders, with one result."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Roles are made automatically wherever their schedule is proved: also with windows, steps and bounds that only the
-launch, an array or the tile decides."""
+"""Kernels get automatic roles wherever the schedule is proved, also with windows, steps and bounds that the launch, an
+array or the tile determines."""
 
 from __future__ import annotations
 

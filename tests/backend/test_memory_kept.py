@@ -1,4 +1,4 @@
-"""Compiling keeps no memory: docs/design/040-memory-that-llvmlite-keeps.md."""
+"""Compilation leaks no memory: docs/design/040-memory-that-llvmlite-keeps.md."""
 
 from __future__ import annotations
 

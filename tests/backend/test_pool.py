@@ -1,4 +1,4 @@
-"""Launches on the thread pool: every block runs once, for any launching thread, and no work is left."""
+"""Launches on the thread pool: every block runs once, for any launching thread."""
 
 from __future__ import annotations
 

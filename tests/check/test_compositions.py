@@ -1,4 +1,4 @@
-"""Compositions of roles with wrong places: one that is proved does not go wrong in replays."""
+"""Compositions of roles with wrong places: a proved program has no fault in replays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules in many constructs of the language, with wrong places: one that is proved does not go wrong in replays."""
+"""Schedules in many constructs of the language, with wrong places: a proved program has no fault in replays."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Edited programs: right programs of many shapes in which lines are left out, moved, repeated or changed. A program
-that is proved does not go wrong in replays."""
+"""Edited programs: right programs of many shapes in which lines are left out, moved, repeated or changed. A proved
+program has no fault in replays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PTX of kernels with roles follows their lowered IR, and changed PTX does not."""
+"""The PTX of kernels with roles agrees with their lowered IR, and changed PTX does not."""
 
 from __future__ import annotations
 

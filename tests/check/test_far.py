@@ -1,4 +1,4 @@
-"""Schedules that go wrong only after many iterations, or in launches with large numbers, are not proved."""
+"""Schedules that fail only after many iterations, or in launches with large numbers, are not proved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowered schedules with one change: each is refuted for the right reason, and the originals pass."""
+"""Lowered schedules with one change: each is refuted for the expected reason, and the original schedules pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No rule of the checker can be left out without a wrong schedule that notices."""
+"""Each rule of the checker is needed to refuse some wrong schedule."""
 
 from __future__ import annotations
 

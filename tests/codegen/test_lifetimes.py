@@ -1,4 +1,4 @@
-"""When a piece of memory is in use, read off the text of a function."""
+"""Live ranges of allocations, computed from the LLVM text of a function."""
 
 from __future__ import annotations
 

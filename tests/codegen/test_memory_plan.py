@@ -1,4 +1,5 @@
-"""The memory plan of a block: pieces with overlapping lifetimes have disjoint bytes, others may share bytes."""
+"""The memory plan of a block: allocations with overlapping lifetimes have disjoint bytes, other allocations may share
+bytes."""
 
 from __future__ import annotations
 

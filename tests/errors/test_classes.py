@@ -1,4 +1,4 @@
-"""Errors are exceptions of Python's own classes too."""
+"""Error classes derive from Python's exception classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Golden tests of all errors: the whole text that a wrong program gets."""
+"""Golden tests of all errors: the whole text of the error of an invalid program."""
 
 from __future__ import annotations
 

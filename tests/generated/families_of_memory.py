@@ -1,5 +1,4 @@
-"""Families of statements on arrays: loads and stores with masks and indices, atomics of every kind, "
-"exchanges of tiles.
+"""Families of statements on arrays: loads and stores with masks and indices, atomics of every kind, exchanges of tiles.
 
 Each statement changes rows of cells of its own, so that the order of the threads does not matter."""
 

@@ -1,5 +1,4 @@
-"""Families of statements on values of single threads: expressions, bits, casts, arrays of a thread, "
-"functions, spatial
+"""Families of statements on values of single threads: expressions, bits, casts, arrays of a thread, functions, spatial
 vectors, transforms, exchanges between threads, tables, and prints."""
 
 from __future__ import annotations

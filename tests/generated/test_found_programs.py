@@ -1,4 +1,4 @@
-"""Reduced programs that once differed, kept."""
+"""Reduced generated programs whose results once differed between the CPU and the interpreter."""
 
 from __future__ import annotations
 

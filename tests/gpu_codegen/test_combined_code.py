@@ -1,4 +1,4 @@
-"""Combined blocks as GPU code: each block of the launch runs once, for any size of the hardware's grid."""
+"""Combined blocks as GPU code: each block of the launch runs once, for any number of CTAs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Overlapped iterations have the bits of the CPU, also at the edges of arrays and for rare numbers."""
+"""Overlapped iterations have the bits of the CPU, also at the edges of arrays and for subnormal, infinite and NaN
+numbers."""
 
 from __future__ import annotations
 

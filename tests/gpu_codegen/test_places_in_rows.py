@@ -1,4 +1,5 @@
-"""Bulk copies start at multiples of 16 bytes in the rows of an array: where that is not sure, threads copy."""
+"""Bulk copies start at multiples of 16 bytes in the rows of an array: offsets without a proven alignment are copied by
+threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotients of tiles on GPUs: several at a time, with the bits of IEEE's division, without a subroutine."""
+"""Quotients of tiles on GPUs: divided several at a time without a subroutine, with the bits of IEEE 754 division."""
 
 from __future__ import annotations
 

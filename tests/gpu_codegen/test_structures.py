@@ -1,4 +1,4 @@
-"""Walks through spatial structures as GPU code: registers, and wide loads that need no order."""
+"""Traversals of spatial structures as GPU code: registers, and wide loads through the read-only cache."""
 
 from __future__ import annotations
 

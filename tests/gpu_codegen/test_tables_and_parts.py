@@ -1,4 +1,4 @@
-"""Tables of constants, parts of vectors, and parts of tiles as vectors: everywhere the same."""
+"""Tables of constants, parts of vectors, and parts of tiles as vectors: equal results on all targets."""
 
 from __future__ import annotations
 

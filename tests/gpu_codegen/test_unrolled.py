@@ -1,4 +1,5 @@
-"""Loops over `tg.unrolled`: one body in the IR, a copy for each index in the code, with the same results everywhere."""
+"""Loops over `tg.unrolled`: one body in the IR, a copy for each index in the code, with equal results on all
+targets."""
 
 from __future__ import annotations
 

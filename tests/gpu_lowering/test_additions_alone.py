@@ -1,4 +1,5 @@
-"""If no other block adds to the same elements, an addition that copies cannot do becomes a load, a sum and a store."""
+"""If no other block adds to the same elements, an atomic addition that bulk copies cannot do becomes a load, an
+addition and a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that nothing uses any more are used again, with the barriers that there were."""
+"""Shared memory of tiles that are not live any more is reused, without additional barriers."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def test_shared_memory_is_reused_without_more_barriers(
     kernel, args, most = CASES[name]
     launch = tiled(kernel, args, (1,), threads)
     found, parts = agrees(launch)
-    others = tuple(step for step in pipeline_gpu.FOR_GPU if step.name != "reuse_shared")
-    monkeypatch.setattr(pipeline_gpu, "FOR_GPU", others)
-    plain, side_by_side = lowered(launch)
+    other_passes = tuple(step for step in pipeline_gpu.FOR_GPU if step.name != "reuse_shared")
+    monkeypatch.setattr(pipeline_gpu, "FOR_GPU", other_passes)
+    plain, without_reuse = lowered(launch)
     assert len(barriers(found)) == len(barriers(plain))
-    assert parts.shared.plan.total <= min(most, side_by_side.shared.plan.total)
+    assert parts.shared.plan.total <= min(most, without_reuse.shared.plan.total)
 
 
 @tg.kernel

@@ -1,4 +1,4 @@
-"""Tiles of narrow numbers are widened where their numbers are first needed."""
+"""Conversions of tiles of narrow numbers are sunk to the first use of the wide tile."""
 
 from __future__ import annotations
 

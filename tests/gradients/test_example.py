@@ -1,4 +1,4 @@
-"""examples/mlp.py trains as the same network in NumPy does, whose gradients are written by hand in float64."""
+"""examples/mlp.py has the losses of the same network in NumPy with handwritten gradients in float64."""
 
 from __future__ import annotations
 

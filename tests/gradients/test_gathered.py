@@ -1,4 +1,4 @@
-"""Gradient tiles that a grid owns are added up by their owner, in a loop, and written once.
+"""Gradient tiles that a grid owns are summed by their owner, in a loop, and written once.
 
 The data are small integers, so that every order of summing gives the same numbers: the gradients are exact."""
 

@@ -1,4 +1,4 @@
-"""Loops: right at every trip count, and no more kept or repeated than gradients need."""
+"""Gradients of loops: correct at every trip count, and no value is stored or recomputed without need."""
 
 from __future__ import annotations
 

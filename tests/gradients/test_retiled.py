@@ -1,4 +1,4 @@
-"""Owners with tiles as large as the forward matmul's, which are for GPUs but right on all devices.
+"""Owners with tiles as large as the forward matmul's, which are for GPUs but correct on all devices.
 
 The data are small integers, so that every order of summing gives the same numbers: the gradients are exact."""
 

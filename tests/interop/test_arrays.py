@@ -1,4 +1,4 @@
-"""Arrays of PyTorch and JAX as Tegula's, and the reverse: on the same memory."""
+"""Arrays of PyTorch and JAX as arrays of Tegula, and the reverse, on the same memory."""
 
 from __future__ import annotations
 

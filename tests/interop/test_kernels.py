@@ -1,4 +1,4 @@
-"""Kernels of the library on tensors of PyTorch: calls that repeat, and calls that only look alike."""
+"""Kernels of the library on tensors of PyTorch: repeated calls, and similar calls with other layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example trains as PyTorch does."""
+"""examples/mlp.py has the losses of the same network in PyTorch."""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ def test_torch_norms_and_their_gradients_match_float64() -> None:
     wanted = torch.softmax(torch.layer_norm(exact[0], (33,), *exact[1:]), 1)
     found = torch_norms.softmax(torch_norms.layer_norm(*given))
     torch.testing.assert_close(found, wanted.float())
-    for ours, theirs in zip(
+    for gradient, expected in zip(
         torch.autograd.grad(found, given, seed),
         torch.autograd.grad(wanted, exact, seed.double()),
         strict=True,
     ):
-        torch.testing.assert_close(ours, theirs.float(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(gradient, expected.float(), rtol=1e-4, atol=1e-5)
 
 
 def test_a_network_trains_alike_with_norms_of_torch_and_tegula() -> None:

@@ -1,4 +1,4 @@
-"""Arrays to call kernels of the library with, and how far results may be from float64."""
+"""Arguments for kernels of the library, and the tolerances of results against float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects of Python that kernels capture for their attributes, and static expressions of facts about values."""
+"""Objects of Python that kernels capture for their attributes, and static expressions of shapes and dtypes."""
 
 from __future__ import annotations
 

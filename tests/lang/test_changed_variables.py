@@ -1,4 +1,4 @@
-"""Calls that change a variable of their caller, where they are refused, and wrong ranges of random tiles."""
+"""Calls that change a variable of their caller, refused calls, and invalid ranges of random tiles."""
 
 from __future__ import annotations
 

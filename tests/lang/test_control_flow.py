@@ -1,4 +1,4 @@
-"""Control flow has the meaning that it has in Python: each function runs in CPython and in a kernel."""
+"""Control flow in kernels has the meaning of Python: each function runs in CPython and in a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wrong kernels: the class of the error, and the line and text that it points at."""
+"""Invalid kernels: the class of the error, and the marked line and text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that are wrong in random ways get errors with a place, soon."""
+"""Randomly mutated programs get errors with a line within seconds."""
 
 import importlib.util
 import random

@@ -1,4 +1,4 @@
-"""Kernels that are in no file: typed at the prompt, given with -c or piped, run from text."""
+"""Kernels without a source file: typed at the prompt, given with -c or piped, run from text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways to write a running sum of matmuls are the same kernel."""
+"""All ways to write a sum of matmuls in a loop become the same kernel."""
 
 from __future__ import annotations
 

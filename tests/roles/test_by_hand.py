@@ -1,4 +1,4 @@
-"""Schedules that are written by hand: barriers, asynchronous copies, fences, and ops of one thread."""
+"""Handwritten schedules: barriers, asynchronous copies, fences, and ops of one thread."""
 
 from __future__ import annotations
 

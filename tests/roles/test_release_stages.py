@@ -1,4 +1,4 @@
-"""The places where stages are released, and a test that a wrong release is noticed."""
+"""The places where stages are released, and a test that finds a wrong release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules that are launched again and again, on fresh buffers: a single hang or wrong element fails."""
+"""Repeated launches of schedules on fresh buffers: a single hang or wrong element fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wrong roles and pipes, by the code and the gist of the error that each gets."""
+"""Invalid roles and pipes: the code and the central words of each error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention with weights of 0 and 1, by two consumers at a time, each with its own tiles."""
+"""Attention with weights of 0 and 1, by two concurrent consumers with separate tiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that an element of an array decides on, and names of other tile languages that ask about launches."""
+"""Recorded work that depends on an element of an array, and functions of other tile languages that query launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels that are timed on GPUs compile well: wide accesses, no registers in memory."""
+"""The kernels of GPU benchmarks compile to wide accesses without spills."""
 
 from __future__ import annotations
 

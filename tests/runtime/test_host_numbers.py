@@ -1,4 +1,4 @@
-"""Numbers that enter from the host: the nearest number of the type, or an error, through every entrance."""
+"""Numbers that enter from the host: the nearest number of the type, or an error, through every API."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Running sums of short floats, forward and back, and ranges: computed in more bits, rounded once."""
+"""Running sums of narrow floats, their gradients, and aranges are computed in float32 and rounded once."""
 
 from __future__ import annotations
 

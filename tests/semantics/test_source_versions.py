@@ -1,4 +1,4 @@
-"""A kernel is the text that Python compiled: a file that changes between decoration and launch does not change it."""
+"""A kernel is compiled from the text that Python compiled, even if its file changes between decoration and launch."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The library's functions run as plain Python on NumPy arrays give the bits that compiled kernels give.
 
-This shows that compiling changes nothing: in particular that the compiler fuses no product and sum unasked."""
+This shows that compiling changes nothing: in particular, the compiler contracts no multiplication and addition by
+itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of the standard library, and where their gradients are tried."""
+"""Functions of the standard library, and the ranges of the arguments at which their gradients are tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuned kernels: the fastest right candidate runs, wrong candidates are dropped, arrays are restored."""
+"""Tuned kernels: the fastest correct candidate runs, wrong candidates are dropped, arrays are restored."""
 
 from __future__ import annotations
 

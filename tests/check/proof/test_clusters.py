@@ -1,4 +1,5 @@
-"""Blocks of a 2-CTA cluster that fetch tiles for each other: the schedule is proved only if both do the same."""
+"""Blocks of a 2-CTA cluster that fetch tiles for each other: the schedule is proved only if both blocks execute the
+same iterations."""
 
 from __future__ import annotations
 

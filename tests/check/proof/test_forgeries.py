@@ -1,5 +1,5 @@
 """Forged certificates: edits of the structure of certificates of correct kernels, which are also presented for wrong
-kernels. None of a wrong kernel is accepted."""
+kernels. No certificate of a wrong kernel is accepted."""
 
 from __future__ import annotations
 

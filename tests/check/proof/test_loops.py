@@ -1,4 +1,4 @@
-"""Pairs of loops that are written differently: some agree in every launch that satisfies the guards, others do not."""
+"""Pairs of loops in different forms: some agree in every launch that satisfies the guards, others do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator on tiles is cooperative too."""
+"""An operator on tiles under a divergent condition."""
 
 import tegula as tg
 

@@ -1,5 +1,5 @@
-"""Attacks on any right program: one or several edits of its text, of the kinds that people make by mistake. An edited
-program may be right; a replay tells."""
+"""Attacks on any correct program: one or several edits of its text that imitate mistakes of programmers. An edited
+program may be correct, which a replay decides."""
 
 from __future__ import annotations
 
