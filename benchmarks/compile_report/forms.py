@@ -35,7 +35,8 @@ DTYPES = (tg.bfloat16, tg.float32)
 def forward_form(
     kernel: Any, arguments: Callable[[], Sequence[Any]], dims: Sequence[int], threads: int
 ) -> Prepared:
-    """A kernel specialised for the types, ranks and memory layouts of the arguments."""
+    """A kernel specialised for the types, ranks and memory layouts of the arguments, and for a launch of `dims` blocks,
+    for which neighbouring blocks may be merged."""
     args = arguments()
     found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, args, strict=True)]
     wanted = specialisation(found, plan((*dims, threads), threads).launch, overlaps(tuple(args)))
@@ -254,10 +255,12 @@ def _int8(arrays: Callable[[], list[Any]]) -> Callable[[], list[Any]]:
 def rows_of_the_sweep() -> Iterator[tuple[str, Callable[[], Prepared]]]:
     """The kernels of all points, and the adjoints of some."""
     for name, p in points().items():
-        form = p.kernel, p.small.form, p.small.grid, p.threads
-        yield PREFIX + name, partial(forward_form, *form)
+        yield PREFIX + name, partial(forward_form, p.kernel, p.small.form, p.full.grid, p.threads)
         if name in COMPILED_GRADIENTS:
-            yield PREFIX + name + GRADIENTS, partial(gradient_form, *form)
+            yield (
+                PREFIX + name + GRADIENTS,
+                partial(gradient_form, p.kernel, p.small.form, p.full.grid, p.threads),
+            )
 
 
 # Queries of benchmarks/query_kernels.py -------------------------------------------------------------------------------
