@@ -9,6 +9,7 @@ import pytest
 
 import tegula as tg
 from support.loop_kernels import D
+from tegula.ir import Kernel, LoopLike
 from tegula.lang.kernel import trace
 from tegula.passes.gradient.regauge import regauge
 from tegula.passes.inline_calls import inline_selected
@@ -123,6 +124,24 @@ def loop(
     return kernel
 
 
+@tg.kernel
+def difference_of_two(S: tg.array2d[D], V: tg.array2d[D], out: tg.array2d[D]):
+    a = tg.tile_full(shape=(ROWS, 1), value=-1e30, dtype=D)
+    b = tg.tile_full(shape=(ROWS, 1), value=-1e30, dtype=D)
+    x, y = tg.tile_zeros(shape=(ROWS, 1), dtype=D), tg.tile_zeros(shape=(ROWS, 1), dtype=D)
+    for n in range(S.shape[1] // COLUMNS):
+        s = tg.tile_load(S, shape=(ROWS, COLUMNS), offset=(0, n * COLUMNS))
+        above, below = maximum(a, s), maximum(b, -s)
+        x = x * tg.exp(a - above) + tg.tile_sum(
+            tg.exp(s - tg.tile_broadcast(above, shape=(ROWS, COLUMNS))), axis=1, keepdims=True
+        )
+        y = y * tg.exp(b - below) + tg.tile_sum(
+            tg.exp(-s - tg.tile_broadcast(below, shape=(ROWS, COLUMNS))), axis=1, keepdims=True
+        )
+        a, b = above, below
+    tg.tile_store(out, tg.tile_broadcast(a + tg.log(x) - b - tg.log(y), shape=(ROWS, WIDTH)))
+
+
 ACCEPTED = {
     "maximum": loop(),
     "powers of 2": loop(power=binary),
@@ -142,7 +161,7 @@ REFUSED = {
 }
 SLOW = ("powers of 2", "lazy", "mean", "sink", "decayed", "wrong power", "unscaled", "initial sum")
 DIFFERENTIATED = (
-    *("maximum", "logarithm of the sum", "clamped", "gauge among the results"),
+    *("maximum", "logarithm of the sum", "clamped", "gauge among the results", "two gauges"),
     *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
 )
 
@@ -154,25 +173,41 @@ def arrays(tiles: int = 3) -> list[Any]:
     return [s, v, tg.zeros((ROWS, WIDTH), dtype=D, requires_grad=True)]
 
 
-@pytest.mark.parametrize("name", [*ACCEPTED, *REFUSED])
-def test_loops_whose_results_do_not_depend_on_the_gauge(name: str) -> None:
-    source, args = {**ACCEPTED, **REFUSED}[name], tuple(arrays())
+def forward(source: Any) -> Kernel:
+    """The forward kernel before it is differentiated."""
+    args = tuple(arrays())
     found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(source.packers, args, strict=True)]
     wanted = specialisation(found, plan((1, 32), 32).launch, overlaps(args))
     own = wanted.types, wanted.launch, wanted.access
     kernel = trace(source.definition, *own, library(), differentiable=True)
     settle(kernel)
     inline_selected(kernel.body, lambda call: not call.has_rule)
+    return kernel
+
+
+@pytest.mark.parametrize("name", [*ACCEPTED, *REFUSED])
+def test_loops_whose_results_do_not_depend_on_the_gauge(name: str) -> None:
+    kernel = forward({**ACCEPTED, **REFUSED}[name])
     made = regauge(kernel)
-    assert len(made.results) == (2 if name in ACCEPTED else 0)
+    sums = [loop for loop in kernel.walk() if isinstance(loop, LoopLike)][1:]
+    assert [len(loop.results) for loop in sums] == ([2] if name in ACCEPTED else [])
+    assert len(made.results) == 2 * len(sums)
     assert len(made.constants) == (1 if name in ACCEPTED else 0)
+
+
+def test_two_gauges() -> None:
+    kernel = forward(difference_of_two)
+    made = regauge(kernel)
+    *_, last = [loop for loop in kernel.walk() if isinstance(loop, LoopLike)]
+    assert len(last.results) == len(made.constants) == 2
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", DIFFERENTIATED)
 def test_gradients(name: str) -> None:
     *inputs, out = arrays()
-    tg.gradcheck({**ACCEPTED, **REFUSED}[name], (1, 32), inputs, [out], block_dim=32, directions=3)
+    kernel = difference_of_two if name == "two gauges" else {**ACCEPTED, **REFUSED}[name]
+    tg.gradcheck(kernel, (1, 32), inputs, [out], block_dim=32, directions=3)
 
 
 @pytest.mark.machine_code

@@ -40,11 +40,15 @@ class Regauged:
 def regauge(kernel: Kernel) -> Regauged:
     """Add a loop that only adds after each loop with a gauge, and replace the uses of the results, in place."""
     made = Regauged()
-    for loop in [op for op in kernel.walk() if isinstance(op, LoopLike)]:
+    loops = [op for op in kernel.walk() if isinstance(op, LoopLike)]
+    while loops:
+        loop = loops.pop()
         if counted(loop) and _may_run_twice(loop):
-            for slot, value in enumerate(loop.arguments):
-                if _is_float(value) and _regauge(kernel, loop, slot, made):
-                    break
+            found = (
+                _regauged(kernel, loop, slot, made) for slot, v in enumerate(loop.arguments) if _is_float(v)
+            )
+            sums = next((sums for sums in found if sums is not None), None)
+            loops += [] if sums is None else [sums]
     return made
 
 
@@ -59,11 +63,12 @@ def _is_float(value: Value) -> bool:
     return isinstance(t, DType) and t.is_float
 
 
-def _regauge(kernel: Kernel, loop: Any, slot: int, found: Regauged) -> bool:
-    """Regauge one loop whose gauge is the carried value at `slot`. Returns whether the value is a gauge."""
+def _regauged(kernel: Kernel, loop: Any, slot: int, found: Regauged) -> LoopLike | None:
+    """The loop that only adds to the sums of a loop whose gauge is the carried value at `slot`; None if the value is no
+    gauge."""
     gauge, after = loop.arguments[slot], loop.body.yielded[slot]
     if after in loop.arguments or after.owner is not None and not isinstance(after.owner, Op):
-        return False
+        return None
     others = [k for k in range(len(loop.arguments)) if k != slot]
     weights = Weights()
     shape = gauge.type.shape if isinstance(gauge.type, TileType) else ()
@@ -76,7 +81,7 @@ def _regauge(kernel: Kernel, loop: Any, slot: int, found: Regauged) -> bool:
         )
     needed = _needed(loop, [loop.body.yielded[k] for k in others], after)
     if after.owner in needed:
-        return False
+        return None
     try:
         for op in needed:
             weights.visit(op)
@@ -90,7 +95,7 @@ def _regauge(kernel: Kernel, loop: Any, slot: int, found: Regauged) -> bool:
                     raise NoWeight
         scaled = [k for k in others if abs(weights.solved.get(k, 0.0)) > 0]
         if not scaled or any(_number(loop.initial[k]) != 0 for k in scaled):
-            return False
+            return None
         for k in others:
             weights.solved.setdefault(k, 0.0)
             factor = -weights.solved[k]
@@ -106,17 +111,17 @@ def _regauge(kernel: Kernel, loop: Any, slot: int, found: Regauged) -> bool:
                 for v in op.operands:
                     weights.unchanged(weights.of(v))
     except NoWeight:
-        return False
+        return None
     sums = _Sums(loop, slot, others, weights, needed).loop()
     if not all(_only_adds(sums, others.index(k)) for k in scaled):
-        return False
+        return None
     region.ops.insert(region.ops.index(loop) + 1, sums)
     sums.parent = region
     results = {loop.results[k]: r for k, r in zip(others, sums.results, strict=True)}
     replace(kernel.body, results)
     found.results |= {new: old for old, new in results.items()}
     found.constants.add(loop.results[slot])
-    return True
+    return sums
 
 
 def _along(value: Value, gauge: Sequence[int]) -> frozenset[tuple[int, int]]:
