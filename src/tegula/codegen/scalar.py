@@ -77,6 +77,8 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
 
 def lower_all(code: Code, op: Op, elements: Sequence[Sequence[Components]], width: int) -> list[Components]:
     """The op's result for each of several elements, computed together where the target can do so."""
+    if isinstance(op, S.Const):
+        return [lower(code, op, (), width)] * len(elements)
     if len(elements) == 1 or not is_batched(code, op):
         return [lower(code, op, operands, width) for operands in elements]
     dtype, each = scalar_of(op.result.type), components(op.result.type)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tegula.errors import InternalError
 from tegula.ops.convert import convert
-from tegula.types import DType, bfloat16, float16, float32, to_numpy
+from tegula.types import DTYPES, DType, float16, float32, to_numpy
 
 # LLVM aborts the process on an intrinsic that it cannot lower, so only these are emitted.
 INTRINSICS = frozenset(
@@ -23,13 +23,13 @@ INTRINSICS = frozenset(
 )
 
 
+_SCALARS = {t.name: f"i{t.bits}" for t in DTYPES.values()}
+_SCALARS |= {"bool": "i1", "float16": "half", "float32": "float", "float64": "double"}
+
+
 def scalar_type(dtype: DType) -> str:
     """The LLVM type of one scalar in a register. bfloat16 and 8-bit floats are held as their bits."""
-    if dtype.is_bool:
-        return "i1"
-    if dtype.is_float and dtype.bits >= 16 and dtype is not bfloat16:
-        return {16: "half", 32: "float", 64: "double"}[dtype.bits]
-    return f"i{dtype.bits}"
+    return _SCALARS[dtype.name]
 
 
 def vector_of(scalar: str, width: int) -> str:
