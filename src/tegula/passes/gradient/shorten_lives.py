@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tegula.ir import Carrier, Kernel, LoopLike, MatmulLike, Op, Region, Value
+from tegula.ir import Carrier, Kernel, LoopLike, Op, Region, Value
 from tegula.ir.rewrite import is_made_in, uses, walk_regions
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.differentiation import Differentiation
@@ -55,8 +55,8 @@ def _adds_to(op: Op, gradients: Collection[Value]) -> bool:
 
 
 def _move_up(region: Region, addition: Op, users: dict[Value, list[tuple[Op, int]]]) -> None:
-    """Move an addition of a matmul, with the ops whose results only the addition needs, after the last op on which they
-    depend or which accesses the same array."""
+    """Move an addition, with the ops whose results only the addition needs, after the last op on which they depend
+    or which accesses the same array."""
     last = region.ops.index(addition)
     array = {memory_root(e.value) for e in addition.effects() if e.value is not None}
     chain, wanted, at = [addition], {*addition.operands}, last
@@ -74,8 +74,6 @@ def _move_up(region: Region, addition: Op, users: dict[Value, list[tuple[Op, int
         ):
             break
         at -= 1
-    if not any(isinstance(op, MatmulLike) for op in chain):
-        return
     rest = [op for op in region.ops[at:last] if op not in chain]
     region.ops[at : last + 1] = [*reversed(chain), *rest]
 
