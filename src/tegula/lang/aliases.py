@@ -26,9 +26,6 @@ from tegula.source import Location
 from tegula.types import BufType
 
 VIEWS = (BufView, BufReshape)
-Sources = Mapping[Value, Sequence[Value | None]]
-"""For each object made at a join, the source on each incoming edge. A source that is a tile value is a new object; None
-marks an edge on which the name is never read."""
 
 
 @dataclass(slots=True)

@@ -251,12 +251,6 @@ class Definition:
         given = {**self.function.__annotations__, **self._annotations}
         return [a for name, a in given.items() if name not in self.bound and name != "return"]
 
-    def with_parameters(self, parameters: Sequence[Parameter]) -> Definition:
-        """The function with other annotations of its parameters."""
-        made = Definition(self.function, self.text, self.constants, self.written, self.library)
-        made._parameters = list(parameters)
-        return made
-
     def variable(self, name: str) -> tuple[int, str]:
         """The identity of the variable that a free name refers to: equal for functions that share the variable."""
         free = self.function.__code__.co_freevars
