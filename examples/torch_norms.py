@@ -2,7 +2,7 @@
 
 python examples/torch_norms.py [--device cuda:0] [--size ROWS] [--picture PATH]
 
-It needs PyTorch: pip install tegula[interop]"""
+Requires PyTorch: pip install tegula[interop]"""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def norm_rows(
 
 @cache
 def of_width(kernel: Any, width: int) -> Any:
-    """A kernel as a function of tensors whose rows have a width."""
+    """A kernel as a function of tensors with rows of `width` elements."""
     first = {"dim": lambda x, *_: len(x), "outputs": lambda x, *_: x}
     return function(kernel.bind(N=width), block_dim=64, tiled=True, **first)
 
@@ -60,7 +60,7 @@ def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
 
 
 def spirals(size: int) -> tuple[Any, Any]:
-    """Points of two spirals that wind around each other, and which of them each is on."""
+    """Points of two spirals that wind around each other, and the spiral of each point."""
     labels = torch.arange(size) % 2
     radius = torch.linspace(0.1, 1.0, size)
     angle = 9.0 * radius + torch.pi * labels
@@ -68,7 +68,7 @@ def spirals(size: int) -> tuple[Any, Any]:
 
 
 def losses(size: int, norm: Any, probabilities: Any, steps: int) -> list[float]:
-    """The losses of a network of two layers while it is trained, with a layer norm and a softmax that are given."""
+    """The losses of a network of two layers during training, with the given layer norm and softmax."""
     torch.manual_seed(0)
     first, last = torch.nn.Linear(2, WIDTH), torch.nn.Linear(WIDTH, 2)
     weight, bias = torch.ones(WIDTH, requires_grad=True), torch.zeros(WIDTH, requires_grad=True)
@@ -87,10 +87,10 @@ def losses(size: int, norm: Any, probabilities: Any, steps: int) -> list[float]:
 
 def run(size: int, steps: int = STEPS) -> dict[str, list[float]]:
     with torch.device(str(tg.get_device())):
-        theirs = losses(
+        torch_losses = losses(
             size, lambda x, *w: torch.layer_norm(x, (WIDTH,), *w), lambda x: torch.softmax(x, 1), steps
         )
-        return {"PyTorch": theirs, "Tegula": losses(size, layer_norm, softmax, steps)}
+        return {"PyTorch": torch_losses, "Tegula": losses(size, layer_norm, softmax, steps)}
 
 
 def draw(figure: Any, result: dict[str, list[float]]) -> None:

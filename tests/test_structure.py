@@ -344,7 +344,7 @@ def test_files_test_for_no_more_op_classes() -> None:
     """Outside its family an op is known by an interface or by a property of its class. `python tools/op_classes.py`
     writes lower numbers."""
     op_classes = tool("op_classes")
-    assert op_classes.growth(op_classes.counts(), op_classes.kept()) == []
+    assert op_classes.growth(op_classes.counts(), op_classes.recorded_counts()) == []
 
 
 @pytest.mark.parametrize(
@@ -364,8 +364,8 @@ def test_files_test_for_no_more_op_classes() -> None:
     ],
 )
 def test_tests_for_op_classes_are_reported(text: str, classes: set[str]) -> None:
-    assert tool("op_classes").asked("passes/simplify.py", ast.parse(text)) == classes
-    assert tool("op_classes").asked("ops/control.py", ast.parse(text)) == set()
+    assert tool("op_classes").tested_classes("passes/simplify.py", ast.parse(text)) == classes
+    assert tool("op_classes").tested_classes("ops/control.py", ast.parse(text)) == set()
 
 
 def test_no_test_module_imports_another() -> None:

@@ -28,7 +28,7 @@ CLASSES = {
 }
 
 
-def asked(name: str, tree: ast.Module) -> set[str]:
+def tested_classes(name: str, tree: ast.Module) -> set[str]:
     """The op classes that a file tests for and does not define. `name`: its path in the source folder."""
     imported = dict(_imported(tree))
     named = (_resolved(node, imported) for place in _places(tree) for node in _members(place))
@@ -41,13 +41,13 @@ def counts() -> dict[str, int]:
     found: dict[str, int] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
-        number = 0 if name.startswith(FREE) else len(asked(name, tree_of(path)))
+        number = 0 if name.startswith(FREE) else len(tested_classes(name, tree_of(path)))
         if number:
             found[name] = number
     return found
 
 
-def kept() -> dict[str, int]:
+def recorded_counts() -> dict[str, int]:
     return json.loads(KEPT.read_text(encoding="utf-8"))
 
 
@@ -110,7 +110,7 @@ def _members(node: ast.expr) -> Iterator[ast.expr]:
 
 def main() -> int:
     now = counts()
-    before = kept() if KEPT.exists() else now
+    before = recorded_counts() if KEPT.exists() else now
     found = {name: min(n, before[name]) for name, n in now.items() if name in before}
     KEPT.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     more = growth(now, before)

@@ -15,7 +15,7 @@ from simt import run_together
 
 import tegula as tg
 from support.campaigns import rest_slow, sampled
-from support.warp_matmuls import numbers, wide
+from support.warp_matmuls import in_float64, numbers
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.ir import Kernel, Op
@@ -119,8 +119,10 @@ def test_two_ctas_in_the_model_of_instructions_have_correct_results(
     code = lowered(kernel, args, (blocks,), 256)
     assert code.clustered
     run_together(code, kernel, args, (blocks, 256), blocks)
-    right = wide(y).T if transposed else wide(y)
-    np.testing.assert_array_equal(wide(z), (wide(x) @ right).astype(z.numpy().dtype).astype(np.float64))
+    right = in_float64(y).T if transposed else in_float64(y)
+    np.testing.assert_array_equal(
+        in_float64(z), (in_float64(x) @ right).astype(z.numpy().dtype).astype(np.float64)
+    )
 
 
 # The schedule --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 import tegula as tg
 from support.campaigns import sampled
 from support.group_matmuls import run
-from support.warp_matmuls import numbers, wide
+from support.warp_matmuls import in_float64, numbers
 
 HALF = tg.bfloat16
 
@@ -49,8 +49,12 @@ def check(
     x = numbers(*((long, m) if transposed else (m, long)), dtype=HALF)
     y, z = numbers(long, n, dtype=source, seed=1), tg.zeros((m, n), dtype=result)
     text = run(kernel, [x, y, z, 2])
-    wanted = ((wide(x).T if transposed else wide(x)) @ wide(y)).astype(z.numpy().dtype).astype(np.float64)
-    np.testing.assert_array_equal(wide(z), wanted)
+    wanted = (
+        ((in_float64(x).T if transposed else in_float64(x)) @ in_float64(y))
+        .astype(z.numpy().dtype)
+        .astype(np.float64)
+    )
+    np.testing.assert_array_equal(in_float64(z), wanted)
     return text
 
 
@@ -120,9 +124,11 @@ def test_ops_after_a_transposed_matmul_have_its_layout() -> None:
     row, column = (numbers(length, dtype=tg.float32, seed=length) for length in (n, m))
     other, z, sums = numbers(m, n, dtype=tg.float32, seed=2), tg.zeros((m, n)), tg.zeros(m)
     text = run(fused, [x, y, row, column, other, z, sums])
-    wanted = 2 * wide(x) @ wide(y) + wide(row) + wide(column)[:, None] + wide(other)
-    np.testing.assert_array_equal(wide(z), wanted)
-    np.testing.assert_array_equal(wide(sums), wanted.sum(axis=1))
+    wanted = (
+        2 * in_float64(x) @ in_float64(y) + in_float64(row) + in_float64(column)[:, None] + in_float64(other)
+    )
+    np.testing.assert_array_equal(in_float64(z), wanted)
+    np.testing.assert_array_equal(in_float64(sums), wanted.sum(axis=1))
     assert "m64n64k16" in text and "ldmatrix" in text
 
 
@@ -152,7 +158,7 @@ def test_matmuls_are_not_transposed_if_another_of_the_role_cannot_be() -> None:
     x, y = numbers(m, k, dtype=HALF), numbers(k, n, dtype=tg.int8, seed=1)
     w, z = numbers(k, n, dtype=HALF, seed=2), tg.zeros((m, n))
     text = run(both, [x, y, w, z])
-    np.testing.assert_array_equal(wide(z), wide(x) @ (wide(y) + wide(w)))
+    np.testing.assert_array_equal(in_float64(z), in_float64(x) @ (in_float64(y) + in_float64(w)))
     assert "ldmatrix" not in text
 
 
@@ -179,7 +185,7 @@ def test_k_major_operands_of_bytes_are_read_two_at_a_time(groups: int) -> None:
 
     x, y, z = numbers(m, 112, dtype=HALF), numbers(n, 112, dtype=tg.int8, seed=1), tg.zeros((m, n))
     text = run(multiply, [x, y, z, 2])
-    np.testing.assert_array_equal(wide(z), wide(x) @ wide(y).T / 2)
+    np.testing.assert_array_equal(in_float64(z), in_float64(x) @ in_float64(y).T / 2)
     assert len(re.findall(r"ld\.shared\.b16", text)) == 64 * 64 // 128 // 2 and "m64n32k16" in text
     assert not re.findall(r"ld\.shared\.\S*b8", text)
 
@@ -204,5 +210,5 @@ def test_left_operands_of_bytes_stay_in_registers() -> None:
 
     x, y, z = numbers(m, 112, dtype=tg.uint8), numbers(112, n, dtype=HALF, seed=1), tg.zeros((m, n))
     text = run(multiply, [x, y, z, 2])
-    np.testing.assert_array_equal(wide(z), wide(x) @ wide(y))
+    np.testing.assert_array_equal(in_float64(z), in_float64(x) @ in_float64(y))
     assert len(re.findall(r"ld\.shared\.b16", text)) == 64 * 64 // 128 // 2

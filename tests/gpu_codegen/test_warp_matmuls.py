@@ -13,7 +13,7 @@ from simt import run_together
 
 import tegula as tg
 from support.campaigns import sampled
-from support.warp_matmuls import numbers, wide
+from support.warp_matmuls import in_float64, numbers
 from tegula.backend.llvm import compile_ptx
 from tegula.target import CUDA_TARGETS, get_cuda_target
 
@@ -46,7 +46,9 @@ def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
     x = numbers(*((k, m) if turns[0] else (m, k)), dtype=a)
     y = numbers(*((n, k) if turns[1] else (k, n)), dtype=b, seed=1)
     z = numbers(m, n, dtype=c, seed=2)
-    wanted = wide(z) + (wide(x).T if turns[0] else wide(x)) @ (wide(y).T if turns[1] else wide(y))
+    wanted = in_float64(z) + (in_float64(x).T if turns[0] else in_float64(x)) @ (
+        in_float64(y).T if turns[1] else in_float64(y)
+    )
     code = lowered(kernel, [x, y, z], (1,), threads, arch=arch)
     run_together(code, kernel, [x, y, z], (1, threads), 1)
     np.testing.assert_array_equal(z.numpy(), wanted.astype(z.numpy().dtype))
@@ -166,7 +168,9 @@ def test_widened_operands_are_multiplied_in_their_narrow_type(narrow: Any, name:
     x, y, z = numbers(16, 32, dtype=narrow), numbers(24, 32, dtype=narrow, seed=1), tg.ones((16, 24))
     code = lowered(multiply, [x, y, z], (1,), 32)
     run_together(code, multiply, [x, y, z], (1, 32), 1)
-    np.testing.assert_array_equal(wide(z), 1.0 + wide(x) @ wide(y).T + wide(x)[:, :24])
+    np.testing.assert_array_equal(
+        in_float64(z), 1.0 + in_float64(x) @ in_float64(y).T + in_float64(x)[:, :24]
+    )
     assert compile_ptx(code.text, "sm_90a").count(f"m16n8k16.row.col.f32.{name}.f32") == 3 * 2
 
 
@@ -185,7 +189,7 @@ def test_operands_that_ldmatrix_cannot_read_match_numpy() -> None:
     x, y, z = numbers(16, 64, dtype=tg.float16), numbers(64, 16, dtype=tg.float16, seed=1), tg.zeros((16, 8))
     code = lowered(multiply, [x, y, z, 5], (1,), 32)
     run_together(code, multiply, [x, y, z, 5], (1, 32), 1)
-    a, b = wide(x), wide(y)
+    a, b = in_float64(x), in_float64(y)
     wanted = a[:, 8:24] @ b[8:24, :8] + a[:, 3:19] @ b[3:19, 5:13] + a[:, 5:21] @ b[:16, 8:16]
-    np.testing.assert_array_equal(wide(z), wanted)
+    np.testing.assert_array_equal(in_float64(z), wanted)
     assert "ldmatrix" in compile_ptx(code.text, "sm_90a")

@@ -1,4 +1,4 @@
-"""The layout facts that barriers and the race check use, compared with all threads and registers."""
+"""Facts about layouts that barriers and the race check use, compared with an enumeration of threads and registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests in folders that run on every kind of device use it: their arrays and launches are on the device."""
+"""The device fixture: arrays and launches of tests in folders for all devices are on the device of the variant."""
 
 from __future__ import annotations
 
