@@ -30,7 +30,7 @@ ONE = 1e-6
 
 @dataclass(slots=True)
 class Regauged:
-    """`results`: the results of the loops that only add, each with the value that the original loop computes for it.
+    """The loops that only add. `results`: their results, each with the value that the original loop computes for it.
     `constants`: the gauges, whose derivative is 0."""
 
     results: dict[Value, Value] = field(default_factory=dict[Value, Value])

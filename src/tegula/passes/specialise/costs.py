@@ -46,10 +46,12 @@ class IterationCost:
 
     @property
     def cycles(self) -> float:
+        """The cycles of an iteration, in which tiles arrive while others are multiplied."""
         return max(self.matmul, self.fetch)
 
     @property
     def waits_for_tiles(self) -> bool:
+        """Whether the tensor cores wait for tiles."""
         return self.fetch > self.matmul
 
 

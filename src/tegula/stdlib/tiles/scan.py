@@ -192,7 +192,7 @@ def scan_extreme_vjp(t, grad, kind):
     n = tg.static(prod(shape))
     flat, present = tg.tile_reshape(t, (n,)), tg.tile_reshape(tg.tile_map(tg._tile_is_present, t), (n,))
     numbers = tg.where(present, flat, type(flat[0])(nan))
-    return tg.tile_reshape(tg._adjoint_of_tile_extreme(numbers, tg.tile_reshape(grad, (n,)), kind), shape)
+    return tg.tile_reshape(tg._tile_gradient_of_extremes(numbers, tg.tile_reshape(grad, (n,)), kind), shape)
 
 
 # Combination---------------------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def _tile_scan_sequential(
 
 
 @cooperative
-def _adjoint_of_tile_extreme(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
+def _tile_gradient_of_extremes(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
     """For each element that changes the running extreme, the sum of the results' adjoints from this element to the next
     change; 0 for other elements."""
     if tg.group_present() == tg.group_size():
@@ -324,20 +324,20 @@ def _adjoint_of_tile_extreme(t: Tile[Number, N], grad: Tile[Number, N], kind: Ki
     return result
 
 
-@_adjoint_of_tile_extreme.program(when=lambda Number: not isinstance(Number, DType))
+@_tile_gradient_of_extremes.program(when=lambda Number: not isinstance(Number, DType))
 def extreme_adjoint_of_components(t, grad, kind):
     """Handles each component of tiles of vectors and matrices separately."""
     result, vector = grad, type(t[0])
     for k in tg.static(range(components(vector))):
         x, g = tg.tile_map(tg._tile_component, t, k), tg.tile_map(tg._tile_component, grad, k)
-        result = tg.tile_map(tg._tile_with_component, result, k, tg._adjoint_of_tile_extreme(x, g, kind))
+        result = tg.tile_map(tg._tile_with_component, result, k, tg._tile_gradient_of_extremes(x, g, kind))
     return result
 
 
 @cooperative
 def _tile_extreme_adjoint_chunked(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
-    """The result of `_adjoint_of_tile_extreme`; a scan over threads computes the extremes before and the sums after the
-    elements of each thread."""
+    """The result of `_tile_gradient_of_extremes`; a scan over threads computes the extremes before the elements of each
+    thread and the sums after them."""
     return tg._tile_extreme_adjoint_shared(t, grad, kind, tg.group_size())
 
 
@@ -375,7 +375,7 @@ def extreme_adjoint_in_registers(t, grad, kind):
 def _tile_extreme_adjoint_shared(
     t: Tile[Number, N], grad: Tile[Number, N], kind: Kind, threads: constexpr[int]
 ) -> Tile[Number, N]:
-    """The result of `_adjoint_of_tile_extreme`, computed through shared memory by the first `threads` threads."""
+    """The result of `_tile_gradient_of_extremes`, computed through shared memory by the first `threads` threads."""
     n, lane = t.shape[0], tg.group_lane()
     c = tg.static(-(-n // threads))
     rows = tg.static(-(-n // c))
