@@ -88,14 +88,14 @@ def test_messages_of_asserts_show_values() -> None:
 
 
 @tg.kernel
-def tests_membership(y: tg.array1d[int]):
+def membership(y: tg.array1d[int]):
     i = tg.tid()
     y[i] = tg.where(i in (1, 3, 4), 1, 0) + tg.where(i not in (0, 1), 2, 0)
 
 
 def test_membership_in_tuples_matches_python() -> None:
     y = tg.zeros(6, dtype=int)
-    tg.launch(tests_membership, 6, [y])
+    tg.launch(membership, 6, [y])
     assert y.list() == [(i in (1, 3, 4)) + 2 * (i not in (0, 1)) for i in range(6)]
 
 
