@@ -17,7 +17,7 @@ from tegula.types import DTYPES, NAMED_ELEMENTS, DType, uint32
 
 BOTH = frozenset({"mod"})
 """The names of library functions that are also names of ops."""
-OF_TILES = ("tile_", "_tile_", "_adjoint_of_tile_")
+OF_TILES = ("tile_", "_tile_")
 """The prefixes of the names of cooperative functions, and of block-wide queries."""
 _ELSEWHERE = (PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()) - BOTH
 
