@@ -133,7 +133,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     assert result.exit_code == 0 and "kernel, packed arrays: proved" in result.output, result.output
     file.write_text(program.replace("STAGES", "3"))
     result = invoke("check", "--verify", str(kept), str(file))
-    assert result.exit_code == 1 and "the certificate is of another kernel" in result.output
+    assert result.exit_code == 1 and "the certificate belongs to another kernel" in result.output
     row["certificates"]["packed"]["lags"] = []
     kept.write_text(json.dumps([row]))
     file.write_text(program.replace("STAGES", "2"))

@@ -95,7 +95,9 @@ def _extent(n: Any, given: tuple[Any, ...]) -> int:
         return int(n)
     if isinstance(n, bool | np.bool_) or not isinstance(n, SupportsIndex):
         shown = given[0] if len(given) == 1 else given
-        raise UnfitNumber(f"a shape is made of whole numbers, got {shown!r}", "round them up: -(-n // m)")
+        raise UnfitNumber(
+            f"the lengths of a shape must be integers, got {shown!r}", "round them up: -(-n // m)"
+        )
     return operator.index(n)
 
 

@@ -60,7 +60,9 @@ class _Slots:
                 slot = len(self._used)
                 self._used.append(0)
             else:
-                raise RuntimeError(f"there are {SLOTS - 1} spatial structures already: delete some")
+                raise RuntimeError(
+                    f"there are {SLOTS - 1} spatial structures already: delete unused structures"
+                )
             self._used[slot] += 1
             return identity(slot, kind, device, self._used[slot])
 

@@ -119,7 +119,7 @@ def expected(op: Any, sample: Sample) -> list[np.ndarray]:
     results = [np.asarray(x) for x in (made if isinstance(made, tuple) else (made,))]
     if len(results) != (count := len(f.results) + len(f.changed)):
         raise ValueError(
-            f"the reference of {f.name} gives {len(results)} results, its signature says {count}"
+            f"the reference of {f.name} returns {len(results)} results, but its signature has {count}"
         )
     count = len(f.results)
     return [*_asked(f, given, results[:count]), *results[count:]]

@@ -152,9 +152,9 @@ def test_blocks_that_are_not_vectorised_have_a_reason() -> None:
 
     said = (
         (counts, "the number of iterations of a loop differs between blocks"),
-        (reads, "arrays are accessed where only some blocks are"),
-        (adds, "tile.atomic is done by one block at a time"),
-        (copies, "one by one is faster"),
+        (reads, "arrays are accessed in code that only some blocks execute"),
+        (adds, "tile.atomic runs for one block at a time"),
+        (copies, "a loop over single blocks is faster"),
     )
     for kernel, reason in said:
         run(kernel, matrices(), BLOCKS)

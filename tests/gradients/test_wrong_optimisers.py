@@ -16,10 +16,10 @@ from tegula.api import MODULES
     [
         (
             tg.zeros(3),
-            r"the parameters of an optimiser are a list of arrays, got one array\nhelp: write \[a, b\]",
+            r"the parameters of an optimiser must be a list of arrays, got one array\nhelp: write \[a, b\]",
         ),
         (3, "a list of arrays, got a value of type int"),
-        ([1.0], "a parameter of an optimiser is an array, got float"),
+        ([1.0], "a parameter of an optimiser must be an array, got float"),
         ([tg.zeros(3, dtype=int)], "arrays of floats, not of int32"),
     ],
 )
@@ -34,8 +34,8 @@ def test_optimisers_refuse_parameters_that_are_not_lists_of_float_arrays(
 @pytest.mark.parametrize(
     ("grads", "says"),
     [
-        (None, "the gradients of an optimiser are a list of arrays, got a value of type NoneType"),
-        (tg.zeros(3), "the gradients of an optimiser are a list of arrays, got one array"),
+        (None, "the gradients of an optimiser must be a list of arrays, got a value of type NoneType"),
+        (tg.zeros(3), "the gradients of an optimiser must be a list of arrays, got one array"),
         (
             [None],
             r"the gradient of parameter 0 is an array, got none\nhelp: make the parameter with requires_grad",

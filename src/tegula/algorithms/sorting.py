@@ -248,9 +248,9 @@ def segmented_sort_pairs(
     """
     what = "segmented_sort_pairs"
     if isinstance(count, bool) or not isinstance(count, int | np.integer):
-        raise TypeError(f"{what}: count is an integer, not {count!r}")
+        raise TypeError(f"{what}: count must be an integer, got {count!r}")
     if not 0 <= count < 1 << 31:
-        raise ValueError(f"{what}: count is {count}, not between 0 and {(1 << 31) - 1}")
+        raise ValueError(f"{what}: count is {count}, which is not from 0 to {(1 << 31) - 1}")
     check_together(what, keys, starts=segment_start_indices, ends=segment_end_indices)
     _check(what, keys, values, int(count))
     starts, ends = _segments(what, segment_start_indices, segment_end_indices)

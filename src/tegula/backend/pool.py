@@ -157,7 +157,7 @@ class WorkerPool:
             while status == AGAIN:
                 # A signal handler may have forked, or launched and moved this thread's scratch memory.
                 if self is not _pool:
-                    raise RuntimeError("a process forked in the middle of a launch cannot finish it")
+                    raise RuntimeError("a process forked in the middle of a launch cannot finish the launch")
                 status = self.resume(job, _scratch(scratch))
         except BaseException:
             if self is _pool:

@@ -67,7 +67,7 @@ def _enumerated(tracer: Loops, call: ast.Call) -> Bounds | Items:
     positional = list(call.args)
     given = [*positional[1:], *named]
     if not positional or len(given) > 1 or len(named) < len(call.keywords):
-        what = "enumerate takes what it loops over, and start="
+        what = "enumerate takes an iterable, and start="
         raise E.WrongArguments(tracer.location(call), what=what)
     (first,) = map(tracer.expr, given) if given else (0,)
     b, over = tracer.builder, _items(tracer, positional[0])
@@ -95,7 +95,7 @@ def _enumerated(tracer: Loops, call: ast.Call) -> Bounds | Items:
 def _zipped(tracer: Loops, call: ast.Call) -> Bounds | Items:
     """zip(items, ...), as long as the shortest of them."""
     if not call.args or call.keywords:
-        raise E.WrongArguments(tracer.location(call), what="zip takes what it loops over, one or more")
+        raise E.WrongArguments(tracer.location(call), what="zip takes one or more iterables")
     parts = [_items(tracer, a) for a in call.args]
     known = [_known(x) for x in parts]
     if all(x is not None for x in known) and not all(isinstance(x, Bounds) for x in parts):

@@ -259,7 +259,7 @@ class Joins(Expressions):
             return first
         tuples = isinstance(first, tuple) or isinstance(second, tuple)
         if tuples and not (alike(first, second) and len(leaves(first)) == len(leaves(second))):
-            what = f"a conditional expression gives {describe_type(first)} or {describe_type(second)}"
+            what = f"the operands of a conditional expression are {describe_type(first)} and {describe_type(second)}"
             raise E.TypeMismatch(self.location(node), what=what)
         parts = [
             self._part(node, test, regions, pair) for pair in zip(leaves(first), leaves(second), strict=True)
@@ -292,11 +292,11 @@ class Joins(Expressions):
         first = self.filled(yielded[0], yielded[1].type, regions[0])
         second = self.filled(yielded[1], yielded[0].type, regions[1])
         if first.type != second.type:
-            what = f"a conditional expression gives {first.type} or {second.type}"
+            what = f"the operands of a conditional expression are {first.type} and {second.type}"
             raise E.TypeMismatch(self.location(node), what=what)
         if not is_element(first.type) and not isinstance(first.type, TileType):
             help = "write an if statement around the uses"
-            raise TypeRule(f"a conditional expression cannot give {first.type}", help)
+            raise TypeRule(f"a conditional expression cannot have the type {first.type}", help)
         named = [self._named(x) for x in sources]
         values = [(first, second)]
         if not any(map(is_object, sources)):
@@ -332,7 +332,7 @@ class Joins(Expressions):
                 return x
             if isinstance(x, (Value, np.generic, np.ndarray, *LITERALS)):
                 return self.builder.value(self.typed(x), like)
-        raise TypeRule(f"a conditional expression cannot give {describe_type(x)}")
+        raise TypeRule(f"a conditional expression cannot have the type {describe_type(x)}")
 
     def _named(self, x: Value) -> Any:
         """Whether a new name of a tile is its second name, which is bound to a copy: True, False or a Value."""

@@ -89,9 +89,7 @@ def tile_matmul(
             wait, "a matmul in flight needs an accumulator tile", "pass out=, and wait with tile_matmul_wait"
         )
         return _product(build, left, right, alpha, _sum_type(left.type, dtype), rounding)
-    require(
-        dtype is None, "the dtype of a matmul that adds to a tile is that of the tile", "leave out 'dtype'"
-    )
+    require(dtype is None, "a matmul that adds to a tile has the dtype of the tile", "leave out 'dtype'")
     target = build.buffer(out)
     assert isinstance(target.type, BufType)
     help = "scale an operand before the matmul, or the result after the wait"
@@ -108,7 +106,9 @@ def _sum_type(left: TileType, dtype: Operand) -> ElementType:
         return left.dtype
     t = element_type(dtype)
     require(
-        isinstance(t, DType), f"the dtype of a matmul is a scalar type, got {t}", "give it as in dtype=float"
+        isinstance(t, DType),
+        f"the dtype of a matmul is a scalar type, got {t}",
+        "write a scalar type, as in dtype=float",
     )
     return t
 

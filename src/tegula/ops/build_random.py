@@ -28,7 +28,7 @@ RANDOM_TILE = """A tile of random {numbers}.
     Raises:
         type-mismatch: `rng` is not a uint32, or `min` or `max` no {dtype}.
         not-constant: `min` or `max` is known at run time only.
-        out-of-range: `min` is not below `max`, or one of them is no {dtype}.
+        out-of-range: `min` is not below `max`, or one of them is not a {dtype}.
     Gradient:
         none: integers and draws have no gradient.
     Source:
@@ -109,7 +109,9 @@ def _limits(b: OpBuilder, name: str, dtype: DType, low: Operand, high: Operand) 
         if isinstance(x, Value):
             raise TypeRule("", "", "NotConstant", culprit=x, what=f"{word} of {name}")
         whole = isinstance(x, int) and not isinstance(x, bool)
-        require(whole or (dtype.is_float and isinstance(x, float)), f"{word} of {name} is no {dtype}: {x!r}")
+        require(
+            whole or (dtype.is_float and isinstance(x, float)), f"{word} of {name} is not a {dtype}: {x!r}"
+        )
         b.const(x, dtype)
     require_range(low < high, f"{name} needs max > min, got min={low} and max={high}")
     return [low, high]

@@ -89,7 +89,7 @@ class VecPart(Op):
 
     def infer(self) -> Sequence[Type]:
         whole, made = element(self.x.type), self.type
-        require(scalar_of(made) == scalar_of(whole), f"a part of {whole} is no {made}")
+        require(scalar_of(made) == scalar_of(whole), f"a part of {whole} is not a {made}")
         require(components(made) == len(self.picked), f"{made} takes {components(made)} components")
         require(all(0 <= k < components(whole) for k in self.picked), f"{whole} has no such component")
         return [made]

@@ -42,7 +42,8 @@ def listed(params: Any) -> list[array] | None:
     for x in made:
         if not isinstance(x, array):
             raise LaunchError(
-                f"a parameter of an optimiser is an array, got {type(x).__name__}", "make it with tg.array"
+                f"a parameter of an optimiser must be an array, got {type(x).__name__}",
+                "make it with tg.array",
             )
     return made
 
@@ -51,7 +52,7 @@ def _check_list(x: Any, name: str) -> None:
     """Raise LaunchError for a value that is not a list of arrays."""
     if isinstance(x, array) or not hasattr(x, "__iter__"):
         given = "one array" if isinstance(x, array) else f"a value of type {type(x).__name__}"
-        raise LaunchError(f"the {name} of an optimiser are a list of arrays, got {given}", "write [a, b]")
+        raise LaunchError(f"the {name} of an optimiser must be a list of arrays, got {given}", "write [a, b]")
 
 
 def update(param: array, grad: array, run: Callable[[array, array], None]) -> None:

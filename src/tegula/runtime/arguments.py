@@ -166,7 +166,7 @@ def _paired(part: Any, grads: Any) -> Any:
     if isinstance(part, Mapping):
         named = grads if isinstance(grads, Mapping) else {}
         if (grads and not named) or named.keys() - part.keys():
-            what = "gradients of arguments that are given by name are given by the same names"
+            what = "gradients of arguments that are passed by name must have the same names"
             raise LaunchError(what, f"its arguments are {', '.join(map(str, part))}")
         return {name: Pair(x, named.get(name)) for name, x in part.items()}
     if isinstance(grads, Mapping):

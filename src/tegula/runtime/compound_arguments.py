@@ -100,7 +100,7 @@ def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
             raise LaunchError(what, f"pass one with {wanted.array.ndim} dimensions")
         yield from (indexedarray(x) if isinstance(x, array) else x).parts
     elif isinstance(x, indexedarray):
-        what = f"argument '{name}' is an indexed array, the parameter is none"
+        what = f"argument '{name}' is an indexed array, but the parameter is not annotated as one"
         help = f"annotate it with tg.indexedarray{x.ndim}d[...], or pass a copy: a.contiguous()"
         raise LaunchError(what, help)
     else:

@@ -52,7 +52,7 @@ def _check_memory(records: Sequence[Record], seeded: Sequence[Use]) -> None:
                     raise LaunchError(
                         f"{use.what}: {use.name} shares memory with {other.name} of {other.what}, but not its "
                         "gradient",
-                        "make one of them a view of the other, and leave its gradient to that",
+                        "make one array a view of the other, so that both share one gradient",
                     )
 
 

@@ -225,7 +225,9 @@ def overload(
         given = [] if types is None else list(types)
         if len(given) != len(names):
             what = f"{kernel.name} has {len(names)} parameters ({', '.join(names)}), got {len(given)} types"
-            raise LaunchError(what, "give one for each, or those of some by name")
+            raise LaunchError(
+                what, "give one type for each parameter, or the types of some parameters by name"
+            )
         types = dict(zip(names, given, strict=True))
     for name in types:
         if name not in names:

@@ -96,7 +96,9 @@ def gradient_address(name: str, a: array | None) -> int:
     if grad is None:
         return 0
     if not grad.is_contiguous:
-        raise LaunchError(f"the gradient of {name} of a mesh is not packed", "give the points a packed one")
+        raise LaunchError(
+            f"the gradient of {name} of a mesh is not packed", "pass points whose gradient is a packed array"
+        )
     return grad.ptr
 
 

@@ -253,7 +253,7 @@ def resolve_constructor(name: str | None, groups: array | None, device: Device) 
     """A constructor, by default that of a device; ValueError if there is none of this name."""
     found = ("sah" if device.is_cpu else "lbvh") if name is None else str(name).lower()
     if found not in CONSTRUCTORS:
-        raise ValueError(f"there is no constructor {name!r}: {', '.join(CONSTRUCTORS)}")
+        raise ValueError(f"constructor must be one of {', '.join(CONSTRUCTORS)}, got {name!r}")
     if found == "cubql" and groups is not None:
         raise LaunchError("Grouped BVHs cannot be built with constructor='cubql'", "use 'sah' or 'lbvh'")
     return found

@@ -25,7 +25,7 @@ def record(program: Program, label: Label) -> dict[str, Any]:
             "roles": [row(program, role, bound) for role in label.state.roles],
         }
     except KeyError as e:
-        raise Stuck("a symbol is lost") from e
+        raise Stuck("a symbol of the state has no value") from e
 
 
 def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
 
     def items(places: list[Any]) -> list[Any]:
         if any(x is None for _, x in places):
-            raise Stuck("it is not known what is in flight")
+            raise Stuck("the copies and matmuls in flight are unknown")
         return [[n, "item", encoded(x, bound)] if isinstance(x, Sum) else [n, x] for n, x in places]
 
     numbers = {n: k + 1 for k, (n, _, _) in enumerate(role.flights)}

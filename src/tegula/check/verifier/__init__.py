@@ -350,9 +350,9 @@ def _is_exact(x: Any) -> bool:
 def verify(kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
     """Raise Rejected unless the certificate proves the schedule of the kernel as it is emitted."""
     if not _is_exact(certificate):
-        raise Rejected("the certificate holds something other than whole numbers and names")
+        raise Rejected("the certificate has a value that is neither an integer nor a name")
     if certificate.get("kernel") != fingerprint(kernel):
-        raise Rejected("the certificate is of another kernel")
+        raise Rejected("the certificate belongs to another kernel")
     try:
         Verifier(kernel, spread, certificate).verify()
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, AssertionError, RecursionError) as e:

@@ -186,7 +186,7 @@ def _check_op(op: Op, known: Uniformity) -> None:
     ):
         refuse("values differ between the threads of a block")
     if isinstance(op, CallLike | AtomicUpdate) or not isinstance(op, KNOWN):
-        refuse(f"{op.NAME} is done by one block at a time")
+        refuse(f"{op.NAME} runs for one block at a time")
     for t in (v.type for v in (*op.results, *op.operands)):
         if isinstance(t, TileType | BufType) and len(t.shape) > MAX_DIMENSIONS:
             refuse(f"a tile of {len(t.shape)} dimensions leaves none for the blocks")
@@ -215,13 +215,13 @@ MAX_DIMENSIONS = 3
 def _masked(op: Op, found: Differences) -> None:
     """Refuse ops that are not allowed in divergent code."""
     if isinstance(op, MEMORY):
-        refuse("arrays are accessed where only some blocks are")
+        refuse("arrays are accessed in code that only some blocks execute")
     if isinstance(op, BufNew | BufWrite | BufSet | BufView | BufRead | BufGet):
         refuse("a tile is changed in code that only some blocks execute")
     if isinstance(op, TileSlice | TileExtract):
         where = op.starts if isinstance(op, TileSlice) else op.indices
         if any(map(found.differs, where)):
-            refuse("a tile is indexed where only some blocks are")
+            refuse("a tile is indexed in code that only some blocks execute")
     for inner in op.walk() if not isinstance(op, Carrier) else ():
         if isinstance(inner, Div | FloorDiv | Mod) and scalar_of(element(inner.a.type)).is_int:
             _division(op, inner, found)
@@ -236,4 +236,4 @@ def _division(op: Op, division: Div | FloorDiv | Mod, found: Differences) -> Non
     if found.differs(by) or (
         division is not op and not isinstance(by.owner, Const) and by not in op.operands
     ):
-        refuse("integers are divided where only some blocks are")
+        refuse("integers are divided in code that only some blocks execute")

@@ -70,7 +70,7 @@ def blocks_in_lanes(kernel: Kernel, known: Uniformity, vector_bytes: int) -> Sid
         check_differences(kernel.body, found)
         lanes = vector_bytes // _hot_bytes(kernel)
         if not is_faster(kernel, found, lanes, vector_bytes):
-            return SideBySide(reason="one by one is faster")
+            return SideBySide(reason="a loop over single blocks is faster")
         made = Widening(kernel, found, lanes, vector_bytes).kernel()
     except OneByOne as refused:
         return SideBySide(reason=str(refused))
@@ -609,7 +609,7 @@ def _view(w: Widening, buffer: Value, starts: Sequence[Value], attrs: Mapping[st
 
 def _buf_view(w: Widening, op: BufView) -> Made:
     if any(map(w.found.differs, op.starts)):
-        raise OneByOne("a part of a tile is changed whose place differs between blocks")
+        raise OneByOne("a part of a tile is modified at an index that differs between blocks")
     return [_view(w, w.made[op.buffer], op.starts, op.attrs)]
 
 
