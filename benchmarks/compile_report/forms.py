@@ -13,7 +13,7 @@ from benchmarks import automatic_kernels, gpu_kernels, query_kernels, role_kerne
 from benchmarks.sweep.points import COMPILED_GRADIENTS, GRADIENTS, PREFIX, points
 from tegula.ir import AccessClass, Kernel
 from tegula.kernels import gemm, shapes
-from tegula.kernels.attention import forward, order
+from tegula.kernels.attention import forward, launch_shape
 from tegula.passes.pipeline import prepare
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.compile import trace
@@ -160,7 +160,7 @@ def library_attention(depth: int, causal: bool, heads: int, shared: int) -> Prep
     """The kernel of kernels.attention."""
     q, o = (tg.zeros((1, heads, 1024, depth), dtype=tg.bfloat16) for _ in range(2))
     k, v = (tg.zeros((1, heads // shared, 1024, depth), dtype=tg.bfloat16) for _ in range(2))
-    grid, told = order(q.shape, k.shape, 16, PROCESSORS, causal)
+    grid, told = launch_shape(q.shape, k.shape, 16, PROCESSORS, causal)
     kernel = forward(tg.bfloat16, depth, causal, False, False)
     return forward_form(kernel, lambda: [q, k, v, 0.1, *told, 0, o], grid, 384)
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tegula.backend.ptx_repairs import repaired
+from tegula.backend.ptx_repairs import repair_ptx
 
 
 def test_neg_and_abs_of_integers_are_replaced() -> None:
-    assert repaired("\tneg.s16 \t%rs2, %rs1;") == "\tnot.b16 %rs2, %rs1;\tadd.s16 %rs2, %rs2, 1;"
-    made = repaired("\tabs.s64 \t%rd2, %rd1;")
+    assert repair_ptx("\tneg.s16 \t%rs2, %rs1;") == "\tnot.b16 %rs2, %rs1;\tadd.s16 %rs2, %rs2, 1;"
+    made = repair_ptx("\tabs.s64 \t%rd2, %rd1;")
     assert "abs" not in made and "shr.s64 sign, %rd1, 63;" in made and made.count("{") == made.count("}") == 1
 
 
@@ -20,10 +20,10 @@ def test_neg_and_abs_of_integers_are_replaced() -> None:
     ],
 )
 def test_min_and_max_of_16_bit_integers_are_replaced(line: str, wanted: tuple[str, ...]) -> None:
-    made = repaired("\t" + line)
+    made = repair_ptx("\t" + line)
     assert all(part in made for part in wanted) and made.endswith("cvt.u16.u32 %rs5, a; }")
 
 
 def test_other_ptx_instructions_are_unchanged() -> None:
     text = "\tneg.f32 \t%r1, %r2;\n\tmax.s32 \t%r1, %r2, %r3;\n\tabs.f64 \t%rd1, %rd2;\n"
-    assert repaired(text) == text
+    assert repair_ptx(text) == text

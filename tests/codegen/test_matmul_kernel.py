@@ -11,7 +11,7 @@ import pytest
 from support.campaigns import sampled
 from tegula.backend.llvm import compile_object
 from tegula.backend.loader import LoadedObject, load
-from tegula.codegen.matmul import Ahead, MatmulSpec, emit_matmul, reads_in_place, scratch_bytes
+from tegula.codegen.matmul import MatmulSpec, PrefetchRegion, emit_matmul, reads_in_place, scratch_bytes
 from tegula.errors import InternalError
 from tegula.target import get_target
 from tegula.types import (
@@ -252,7 +252,7 @@ def test_tile_matmuls_with_strides_at_run_time_are_exact(vector_bytes: int) -> N
 @widths
 def test_tile_matmuls_with_prefetched_regions_are_exact(vector_bytes: int) -> None:
     for m, n, k in ((8, 4, 8), (64, 64, 16), (33, 100, 20)):
-        for ahead in ((Ahead(m, 4 * k),), (Ahead(3, 64), Ahead(100, 200))):
+        for ahead in ((PrefetchRegion(m, 4 * k),), (PrefetchRegion(3, 64), PrefetchRegion(100, 200))):
             spec = MatmulSpec(m, n, k, float32, float32, float32, (k, 1), (n, 1), (n, 1), ahead=ahead)
             check(spec, vector_bytes)
 

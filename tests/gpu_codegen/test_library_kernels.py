@@ -13,7 +13,7 @@ from support.campaigns import sampled
 from tegula.backend import ptx
 from tegula.backend.llvm import compile_ptx
 from tegula.kernels import gemm, shapes
-from tegula.kernels.attention import KEYS, forward, order
+from tegula.kernels.attention import KEYS, forward, launch_shape
 from tegula.target import get_cuda_target
 
 ASSEMBLER = bool(ptx.candidates())
@@ -125,7 +125,7 @@ def attention(depth: int, causal: bool, ragged: bool = False, logs: bool = False
     q, k, v, out = (tg.zeros((2, heads, 256, depth), dtype=tg.bfloat16) for heads in (4, 2, 2, 4))
     sums = tg.zeros((2, 4, 256), dtype=tg.float32) if logs else 0
     kernel = forward(tg.bfloat16, depth, causal, ragged, logs)
-    grid, told = order(q.shape, k.shape, 16, 132, causal)
+    grid, told = launch_shape(q.shape, k.shape, 16, 132, causal)
     return lowered(kernel, [q, k, v, 0.1, *told, sums, out], grid, 384)
 
 
@@ -165,5 +165,5 @@ def test_library_attention_takes_operands_that_share_memory() -> None:
     parts = [memory[:, :, h : h + 4].transpose((0, 2, 1, 3)) for h in (0, 4, 8)]
     kernel = forward(tg.bfloat16, 64, False, False, False)
     out = tg.zeros((2, 4, 256, 64), dtype=tg.bfloat16)
-    grid, told = order(parts[0].shape, parts[1].shape, 16, 132, False)
+    grid, told = launch_shape(parts[0].shape, parts[1].shape, 16, 132, False)
     check(lowered(kernel, [*parts, 0.1, *told, 0, out], grid, 384), 4, "wgmma.mma_async", "stmatrix")

@@ -78,4 +78,4 @@ def test_steps_of_every_dtype_hold_the_same_bytes() -> None:
         found = shapes.candidates(dtype, False, precision)
         assert [t.depth * dtype.bits for t in found] == [t.depth * 16 for t in TENSOR_CORES]
     assert shapes.candidates(tg.float32, False) == shapes.VECTOR_UNITS
-    assert all(t.rows * t.columns <= shapes.MAX_CROWDED for t in shapes.candidates(tg.bfloat16, True))
+    assert all(t.rows * t.columns <= shapes.MAX_TILE_SIZE for t in shapes.candidates(tg.bfloat16, True))

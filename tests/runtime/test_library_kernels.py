@@ -11,7 +11,7 @@ from pretend_driver import PretendDriver
 
 import tegula as tg
 from tegula.kernels import attention, gemm, matmul, shapes
-from tegula.kernels.attention import order
+from tegula.kernels.attention import launch_shape
 from tegula.kernels.operands import allows_bulk_reads, is_aligned, with_aligned_copy
 
 
@@ -91,7 +91,7 @@ def test_library_attention_orders_causal_heads_in_groups() -> None:
 
     def grid(*queries: int, heads: int, causal: bool = True) -> tuple[int, ...]:
         batch, _, length, depth = queries
-        return order(queries, (batch, heads, length, depth), 16, 132, causal)[0]
+        return launch_shape(queries, (batch, heads, length, depth), 16, 132, causal)[0]
 
     assert grid(4, 16, 2048, 128, heads=16) == (4, 16, 16)
     assert grid(1, 8, 16384, 128, heads=8) == (4, 128, 2)

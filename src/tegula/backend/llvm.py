@@ -13,7 +13,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tegula.backend.loader import undefined_symbols
 from tegula.backend.memory_functions import MEMORY_FUNCTIONS, NAMES
-from tegula.backend.ptx_repairs import repaired
+from tegula.backend.ptx_repairs import repair_ptx
 from tegula.backend.switch import NAMES as SWITCHES
 from tegula.backend.switch import switch_text
 from tegula.errors import InternalError
@@ -43,7 +43,7 @@ def _machine(target: CpuTarget) -> Any:
     return made.create_target_machine(**options, reloc="pic", codemodel="small", jit=False)
 
 
-def _parsed(ir_text: str, target: CpuTarget, context: Any) -> Any:
+def _parse_module(ir_text: str, target: CpuTarget, context: Any) -> Any:
     """A verified module. Errors have LLVM's message, with the offending line."""
     if " asm " in ir_text and target.triple.split("-")[0] != llvm.get_default_triple().split("-")[0]:
         # LLVM would abort the process, because llvmlite has no assembler for foreign processors.
@@ -95,19 +95,19 @@ def _disposed(passes: Any) -> Iterator[Any]:
         passes.detach()
 
 
-def _final(ir_text: str, target: CpuTarget, complete: bool) -> Any:
+def _prepare_module(ir_text: str, target: CpuTarget, complete: bool) -> Any:
     """A module ready for code generation. `complete`: whether to link the memory functions even without visible
     uses."""
     # A separate context, so that types and constants are freed with the module.
     context = llvm.create_context()
-    module = _parsed(ir_text, target, context)
+    module = _parse_module(ir_text, target, context)
     if target.optimised:
         _optimise(module, target)
     called = [f.name for f in module.functions if f.is_declaration]
     if SWITCHES.intersection(called):
-        module.link_in(_parsed(switch_text(target.is_x86), target, context))
+        module.link_in(_parse_module(switch_text(target.is_x86), target, context))
     if complete or any(name.startswith(_MEMORY_INTRINSICS) or name in NAMES for name in called):
-        module.link_in(_parsed(MEMORY_FUNCTIONS, target, context))
+        module.link_in(_parse_module(MEMORY_FUNCTIONS, target, context))
     return module
 
 
@@ -116,10 +116,10 @@ def compile_object(ir_text: str, target: CpuTarget) -> bytes:
 
     InternalError, with the line, if LLVM refuses the text, or if the object calls a function that it does not
     contain."""
-    made = _machine(target).emit_object(_final(ir_text, target, complete=False))
+    made = _machine(target).emit_object(_prepare_module(ir_text, target, complete=False))
     missing = undefined_symbols(made)
     if missing and NAMES.issuperset(missing):
-        made = _machine(target).emit_object(_final(ir_text, target, complete=True))
+        made = _machine(target).emit_object(_prepare_module(ir_text, target, complete=True))
         missing = undefined_symbols(made)
     if missing:
         raise InternalError(f"generated code calls undefined functions: {', '.join(missing)}")
@@ -128,7 +128,7 @@ def compile_object(ir_text: str, target: CpuTarget) -> bytes:
 
 def assembly(ir_text: str, target: CpuTarget) -> str:
     """The machine code as assembly text."""
-    return _machine(target).emit_assembly(_final(ir_text, target, complete=False))
+    return _machine(target).emit_assembly(_prepare_module(ir_text, target, complete=False))
 
 
 # PTX -----------------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def compile_ptx(ir_text: str, arch: str) -> str:
     if missing:
         raise InternalError(f"generated code calls undefined functions: {', '.join(missing)}")
     _optimise_ptx(module, target)
-    return repaired(_cuda_machine(target).emit_assembly(module))
+    return repair_ptx(_cuda_machine(target).emit_assembly(module))
 
 
 def _ptx_module(ir_text: str, target: CudaTarget) -> Any:

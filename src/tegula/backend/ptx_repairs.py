@@ -13,7 +13,7 @@ _NEGATION = re.compile(r"^(\s*)(neg|abs)\.s(16|32|64)\s+(%\w+), (%\w+);", re.MUL
 _EXTREME = re.compile(r"^(\s*)(min|max)\.([su])16\s+(%\w+), ([%\w-]+), ([%\w-]+);", re.MULTILINE)
 
 
-def repaired(ptx: str) -> str:
+def repair_ptx(ptx: str) -> str:
     """An equivalent program without `neg` and `abs` of integers, and without `min` and `max` of 16-bit integers."""
     return _EXTREME.sub(_widened, _NEGATION.sub(_replacement, ptx))
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from tegula.check.guards import Guard
 from tegula.check.launches import Launch, launches
 from tegula.check.machine import Run
-from tegula.check.memory import Memory, cuts
+from tegula.check.memory import Memory, byte_boundaries
 from tegula.check.state import Role
 from tegula.check.unroll import MAX_STEPS as MAX_UNROLLED_STEPS
 from tegula.check.unroll import Program, TooLong, Trace, Undecided
@@ -79,7 +79,7 @@ class BoundedSearch:
             for v, place in spread.shared.places.items()
             if isinstance(v.type, MbarrierType)
         }
-        self.cuts = cuts(_parts(spread.shared))
+        self.cuts = byte_boundaries(_parts(spread.shared))
         self.launches, self.steps = 0, 0
         self.undecided: Op | None = None
         """The op for which a launch could not be unrolled; None if all could be."""
@@ -122,8 +122,8 @@ class BoundedSearch:
         return all(guard.holds(lambda leaf: given.get(leaf, 1)) for guard in self.guards)
 
     def _run(self, traces: Sequence[Trace], record: bool) -> Run:
-        cuts = [*self.cuts, *sorted(self.program.cuts)]
-        return Run(self.roles, traces, self.barriers, Memory(cuts, self.guarded), record)
+        byte_boundaries = [*self.cuts, *sorted(self.program.cuts)]
+        return Run(self.roles, traces, self.barriers, Memory(byte_boundaries, self.guarded), record)
 
     def _refuted(self, fault: Refuted, launch: Launch, traces: Sequence[Trace]) -> Verdict:
         return refuted(fault, self._counterexample(traces, fault), launch.row(self.kernel), self.explored)

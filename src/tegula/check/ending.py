@@ -53,7 +53,7 @@ def _starved(run: Run, stuck: Sequence[Warp]) -> Refuted | None:
             continue
         op = run.traces[warp.role].steps[warp.step].op
         _, phase = run.phase(op, event.barrier, event.stage if isinstance(event, E.Wait) else 0)
-        waits = ((op.loc, f"{run.who(warp)} waits here for phase {phase.number}"),)
+        waits = ((op.loc, f"{run.name_of_warp(warp)} waits here for phase {phase.number}"),)
         if phase.announced != phase.copied and (phase.pending == 0 or phase.copied):
             message = (
                 f"phase {phase.number} of {named(phase)} never completes: {phase.announced} bytes are announced, "
@@ -76,7 +76,7 @@ def _blocked(run: Run, warp: Warp) -> tuple[Op, str]:
     done = run.traces[warp.role].steps[warp.step]
     event = done.events[warp.event]
     if not isinstance(event, E.Wait | E.NamedWait):
-        return done.op, f"{run.who(warp)} waits for the other threads of its role"
+        return done.op, f"{run.name_of_warp(warp)} waits for the other threads of its role"
     _, phase = run.phase(done.op, event.barrier, event.stage if isinstance(event, E.Wait) else 0)
     ended = [
         f"{role.name}, which {'has ended' if _role_ended(run, r) else 'waits too'}"
@@ -86,7 +86,7 @@ def _blocked(run: Run, warp: Warp) -> tuple[Op, str]:
     who = " and ".join(ended) or "a role, but no role arrives at it"
     return (
         done.op,
-        f"{run.who(warp)} waits for phase {phase.number} of {named(phase)} to be ended by {who}",
+        f"{run.name_of_warp(warp)} waits for phase {phase.number} of {named(phase)} to be ended by {who}",
     )
 
 

@@ -112,7 +112,7 @@ class Leaves:
         if leaf is None:
             return lambda launch, known: None
         if isinstance(op, ArrayLoad):
-            place, cast = _place(op), cast_to(value.type)
+            place, cast = _index_position(op), cast_to(value.type)
 
             def element(launch: Launch, known: Callable[[Value], int | None]) -> int | None:
                 n = launch.of(leaf, known(place) if place is not None else None)
@@ -124,7 +124,7 @@ class Leaves:
         return lambda launch, known: launch.of(leaf)
 
 
-def _place(load: ArrayLoad) -> Value | None:
+def _index_position(load: ArrayLoad) -> Value | None:
     """The index of a load along the last dimension; None where a view shifts the index."""
     array = load.array
     while isinstance(array.owner, ArrayView):
@@ -141,8 +141,8 @@ def launches(
 ) -> Iterator[Launch]:
     """The distinct launches to simulate, all of which satisfy the guards."""
     tried = Candidates(leaves, followed, stages)
-    pairs = zip_longest(tried.one_by_one(), tried.at_random())
-    found = (x for x in chain(tried.together(), chain.from_iterable(pairs)) if x is not None)
+    pairs = zip_longest(tried.per_leaf_candidates(), tried.random_launches())
+    found = (x for x in chain(tried.with_equal_trip_counts(), chain.from_iterable(pairs)) if x is not None)
     seen: set[tuple[tuple[int, ...], str]] = set()
     new = (
         x for x in found if (key := (tuple(x.known.values()), x.elements)) not in seen and not seen.add(key)
@@ -192,7 +192,7 @@ class Candidates:
         found += [1 << k for k in range(3, 9)] + [-self.counts[-1]]
         return [n for n in dict.fromkeys(found) if abs(n) <= MAX_INPUT]
 
-    def _sized(self, count: int) -> dict[Leaf, int]:
+    def _values_for_trip_count(self, count: int) -> dict[Leaf, int]:
         """The values of leaves for which loops have about `count` iterations, with a remainder where `count` is at
         least 2."""
         return {
@@ -200,24 +200,24 @@ class Candidates:
             for leaf, d in self.scales.items()
         }
 
-    def together(self) -> Iterator[Launch]:
+    def with_equal_trip_counts(self) -> Iterator[Launch]:
         """Launches in which all leaves have the values for one trip count."""
         for count in self.counts:
             for pattern in self.patterns:
-                sized = self._sized(count)
+                sized = self._values_for_trip_count(count)
                 yield Launch({leaf: min(n, count) for leaf, n in sized.items()}, pattern)
                 yield Launch(sized, pattern)
 
-    def one_by_one(self) -> Iterator[Launch]:
+    def per_leaf_candidates(self) -> Iterator[Launch]:
         """Launches with each candidate of each leaf, combined with small, medium and large values of the others."""
         most = max(map(len, self.numbers.values()), default=0)
         for k in range(most):
             for leaf, numbers in self.numbers.items():
                 for count in (1, self.counts[-1]) if k < len(numbers) else ():
                     for pattern in self.patterns:
-                        yield Launch({**self._sized(count), leaf: numbers[k]}, pattern)
+                        yield Launch({**self._values_for_trip_count(count), leaf: numbers[k]}, pattern)
 
-    def at_random(self) -> Iterator[Launch]:
+    def random_launches(self) -> Iterator[Launch]:
         """Launches with random values for all leaves."""
         random = Random(0)
         for _ in range(MAX_LAUNCHES if len(self.numbers) > 1 else 0):

@@ -141,7 +141,7 @@ class Run:
         if again:
             self.doubt = self.doubt or Refuted(
                 "phase",
-                f"{self.who(warp)} waits for parity {event.parity} of {named(phase)}, but its wait number "
+                f"{self.name_of_warp(warp)} waits for parity {event.parity} of {named(phase)}, but its wait number "
                 f"{before + 1} must be for phase {wanted}, of parity {wanted & 1}",
                 op.loc,
                 "flip the parity of the wait each time the stage index returns to 0",
@@ -168,7 +168,7 @@ class Run:
 
     def _aliased(self, warp: Warp, op: Op, phase: Phase, wanted: int) -> Refuted:
         """The fault of a wait whose parity matches a phase other than the awaited one."""
-        who = self.who(warp)
+        who = self.name_of_warp(warp)
         if phase.number < wanted:
             said = f"parity lets {who}, which waits for phase {wanted} of {named(phase)}, pass in phase {phase.number}"
         else:
@@ -216,8 +216,8 @@ class Run:
         if not known and last != phase.number:
             self.suspect = self.suspect or Refuted(
                 "arrivals",
-                f"{self.who(warp)} arrives for phase {phase.number} of {named(phase)}, which is not ordered after "
-                f"the end of phase {phase.number - 1}",
+                f"{self.name_of_warp(warp)} arrives for phase {phase.number} of {named(phase)}, which is not ordered "
+                f"after the end of phase {phase.number - 1}",
                 op.loc,
                 "arrive once for each item, after a wait for the phase before",
                 _at(phase.last, "an arrival before it"),
@@ -230,9 +230,9 @@ class Run:
         phase.announced += event.bytes
         phase.last = op
         self.note(warp, op, _arrives(event, weight), phase, phase.number)
-        self._settle(phase, op)
+        self._complete_phase(phase, op)
 
-    def _sure(self, warp: Warp, at: int, phase: Phase) -> bool:
+    def _counts_copy(self, warp: Warp, at: int, phase: Phase) -> bool:
         """Whether the current phase counts a bulk copy that a warp starts now, in all interleavings: the warp has
         already arrived in the phase, or the end of the previous phase happens before the copy."""
         return (
@@ -253,7 +253,7 @@ class Run:
 
     def _miscounted(self, warp: Warp, op: Op, phase: Phase, last: int) -> Refuted:
         """The fault of an arrival that the barrier does not count. `last`: the phase of the warp's previous arrival."""
-        who, where = self.who(warp), named(phase)
+        who, where = self.name_of_warp(warp), named(phase)
         if last < phase.number - 1:
             message = f"phase {last + 1} of {where} has ended without an arrival of {who}"
             help = f"the barrier counts {phase.count}: count the warps of all roles that arrive"
@@ -271,7 +271,7 @@ class Run:
         if warp.number:
             return True
         at, phase = self.phase(op, event.barrier, event.stage)
-        if not self._sure(warp, at, phase):
+        if not self._counts_copy(warp, at, phase):
             raise Refuted(
                 "bytes",
                 f"this copy of {event.bytes} bytes may arrive in phase {phase.number} of {named(phase)} or in the "
@@ -288,10 +288,10 @@ class Run:
         phase.past |= warp.past
         phase.copies.append((phase.number, op))
         self.note(warp, op, f"starts a copy of {event.bytes} bytes", phase, phase.number)
-        self._settle(phase, op)
+        self._complete_phase(phase, op)
         return True
 
-    def _settle(self, phase: Phase, op: Op) -> None:
+    def _complete_phase(self, phase: Phase, op: Op) -> None:
         """Complete a phase when none of its arrivals and bytes is outstanding."""
         if phase.pending:
             return
@@ -352,14 +352,14 @@ class Run:
         groups, t = max(1, self.roles[warp.role].group.warp_groups), first.buffer.type
         assert isinstance(t, BufType)
         by = t.shape[0] // groups * (first.end - first.start)
-        for g in range(1, groups) if _elsewhere(warp) else (0,):
+        for g in range(1, groups) if _is_in_other_warp_group(warp) else (0,):
             yield replace(first, start=first.start + g * by, end=first.end + g * by)
 
     def _record(self, warp: Warp, access: Access) -> None:
-        if not access.write and access.at.stage >= 0 and self.memory.unwritten(access.at):
+        if not access.write and access.at.stage >= 0 and self.memory.has_uninitialised(access.at):
             raise Refuted(
                 "unwritten",
-                f"{self.who(warp)} reads {_where(access.at)}, which is uninitialised",
+                f"{self.name_of_warp(warp)} reads {_where(access.at)}, which is uninitialised",
                 access.op.loc,
                 "fill the stage before it is read",
             )
@@ -399,7 +399,7 @@ class Run:
         if rooms and warp.arrivals.get(rooms[-1], -1) >= last.over[rooms[-1]]:
             self.suspect = self.suspect or Refuted(
                 "stage",
-                f"{self.who(warp)} reads {_where(access.at)} after its release",
+                f"{self.name_of_warp(warp)} reads {_where(access.at)} after its release",
                 access.op.loc,
                 "use the stage of the item that was waited for",
                 _at(self.phases[rooms[-1]].last, "released here"),
@@ -447,7 +447,7 @@ class Run:
 
     def copy_out(self, warp: Warp, op: Op, event: E.CopyOut) -> bool:
         """Start a bulk store from shared memory, which reads until its bulk group is complete."""
-        if warp.number and not (event.warp_group and _elsewhere(warp)):
+        if warp.number and not (event.warp_group and _is_in_other_warp_group(warp)):
             return True
         group, warp.open = warp.copied + 1, not event.commit
         for at in self._slots(warp, event.source) if event.warp_group else (event.source,):
@@ -471,7 +471,11 @@ class Run:
 
     def sync(self, warp: Warp, op: Op, event: E.Sync) -> bool:
         """Synchronise warps: early warps block until the last one arrives."""
-        there = [w for w in self.warps if w.role == warp.role and not (event.warp_group and _elsewhere(w))]
+        there = [
+            w
+            for w in self.warps
+            if w.role == warp.role and not (event.warp_group and _is_in_other_warp_group(w))
+        ]
         if warp not in there:
             return True
         if warp.synced:
@@ -491,7 +495,7 @@ class Run:
     def _tick(self, warp: Warp) -> None:
         warp.clock[warp.entry] += 1
 
-    def who(self, warp: Warp) -> str:
+    def name_of_warp(self, warp: Warp) -> str:
         """The name of a warp in messages: its role, or "a warp of" the role where several warps are simulated."""
         role = self.roles[warp.role]
         return role.name if len(warp_weights(role)) == 1 else f"a warp of {role.name}"
@@ -507,7 +511,7 @@ class Run:
             self.steps.append(Step(role, op.NAME, op.loc, text, phase.barrier.name, phase.stage, number))
 
 
-def _elsewhere(warp: Warp) -> bool:
+def _is_in_other_warp_group(warp: Warp) -> bool:
     """Whether a warp is outside the warp group of its role's first warp."""
     return warp.number == 2
 

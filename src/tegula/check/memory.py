@@ -56,8 +56,8 @@ class Race:
 class Memory:
     """Shared memory, split at the boundaries of buffers, stages and slots. `barriers`: the offsets of barriers."""
 
-    def __init__(self, cuts: Sequence[int], barriers: Mapping[Value, tuple[int, int]]) -> None:
-        self.cuts = sorted(set(cuts))
+    def __init__(self, byte_boundaries: Sequence[int], barriers: Mapping[Value, tuple[int, int]]) -> None:
+        self.cuts = sorted(set(byte_boundaries))
         self.cells: dict[int, Cell] = {cut: Cell() for cut in self.cuts}
         self.barriers = barriers
         self._within: dict[tuple[int, int], list[Cell]] = {}
@@ -86,7 +86,7 @@ class Memory:
                 return race
         return None
 
-    def unwritten(self, at: Bytes) -> bool:
+    def has_uninitialised(self, at: Bytes) -> bool:
         """Whether a range has uninitialised bytes."""
         return any(not cell.writes for cell in self.cells_of(at))
 
@@ -138,6 +138,6 @@ def _own(buffer: Value) -> bool:
     return not isinstance(made, BufNew) or not made.pipe or bool(made.by_hand)
 
 
-def cuts(ranges: Mapping[Value, tuple[int, int, int]]) -> list[int]:
+def byte_boundaries(ranges: Mapping[Value, tuple[int, int, int]]) -> list[int]:
     """The bytes at which buffers, given as (offset, size, parts), and their parts begin and end."""
     return [offset + k * (size // parts) for offset, size, parts in ranges.values() for k in range(parts + 1)]

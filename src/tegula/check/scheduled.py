@@ -84,7 +84,7 @@ class Scheduled(ABC):
         self._acts: dict[Op, bool] = {}
         self._counts: dict[Op, bool] = {}
         self.order = [
-            [(op, e) for op in region.walk() if op.NAME != "buf.new" for e in self.happenings(op)]
+            [(op, e) for op in region.walk() if op.NAME != "buf.new" for e in self.events_of(op)]
             for region in self.roles
         ]
         """The events of each role in the order of its text, with their ops."""
@@ -139,7 +139,7 @@ class Scheduled(ABC):
         """The stages of a buffer of one role that copies read; 0 for others."""
         return v.owner.stages if v in self.tracked and isinstance(v.owner, BufNew) else 0
 
-    def happenings(self, op: Op) -> tuple[E.Event, ...]:
+    def events_of(self, op: Op) -> tuple[E.Event, ...]:
         """The events of an op, without the stages and numbers that depend on the path."""
         found = self._happenings.get(op)
         if found is None:
@@ -151,7 +151,7 @@ class Scheduled(ABC):
         found = self._acts.get(op)
         if found is None:
             found = self._acts[op] = type(op) in E.RULES and any(
-                not isinstance(e, E.MemoryAccess | E.Sync | E.Fence) for e in self.happenings(op)
+                not isinstance(e, E.MemoryAccess | E.Sync | E.Fence) for e in self.events_of(op)
             )
         return found
 
@@ -164,7 +164,7 @@ class Scheduled(ABC):
         return self._counts[op]
 
     def _prepares(self, op: Op) -> bool:
-        events = self.happenings(op)
+        events = self.events_of(op)
         return any(
             isinstance(e, E.Fence) or (isinstance(e, E.MemoryAccess) and self.hands(e.at.buffer))
             for e in events

@@ -41,22 +41,22 @@ class Followed:
         memory = [v for v in _values(op) if isinstance(v.type, BufType | StackType)]
         return not memory or multiplies(op) or any(root(v) in self.tracked for v in memory)
 
-    def loud(self, op: Op) -> bool:
+    def has_tracked_events(self, op: Op) -> bool:
         """Whether an op, or one nested in it, has tracked events, or uses a tile of a matmul in flight."""
         if op not in self._loud:
             inner = op.regions if isinstance(op, CONTROL) else ()
             self._loud[op] = (
                 self.acts(op)
                 or (any(v in self.in_flight for v in op.operands) and not isinstance(op, Yield))
-                or any(self.loud(o) for region in inner for o in region.ops)
+                or any(self.has_tracked_events(o) for region in inner for o in region.ops)
             )
         return self._loud[op]
 
     def accesses_only(self, op: Op) -> bool:
         """Whether a control-flow op has no events but accesses of memory, and no result that is needed."""
-        loud = [o for region in op.regions for o in region.walk() if self.acts(o)]
+        has_tracked_events = [o for region in op.regions for o in region.walk() if self.acts(o)]
         numbers = any(r in self.needed for r in op.results)
-        return not numbers and all(E.accesses(o) for o in loud)
+        return not numbers and all(E.accesses(o) for o in has_tracked_events)
 
     def _needed(self) -> set[Value]:
         """The scalars that the events, and their stages, depend on."""
@@ -64,7 +64,7 @@ class Followed:
         queue = [
             v
             for op in _of_groups(self.kernel.body)
-            if not isinstance(op, Roles) and self.loud(op)
+            if not isinstance(op, Roles) and self.has_tracked_events(op)
             for v in self._inputs(op)
         ]
         while queue:

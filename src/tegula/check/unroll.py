@@ -98,11 +98,13 @@ class Program:
 
     def _step(self, op: Op) -> Callable[[Env, Trace, Launch], None] | None:
         if isinstance(op, CONTROL):
-            if self.followed.accesses_only(op) and self.followed.loud(op):
-                return self._maybe(op)
-            wanted = self.followed.loud(op) or any(r in self.followed.needed for r in op.results)
+            if self.followed.accesses_only(op) and self.followed.has_tracked_events(op):
+                return self._optional_accesses(op)
+            wanted = self.followed.has_tracked_events(op) or any(
+                r in self.followed.needed for r in op.results
+            )
             return _CONTROLS[type(op)](self, op) if wanted else None
-        if self.followed.loud(op):
+        if self.followed.has_tracked_events(op):
             return self._event(op)
         if any(r in self.followed.needed for r in op.results):
             return self._scalar(op)
@@ -202,7 +204,7 @@ class Program:
         """Whether threads of a role diverge at an op."""
         return op in self.divergent
 
-    def _maybe(self, op: For | While | If) -> Callable[[Env, Trace, Launch], None]:
+    def _optional_accesses(self, op: For | While | If) -> Callable[[Env, Trace, Launch], None]:
         """A function for control flow around accesses of memory alone: where the values do not decide which accesses
         happen, each one is made once."""
         exactly = _CONTROLS[type(op)](self, op)

@@ -98,14 +98,14 @@ def array_address(s: State, op: Op, array: ArrayAt, indices: list[Value]) -> tup
         ok = _and(s, ok, s.code.emit(f"icmp ult i64 {i}, {n}"))
     site = s.site("bounds", op.loc, array=array.name, rank=len(values))
     report_unless(s, ok, site, [*values, *array.shape])
-    return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {spare(s, array.dtype)}"), ok
+    return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {scratch_address(s, array.dtype)}"), ok
 
 
 def _and(s: State, a: str, b: str) -> str:
     return b if a == "true" else s.code.emit(f"and i1 {a}, {b}")
 
 
-def spare(s: State, dtype: ElementType) -> str:
+def scratch_address(s: State, dtype: ElementType) -> str:
     """The address of an element of scratch memory to which dropped accesses are redirected."""
     return s.allocate("spare", dtype, (1,)).pointer
 

@@ -4,7 +4,7 @@ block's memory, copies are synchronous, and fences are no-ops."""
 from __future__ import annotations
 
 from tegula.codegen import tiles
-from tegula.codegen.roles import WORD, get, moved, put, wait_until, words
+from tegula.codegen.roles import WORD, count_progress, get, put, wait_until, words
 from tegula.codegen.state import State
 from tegula.codegen.storage import BarrierAt
 from tegula.codegen.text import constant
@@ -83,12 +83,12 @@ def _stage(s: State, barriers: Value, stage: Value) -> str:
 
 def _complete_phase(s: State, barriers: Value, at: str) -> None:
     s.code.line(f"call void @complete_phase(ptr {at}, i64 {s.named_barriers[barriers].arrivals})")
-    moved(s)
+    count_progress(s)
 
 
 def _arrived(s: State, barriers: Value, at: str, times: int) -> None:
     s.code.line(f"call void @arrive(ptr {at}, i64 {times}, i64 {s.named_barriers[barriers].arrivals})")
-    moved(s)
+    count_progress(s)
 
 
 def _announced(s: State, at: str, bytes: int) -> None:

@@ -21,7 +21,7 @@ from tegula.types import scalar_of
 
 Body = Callable[[Region], None]
 
-LIGHT = 12
+CHEAP_OPS = 12
 """The maximum number of ops of a branch that is cheaper than a mispredicted jump."""
 
 ACCESSES = (ArrayLoad, ArrayStore, BufGet, BufSet)
@@ -90,7 +90,7 @@ def _if(s: State, op: If, body: Body) -> None:
     condition = s.spread(op.condition, s.width)[0]
     other = s.code.emit(f"xor {flag} {condition}, splat (i1 true)")
     sides = [
-        _side(s, region, _both(s, outer, test), body)
+        _branch_values(s, region, _both(s, outer, test), body)
         for region, test in zip(op.regions, (condition, other), strict=True)
     ]
     for k, result in enumerate(op.results):
@@ -101,11 +101,11 @@ def _if(s: State, op: If, body: Body) -> None:
         )
 
 
-def _side(s: State, region: Region, mask: str, body: Body) -> list[Components]:
+def _branch_values(s: State, region: Region, mask: str, body: Body) -> list[Components]:
     """The values that one branch yields in each lane. A run-time test skips a branch that no lane takes."""
     yielded, code = region.yielded, s.code
     s.mask = mask
-    if _light(s, region):
+    if _is_cheap(s, region):
         body(region)
         return [s.spread(v, s.width) for v in yielded]
     run, done = code.label("some"), code.label("none")
@@ -127,13 +127,13 @@ def _type(s: State, value: Value) -> str:
     return register_type(scalar_of(value.type), s.width)  # type: ignore[arg-type]
 
 
-def _light(s: State, region: Region) -> bool:
+def _is_cheap(s: State, region: Region) -> bool:
     """Whether a branch is cheap and safe to run with no lane active."""
     ops = [op for op in region.walk() if not isinstance(op, Yield | S.Const)]
-    return len(ops) <= LIGHT and all(_harmless(s, op) for op in ops)
+    return len(ops) <= CHEAP_OPS and all(_is_speculatable(s, op) for op in ops)
 
 
-def _harmless(s: State, op: Op) -> bool:
+def _is_speculatable(s: State, op: Op) -> bool:
     """Whether an op has no effect in masked lanes: the op is pure, or accesses memory per lane."""
     if isinstance(op, ACCESSES):
         return any(s.known.varying(v) for v in [op.target, *op.indices])

@@ -378,7 +378,7 @@ def column_mask(s: State, array: ArrayAt, where: list[str], width: int) -> str:
     return mask
 
 
-def near(s: State, array: ArrayAt, where: list[str], pointer: str) -> str:
+def clamp_pointer(s: State, array: ArrayAt, where: list[str], pointer: str) -> str:
     """The address of a vector, or the address of the array if the vector begins after the array's end: a masked access
     to an unmapped page takes hundreds of cycles even if all lanes are masked."""
     ok = s.code.emit(f"icmp slt i64 {where[-1]}, {array.shape[-1]}")
@@ -415,7 +415,7 @@ def _masked(s: State, op: TileLoad, array: ArrayAt, where: list[str], pointer: s
     scalar = scalar_of(array.dtype)
     if width > 1 and array.contiguous and components(array.dtype) == 1:
         mask = column_mask(s, array, where, width)
-        return (s.memory.masked_load(near(s, array, where, pointer), scalar, width, mask, fill[0]),)
+        return (s.memory.masked_load(clamp_pointer(s, array, where, pointer), scalar, width, mask, fill[0]),)
     ok = column_mask(s, array, where, width)
     lanes = []
     for k in range(width):
@@ -426,16 +426,16 @@ def _masked(s: State, op: TileLoad, array: ArrayAt, where: list[str], pointer: s
 
 def _one_or_fill(s: State, fill: Value, array: ArrayAt, pointer: str, ok: str) -> Components:
     """One element or the fill value, without a branch: an element out of bounds is read from scratch memory."""
-    from tegula.codegen.arrays import spare
+    from tegula.codegen.arrays import scratch_address
 
-    safe = s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {spare(s, array.dtype)}")
+    safe = s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {scratch_address(s, array.dtype)}")
     t = register_type(scalar_of(array.dtype), 1)
     got = s.memory.load_element(safe, array.dtype)
     pairs = zip(got, s.components(fill), strict=True)
     return tuple(s.code.emit(f"select i1 {ok}, {t} {a}, {t} {b}") for a, b in pairs)
 
 
-def placed(
+def element_addresses(
     s: State, op: ScatteredAccess, index: list[str], width: int, masked: bool
 ) -> list[tuple[str, str]]:
     """For each of `width` elements of a tile with separate coordinates: the address, and an i1 that is true if the
@@ -448,11 +448,11 @@ def placed(
             x if width == 1 else s.memory.lane(x, dtype, width, k)
             for x, dtype in ((where, bool_), *((x, int64) for (x,) in at))
         )
-        made.append((array_pointer(s, array, own), selected(s, ok, array, own)))
+        made.append((array_pointer(s, array, own), is_selected(s, ok, array, own)))
     return made
 
 
-def selected(s: State, ok: str, array: ArrayAt, at: list[str]) -> str:
+def is_selected(s: State, ok: str, array: ArrayAt, at: list[str]) -> str:
     """An i1 that is true if an element is selected and in bounds."""
     for i, n in zip(at, array.shape, strict=True):
         ok = s.code.emit(f"and i1 {ok}, {s.code.emit(f'icmp ult i64 {i}, {n}')}")
@@ -461,7 +461,7 @@ def selected(s: State, ok: str, array: ArrayAt, at: list[str]) -> str:
 
 def _gathered(s: State, op: ArrayGather, index: list[str], width: int, masked: bool) -> Components:
     array = s.arrays[op.array]
-    places = placed(s, op, index, width, masked)
+    places = element_addresses(s, op, index, width, masked)
     lanes = [_one_or_fill(s, op.fill, array, pointer, ok) for pointer, ok in places]
     return lanes[0] if width == 1 else s.memory.packed(lanes, scalar_of(array.dtype), width)
 

@@ -21,7 +21,7 @@ from tegula.codegen.lane_access import load_lanes, lower_lanes_access, store_lan
 from tegula.codegen.lane_address import own_index
 from tegula.codegen.lane_width import lane_width
 from tegula.codegen.loops import CarriedRegisters, joined_registers
-from tegula.codegen.poll import METADATA, Iterations, ask, beginning
+from tegula.codegen.poll import METADATA, Iterations, beginning, emit_poll
 from tegula.codegen.scalar import Components, lower
 from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.state import State
@@ -108,7 +108,7 @@ def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bo
         s.side_by_side = blocks_in_lanes(kernel, known, target.vector_bytes)
     s.code.fences_extremes = target.is_x86
     s.code.packs = True
-    s.when_late = lambda go: ask(s, go)
+    s.when_late = lambda go: emit_poll(s, go)
     _Walk(s).function()
     entry, plan = s.scratch.planned(s.code.lines)
     return CpuCode(_module(s, entry), s.sites, plan, s.copies, s.side_by_side)

@@ -8,7 +8,14 @@ from typing import Any
 
 from tegula.codegen.arrays import accessed_element, combined, length_of, lower_access, reshaped
 from tegula.codegen.convert import convert
-from tegula.codegen.lane_address import LaneAddress, Offsets, lane_numbers, moved, place, spread_pointer
+from tegula.codegen.lane_address import (
+    LaneAddress,
+    Offsets,
+    lane_address,
+    lane_numbers,
+    moved,
+    spread_pointer,
+)
 from tegula.codegen.lane_width import is_serial
 from tegula.codegen.scalar import Components
 from tegula.codegen.state import State
@@ -203,7 +210,7 @@ def _array_place(s: State, array: Value, indices: list[Value]) -> LaneAddress:
     if whole.contiguous:
         units[-1] = str(element_bytes(whole.dtype))
     offsets = list(zip(indices, units, strict=True))
-    return place(s, whole.pointer, s.known.varying(array), offsets, whole.dtype)
+    return lane_address(s, whole.pointer, s.known.varying(array), offsets, whole.dtype)
 
 
 def _array_load(s: State, op: ArrayLoad) -> Components:
@@ -228,7 +235,7 @@ def _tile_place(s: State, tile: Value, indices: list[Value]) -> tuple[LaneAddres
     t, inner = accessed_element(view, len(indices))
     steps = [*view.strides, *(n * view.component_stride for n in inner)]
     offsets = [(v, str(step * size)) for v, step in zip(indices, steps, strict=True)]
-    at = place(s, view.pointer, s.known.varying(tile), offsets, t, view.component_stride)
+    at = lane_address(s, view.pointer, s.known.varying(tile), offsets, t, view.component_stride)
     return at, t, view.component_stride
 
 

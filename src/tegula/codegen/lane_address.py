@@ -91,7 +91,7 @@ def _unflattened(s: State, k: int) -> str:
 # Neighbours ----------------------------------------------------------------------------------------------------------
 
 
-def _lead(s: State, value: Value, crossed: bool = False) -> str | None:
+def _first_lane_index(s: State, value: Value, crossed: bool = False) -> str | None:
     """The first lane's index if the index increases by one per lane, else None. `crossed`: whether an earlier lane loop
     computed the index.
 
@@ -108,10 +108,10 @@ def _lead(s: State, value: Value, crossed: bool = False) -> str | None:
         return None
     if isinstance(owner, Cast):
         exact = isinstance(_source(owner.x).owner, Tid | LaneIndex)
-        first = _lead(s, owner.x, crossed) if exact and dtype.bits >= int32.bits else None
+        first = _first_lane_index(s, owner.x, crossed) if exact and dtype.bits >= int32.bits else None
         return None if first is None else convert(s.code, first, int32, dtype, 1)
     if isinstance(owner, S.Add | S.Sub):
-        return _lead_of_sum(s, owner, dtype, crossed)
+        return _first_lane_index_of_sum(s, owner, dtype, crossed)
     if isinstance(owner, Region) and not crossed and _strided(s, source, owner):
         return s.memory.lane(s.scalar(source), dtype, s.width, 0)
     return None
@@ -124,17 +124,21 @@ def _source(value: Value) -> Value:
     return value
 
 
-def _lead_of_sum(s: State, op: S.Add | S.Sub, dtype: DType, crossed: bool) -> str | None:
+def _first_lane_index_of_sum(s: State, op: S.Add | S.Sub, dtype: DType, crossed: bool) -> str | None:
     for varying, other in [(op.a, op.b)] if isinstance(op, S.Sub) else [(op.a, op.b), (op.b, op.a)]:
-        if s.known.varying(other) or not s.known.varying(varying) or (crossed and not _at_hand(s, other)):
+        if (
+            s.known.varying(other)
+            or not s.known.varying(varying)
+            or (crossed and not _is_in_register(s, other))
+        ):
             continue
-        first = _lead(s, varying, crossed)
+        first = _first_lane_index(s, varying, crossed)
         if first is not None:
             return elementwise(s.code, op, dtype, [first, s.scalar(other)], 1)
     return None
 
 
-def _at_hand(s: State, value: Value) -> bool:
+def _is_in_register(s: State, value: Value) -> bool:
     """Whether a uniform value is in a register at this point; a value computed by an earlier lane loop is not."""
     if value not in s.scalars:
         return False
@@ -155,11 +159,11 @@ def _strided(s: State, value: Value, region: Region) -> bool:
         isinstance(loop, For)
         and loop.index is value
         and not s.known.varying(loop.step)
-        and _lead(s, loop.start) is not None
+        and _first_lane_index(s, loop.start) is not None
     )
 
 
-def _may_count(s: State, value: Value, depth: int = NEAR) -> bool:
+def _probably_increments(s: State, value: Value, depth: int = NEAR) -> bool:
     """Whether the index probably increases by one per lane, except at the end of a row or at a border."""
     owner = _source(value).owner
     if isinstance(owner, Tid | LaneIndex):
@@ -168,13 +172,13 @@ def _may_count(s: State, value: Value, depth: int = NEAR) -> bool:
         return False
     values = [owner.a, owner.b] if isinstance(owner, S.Select) else [*owner.operands]
     varying = [v for v in values if s.known.varying(v)]
-    return bool(varying) and all(_may_count(s, v, depth - 1) for v in varying)
+    return bool(varying) and all(_probably_increments(s, v, depth - 1) for v in varying)
 
 
 ROW = (S.Add, S.Sub, S.Mul, S.Div, S.FloorDiv, S.Mod, S.Min, S.Max, S.Select, Cast)
 
 
-def _follows_row(s: State, value: Value, depth: int = NEAR) -> bool:
+def _probably_follows_row(s: State, value: Value, depth: int = NEAR) -> bool:
     """Whether the index is probably uniform except at the end of a row, because it derives from a component of the
     thread index other than the last."""
     source = _source(value)
@@ -184,7 +188,7 @@ def _follows_row(s: State, value: Value, depth: int = NEAR) -> bool:
     if depth == 0 or not isinstance(owner, ROW):
         return False
     varying = [v for v in owner.operands if s.known.varying(v)]
-    return bool(varying) and all(_follows_row(s, v, depth - 1) for v in varying)
+    return bool(varying) and all(_probably_follows_row(s, v, depth - 1) for v in varying)
 
 
 def _agrees(s: State, value: Value, step: int) -> tuple[str, str]:
@@ -220,7 +224,7 @@ def _tested(s: State, pointer: str, varying: Offsets, neighbour: int | None) -> 
 # Addresses -----------------------------------------------------------------------------------------------------------
 
 
-def place(
+def lane_address(
     s: State, pointer: str, spread: bool, offsets: Offsets, element: ElementType, component_stride: int = 1
 ) -> LaneAddress:
     """The addresses of the elements at pointer + offsets. `spread`: whether the pointer is a vector with an element per
@@ -228,19 +232,19 @@ def place(
     size, varying = str(element_bytes(element)), [(v, u) for v, u in offsets if s.known.varying(v)]
     n = components(element)
     counting = [k for k, (_, unit) in enumerate(varying) if unit == size]
-    if not spread and varying and not counting and all(_follows_row(s, v) for v, _ in varying):
+    if not spread and varying and not counting and all(_probably_follows_row(s, v) for v, _ in varying):
         return _row_place(s, pointer, offsets)
     if spread or not counting or (n > 1 and (component_stride != 1 or n > INTERLEAVED)):
         return LaneAddress(each=_each(s, pointer, spread, offsets))
     fixed, _ = moved(s, pointer, False, [(v, u) for v, u in offsets if not s.known.varying(v)])
     if len(varying) == 1:
         index: Value = varying[0][0]
-        first = _lead(s, index)
+        first = _first_lane_index(s, index)
         if first is not None:
             if first.startswith("%"):
                 first = convert(s.code, first, index.type, int64, 1)  # type: ignore[arg-type]
             return LaneAddress(first=s.memory.bytes_offset(fixed, s.memory.mul(first, size)))
-    if not all(_may_count(s, v) for v, _ in varying):
+    if not all(_probably_increments(s, v) for v, _ in varying):
         return LaneAddress(each=_each(s, fixed, False, varying))
     start, test = _tested(s, fixed, varying, counting[-1])
     return LaneAddress(start, _each(s, fixed, False, varying), test)

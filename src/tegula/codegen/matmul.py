@@ -42,7 +42,7 @@ Stride = int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class PrefetchRegion:
     """A region of memory to prefetch while the matmul runs: `rows` rows of `row_bytes` bytes."""
 
     rows: int
@@ -70,7 +70,7 @@ class MatmulSpec:
     c_strides: tuple[int, int]
     scaled: bool = False
     accumulate: bool = True
-    ahead: tuple[Ahead, ...] = ()
+    ahead: tuple[PrefetchRegion, ...] = ()
 
     def __post_init__(self) -> None:
         if self.acc.is_bool or (self.acc.is_float and self.acc.bits < 32):
@@ -162,7 +162,7 @@ def choose_blocking(m: int, n: int, k: int, lanes: int, registers: int) -> Block
         for height in range(1, min(m, MAX_ROWS, (registers - 1 - width) // width) + 1):
             rows = balanced(m, height)
             cycles = sum(r.count * p.count * block_cycles(r.size, p.size, k) for r in rows for p in panels)
-            bodies = _with_last_apart(panels, n % lanes != 0)
+            bodies = _split_last(panels, n % lanes != 0)
             code = sum(
                 unrolled(c := r.size * p.size, k) * (c + r.size + p.size) for r in rows for p in bodies
             )
@@ -252,12 +252,12 @@ class _Matmul:
         a = self._pack(self.a, self.packed_a, self.m, self.k) if self.pack_a else self.a
         b = self._pack(self.b, self.packed_b, self.k, self.n) if self.pack_b else self.b
         kept = self._in_scratch(self.panel) if self.keep_b else None
-        for run in _with_last_apart(self.blocking.panels, self.n % self.blocking.lanes != 0):
+        for run in _split_last(self.blocking.panels, self.n % self.blocking.lanes != 0):
             for panel in self._each(run):
                 columns = self._columns(run)
                 first = self.memory.mul(panel, str(self.blocking.lanes))
                 source = MatrixOperand(self.at(b, "0", first), b.dtype, b.row, b.column)
-                for rows in _with_first_apart(self.blocking.rows) if kept else self.blocking.rows:
+                for rows in _split_first(self.blocking.rows) if kept else self.blocking.rows:
                     for row in self._each(rows):
                         self._prefetch_ahead(panel, run.size, row, rows.size)
                         left = MatrixOperand(self.at(a, row, "0"), a.dtype, a.row, a.column)
@@ -573,7 +573,7 @@ def _strides(name: str, strides: tuple[Stride, Stride], shape: tuple[int, int]) 
     return row, column
 
 
-def _with_last_apart(runs: tuple[Run, ...], apart: bool) -> tuple[Run, ...]:
+def _split_last(runs: tuple[Run, ...], apart: bool) -> tuple[Run, ...]:
     """The runs, with the last piece split off into a run of its own if `apart`."""
     last = runs[-1]
     if not apart or last.count == 1:
@@ -582,7 +582,7 @@ def _with_last_apart(runs: tuple[Run, ...], apart: bool) -> tuple[Run, ...]:
     return (*runs[:-1], Run(last.start, last.count - 1, last.size), Run(end, 1, last.size))
 
 
-def _with_first_apart(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+def _split_first(runs: tuple[Run, ...]) -> tuple[Run, ...]:
     """The runs, with the first piece split off into a run of its own."""
     first, *others = runs
     rest = [Run(first.start + first.size, first.count - 1, first.size)] if first.count > 1 else []
@@ -602,4 +602,11 @@ def _lane_mask(lanes: int, active: int) -> str:
     return f"bitcast (i{lanes} {(1 << active) - 1} to <{lanes} x i1>)"
 
 
-__all__ = ["Ahead", "MatmulSpec", "choose_blocking", "emit_matmul", "reads_in_place", "scratch_bytes"]
+__all__ = [
+    "MatmulSpec",
+    "PrefetchRegion",
+    "choose_blocking",
+    "emit_matmul",
+    "reads_in_place",
+    "scratch_bytes",
+]

@@ -42,7 +42,7 @@ RARELY = ", !prof !900"
 METADATA = '!900 = !{!"branch_weights", i32 1, i32 1048575}'
 
 
-def every(s: State, loop: Op) -> int:
+def poll_interval(s: State, loop: Op) -> int:
     """The number of iterations between two polls of a loop, a power of two; 0 for a loop that ends soon."""
     work = sum(_work(s, region) for region in loop.regions)
     if isinstance(loop, For):
@@ -85,7 +85,7 @@ def _work_of(s: State, op: Op) -> int:
 
 
 class Iterations:
-    """The iterations of one loop, which polls once in `every` of them.
+    """The iterations of one loop, which polls once in `poll_interval` of them.
 
     The loop is split into two nested loops, with the poll in the outer loop: LLVM must assume that a poll changes
     memory, so that it hoists no access out of a loop with a poll. The inner loop exits only from its header, so that
@@ -95,7 +95,7 @@ class Iterations:
     def __init__(self, s: State, loop: Op, head: str, done: str) -> None:
         """`head`, `done`: the labels of the loop header and of the code after the loop."""
         self.s, self.head, self.done = s, head, done
-        self.every = every(s, loop) if s.watch else 0
+        self.every = poll_interval(s, loop) if s.watch else 0
         if isinstance(loop, For):
             self.every = min(self.every, 1 << loop.start.type.bits - 2)  # type: ignore[union-attr]
         self.nested = self.every > 1 and (isinstance(loop, For) or _is_worth_splitting(s, loop))
@@ -153,7 +153,7 @@ class Iterations:
         if self.counts:
             self.following = code.emit(f"add i64 {self.count}, 1")
         if self.every and not self.nested:
-            self._look_here()
+            self._poll_here()
         last = code.block
         code.jump(self.head)
         made = phis(self.before, last)
@@ -164,7 +164,7 @@ class Iterations:
             look, again = code.label("clock"), f"{self.run}_again"
             code.branch(code.emit(self.more), look, self.done)
             code.place(look)
-            late(self.s, again)
+            poll_if_due(self.s, again)
             code.place(again)
             code.jump(self.run)
         if self.counts:
@@ -172,7 +172,7 @@ class Iterations:
             lines.append(f"  {self.count} = phi i64 [ 0, %{start} ], [ {self.following}, %{last} ]")
         return "\n".join([*lines, *after])
 
-    def _look_here(self) -> None:
+    def _poll_here(self) -> None:
         code = self.s.code
         if self.every > 1:
             look = code.label("clock")
@@ -180,7 +180,7 @@ class Iterations:
             due = code.emit(f"icmp eq i64 {low}, {self.every - 1}")
             code.line(f"br i1 {due}, label %{look}, label %{self.going}{RARELY}")
             code.place(look)
-        late(self.s, self.going)
+        poll_if_due(self.s, self.going)
         code.place(self.going)
 
     def _split(self, lines: list[str], last: str) -> list[str]:
@@ -207,7 +207,7 @@ def _is_worth_splitting(s: State, loop: Op) -> bool:
     return of_condition <= {"read"} and any(op.effects() for op in loop.walk())  # type: ignore[attr-defined]
 
 
-def late(s: State, go: str) -> None:
+def poll_if_due(s: State, go: str) -> None:
     """Poll if a poll is due; then jump to the label `go`."""
     code = s.code
     s.polls.append(s.loc)
@@ -226,7 +226,7 @@ def _watch(s: State, at: int) -> str:
     return s.code.emit(f"inttoptr i64 {address} to ptr")
 
 
-def ask(s: State, go: str) -> None:
+def emit_poll(s: State, go: str) -> None:
     """Call the function in the watch, and exit the kernel if it returns nonzero."""
     code = s.code
     function = code.emit(f"load volatile ptr, ptr {_watch(s, LOOK)}, align 8")

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tegula.codegen.arrays import report, reshaped
 from tegula.codegen.checks import check_access
-from tegula.codegen.poll import late
+from tegula.codegen.poll import poll_if_due
 from tegula.codegen.state import RoleAt, State
 from tegula.codegen.storage import Piece, PipeAt, View, packed_strides
 from tegula.codegen.text import constant, register_type
@@ -77,7 +77,7 @@ def lower_roles(s: State, op: Roles, body: Body) -> None:
         top = s.memory.bytes_offset(stack, str(STACK_BYTES))
         s.code.line(f"call void @start_stack(ptr {scheduler}, ptr {top}, ptr @{symbol(k)}, ptr {frame})")
     if waits or len(s.polls) > before:
-        _resume_in_turn(s, scheduler, controls)
+        _resume_cyclically(s, scheduler, controls)
     end = len(s.code.lines)
     s.scratch.held.update({p.pointer: end for p in s.scratch.pieces})
 
@@ -114,14 +114,14 @@ def _connect(s: State, op: Op) -> None:
         s.named_barriers[value] = replace(barriers, roles=tuple(arriving(op, value)))
 
 
-def _resume_in_turn(s: State, scheduler: str, controls: list[str]) -> None:
+def _resume_cyclically(s: State, scheduler: str, controls: list[str]) -> None:
     """Resume the unfinished roles in turn until all have ended; report a deadlock after a cycle without
     progress."""
     code = s.code
     turn, look, check, stuck, done = (code.label(n) for n in ("turn", "look", "check", "stuck", "all_ended"))
     code.jump(look)
     code.place(look)
-    late(s, turn)
+    poll_if_due(s, turn)
     code.place(turn)
     before = get(s, scheduler, MOVES)
     for control in controls:
@@ -287,7 +287,7 @@ def _switch_to_poll(r: State, go: str) -> None:
     """Switch to the block to poll for cancellation on the thread's own stack, which has room for signal handlers. If
     the kernel is cancelled, the role is never resumed."""
     assert r.role is not None
-    moved(r)
+    count_progress(r)
     _suspend(r, r.role)
     r.code.jump(go)
 
@@ -335,7 +335,7 @@ def _fill(r: State, op: PipeLoad | PipePush, tile: Value) -> None:
     materialise(r, tile, reshaped(_stage(r, value, filled), tile.type.shape))
     r.watch = watch
     _count(r, pipe, 0)
-    moved(r)
+    count_progress(r)
 
 
 def pipe_pop(r: State, op: PipePop) -> None:
@@ -357,7 +357,7 @@ def pipe_release(r: State, op: PipeRelease) -> None:
     """Lower `pipe.release`: count the stage as released by this role."""
     value = op.pipe
     _count(r, r.pipes[value], _released(_position(r, value)))
-    moved(r)
+    count_progress(r)
 
 
 def _position(r: State, pipe: Value) -> int:
@@ -378,7 +378,7 @@ def _count(r: State, pipe: PipeAt, at: int) -> None:
     put(r, pipe.counters, at, r.code.emit(f"add i64 {get(r, pipe.counters, at)}, 1"))
 
 
-def moved(r: State) -> None:
+def count_progress(r: State) -> None:
     """Count a fill or release, by which the block detects progress."""
     assert r.role is not None
     put(r, r.role.scheduler, MOVES, r.code.emit(f"add i64 {get(r, r.role.scheduler, MOVES)}, 1"))

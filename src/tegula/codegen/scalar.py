@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tegula.codegen.convert import constant_true, convert, narrow_exact, truncated
-from tegula.codegen.tables import of_table
+from tegula.codegen.tables import table_elements
 from tegula.codegen.text import Code, constant, register_type, scalar_type, vector_of, wrapped
 from tegula.errors import InternalError
 from tegula.ir import Op, Value
@@ -61,7 +61,7 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
     if isinstance(op, VecPart):
         return tuple(operands[0][k] for k in op.picked)
     if isinstance(op, TableGet):
-        return (of_table(code, op, [x for (x,) in operands], width),)
+        return (table_elements(code, op, [x for (x,) in operands], width),)
     if isinstance(op, VecExtract | VecInsert):
         return _component(code, op, operands, width)
     if isinstance(op, S.Select):

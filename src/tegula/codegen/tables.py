@@ -9,7 +9,7 @@ from tegula.ops.table import TableGet
 from tegula.types import DType
 
 
-def of_table(code: Code, op: TableGet, at: Sequence[str], width: int) -> str:
+def table_elements(code: Code, op: TableGet, at: Sequence[str], width: int) -> str:
     """The elements of a table at `width` indices; an index out of bounds reads the last element of its dimension."""
     dtype: DType = op.type
     wide, flags = vector_of("i64", width), vector_of("i1", width)

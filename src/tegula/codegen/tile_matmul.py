@@ -5,7 +5,7 @@ from __future__ import annotations
 from tegula.codegen import tiles
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import array_pointer, inside, needs_bounds, offsets
-from tegula.codegen.matmul import Ahead, MatmulSpec, emit_matmul, reads_in_place, scratch_bytes
+from tegula.codegen.matmul import MatmulSpec, PrefetchRegion, emit_matmul, reads_in_place, scratch_bytes
 from tegula.codegen.state import State
 from tegula.codegen.storage import View
 from tegula.codegen.sweep import sweep
@@ -38,7 +38,7 @@ def matmul(s: State, op: TileMatmul) -> None:
     scalar = scalar_of(t.dtype)
     work = scalar if not scalar.is_float or scalar.bits >= 32 else float32
     fresh = _is_zero(s, c)
-    if work == scalar and not fresh and _dies_here(s, c, op):
+    if work == scalar and not fresh and _is_last_use(s, c, op):
         into = s.tiles[c] if c in s.tiles else tiles.materialise(s, c, s.room(op.result, "matmul"))
     else:
         wide = work != scalar
@@ -62,7 +62,7 @@ def _is_zero(s: State, c: Value) -> bool:
     return isinstance(filling, S.Const) and filling.value == 0
 
 
-def _dies_here(s: State, c: Value, op: Op) -> bool:
+def _is_last_use(s: State, c: Value, op: Op) -> bool:
     """Whether c's memory can be overwritten: no other value aliases it, and c has no later use."""
     if len(s.users.get(c, [])) != 1:
         return False
@@ -241,7 +241,7 @@ def _function(s: State, spec: MatmulSpec) -> str:
     return name
 
 
-def _following(s: State, load: TileLoad) -> tuple[Ahead, str, str] | None:
+def _following(s: State, load: TileLoad) -> tuple[PrefetchRegion, str, str] | None:
     """The region that a load reads in the next iteration of its loop, with its address and row stride in bytes; None
     outside loops and for loop-invariant tiles."""
     loop = load.parent.parent if load.parent is not None else None
@@ -256,7 +256,7 @@ def _following(s: State, load: TileLoad) -> tuple[Ahead, str, str] | None:
     array = s.arrays[load.array]
     where = [s.memory.add(o, str(move)) for o, move in zip(offsets(s, load), moves, strict=True)]
     rows, columns = load.shape
-    size = Ahead(rows, columns * element_bytes(array.dtype))
+    size = PrefetchRegion(rows, columns * element_bytes(array.dtype))
     return size, array_pointer(s, array, where), array.strides[0]
 
 

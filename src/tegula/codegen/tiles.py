@@ -8,12 +8,12 @@ from tegula.codegen.arrays import reshaped, sliced
 from tegula.codegen.atomics import atomic_element, compare_and_swap_element
 from tegula.codegen.elements import (
     array_pointer,
+    clamp_pointer,
     column_mask,
     element,
+    element_addresses,
     is_straight,
-    near,
     offsets,
-    placed,
     run_region,
     splat,
     without_absent,
@@ -153,7 +153,7 @@ def _masked_store(
         n, whole = len(values), s.memory.interleaved(values, scalar, width)
         if n > 1:
             mask = s.memory.shuffled(mask, "poison", "i1", width, [k for k in range(width) for _ in range(n)])
-        s.memory.masked_store(near(s, array, where, pointer), whole, scalar, width * n, mask)
+        s.memory.masked_store(clamp_pointer(s, array, where, pointer), whole, scalar, width * n, mask)
         return
     for k in range(width):
         parts = values if width == 1 else tuple(s.memory.lane(v, scalar, width, k) for v in values)
@@ -205,7 +205,7 @@ def scatter(s: State, op: ArrayScatter) -> None:
 
     def emit(masked: bool) -> None:
         def body(index: list[str], w: int) -> None:
-            ((pointer, ok),) = placed(s, op, index, 1, masked)
+            ((pointer, ok),) = element_addresses(s, op, index, 1, masked)
             parts = element(s, op.tile, index, 1, masked)
             _when(
                 s,
@@ -227,7 +227,7 @@ def scatter_atomic(s: State, op: ArrayScatterAtomic | ArrayScatterCas) -> None:
     zero = tuple(constant(scalar_of(t.dtype), 0) for _ in range(components(t.dtype)))
 
     def body(index: list[str], w: int) -> None:
-        ((pointer, ok),) = placed(s, op, index, 1, True)
+        ((pointer, ok),) = element_addresses(s, op, index, 1, True)
         parts = element(s, op.tile, index, 1, True)
         expected = element(s, op.expected, index, 1, True) if isinstance(op, ArrayScatterCas) else None
         if previous is not None:

@@ -83,17 +83,17 @@ class BarrierWait:
     stage: int
     phase: int
 
-    def over(self, role: int) -> bool:
+    def is_complete(self, role: int) -> bool:
         """Whether the phase is complete, by the parity that a barrier observes."""
         return (self.barriers.stages[self.stage].phase ^ self.phase) & 1 == 1
 
-    def others(self) -> list[int]:
+    def awaited_roles(self) -> list[int]:
         """The roles that arrive at the barrier."""
         return self.barriers.roles
 
-    def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
+    def text(self, role: int, name: str, awaited_roles: Sequence[tuple[str, bool]]) -> str:
         """The reason why the role is blocked, for messages."""
-        return describe_wait_at(name, self.barriers.name, self.stage, self.phase, others)
+        return describe_wait_at(name, self.barriers.name, self.stage, self.phase, awaited_roles)
 
 
 @handles(MbarrierNew)
@@ -151,7 +151,7 @@ def run_sync(m: Machine, op: NamedArrive | NamedSync, mask: Mask) -> None:
 
 
 class _NamedPhase(BarrierWait):
-    def over(self, role: int) -> bool:
+    def is_complete(self, role: int) -> bool:
         return self.barriers.stages[0].phase != self.phase
 
 

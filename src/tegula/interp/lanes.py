@@ -120,7 +120,7 @@ def run_blocks(m: Machine, op: BlockCount, mask: Mask) -> Any:
 @handles(LaneUniform)
 def run_uniform(m: Machine, op: LaneUniform, mask: Mask) -> Any:
     if m.report.debug and not op.implicit:
-        for lane in m.others(m.env[op.value])[:1]:
+        for lane in m.differing_lanes(m.env[op.value])[:1]:
             m.report.varying(op, m.block, int(lane))
     return m.broadcast(m.group(op.value))
 

@@ -156,13 +156,13 @@ class Machine:
             self.check_division(op, mask)
         if self.report.debug and cls.COOPERATIVE:
             self.check_group_operands(op)
-        out = self.meaning(op, cls, mask)
+        out = self.execute(op, cls, mask)
         if len(op.results) == 1:
             self.env[op.results[0]] = out
         elif op.results:
             self.env.update(zip(op.results, out, strict=True))  # type: ignore[arg-type]
 
-    def meaning(self, op: Op, cls: type[Op], mask: Mask) -> RunValue:
+    def execute(self, op: Op, cls: type[Op], mask: Mask) -> RunValue:
         """Execute an op; its result, or a tuple of several."""
         handler = HANDLERS.get(type(op))
         return handler(self, op, mask) if handler is not None else self.by_reference(op, cls)
@@ -177,16 +177,16 @@ class Machine:
     def check_group_operands(self, op: Op) -> None:
         """Report scalar operands, and indices of views, that differ between lanes although lane 0's value is used."""
         for k, value in of_the_group(op):
-            if len(self.others(self.env[value])):
+            if len(self.differing_lanes(self.env[value])):
                 self.report.differing(op, said(op, k, value))
         for view in op.operands:
             while isinstance(self.env.get(view), list) and isinstance(view.owner, Op):
                 view, *index = view.owner.operands
                 for i in index:
-                    if len(self.others(self.env[i])):
+                    if len(self.differing_lanes(self.env[i])):
                         self.report.differing(op, view_index_name(i))
 
-    def others(self, x: np.ndarray) -> np.ndarray:
+    def differing_lanes(self, x: np.ndarray) -> np.ndarray:
         """The lanes whose value differs from lane 0's."""
         same = (x == x[0]) | ((x != x) & (x[0] != x[0]))
         return np.flatnonzero(self.present & ~same.reshape(self.lanes, -1).all(1))

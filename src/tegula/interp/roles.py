@@ -101,17 +101,17 @@ class Waiting(Protocol):
 
     op: Op
 
-    def over(self, role: int) -> bool:
+    def is_complete(self, role: int) -> bool:
         """Whether the wait is over."""
         ...
 
-    def others(self) -> list[int]:
+    def awaited_roles(self) -> list[int]:
         """The roles that must make progress first."""
         ...
 
-    def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
-        """The reason why a role is blocked, for messages. `others`: the names of the roles that it waits for, and
-        whether each has ended."""
+    def text(self, role: int, name: str, awaited_roles: Sequence[tuple[str, bool]]) -> str:
+        """The reason why a role is blocked, for messages. `awaited_roles`: the names of the roles that it waits for,
+        and whether each has ended."""
         ...
 
 
@@ -127,18 +127,18 @@ class PipeWait:
     pipe: PipeState
     fills: bool
 
-    def over(self, role: int) -> bool:
+    def is_complete(self, role: int) -> bool:
         """Whether the wait is over."""
         return not self.pipe.blocking() if self.fills else self.pipe.popped[role] < self.pipe.filled
 
-    def others(self) -> list[int]:
+    def awaited_roles(self) -> list[int]:
         """The roles that must make progress first."""
         return self.pipe.blocking() if self.fills else self.pipe.producers
 
-    def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
+    def text(self, role: int, name: str, awaited_roles: Sequence[tuple[str, bool]]) -> str:
         """The reason why the role is blocked, for messages."""
         item = self.pipe.filled if self.fills else self.pipe.popped[role]
-        return waiting(name, self.pipe.name, len(self.pipe.stages), self.fills, item, others)
+        return waiting(name, self.pipe.name, len(self.pipe.stages), self.fills, item, awaited_roles)
 
 
 class RoleScheduler:
@@ -165,7 +165,7 @@ class RoleScheduler:
                 role = self._ready()
                 if role is None:
                     pipes = all(wait is None or isinstance(wait, PipeWait) for wait in self.waits)
-                    raise Deadlock(self.kernel, self.block, self._stuck(), pipes)
+                    raise Deadlock(self.kernel, self.block, self._blocked_reasons(), pipes)
                 self.turns[role].release()
                 self.idle.acquire()
         finally:
@@ -179,14 +179,14 @@ class RoleScheduler:
 
     def wait(self, role: int, wait: Waiting) -> None:
         """Suspend a role until its wait is over; called on the role's thread."""
-        if wait.over(role):
+        if wait.is_complete(role):
             return
         self.waits[role] = wait
         self.idle.release()
-        self._get_turn(role)
+        self._wait_for_turn(role)
         self.waits[role] = None
 
-    def _get_turn(self, role: int) -> None:
+    def _wait_for_turn(self, role: int) -> None:
         self.turns[role].acquire()
         if self.abandoned:
             raise Abandoned
@@ -194,7 +194,7 @@ class RoleScheduler:
     def _live(self, role: int, body: Callable[[], Any]) -> None:
         """The body of a role's thread."""
         try:
-            self._get_turn(role)
+            self._wait_for_turn(role)
             with np.errstate(all="ignore"):
                 body()
         except Abandoned:
@@ -208,17 +208,17 @@ class RoleScheduler:
     def _ready(self) -> int | None:
         """The first role that does not have to wait."""
         for role, wait in enumerate(self.waits):
-            if not self.ended[role] and (wait is None or wait.over(role)):
+            if not self.ended[role] and (wait is None or wait.is_complete(role)):
                 return role
         return None
 
-    def _stuck(self) -> list[tuple[Location, str]]:
+    def _blocked_reasons(self) -> list[tuple[Location, str]]:
         """The reasons why the roles that have not ended are blocked."""
         out: list[tuple[Location, str]] = []
         for role, wait in enumerate(self.waits):
             if wait is not None:
-                others = [(self.names[k], self.ended[k]) for k in wait.others()]
-                out.append((wait.op.loc, wait.text(role, self.names[role], others)))
+                awaited_roles = [(self.names[k], self.ended[k]) for k in wait.awaited_roles()]
+                out.append((wait.op.loc, wait.text(role, self.names[role], awaited_roles)))
         return out
 
 

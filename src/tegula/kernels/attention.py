@@ -16,12 +16,12 @@ from tegula.kernels.operands import (
     ConfigCache,
     Copies,
     allows_bulk_reads,
+    checked_array,
     expect_disjoint,
     expect_shape,
     make_allocator,
     needs_gradient,
     processors,
-    seen,
     with_aligned_copy,
 )
 
@@ -216,7 +216,9 @@ class AttentionConfig(NamedTuple):
 
 def _configure(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> AttentionConfig:
     """The configuration for arguments of attention; LaunchError for arguments that do not fit."""
-    given = {name: seen("attention", name, x, 4, DTYPES) for name, x in (("q", q), ("k", k), ("v", v))}
+    given = {
+        name: checked_array("attention", name, x, 4, DTYPES) for name, x in (("q", q), ("k", k), ("v", v))
+    }
     queries, keys = given["q"], given["k"]
     _check(given)
     batch, heads, length, depth = queries.shape
@@ -225,7 +227,7 @@ def _configure(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> At
     new_lse = make_allocator((batch, heads, length), tg.float32, q, device)
     reach = None
     if out is not None:
-        target = seen("attention", "out", out, 4, (str(dtype),))
+        target = checked_array("attention", "out", out, 4, (str(dtype),))
         expect_shape("attention", "out", target, queries.shape, "'q'")
         reach = expect_disjoint("attention", target, given)
     if not queries.size:
@@ -235,7 +237,7 @@ def _configure(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> At
     copies = [
         None if allows_bulk_reads(x) else partial(with_aligned_copy, dtype=dtype) for x in given.values()
     ]
-    grid, sizes = order(queries.shape, keys.shape, dtype.bits, processors(device), causal)
+    grid, sizes = launch_shape(queries.shape, keys.shape, dtype.bits, processors(device), causal)
     return AttentionConfig(
         new,
         new_lse,
@@ -252,7 +254,7 @@ plans = ConfigCache(_configure)
 
 
 @lru_cache(maxsize=1024)
-def order(
+def launch_shape(
     queries: tuple[int, ...], keys: tuple[int, ...], bits: int, most: int, causal: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The grid, and the kernel's integer arguments: heads per group; blocks; the number of iterations in which every

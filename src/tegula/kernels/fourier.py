@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import tegula as tg
-from tegula.kernels.operands import array_of, is_tensor, needs_gradient
+from tegula.kernels.operands import as_array, is_tensor, needs_gradient
 
 PAIRS = {tg.float32: tg.vec2f, tg.float64: tg.vec2d}
 REALS = {pair: real for real, pair in PAIRS.items()}
@@ -105,7 +105,7 @@ def _transformed(function: str, x: Any, dtypes: dict[Any, Any], n: int | None = 
     length of the results of `irfft`."""
     is_pairs = is_tensor(x) and x.is_complex()
     given = sys.modules["torch"].view_as_real(x.resolve_conj()) if is_pairs else x
-    found = array_of(function, "x", given)
+    found = as_array(function, "x", given)
     if is_pairs:
         found = tg.array(given, dtype=PAIRS[found.dtype], copy=False)
     if found.dtype not in dtypes or not found.ndim or not found.shape[-1]:

@@ -15,13 +15,13 @@ from tegula.kernels.operands import (
     ConfigCache,
     Copies,
     allows_bulk_reads,
+    checked_array,
     expect_disjoint,
     expect_shape,
     make_allocator,
     needs_gradient,
     processors,
     scratch,
-    seen,
     transposed_copy,
     with_aligned_copy,
 )
@@ -266,18 +266,18 @@ def _configure(
 ) -> GemmConfig:
     """The configuration for arguments of matmul; LaunchError for arguments that do not fit. `factor`: alpha if it is 0
     or 1, else None."""
-    left, right = seen("matmul", "a", a, 2, DTYPES), seen("matmul", "b", b, 2, DTYPES)
+    left, right = checked_array("matmul", "a", a, 2, DTYPES), checked_array("matmul", "b", b, 2, DTYPES)
     _check(left, right, transposed, precision, activation)
     dtype, device = left.dtype, left.device
     (m, depth), n = left.shape, right.shape[0 if transposed else 1]
     result = dtype if dtype.bits > 8 else tg.bfloat16
     new, inputs = make_allocator((m, n), result, a, device), {"a": left, "b": right}
     if bias is not None:
-        inputs["bias"] = seen("matmul", "bias", bias, 1, RESULTS)
+        inputs["bias"] = checked_array("matmul", "bias", bias, 1, RESULTS)
         expect_shape("matmul", "bias", inputs["bias"], (n,), "'b'")
     reach = None
     if out is not None:
-        target = seen("matmul", "out", out, 2, RESULTS)
+        target = checked_array("matmul", "out", out, 2, RESULTS)
         expect_shape("matmul", "out", target, (m, n), "'a' and 'b'")
         reach, result = expect_disjoint("matmul", target, inputs), target.dtype
     if not m or not n:

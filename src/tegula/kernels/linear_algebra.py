@@ -4,14 +4,14 @@ import math
 from typing import Any
 
 import tegula as tg
-from tegula.kernels.operands import array_of, make_allocator, needs_gradient
+from tegula.kernels.operands import as_array, make_allocator, needs_gradient
 
 
 def over_batches(name: str, function: str, arrays: dict[str, Any], **constants: Any) -> tuple[Any, ...]:
     """The results of a cooperative function for each element of a batch; batch dimensions are the leading ones. Raises
     LaunchError for arrays that do not fit the function's signature. `name`: the name of the host function, for
     messages; `arrays`: the arguments by parameter, arrays of any library."""
-    found = [array_of(name, key, x) for key, x in arrays.items()]
+    found = [as_array(name, key, x) for key, x in arrays.items()]
     device, like, graded = found[0].device, next(iter(arrays.values())), needs_gradient(*arrays.values())
     if any(x.device != device for x in found):
         raise tg.LaunchError(f"{name}: the arrays are on several devices", "copy them to one: x.to(device)")

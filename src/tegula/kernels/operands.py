@@ -15,7 +15,7 @@ MAP_ALIGNMENT = 16
 """The alignment in bytes that bulk copies need of an array's address and strides."""
 
 
-def array_of(function: str, name: str, value: Any) -> Any:
+def as_array(function: str, name: str, value: Any) -> Any:
     """A `tg.array` view of an array of any library; LaunchError for an argument that is not an array."""
     try:
         return value if isinstance(value, tg.array) else tg.array(value, copy=False)
@@ -26,12 +26,12 @@ def array_of(function: str, name: str, value: Any) -> Any:
         raise tg.LaunchError(what, "pass a tg.array, or an array of NumPy, CuPy or PyTorch") from error
 
 
-def seen(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str]) -> Any:
+def checked_array(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str]) -> Any:
     """A `tg.array` view of an array of any library; LaunchError for other numbers of dimensions and other dtypes.
 
     The view is for shape, dtype and device. Launches get the argument itself, whose library may order work in a stream
     of its own."""
-    found = array_of(function, name, value)
+    found = as_array(function, name, value)
     if found.ndim != ndim:
         what = f"{function}: '{name}' must have {ndim} dimension{'s' * (ndim > 1)}, got shape {found.shape}"
         raise tg.LaunchError(what, "reshape it, or loop over the additional dimensions")

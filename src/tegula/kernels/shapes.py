@@ -40,7 +40,7 @@ TENSOR_CORES = (
 """Tiles for 16-bit operands. Tiles for 8-bit and 32-bit operands have steps of the same number of bytes."""
 VECTOR_UNITS = (Tile(128, 128, 16, stages=4, groups=2), Tile(64, 64, 32, stages=4, groups=1, rate=0.7))
 """Tiles for float32 operands without tf32."""
-MAX_CROWDED = 128 * 128
+MAX_TILE_SIZE = 128 * 128
 """The size of the largest tile whose accumulators leave registers for a costly epilogue, in elements."""
 SPLITS = (*range(1, 17), 24, 32)
 MIN_STEPS = 4
@@ -120,7 +120,7 @@ def candidates(dtype: Any, crowded: bool, precision: str = "default") -> tuple[T
         tiles = VECTOR_UNITS
     else:
         tiles = tuple(Tile(*t[:2], t.depth * 16 // dtype.bits, *t[3:]) for t in TENSOR_CORES)
-    return tuple(t for t in tiles if not crowded or t.rows * t.columns <= MAX_CROWDED)
+    return tuple(t for t in tiles if not crowded or t.rows * t.columns <= MAX_TILE_SIZE)
 
 
 def speed(dtype: Any, precision: str) -> float:

@@ -101,7 +101,7 @@ class Uses:
                 if root(x) in self.uses:
                     self.uses[root(x)].append(op)
 
-    def born(self, x: Value) -> int:
+    def definition_index(self, x: Value) -> int:
         """The position of the op that makes a value, in program order."""
         assert isinstance(x.owner, Op)
         return self.order[x.owner]
@@ -147,7 +147,7 @@ class _Objects(Uses):
         if frozenset((x, y)) in seen:
             return False
         seen.add(frozenset((x, y)))
-        if self.born(x) > self.born(y):
+        if self.definition_index(x) > self.definition_index(y):
             x, y = y, x
         if y not in self.merged:
             return False  # y is a new object, and x existed before
@@ -162,17 +162,21 @@ class _Objects(Uses):
         if not self.uses[made] or all(s is None for s in self.merged[made]):
             return
         for other in self.uses if made in self.changes else self.changes:
-            if not self.uses[other] or other is made or self.born(other) > self.born(made):
+            if (
+                not self.uses[other]
+                or other is made
+                or self.definition_index(other) > self.definition_index(made)
+            ):
                 continue
-            found = self._missed(made, other)
+            found = self._missed_write(made, other)
             if found is not None and self.may_alias(other, made, set()):
                 yield found, other
 
-    def _missed(self, made: Value, other: Value) -> BufSet | BufWrite | BufUpdate | None:
+    def _missed_write(self, made: Value, other: Value) -> BufSet | BufWrite | BufUpdate | None:
         """A write to one of two objects that is followed by a use of the other object."""
         for changed, used in ((made, other), (other, made)):
             for change in self.changes.get(changed, ()):
-                if self.order[change] > self.born(made) and self.used_after(change, used):
+                if self.order[change] > self.definition_index(made) and self.used_after(change, used):
                     return change
         return None
 
@@ -200,7 +204,7 @@ class _Objects(Uses):
     def _interferes(self, view: Op, of: Value) -> bool:
         """Whether a view and its object interfere: a write through the view, or a use of the view after a write to the
         object."""
-        through = [op for op in self.uses[of] if any(_shows(x, view) for x in op.operands)]
+        through = [op for op in self.uses[of] if any(_is_view_of(x, view) for x in op.operands)]
         around = [loop for op in through for loop in _loops(op) if not within(view, loop)]
         for change in filter(_changes, self.uses[of]):
             if self.order[change] < self.order[view]:
@@ -241,7 +245,7 @@ class _Objects(Uses):
     def _origins(self, made: Value, other: Value) -> list[Value]:
         """The common sources of two objects that were not made at joins, in program order."""
         found = self.reached(made) & self.reached(other)
-        return sorted((x for x in found if x not in self.merged), key=self.born)
+        return sorted((x for x in found if x not in self.merged), key=self.definition_index)
 
     def _leaves(self, made: Value) -> set[Value]:
         return {x for x in self.reached(made) if x not in self.merged}
@@ -259,7 +263,7 @@ class _Objects(Uses):
         return seen
 
 
-def _shows(x: Value, view: Op) -> bool:
+def _is_view_of(x: Value, view: Op) -> bool:
     """Whether a value is `view` or a view of `view`."""
     while isinstance(x.owner, VIEWS) and x.owner is not view:
         x = x.owner.buffer

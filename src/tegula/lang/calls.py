@@ -23,7 +23,7 @@ from tegula.lang.cooperative_calls import call_cooperative, call_inplace
 from tegula.lang.definition import FuncDef, PublicFunction, named_signatures, signature_text, signatures
 from tegula.lang.derivatives import TracedCall, call_with_derivative, derivative
 from tegula.lang.flow import Flow
-from tegula.lang.in_out import Updates, announce, hand_back, updated_parameters
+from tegula.lang.in_out import Updates, annotate_updates, bind_updated_variables, updated_parameters
 from tegula.lang.methods import KnownOfTile, TileMethod, call_method
 from tegula.lang.overloads import (
     CALLEE,
@@ -158,7 +158,7 @@ class Calls(TracerState):
         if isinstance(callee, PublicFunction):
             callee = self.library.get(callee.name)
         if type(callee) is FuncDef and self.ends:
-            hand_back(self, callee, self.ends, node)
+            bind_updated_variables(self, callee, self.ends, node)
         return result
 
     def items(self, x: Any) -> Any:
@@ -436,11 +436,11 @@ class Calls(TracerState):
             args, kwargs = self._by_position(f, args, kwargs, node), {}
         if f is self.library.get(f.name) and any(map(self.builder.is_tile, args)):
             return self._elementwise(f, args, node)
-        if f is self.library.get(f.name) and of_numbers(f) and any(map(is_compound, args)):
+        if f is self.library.get(f.name) and takes_only_scalars(f) and any(map(is_compound, args)):
             return self._componentwise(f, args, node)
         self._check_one_dtype(f, args)
         narrow = f.in_float32 and next(filter(None, map(self._narrow, args)), None)
-        if narrow and not takes(f, narrow):
+        if narrow and not has_overload_for(f, narrow):
             return self._in_float32(f, args, narrow, node)
         chosen, ordered = apply_constants(self.captures, *self._overload(f, args, kwargs, node))
         rule = derivative(self, f, chosen) if self.keeps_calls else None
@@ -498,7 +498,7 @@ class Calls(TracerState):
             ordered = self._adapted(d.parameters, ordered)
         names = {**bound_names(self, d), **self._parameters(d.parameters, ordered)}
         frame = Frame(d.source, d.flow, self.captures.lookup(d), {**names}, self.builder.loc, identity=chosen)
-        announce(d.flow, d.lookup, self.library, self.updates)
+        annotate_updates(d.flow, d.lookup, self.library, self.updates)
         updated = updated_parameters(chosen, self.library, self.updates)
         frame.thread_arrays = {p: kind for p, x in names.items() if (kind := kind_of(self.builder, x))}
         d.flow.read_by_nested |= updated & frame.thread_arrays.keys()
@@ -698,7 +698,7 @@ class Calls(TracerState):
                 raise TypeRule("", "", "WrongArguments", culprit=x, expected=p.annotation, what=what)
         names = self._parameters(parameters, found)
         outer, flow = f.frame, Flow(f.tree)
-        announce(flow, outer.lookup, self.library, self.updates)
+        annotate_updates(flow, outer.lookup, self.library, self.updates)
         frame = Frame(outer.source, flow, outer.lookup, {**names}, self.builder.loc, outer, identity=f.tree)
         frame.thread_arrays = {p: kind for p, x in names.items() if (kind := kind_of(self.builder, x))}
         result = self.inline(frame, f.tree.body, f.name, node)
@@ -754,12 +754,12 @@ class Calls(TracerState):
         return result
 
 
-def of_numbers(f: FuncDef) -> bool:
+def takes_only_scalars(f: FuncDef) -> bool:
     """Whether all parameters of a function are scalars of given types."""
     return all(isinstance(p.annotation, DType) for each in f.definitions for p in each.definition.parameters)
 
 
-def takes(f: FuncDef, dtype: DType) -> bool:
+def has_overload_for(f: FuncDef, dtype: DType) -> bool:
     """Whether an overload of a function has a parameter of a dtype."""
     declared = (p.annotation for each in f.definitions for p in each.definition.parameters)
     return any(is_element(t) and scalar_of(t) == dtype for t in declared)

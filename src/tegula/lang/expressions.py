@@ -12,7 +12,7 @@ from tegula.ir import Op, Region, TypeRule, Value
 from tegula.lang import explain
 from tegula.lang.capture import Builtin, Namespace, Opaque, attribute, capture
 from tegula.lang.definition import FuncDef, PublicFunction
-from tegula.lang.in_out import unsure
+from tegula.lang.in_out import reject_updates
 from tegula.lang.methods import method
 from tegula.lang.printing import FormattedText
 from tegula.lang.state import Conflict, Failed, Frame, LocalFunction, Partly, Reported, Unbound, describe_type
@@ -199,7 +199,7 @@ class Expressions(StructPlaces):
         """The parts of a subscript of `owner`; `...` is replaced by a ':' for each missing dimension."""
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
         dots = [k for k, part in enumerate(parts) if isinstance(part, ast.Constant) and part.value is ...]
-        rank = dimensions(owner)
+        rank = rank_of(owner)
         if len(dots) != 1 or rank is None:
             found = tuple(self._index_part(part) for part in parts)
             whole = len(found) == 1 and isinstance(found[0], tuple) and not isinstance(found[0], Fields)
@@ -349,7 +349,7 @@ class Expressions(StructPlaces):
     def _compare_one(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> Any:
         self.mark(node)
         if isinstance(op, ast.In | ast.NotIn):
-            return self._among(node, left, right, isinstance(op, ast.In))
+            return self._membership(node, left, right, isinstance(op, ast.In))
         numbers = (Value, np.generic, np.ndarray, *LITERALS)
         if isinstance(op, ast.Is | ast.IsNot):
             same = left is right or (not isinstance(left, Value) and left == right)
@@ -359,7 +359,7 @@ class Expressions(StructPlaces):
                 return self.builder.compare(COMPARE[type(op)], self.typed(left), self.typed(right))
         return self._compare_static(node, op, left, right)
 
-    def _among(self, node: ast.Compare, left: Any, right: Any, inside: bool) -> Any:
+    def _membership(self, node: ast.Compare, left: Any, right: Any, inside: bool) -> Any:
         """The value of `x in items`, or of `x not in items`, for a tuple."""
         items = self.items(right)
         if not isinstance(items, tuple) or isinstance(items, Fields):
@@ -428,7 +428,7 @@ class Expressions(StructPlaces):
         if isinstance(first, bool):
             return rest() if first == (op == "and") else first
         region = Region()
-        with self.within(region), unsure(self.frame, f"an operand of '{op}'"):
+        with self.within(region), reject_updates(self.frame, f"an operand of '{op}'"):
             second = self.truth(rest())
             self.mark(node)
             if isinstance(second, bool):
@@ -452,7 +452,7 @@ class Expressions(StructPlaces):
         return self.call_node(node)
 
 
-def dimensions(x: Any) -> int | None:
+def rank_of(x: Any) -> int | None:
     """The number of dimensions of a tile or array; None for other values."""
     t = x.type if isinstance(x, Value) else None
     if isinstance(t, TileType | BufType):

@@ -30,7 +30,7 @@ Updates = dict[FuncDef, frozenset[str]]
 """The parameters of functions whose elements they may assign."""
 
 
-def announce(flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef], updates: Updates) -> None:
+def annotate_updates(flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef], updates: Updates) -> None:
     """Give each statement of a function the names of the variables that expressions in it bind, and of those whose
     elements the functions that it calls may assign."""
     for statement, nodes in flow.binding:
@@ -152,7 +152,7 @@ def test_in_body(node: ast.While) -> ast.While:
     return ast.copy_location(ast.While(always, [first, *node.body], []), node)
 
 
-def hand_back(tracer: Calls, f: FuncDef, ends: Mapping[str, Any], call: ast.Call) -> None:
+def bind_updated_variables(tracer: Calls, f: FuncDef, ends: Mapping[str, Any], call: ast.Call) -> None:
     """Bind the variables that a call passes to the final values of the function's parameters. `ends`: these values, by
     parameter."""
     frame = tracer.frame
@@ -173,7 +173,7 @@ def hand_back(tracer: Calls, f: FuncDef, ends: Mapping[str, Any], call: ast.Call
 
 
 @contextmanager
-def unsure(frame: Frame, where: str) -> Iterator[None]:
+def reject_updates(frame: Frame, where: str) -> Iterator[None]:
     """Reject calls that change variables inside a `with` block of this method: the enclosing expression may skip their
     evaluation."""
     before, frame.unsure = frame.unsure, where

@@ -14,7 +14,7 @@ from tegula.ir import Region, TypeRule, Value, root
 from tegula.ir.rewrite import is_made_in
 from tegula.lang.explain import made_at
 from tegula.lang.expressions import Expressions, speculable
-from tegula.lang.in_out import unsure
+from tegula.lang.in_out import reject_updates
 from tegula.lang.state import (
     FAILED,
     FLAGS,
@@ -135,9 +135,9 @@ class Joins(Expressions):
         like = next((x.type for x in (a, b) if is_element_value(x)), None)
         first, second = self._selectable(a, p, like), self._selectable(b, q, like)
         if a is _DEAD and second is not None:
-            first = self._anything(second.type, p.region)
+            first = self._placeholder_value(second.type, p.region)
         if b is _DEAD and first is not None:
-            second = self._anything(first.type, q.region)
+            second = self._placeholder_value(first.type, q.region)
         if first is not None and second is not None:
             first, second = (
                 self.filled(first, second.type, p.region),
@@ -169,7 +169,7 @@ class Joins(Expressions):
             return None
         with self.within(path.region):
             if isinstance(x, Value):
-                return self.handed_over(x) if isinstance(x.type, BufType) else x
+                return self.yielded_value(x) if isinstance(x.type, BufType) else x
             fits = like is not None and isinstance(x, bool) == (like == bool_)
             try:
                 return self.builder.value(x, like if fits else None)
@@ -186,7 +186,7 @@ class Joins(Expressions):
         with self.within(region):
             return self.builder.one(TileFillAbsent, [x])
 
-    def _anything(self, t: Type, region: Region) -> Value:
+    def _placeholder_value(self, t: Type, region: Region) -> Value:
         """A placeholder of a type at the end of a region whose path never reads the value."""
         with self.within(region):
             return self.placeholder(t)
@@ -208,7 +208,7 @@ class Joins(Expressions):
             return result
         sources = [x if isinstance(x, Value) else None for x in (a, b)]
         if not any(map(is_object, sources)):
-            return self._read_only_as(result, sources)
+            return self._propagate_read_only(result, sources)
         made = self.merged_object(result, sources)
         if name == RESULT:
             self.objects.discard(made)
@@ -223,9 +223,9 @@ class Joins(Expressions):
         shared = bool(known) and all(map(self.declared_shared, known)) and not register
         made = self.new_object(tile, "shared" if shared else "register")
         self.joined.merged[made] = sources
-        return self._read_only_as(made, known)
+        return self._propagate_read_only(made, known)
 
-    def _read_only_as(self, made: Value, sources: Sequence[Value | None]) -> Value:
+    def _propagate_read_only(self, made: Value, sources: Sequence[Value | None]) -> Value:
         """Mark a tile read-only if one of its sources is, and return it."""
         for x in sources:
             if x is not None and root(x) in self.builder.read_only:
@@ -237,7 +237,7 @@ class Joins(Expressions):
         storage = x.type.storage if isinstance(x.type, BufType) else self.builder.storage.get(x)
         return storage == "shared"
 
-    def handed_over(self, x: Value) -> Value:
+    def yielded_value(self, x: Value) -> Value:
         """The value by which a tile is yielded to a join or to the next iteration of a loop."""
         return self.builder.tile(x, partial=True)
 
@@ -251,7 +251,7 @@ class Joins(Expressions):
             return self.expr(node.body if test else node.orelse)
         regions, values = (Region(), Region()), list[Any]()
         for region, branch in zip(regions, (node.body, node.orelse), strict=True):
-            with self.within(region), unsure(self.frame, "a conditional expression"):
+            with self.within(region), reject_updates(self.frame, "a conditional expression"):
                 values.append(self.expr(branch))
         self.mark(node)
         first, second = values
@@ -288,7 +288,7 @@ class Joins(Expressions):
         yielded: list[Value] = []
         for x, region in zip(sources, regions, strict=True):
             with self.within(region):
-                yielded.append(self.handed_over(x) if isinstance(x.type, TileType | BufType) else x)
+                yielded.append(self.yielded_value(x) if isinstance(x.type, TileType | BufType) else x)
         first = self.filled(yielded[0], yielded[1].type, regions[0])
         second = self.filled(yielded[1], yielded[0].type, regions[1])
         if first.type != second.type:
@@ -300,7 +300,7 @@ class Joins(Expressions):
         named = [self._named(x) for x in sources]
         values = [(first, second)]
         if not any(map(is_object, sources)):
-            return _Part(values, lambda results: self._read_only_as(next(results), [*sources]))
+            return _Part(values, lambda results: self._propagate_read_only(next(results), [*sources]))
         if any(isinstance(x, Value) for x in named):
             flags: list[Value] = []
             for x, region in zip(named, regions, strict=True):
@@ -340,7 +340,7 @@ class Joins(Expressions):
             return self.named_if[x]
         return isinstance(x.type, BufType) and x.type.storage == "register" and x in self.objects
 
-    def second_name_if(self, named: Value, x: Value) -> Value:
+    def bind_second_name(self, named: Value, x: Value) -> Value:
         """The object for a new name of a tile: a copy if the tile already has a name (`named`), else the tile
         itself."""
         regions = (Region(), Region())
@@ -348,7 +348,7 @@ class Joins(Expressions):
             copy = self.new_object(self.builder.tile(x, partial=True), "register")
         for region, source in zip(regions, (copy, x), strict=True):
             with self.within(region):
-                self.builder.emit(Yield, [self.handed_over(source)])
+                self.builder.emit(Yield, [self.yielded_value(source)])
         return self.merged_object(self.builder.one(If, [named], None, regions), [copy, x])
 
 

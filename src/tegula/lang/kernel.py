@@ -13,7 +13,7 @@ from tegula.lang.aliases import alias_conflicts, changed_copies
 from tegula.lang.captures import Captured, Captures
 from tegula.lang.constants import bound_names, explain_absent
 from tegula.lang.definition import Definition, FuncDef
-from tegula.lang.in_out import announce
+from tegula.lang.in_out import annotate_updates
 from tegula.lang.matmuls import wait_for_matmuls
 from tegula.lang.overloads import counted
 from tegula.lang.references import keep_references
@@ -136,7 +136,7 @@ def _traced(
     )
     known = {} if library is None else library
     tracer = Tracer(builder, frame, launch, known, captures)
-    announce(definition.flow, definition.lookup, known, tracer.updates)
+    annotate_updates(definition.flow, definition.lookup, known, tracer.updates)
     tracer.differentiable = differentiable
     frame.names |= bound_names(tracer, definition)
     builder.loc = source.location(source.tree)

@@ -17,7 +17,7 @@ from tegula.lang.branches import Branches
 from tegula.lang.capture import Builtin, check_unrolled
 from tegula.lang.expressions import speculable
 from tegula.lang.flow import bindings
-from tegula.lang.in_out import test_in_body, unsure
+from tegula.lang.in_out import reject_updates, test_in_body
 from tegula.lang.iteration import leaves_loop, while_next
 from tegula.lang.joins import conflict, is_object, same_static
 from tegula.lang.state import (
@@ -81,7 +81,7 @@ class Assumed:
     full: set[str] = field(default_factory=set)
     register: set[str] = field(default_factory=set)
 
-    def grows_by(self, found: Assumed) -> bool:
+    def add_facts(self, found: Assumed) -> bool:
         """Add the facts in `found`, and return whether any of them was new."""
         before = len(self.held) + len(self.full) + len(self.register)
         self.held |= found.held
@@ -174,7 +174,7 @@ class Loops(Branches):
         if numbers is not None and not numbers:
             return
         before = self.snapshot()
-        self._rolled(node, bounds)
+        self._trace_loop_op(node, bounds)
         new = self.errors[before.errors :]
         if numbers is None or len(numbers) > UNROLLED or not any(isinstance(e, E.NotConstant) for e in new):
             return
@@ -235,10 +235,10 @@ class Loops(Branches):
             raise E.OutOfRange(self.location(call), what="the step of a range must not be 0", help=help)
         known = None if None in numbers else range(*numbers)
         if numbers[2] is None:
-            return self._stepping(values, call)
+            return self._with_run_time_step(values, call)
         return Bounds(values[0], values[1], values[2], known)
 
-    def _stepping(self, bounds: list[Value], call: ast.Call) -> Bounds:
+    def _with_run_time_step(self, bounds: list[Value], call: ast.Call) -> Bounds:
         """Bounds with a run-time step; a step of 0 fails the launch, and the loop has no iterations."""
         start, stop, step = bounds
         valid = self.builder.compare("ne", step, 0)
@@ -247,7 +247,7 @@ class Loops(Branches):
         step = self.builder.one(Select, [valid, step, self.builder.const(1, element(step.type))])
         return Bounds(start, stop, step, None)
 
-    def _rolled(self, node: ast.For, bounds: Bounds) -> None:
+    def _trace_loop_op(self, node: ast.For, bounds: Bounds) -> None:
         """Trace a loop op. The body is retraced until a trace shows no new facts about rebound names."""
         assumed = Assumed()
         while True:
@@ -258,7 +258,7 @@ class Loops(Branches):
             # During tracing the region needs an enclosing loop op, for the bounds.
             loop = For(limits, [], None, [region], self.builder.loc)
             body = self._body(node, region, carried, partial(self._next_item, node, loop, bounds), 1)
-            if not assumed.grows_by(body.found):
+            if not assumed.add_facts(body.found):
                 break
             self.restore(before)
         names = body.after
@@ -402,7 +402,7 @@ class Loops(Branches):
                 return
             self._check_condition(condition)
             body = self._body(node, region, carried, lambda: None, 0)
-            if not assumed.grows_by(body.found):
+            if not assumed.add_facts(body.found):
                 break
             self.restore(before)
         names = body.after
@@ -425,7 +425,7 @@ class Loops(Branches):
         self.frame.names = dict(before)
         read = {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)} | self.frame.flow.read_by_nested
         try:
-            with self.within(condition), unsure(self.frame, "the condition of a loop"):
+            with self.within(condition), reject_updates(self.frame, "the condition of a loop"):
                 arguments = iter(condition.args)
                 for c in carried:
                     own = [next(arguments) for _ in c.values]
@@ -516,7 +516,7 @@ class Loops(Branches):
         if is_element_value(x):
             return CarriedName(name, x, [x], next)
         if isinstance(x, Value) and isinstance(x.type, BufType):
-            value = self.builder.tile(self.handed_over(x), partial=not full)
+            value = self.builder.tile(self.yielded_value(x), partial=not full)
             return CarriedName(
                 name, x, [value], lambda args: self.merged_object(next(args), [x, None], register)
             )
@@ -575,11 +575,11 @@ class Loops(Branches):
                 ended = self.frame.names
         finally:
             self.frame.names = before
-        self._hand_on(node, body, ended, first)
+        self._set_carried(node, body, ended, first)
         body.ended = {k: v for k, v in ended.items() if k not in carries}
         return body
 
-    def _hand_on(self, node: ast.AST, body: Body, ended: dict[str, Binding], first: int) -> None:
+    def _set_carried(self, node: ast.AST, body: Body, ended: dict[str, Binding], first: int) -> None:
         """Set the values of each carried name for the next iteration, and its binding after the loop."""
         rest = islice(body.region.args, first, None)
         for c in body.carried:
@@ -594,7 +594,7 @@ class Loops(Branches):
             else:
                 body.handed += values
                 for started in (c.started, c.tested):
-                    self._may_be(started, end)
+                    self._record_alias(started, end)
                 if self._ends_as_register(c.started, end):
                     body.found.register.add(c.name)
                 body.after[c.name] = self._ended(c, end)
@@ -620,7 +620,7 @@ class Loops(Branches):
         if is_element_value(x):
             return [x]
         if isinstance(x, Value) and isinstance(x.type, BufType | TileType):
-            return [self.handed_over(x)]
+            return [self.yielded_value(x)]
         if isinstance(x, tuple):
             likes = like if isinstance(like, tuple) and len(like) == len(x) else (None,) * len(x)
             parts = [
@@ -630,12 +630,12 @@ class Loops(Branches):
             return None if any(p is None for p in parts) else [v for p in parts if p is not None for v in p]
         return None
 
-    def _may_be(self, started: Binding, end: Binding) -> None:
+    def _record_alias(self, started: Binding, end: Binding) -> None:
         """Record that from the second iteration on, the name may be bound to the object at the end of the previous
         iteration."""
         if isinstance(started, tuple) and isinstance(end, tuple):
             for one, other in zip(started, end, strict=False):
-                self._may_be(one, other)
+                self._record_alias(one, other)
         elif is_object(started) and is_object(end) and started in self.joined.merged:
             self.joined.merged[started][1] = end
 

@@ -115,7 +115,7 @@ class _Plan:
         self.objects |= self.slot_of.keys()
         self.origins = self._origins()
         self.layouts: dict[Value, list[Strides]] = {}
-        self._lay_out(body)
+        self._propagate_layouts(body)
         self.pool_of: dict[Value, ObjectPool] = {}
         for group in self._groups():
             self._pool(group)
@@ -162,7 +162,7 @@ class _Plan:
             if sum(map(len, out.values())) == before:
                 return out
 
-    def _lay_out(self, body: Region) -> None:
+    def _propagate_layouts(self, body: Region) -> None:
         """Compute the layouts that each object and view may have, as a fixed point over the slots."""
         views = [op for op in body.walk() if isinstance(op, VIEWS) and root(op.result) in self.objects]
         for x in self.objects - self.slot_of.keys():
@@ -171,7 +171,7 @@ class _Plan:
             for made, slot in self.slot_of.items():
                 self.layouts[made] = slot.layouts
             for op in views:
-                self.layouts[op.result] = [_seen_through(op, s) for s in self.layouts[op.buffer]]
+                self.layouts[op.result] = [_view_strides(op, s) for s in self.layouts[op.buffer]]
             more = False
             for slot in self.slots.values():
                 known = [s for x in slot.sources if x is not None for s in self.layouts[x]]
@@ -206,8 +206,10 @@ class _Plan:
         if any(x.owner.between_roles for x in kinds):  # type: ignore[union-attr]
             attrs["between_roles"] = True
         pool = ObjectPool(buffer_type(next(iter(group)).type).dtype, before, attrs)
-        for x in sorted(kinds, key=self.all.born):
-            place = MemoryRef(pool.size, buffer_type(x.type).tile.size, self._rivals(x, group, region))
+        for x in sorted(kinds, key=self.all.definition_index):
+            place = MemoryRef(
+                pool.size, buffer_type(x.type).tile.size, self._possible_aliases(x, group, region)
+            )
             pool.places[x] = place
             pool.size += place.size * place.copies
         for x in group:
@@ -228,17 +230,19 @@ class _Plan:
         assert region is not None
         return region, min((p[depth] for p in paths), key=region.ops.index)
 
-    def _rivals(self, x: Value, group: set[Value], region: Region) -> list[Value]:
+    def _possible_aliases(self, x: Value, group: set[Value], region: Region) -> list[Value]:
         """The objects made at joins that may alias an object `x` of an earlier iteration when the next `x` is made."""
         assert isinstance(x.owner, Op)
         around = {at.parent for at in _path(x.owner)}
         out: list[Value] = []
         for made in group & self.slot_of.keys():
             assert isinstance(made.owner, Op)
-            in_reach = made.owner.parent in around and self.all.born(made) < self.all.born(x)
+            in_reach = made.owner.parent in around and self.all.definition_index(
+                made
+            ) < self.all.definition_index(x)
             if x in self.origins[made] and in_reach and self.all.used_after(x.owner, made):
                 out.append(made)
-        return sorted(out, key=self.all.born)
+        return sorted(out, key=self.all.definition_index)
 
 
 def joined(made: Value) -> tuple[Carrier, int]:
@@ -262,7 +266,7 @@ def _plain(shape: Sequence[int], strides: Sequence[int]) -> Strides:
     return tuple(1 if n == 1 else s for n, s in zip(shape, strides, strict=True))
 
 
-def _seen_through(op: BufView | BufReshape, strides: Strides) -> Strides:
+def _view_strides(op: BufView | BufReshape, strides: Strides) -> Strides:
     """The strides of a view of a buffer with the given strides."""
     shape = buffer_type(op.result.type).shape
     if isinstance(op, BufView):

@@ -133,11 +133,13 @@ def _pipe(roles: Roles, pipe: Op) -> Iterator[E.CompileError]:
         first, other = fills[0]
         if name != first:
             what = f"{called} is filled by {first} and by {name}"
-            yield E.PipeEnds(op.loc, what=what, notes=_there(other.loc), help="give each role its own pipe")
+            yield E.PipeEnds(
+                op.loc, what=what, notes=_at_location(other.loc), help="give each role its own pipe"
+            )
             break
         if type(op) is not type(other):
             what = f"{called} is filled by {CALLED[type(other)]} and by {CALLED[type(op)]}"
-            yield E.PipeEnds(op.loc, what=what, notes=_there(other.loc))
+            yield E.PipeEnds(op.loc, what=what, notes=_at_location(other.loc))
             break
     if fills and not pops:
         what = f"{called} is filled by {fills[0][0]}, and no role pops it"
@@ -147,5 +149,5 @@ def _pipe(roles: Roles, pipe: Op) -> Iterator[E.CompileError]:
             yield E.PipeEnds(op.loc, what=f"{name} releases a stage of {called}, but never pops one")
 
 
-def _there(loc: Location) -> Sequence[tuple[Location, str]]:
+def _at_location(loc: Location) -> Sequence[tuple[Location, str]]:
     return [(loc, "filled here too")]

@@ -305,7 +305,7 @@ class TracerState(ABC):
             return self.new_object(x, self.builder.storage.get(x, "register"))
         if isinstance(x.type, BufType):
             if x in self.named_if:
-                return self.second_name_if(self.named_if[x], x)
+                return self.bind_second_name(self.named_if[x], x)
             if x.type.storage == "register" and x in self.objects:
                 return self.second_name(x)
             self.objects.add(x)
@@ -330,7 +330,7 @@ class TracerState(ABC):
     # Implemented by subclasses --------------------------------------------------------------------------------------
 
     @abstractmethod
-    def second_name_if(self, named: Value, x: Value) -> Value:
+    def bind_second_name(self, named: Value, x: Value) -> Value:
         """The object for a new name of a tile: a copy if the tile already has a name (`named`)."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ from tegula import errors as E
 from tegula.ir import TypeRule, Value, root
 from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation
 from tegula.lang.capture import Builtin
-from tegula.lang.expressions import BINARY, dimensions
+from tegula.lang.expressions import BINARY, rank_of
 from tegula.lang.flow import bindings
 from tegula.lang.printing import FormattedText, build_assert
 from tegula.lang.roles import RoleTracer
@@ -373,7 +373,7 @@ class ItemTarget(AssignTarget):
         """Combine the element of an array or tile with a value whose other components are neutral, if `op` is atomic by
         component."""
         t = self.owner.type if isinstance(self.owner, Value) else None
-        if not isinstance(t, ArrayType | BufType) or len(self.index) != dimensions(self.owner):
+        if not isinstance(t, ArrayType | BufType) or len(self.index) != rank_of(self.owner):
             return False
         if any(isinstance(i, slice) or self.tracer.builder.is_tile(i) for i in self.index):
             return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tegula.check.proof.labels import Form, Labels, Mismatch, Slot, so_far
+from tegula.check.proof.labels import Form, Labels, Mismatch, Slot, count_below
 from tegula.check.proof.state import State
 from tegula.check.proof.steps import (
     Count,
@@ -20,7 +20,7 @@ from tegula.check.proof.steps import (
     nested,
     start,
 )
-from tegula.check.proof.terms import Sum, div, held_by, mod, number, symbols
+from tegula.check.proof.terms import Sum, div, mod, number, range_of_type, symbols
 from tegula.ir import ConstantLike, Op, Region, Value
 from tegula.ops.control import For, While
 
@@ -60,7 +60,7 @@ class Forms(Labels):
             out |= {(kind, r, b): None if (kind, b) in unsure else n for (kind, b), n in sure.items()}
             out |= {(kind, r, b): None for kind, b in unsure}
             for k, v in enumerate(loop.arguments):
-                n, counter = carried(loop, k, trip, lambda v, body=loop.body: self._steady(v, body))
+                n, counter = carried(loop, k, trip, lambda v, body=loop.body: self._constant_value(v, body))
                 out["held", r, depth, v] = n
                 if counter:
                     out["counter", v] = number(1)
@@ -77,7 +77,7 @@ class Forms(Labels):
                     out[slot] = number(1)
         for r in range(len(state.roles)) if moving else ():
             if r not in group and self.machine.spot(state, r).at < 0:
-                self._guesses_of_others(state, r, out)
+                self._counts_of_other_roles(state, r, out)
         return out
 
     def _branched(self, state: State, group: list[int]) -> set[Slot]:
@@ -101,7 +101,7 @@ class Forms(Labels):
         held = slot[0] == "held"
         return [hint.barrier for hint in self.program.hints.get(slot[3], [])] if held else [slot[2]]
 
-    def _steady(self, v: Value, body: Region) -> Sum | None:
+    def _constant_value(self, v: Value, body: Region) -> Sum | None:
         """The number that a value of the current role is in all iterations of a loop; None where the body computes
         it."""
         if (n := constant(v)) is not None:
@@ -137,7 +137,7 @@ class Forms(Labels):
         sure, unsure = items(self.program, state.roles[r].spots[-1].region, self._trip)
         return {count: n for count, n in sure.items() if count not in unsure}
 
-    def _guesses_of_others(self, state: State, r: int, out: dict[Slot, Sum | None]) -> None:
+    def _counts_of_other_roles(self, state: State, r: int, out: dict[Slot, Sum | None]) -> None:
         """A candidate for a role before a loop: as many of its iterations as other roles arrive, or wait, at its
         barriers."""
         spots = state.roles[r].spots
@@ -192,18 +192,18 @@ class Forms(Labels):
         index = slot[0] == "held" and self._is_index(slot[3])
         if slot[0] == "held" and not index and (step is None or step.parts):
             found = self._remainders(slot, x, state)
-            late = {form[1] for form in found if self._is_late(form[1], state)}
+            late = {form[1] for form in found if self._is_conditional_count(form[1], state)}
             out = [*sorted(found, key=lambda form: (guess.get(form[1]) != step, form[1] in late)), *out]
         counter = slot[0] == "held" and ("counter", slot[3]) in guess
         if slot[0] in ("arrived", "waited") and step is None:
-            late = self._late(slot, x, guess, state)
-            out = [*late, *_carried_extreme(x), *self._with_partners(slot, x, guess), *out]
+            late = self._count_forms(slot, x, guess, state)
+            out = [*late, *_carried_extreme(x), *self._forms_of_equal_growth(slot, x, guess), *out]
         moves = ("class", x, "branched" if slot in self.branched else "")
         if hints and counter and not index and (step is None or step.parts):
             return [*out, moves, *self._residues(slot, x, state, guess), ("unknown",)]
         if hints and not index and (step is None or step.parts):
             found = self._residues(slot, x, state, guess)
-            late = {form[1] for form in found if self._is_late(form[1], state)}
+            late = {form[1] for form in found if self._is_conditional_count(form[1], state)}
             own = {
                 ("waited" if h.waits else "arrived", h.barrier) for h in self.program.uses.get(slot[3], ())
             }
@@ -219,7 +219,7 @@ class Forms(Labels):
         last = ("unknown",) if slot[0] == "held" else ("class", x, str(slot))
         return [*out, moves, last]
 
-    def _with_partners(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None]) -> list[Form]:
+    def _forms_of_equal_growth(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None]) -> list[Form]:
         """Forms by which a ghost that changes in branches grows by as much per iteration as another ghost of the same
         barrier, whose growth is known."""
         near = [
@@ -229,7 +229,7 @@ class Forms(Labels):
         ]
         return [("line", x, n) for n in dict.fromkeys(near)]
 
-    def _late(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None], state: State) -> list[Form]:
+    def _count_forms(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None], state: State) -> list[Form]:
         """Forms of a count that is incremented once per iteration, from some item on or up to some item."""
         kind, r, b = slot
         spot = state.roles[r].spots[-1]
@@ -262,10 +262,10 @@ class Forms(Labels):
         for other in others if not isinstance(test.a.owner, ConstantLike) else ():
             y = rows.get(other)
             if isinstance(y, Sum) and other in guess and (k - y).value is not None:
-                out.append(("late", x - so_far(pred, k, end), other, k - y, pred, end, exact))
+                out.append(("late", x - count_below(pred, k, end), other, k - y, pred, end, exact))
         return out
 
-    def _is_late(self, slot: Slot, state: State) -> bool:
+    def _is_conditional_count(self, slot: Slot, state: State) -> bool:
         """Whether a count is incremented only where a comparison other than == and != holds."""
         kind, r, b = slot
         spot = state.roles[r].spots[-1]
@@ -289,7 +289,7 @@ class Forms(Labels):
         for hint in self.program.hints.get(slot[3], []):
             stages = self.program.stages[hint.barrier]
             mine = ("waited" if hint.waits else "arrived", r, hint.barrier)
-            late = self._is_late(mine, state)
+            late = self._is_conditional_count(mine, state)
             alike = [
                 g
                 for g in ghosts
@@ -318,7 +318,7 @@ class Forms(Labels):
         t, r = slot[3].type, slot[1]
         if not t.is_int or t.bits > 16:
             return []
-        low, high = held_by(t)
+        low, high = range_of_type(t)
         size = high - low + 1
         (a,) = (x - low).atoms() if len((x - low).atoms()) == 1 else (None,)
         counted = a.given[0] if a is not None and x - low == Sum({(a,): 1}) and a.kind == "mod" else x - low

@@ -123,7 +123,7 @@ class Known:
         elif kind == "not" and args[0][0] == "or":
             self._assume(negation(args[0][1]))
             self._assume(negation(args[0][2]))
-        if len(self.sides) < MAX_SIDES and (row := several(c)) is not None:
+        if len(self.sides) < MAX_SIDES and (row := case_split(c)) is not None:
             self.sides.append(row)
 
     def _remainder(self, p: Sum) -> None:
@@ -398,7 +398,7 @@ class Known:
                 return True
             if self.nonnegative(-p - 1):
                 return False
-            if residues and self.nonnegative(p + 1, 1) and self._never(p + 1):
+            if residues and self.nonnegative(p + 1, 1) and self._contradicts_remainders(p + 1):
                 return True
         elif self.nonnegative(p) and self.nonnegative(-p):
             return True
@@ -411,7 +411,7 @@ class Known:
         follows."""
         return len({model.holds(c) for model in self.models}) > 1
 
-    def _never(self, p: Sum) -> bool:
+    def _contradicts_remainders(self, p: Sum) -> bool:
         """Whether p = 0 contradicts a known condition on remainders."""
         for m, k in sorted(p.parts.items(), reverse=True):
             if len(m) == 1 and m[0].kind == "sym" and abs(k) == 1:
@@ -516,7 +516,7 @@ def power(low: Any, high: Any, n: int) -> tuple[Any, Any]:
     return 0 if low <= 0 <= high else min(ends), max(ends)
 
 
-def several(c: Condition) -> tuple[Condition, ...] | None:
+def case_split(c: Condition) -> tuple[Condition, ...] | None:
     """The conditions of which one holds where another one does."""
     if isinstance(c, bool) or c[0] == "or":
         return None if isinstance(c, bool) else c[1:]

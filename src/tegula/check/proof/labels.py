@@ -39,7 +39,7 @@ Slot: TypeAlias = tuple[Any, ...]
 Form: TypeAlias = tuple[Any, ...]
 """The form of a slot at a label: ("same", value), ("line" or "once", value at the start, increment per iteration),
 ("class", value at the start, key of the slots that move alike), ("residue", ghost, stages, offset, offset of the
-parity, whether a parity), ("remainder", ghost, offset, least number, size), ("late", ...) (see `so_far`), ("tied",
+parity, whether a parity), ("remainder", ghost, offset, least number, size), ("late", ...) (see `count_below`), ("tied",
 value at the start, ghost, the ghost's value at the start, increment each time that the ghost goes up), ("told",
 condition), ("ghost",), ("unknown",)."""
 MAX_ITEMS = 2**31 - 1 - 4096
@@ -157,7 +157,7 @@ class Labels:
         for slot, rows in forms.items():
             if rows[0][0] == "late" and rows[0][2] in terms:
                 _, x, other, more, pred, end, _ = rows[0]
-                terms[slot] = x + so_far(pred, terms[other] + more, end)
+                terms[slot] = x + count_below(pred, terms[other] + more, end)
             if rows[0][0] == "tied" and rows[0][2] in terms:
                 _, x, other, start, n = rows[0]
                 terms[slot] = x + (terms[other] - start) * n
@@ -223,7 +223,7 @@ class Labels:
                 if any(len(m) > 1 for m in p.parts):
                     continue
                 label.state.known.assume(ge(number(MAX_ITEMS) - p))
-        for key, c in self._strips(label, forms).items():
+        for key, c in self._strip_facts(label, forms).items():
             if key not in refused and c is not True and c not in label.facts.values():
                 label.facts[key] = c
                 label.state.known.assume(c)
@@ -231,7 +231,7 @@ class Labels:
         self.labels.append({})
         return label
 
-    def _strips(self, label: Label, forms: dict[Slot, list[Form]]) -> dict[Any, Condition]:
+    def _strip_facts(self, label: Label, forms: dict[Slot, list[Form]]) -> dict[Any, Condition]:
         """The facts about counts that are incremented in every n-th iteration, selected by a remainder: bounds on the
         count by the quotient of the iteration by n."""
         out: dict[Any, Condition] = {}
@@ -408,12 +408,12 @@ def _strip(c: Condition, label: Label) -> tuple[Sum, int, int, bool] | None:
     return None
 
 
-def so_far(pred: str, k: Sum, end: Sum) -> Sum:
+def count_below(pred: str, k: Sum, end: Sum) -> Sum:
     """The number of values below `k` that are on one side of `end`."""
     return extreme("max", number(0), k - end) if pred[0] == "g" else extreme("min", k, end)
 
 
-def covered(role: Role, wanted: Role) -> bool:
+def is_covered(role: Role, wanted: Role) -> bool:
     """Whether all that a role has in flight, unfenced or unsynchronised is also listed in the label's state
     `wanted`."""
     flights = [len(places) for _, places, _ in role.flights]

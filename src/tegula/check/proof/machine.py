@@ -22,11 +22,11 @@ from tegula.check.proof.terms import (
     eq,
     extreme,
     ge,
-    held_by,
     mod,
     multiplied,
     negation,
     number,
+    range_of_type,
     symbols,
     wrapped,
 )
@@ -92,7 +92,7 @@ class Machine:
         if guard.kind == "assert":
             for op in computing(self.program.kernel, guard.value):
                 p = self._exact(op, [self.value(x) for x in op.operands], op.result.type)
-                low, high = held_by(op.result.type)
+                low, high = range_of_type(op.result.type)
                 a, b = self.state.known.range(p) if isinstance(p, Sum) else (low, high)
                 if a < low or b > high:
                     yield from (ge(p - low), ge(number(high) - p))
@@ -163,7 +163,7 @@ class Machine:
             attrs = str(sorted((k, str(x)) for k, x in op.attrs.items()))
             return self._app(v, (op.NAME, attrs, op.results.index(v), t.notation), tuple(args))
         if isinstance(made, Sum) and isinstance(t, DType):
-            low, high = held_by(t)
+            low, high = range_of_type(t)
             known = self.state.known
             a, b = known.range(made)
             above = a >= low or known.nonnegative(made - low)
@@ -278,13 +278,13 @@ class Machine:
                 return
             if isinstance(op, Yield | Barrier | FenceAsync) or self.program.counts(op):
                 return
-            self._quietly(role, spot, op)
+            self._execute_silently(role, spot, op)
             spot.at += 1
 
-    def _quietly(self, role: Role, spot: Spot, op: Op) -> None:
+    def _execute_silently(self, role: Role, spot: Spot, op: Op) -> None:
         for o in op.walk():
             if not (isinstance(o, BufRead) and o.result not in self.program.used):
-                for e in self.program.happenings(o):
+                for e in self.program.events_of(o):
                     if isinstance(e, E.MemoryAccess):
                         self._access(role, e, o, o is op)
         for v in op.results:
@@ -305,7 +305,7 @@ class Machine:
     def _any(self, v: Value) -> Any:
         """An arbitrary number of a type: a symbol, the next that the path binds."""
         self.made += 1
-        symbol = Atom("sym", f"o{self.made}", *held_by(v.type))
+        symbol = Atom("sym", f"o{self.made}", *range_of_type(v.type))
         self.state.bound.append(symbol)
         made = Sum({(symbol,): 1})
         return ("is", made) if v.type is DTYPES["bool"] else made

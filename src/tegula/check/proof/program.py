@@ -84,7 +84,7 @@ class Program(Scheduled):
             e.at.buffer
             for region in self.roles
             for op in region.walk()
-            for e in self.happenings(op)
+            for e in self.events_of(op)
             if isinstance(e, E.MemoryAccess)
             and e.write
             and e.number is not None
@@ -216,7 +216,7 @@ class Program(Scheduled):
                 join(op.result, op.a)
         found: dict[Value, dict[Hint, None]] = {}
         for op in self.ops:
-            for e in self.happenings(op):
+            for e in self.events_of(op):
                 b = self.at(e)
                 for k, v in enumerate(E.stage_and_phase(op)):
                     found.setdefault(find(v), {}).setdefault(Hint(b, bool(k), isinstance(e, E.Wait)))
@@ -236,7 +236,7 @@ class Program(Scheduled):
         """The uses of values as a stage or parity, directly or through the initial values of loops."""
         out: dict[Value, set[Hint]] = {}
         for op in self.ops:
-            for e in self.happenings(op):
+            for e in self.events_of(op):
                 b = self.at(e)
                 for k, v in enumerate(E.stage_and_phase(op)):
                     while isinstance(v.owner, Cast):

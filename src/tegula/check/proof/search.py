@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from tegula.check.proof.certificate import Certificate
 from tegula.check.proof.forms import Forms
 from tegula.check.proof.guards import Guard
-from tegula.check.proof.labels import Label, Leaf, Limit, Mismatch, Tree, covered
+from tegula.check.proof.labels import Label, Leaf, Limit, Mismatch, Tree, is_covered
 from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
 from tegula.check.proof.record import chains, record, used
@@ -147,11 +147,11 @@ class Search(Forms):
     def _sides(self, state: State) -> Tree:
         """The proof tree from the start, split there by the conditions of inner loops that the launch decides; first
         those alone without which nothing goes on."""
-        kept = self._kept()
+        kept = self._snapshot()
         try:
             return self.drive(state.copy(), None, self._end)
         except Hoisted as e:
-            self._back(kept)
+            self._restore(kept)
             sides: list[Tree] = []
             for c in (e.condition, negation(e.condition)):
                 here = state.copy()
@@ -162,19 +162,19 @@ class Search(Forms):
         except Stuck:
             if self.hoists or self._requests_guards():
                 raise
-            self._back(kept)
+            self._restore(kept)
             self.hoists, self.steps, self.tried, self.most = True, 0, 0, self.work[0] + MAX_WORK
             self.dried.clear()
             self.shapes.clear()
             return self._sides(state)
 
-    def _kept(self) -> Kept:
+    def _snapshot(self) -> Kept:
         """The part of the search's state that a failed attempt has to restore."""
         machine = self.machine
         notes = (machine.lags, machine.offsets, machine.firsts, machine.began)
         return len(self.labels), tuple(dict(x) for x in notes)
 
-    def _back(self, kept: Kept) -> None:
+    def _restore(self, kept: Kept) -> None:
         del self.labels[kept[0] :]
         machine = self.machine
         machine.lags, machine.offsets, machine.firsts, machine.began = (dict(x) for x in kept[1])
@@ -198,14 +198,14 @@ class Search(Forms):
         if stop is not None and stop.left(state):
             return tree + self.drive(state, None, leaf)
         if stop is not None and all(stop.back(state, r) for r in stop.parts):
-            return tree + self._caught_up(state, stop, leaf)
+            return tree + self._end_of_iteration(state, stop, leaf)
         if all(self.machine.ended(state, r) for r in roles):
             return [*tree, ["end"]]
         for r in roles:
             if self.machine.spot(state, r).at >= 0 and (c := self.machine.condition(state, r)) is not None:
                 return [*tree, self._split(state, r, c, lambda s: self.drive(s, stop, leaf))]
         if stop is not None and (r := self._awaited(state, stop)) is not None:
-            return tree + self._once_more(state, r, stop, leaf)
+            return tree + self._extra_iteration(state, r, stop, leaf)
         return tree + self._loops(state, stop, leaf)
 
     def _awaited(self, state: State, stop: Iteration) -> int | None:
@@ -227,7 +227,7 @@ class Search(Forms):
         c = self.machine.condition(state, r)
         return c is not None and state.known.holds(c) is True
 
-    def _caught_up(self, state: State, stop: Iteration, leaf: Leaf) -> Tree:
+    def _end_of_iteration(self, state: State, stop: Iteration, leaf: Leaf) -> Tree:
         """The proof tree at the end of an iteration. A role outside the group, for which others have arrived in the
         iteration, first executes an iteration of its own."""
         now = self._leads(state, stop.parts.keys() - stop.joined) if stop.turns else {}
@@ -259,11 +259,11 @@ class Search(Forms):
         """The roles that stand at a wait, each with the barrier."""
         for q in range(len(state.roles)):
             if self.machine.spot(state, q).at >= 0:
-                for e in self.program.happenings(self.machine.op(state, q)):
+                for e in self.program.events_of(self.machine.op(state, q)):
                     if isinstance(e, E.Wait | E.NamedWait):
                         yield q, self.program.barrier[e.barrier]
 
-    def _once_more(self, state: State, r: int, stop: Iteration, leaf: Leaf) -> Tree:
+    def _extra_iteration(self, state: State, r: int, stop: Iteration, leaf: Leaf) -> Tree:
         """The proof tree of one more iteration of a role, or of the end of its loop."""
         longer = stop.longer(r) if r in stop.parts else stop.with_role(state, r)
         c = self.machine.condition(state, r)
@@ -348,14 +348,14 @@ class Search(Forms):
         conditions = dict(heads)
         problem = self._waiting(state)
         for group in self._groups(state, conditions, stop):
-            kept = self._kept()
+            kept = self._snapshot()
             try:
                 return self._entered(state, group, conditions[group[0]], stop, leaf)
             except Stuck as e:
                 if isinstance(e, Long) or self._requests_guards():
                     raise
                 problem = e
-                self._back(kept)
+                self._restore(kept)
         for r, c in heads if stop is not None else ():
             if state.known.holds(c) is True and self.machine.step(state, r):
                 self.steps += 1
@@ -381,8 +381,8 @@ class Search(Forms):
             alike = [q for q in others if self._implies(state, conditions[q], c)]
             same = all(self._equal(state, conditions[q], c) for q in alike)
             found.setdefault((frozenset((r, *alike)), -1 if same else r), [r, *alike])
-            if self._in_turns(state, r):
-                mine = [q for q in others if conditions[q] == c and self._in_turns(state, q)]
+            if self._is_periodic(state, r):
+                mine = [q for q in others if conditions[q] == c and self._is_periodic(state, q)]
                 found.setdefault((frozenset((r, *mine)), -1), [r, *mine])
             if len(alike) < len(others):
                 found[frozenset((r, *others)), r] = [r, *others]
@@ -393,7 +393,7 @@ class Search(Forms):
         groups = [
             group for group in found.values() if stop is None or not stop.parts.keys().isdisjoint(group)
         ]
-        turns = {r for r in conditions if self._in_turns(state, r)}
+        turns = {r for r in conditions if self._is_periodic(state, r)}
         return sorted(groups, key=lambda group: (turns == {*group}, self._rank(state, group)), reverse=True)
 
     def _in_step(self, one: Rates, other: Rates) -> bool:
@@ -401,7 +401,7 @@ class Search(Forms):
         that both use."""
         return all(n == m for (_, b), n in one.items() for (_, c), m in other.items() if b == c)
 
-    def _in_turns(self, state: State, r: int) -> bool:
+    def _is_periodic(self, state: State, r: int) -> bool:
         """Whether a role stands before a loop that arrives or waits in some iterations only, selected by a
         remainder."""
         body = self.machine.spot(state, r).region
@@ -472,7 +472,7 @@ class Search(Forms):
     def _iteration(self, state: State, group: list[int], leaf: Leaf, spare: int = 0) -> Tree:
         """The proof tree of one iteration of a group, whose roles are known to begin it."""
         parts = {r: (len(state.roles[r].spots), state.roles[r].spots[-1].turn) for r in group}
-        turns = any(self._in_turns(state, r) for r in group)
+        turns = any(self._is_periodic(state, r) for r in group)
         tree: Tree = []
         for r in group:
             if not self.machine.step(state, r):
@@ -488,11 +488,11 @@ class Search(Forms):
         most = max((u.stages for u in self.program.rings.values()), default=1) + 1
         peeled = max(state.roles[r].spots[-1].turn for r in group)
         decided = self.decided
-        kept = self._kept()
+        kept = self._snapshot()
         problem, tried = Stuck("no invariant was found"), list[Limit]()
         if self.dry:
             return self._iteration(state.copy(), group, lambda s: self._left(s, group, over))
-        self._dry(state, group)
+        self._trial_iteration(state, group)
         if self._last(state, group[0]):
             return self._iteration(state.copy(), group, over)
         others = [r for r in range(len(state.roles)) if r not in group and self.machine.spot(state, r).at < 0]
@@ -517,7 +517,7 @@ class Search(Forms):
             except Stuck as e:
                 if isinstance(e, Long) or self._requests_guards():
                     raise
-                self._back(kept)
+                self._restore(kept)
         if peeled > most or isinstance(problem, Apart) or not self._mutual(state, group):
             raise problem
         return self._iteration(state.copy(), group, over, most)
@@ -558,14 +558,14 @@ class Search(Forms):
         asked = any(guard not in self.guards for guard in self.machine.asked)
         return asked and self.work[0] > ENOUGH_WORK
 
-    def _dry(self, state: State, group: list[int]) -> None:
+    def _trial_iteration(self, state: State, group: list[int]) -> None:
         """Execute an iteration, and one of each nested loop, and discard the proof: only the first engine of each ring
         and the items of its accesses are recorded."""
         heads = self._heads(state, group)
         if heads in self.dried:
             return
         self.dried.add(heads)
-        kept, self.dry = self._kept(), True
+        kept, self.dry = self._snapshot(), True
         try:
             self._iteration(state.copy(), group, lambda s: self._left(s, group, lambda _: []))
         except (Stuck, Hoisted, Mismatch):
@@ -573,7 +573,7 @@ class Search(Forms):
         finally:
             self.dry = False
             firsts, began = self.machine.firsts, self.machine.began
-            self._back(kept)
+            self._restore(kept)
             self.machine.firsts, self.machine.began = firsts, began
 
     def _left(self, state: State, group: list[int], over: Leaf) -> Tree:
@@ -647,7 +647,7 @@ class Search(Forms):
         }
         orders = False
         for _ in range(MAX_TRIES):
-            kept = self._kept()
+            kept = self._snapshot()
             self.tried += 1
             if self.tried > MAX_LABELS or state.known.work[0] > self.most:
                 raise Long(
@@ -662,7 +662,7 @@ class Search(Forms):
             except Mismatch as e:
                 if e.label is not label:
                     raise
-                self._back(kept)
+                self._restore(kept)
                 self._weaken(e, state, forms, refused)
                 if e.later is not None:
                     later = self.shapes[loops] = e.later
@@ -670,7 +670,7 @@ class Search(Forms):
                         slot: [("ghost",), ("unknown",)] for slot in self._slots(later) if slot not in forms
                     }
             except Stuck as e:
-                self._back(kept)
+                self._restore(kept)
                 if isinstance(e, Long) or orders or not self._orders(label):
                     raise
                 orders = True
@@ -743,7 +743,7 @@ class Search(Forms):
         for r, (a, b) in enumerate(zip(state.roles, label.state.roles, strict=True)):
             if [(s.region, s.at) for s in a.spots] != [(s.region, s.at) for s in b.spots]:
                 raise Stuck("the loops do not iterate together", self.machine.op(state, r), r)
-        if any(not covered(a, b) for a, b in zip(state.roles, label.state.roles, strict=True)):
+        if any(not is_covered(a, b) for a, b in zip(state.roles, label.state.roles, strict=True)):
             raise Mismatch(label, [], (), rows, state)
         wrong = [
             slot

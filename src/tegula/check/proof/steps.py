@@ -86,7 +86,7 @@ def _counts(program: Program, op: Op) -> list[Count]:
     out = program.counted.get(op)
     if out is None:
         out = program.counted[op] = []
-        for e in program.happenings(op) if program.acts(op) else ():
+        for e in program.events_of(op) if program.acts(op) else ():
             if isinstance(e, E.Wait | E.NamedWait):
                 out.append(("waited", program.barrier[e.barrier]))
             if isinstance(e, E.Arrive | E.NamedArrival):

@@ -59,7 +59,7 @@ def _limits(kind: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
     if kind == "mod":
         return 0, args[1] - 1
     if kind == "wrap":
-        return held_by(DTYPES[args[1]])
+        return range_of_type(DTYPES[args[1]])
     if kind == "app":
         return range_of_function(args[0])
     return args[1:] if kind == "sym" and len(args) > 1 else (-inf, inf)
@@ -212,7 +212,7 @@ def wrapped(p: Sum, name: str) -> Sum:
     """An integer after it wraps to the type of this name: a remainder, or, of signed types of 32 and 64 bits, an atom
     of which only the range is known."""
     t = DTYPES[name]
-    low, high = held_by(t)
+    low, high = range_of_type(t)
     if p.value is None and t.is_signed and t.bits > 16:
         return atom("wrap", p, name)
     return mod(p - low, high - low + 1) + low
@@ -430,7 +430,7 @@ LAST = 2**31 - 1
 LAUNCH = {"array.shape": (0, LAST), "tid": (0, LAST), "block.index": (0, LAST), "block.count": (1, LAST)}
 
 
-def held_by(t: Any) -> tuple[Any, Any]:
+def range_of_type(t: Any) -> tuple[Any, Any]:
     """The least and the greatest number of a type."""
     if not isinstance(t, DType) or t.is_float:
         return -inf, inf
@@ -444,4 +444,4 @@ def range_of_function(what: tuple[Any, ...]) -> tuple[Any, Any]:
     """The least and the greatest result of a function `what`: the limits of launches, or of its type."""
     if what[0] == "logical_blocks" and what[2] == 2:
         return 1, inf
-    return LAUNCH.get(what[0], held_by(DTYPES.get(what[3])))
+    return LAUNCH.get(what[0], range_of_type(DTYPES.get(what[3])))

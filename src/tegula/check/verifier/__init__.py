@@ -82,13 +82,13 @@ class Verifier(Obligations):
         if p is None or not self.layout.of_launch(v):
             self.reject("a guard is about a value that the host cannot compute")
         if kind == "assert":
-            self.need(v in self.layout.asserted, "the guard is the condition of no assert of the kernel")
+            self.require(v in self.layout.asserted, "the guard is the condition of no assert of the kernel")
             self._computed_whole(v)
             facts.assume(self.value(v))
         elif kind == "factor":
             facts.assume(at_least(p or ()))
         else:
-            self.need(kind == "fits", "the certificate has a guard of an unknown kind")
+            self.require(kind == "fits", "the certificate has a guard of an unknown kind")
             op, exact = v.owner, p
             if isinstance(op, COMPUTED):
                 exact = self._integer(op, tuple(map(self.value, op.operands)))
@@ -123,14 +123,14 @@ class Verifier(Obligations):
         for node in tree[:-1]:
             if node[0] == "know":
                 c = self.read(node[1], self.state.bound)
-                self.need(
+                self.require(
                     self.state.facts.decide(c) is True,
                     "a condition that the certificate claims does not follow",
                 )
                 self.state.facts.assume(c)
                 continue
             kind, r, n = node
-            self.need(
+            self.require(
                 kind == "run" and 0 <= r < len(self.state.roles),
                 "an inner node of a proof tree is of a kind other than run",
             )
@@ -139,21 +139,21 @@ class Verifier(Obligations):
         kind, *rest = tree[-1]
         if kind == "split":
             c = self._next(rest[0]) if isinstance(rest[0], int) else self.read(rest[0], self.state.bound)
-            self.need(c is not None, "the condition may differ between threads")
+            self.require(c is not None, "the condition may differ between threads")
             here = self.state
             for side, subtree in ((c, rest[1]), (negated(c), rest[2])):
                 self.state = here.copy()
                 self.state.facts.assume(side)
                 self._replay(subtree, start)
         elif kind == "go":
-            self.need(start or self.state.steps, "no step is executed between two labels")
+            self.require(start or self.state.steps, "no step is executed between two labels")
             numbers = [self.read(t, self.state.bound) for t in rest[1]]
             self._arrives(_nth(self.certificate["labels"], rest[0]), numbers)
         elif kind == "absurd":
             never = (self.known(plus(number(-1), p, -1)) for p in self.state.facts.ge)
-            self.need(any(never), "the side of a branch without a proof may be taken")
+            self.require(any(never), "the side of a branch without a proof may be taken")
         else:
-            self.need(kind == "end", "the certificate has a node of an unknown kind")
+            self.require(kind == "end", "the certificate has a node of an unknown kind")
             self._ends()
 
     def _next(self, r: int) -> Cond:
@@ -163,7 +163,7 @@ class Verifier(Obligations):
         if f.at < 0:
             return self.again(f)
         self.op = f.region.ops[f.at]
-        self.need(isinstance(self.op, If), "the role has no condition to decide at this step")
+        self.require(isinstance(self.op, If), "the role has no condition to decide at this step")
         return self.value(self.op.condition)  # type: ignore[attr-defined]
 
     def read(self, t: Any, bound: Sequence[Any]) -> Any:
@@ -186,7 +186,7 @@ class Verifier(Obligations):
         if kind == "app":
             return self.atoms.of("app", tuple(args[0]), tuple(self.read(x, bound) for x in args[1]))
         if kind in ("mod", "div"):
-            self.need(isinstance(args[1], int) and args[1] > 0, "a divisor must be positive")
+            self.require(isinstance(args[1], int) and args[1] > 0, "a divisor must be positive")
             return (self.atoms.mod if kind == "mod" else self.atoms.div)(self.read(args[0], bound), args[1])
         if kind == "wrap":
             return self.atoms.wrap(self.read(args[0], bound), DTYPES[args[1]].name)
@@ -226,7 +226,7 @@ class Verifier(Obligations):
         role.copies = [self._keys(keys, bound) for keys in row["copies"]]
         role.dirty, role.unknown = {(n, k) for n, k in row["dirty"]}, {(n, k) for n, k in row["unknown"]}
         role.unmet = {(n, k): level for n, k, level in row["unmet"]}
-        self.need(
+        self.require(
             all(level in (1, 2) for level in role.unmet.values()),
             "a label has a region that the role is not in",
         )
@@ -239,9 +239,11 @@ class Verifier(Obligations):
 
     def _arrives(self, label: Mapping[str, Any], bound: Sequence[Any]) -> None:
         """Check that the state is an instance of a label, with these numbers for the label's symbols."""
-        self.need(len(bound) == label["symbols"], "a label is instantiated with too few or too many numbers")
+        self.require(
+            len(bound) == label["symbols"], "a label is instantiated with too few or too many numbers"
+        )
         for c in label["facts"]:
-            self.need(
+            self.require(
                 self.state.facts.decide(self.read(c, bound)) is True,
                 "a fact that a label assumes does not follow where the label is reached",
             )
@@ -249,7 +251,7 @@ class Verifier(Obligations):
             held = (
                 y for m, other, y in self.state.contents if m == n and self.state.facts.equal(item, other)
             )
-            self.need(any(self._same(y, x) for y in held), "the contents of a stage differ from the label")
+            self.require(any(self._same(y, x) for y in held), "the contents of a stage differ from the label")
         for r, (role, row) in enumerate(zip(self.state.roles, label["roles"], strict=True)):
             self.role = r
             self._satisfies(role, self._role(row, bound))
@@ -265,43 +267,43 @@ class Verifier(Obligations):
     def _satisfies(self, role: Role, wanted: Role) -> None:
         same, wrong = self.state.facts.equal, "the state differs from the label"
         at = [(f.region, f.at) for f in role.frames]
-        self.need(at == [(f.region, f.at) for f in wanted.frames] and not role.midway, wrong)
+        self.require(at == [(f.region, f.at) for f in wanted.frames] and not role.midway, wrong)
         for f in wanted.frames:
             for v, x in f.env.items():
                 found = self.value(v)
                 numeric = v.type is not DTYPES["bool"]
-                self.need(
+                self.require(
                     found is not None and (found == x or (numeric and same(found, x))),
                     f"{v} differs from its value in the label",
                 )
         for found, expected in ((role.arrived, wanted.arrived), (role.waited, wanted.waited)):
-            self.need(found.keys() == expected.keys(), wrong)
-            self.need(
+            self.require(found.keys() == expected.keys(), wrong)
+            self.require(
                 all(same(p, expected[b]) for b, p in found.items()),
                 "the phase of a barrier differs from the label",
             )
-        self.need(not role.open and not role.filled, "bytes are outstanding where a label is reached")
+        self.require(not role.open and not role.filled, "bytes are outstanding where a label is reached")
         spare = len(wanted.flights) - len(role.flights)
-        self.need(
+        self.require(
             spare >= 0 and len(wanted.copies) >= len(role.copies),
             "more matmuls or bulk stores are in flight than in the label",
         )
         for (n, keys, held), (m, others, other) in zip(role.flights, wanted.flights[spare:], strict=True):
-            self.need(
+            self.require(
                 held is other and self._equal_keys(keys, others),
                 "the matmul in flight differs from the label",
             )
             for v, k in role.in_flight.items():
-                self.need(
+                self.require(
                     k != n or wanted.in_flight.get(v) == m,
                     "the label lacks a tile that a matmul in flight writes",
                 )
         rows = [*zip(role.copies, wanted.copies[len(wanted.copies) - len(role.copies) :], strict=True)]
         for keys, others in (*rows, (role.uncommitted, wanted.uncommitted)):
-            self.need(self._equal_keys(keys, others), "the bulk store in flight differs from the label")
+            self.require(self._equal_keys(keys, others), "the bulk store in flight differs from the label")
         weaker = role.dirty <= wanted.dirty and role.unknown <= wanted.unknown
         weaker = weaker and all(level <= wanted.unmet.get(k, 0) for k, level in role.unmet.items())
-        self.need(weaker and role.loose <= wanted.loose and role.ahead <= wanted.ahead, wrong)
+        self.require(weaker and role.loose <= wanted.loose and role.ahead <= wanted.ahead, wrong)
 
     def _equal_keys(self, keys: Sequence[Key], others: Sequence[Key]) -> bool:
         if len(keys) != len(others):
@@ -318,19 +320,19 @@ class Verifier(Obligations):
         for r, role in enumerate(self.state.roles):
             self.role, f = r, role.frames[-1]
             self.op = f.region.ops[max(f.at, 0)]
-            self.need(len(role.frames) == 1 and isinstance(self.op, Yield), "a role has not ended")
-            self.need(not role.flights, "a matmul is in flight at the end of a role")
-            self.need(
+            self.require(len(role.frames) == 1 and isinstance(self.op, Yield), "a role has not ended")
+            self.require(not role.flights, "a matmul is in flight at the end of a role")
+            self.require(
                 not any(role.copies) and not role.uncommitted,
                 "a bulk store is in flight at the end of a role",
             )
-            self.need(not role.open, "bytes are outstanding at the end of a role")
+            self.require(not role.open, "bytes are outstanding at the end of a role")
         for ring in self.layout.rings.values():
             for b, r in {(row.barrier, row.giver[0]) for row in ring.rows if row.giver[1]}:
                 filled = self.state.roles[r].arrived[b]
                 waited = [self.last(b, w) for w in self.layout.waiters[b]]
                 over = any(self.known(plus(plus(w, filled, -1), number(1))) for w in waited)
-                self.need(over or not ring.copied, "no role waits for a bulk copy")
+                self.require(over or not ring.copied, "no role waits for a bulk copy")
 
 
 def _nth(items: Sequence[Any], k: int) -> Any:

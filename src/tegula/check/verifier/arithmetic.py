@@ -72,7 +72,7 @@ def constant(p: Poly) -> int | None:
     return 0 if not p else p[0][1] if len(p) == 1 and not p[0][0] else None
 
 
-def parted(p: Poly) -> tuple[Poly, int]:
+def split_constant(p: Poly) -> tuple[Poly, int]:
     """A polynomial without its constant term, and this term."""
     return (p[1:], p[0][1]) if p and not p[0][0] else (p, 0)
 
@@ -216,7 +216,7 @@ class Atoms:
         """The next stage or parity in closed form, where p is chosen at the last stage, b mod n = n - 1: the stage is
         0 next, or the parity flips, which are b + 1 mod n and the old parity plus (b + 1) div n - b div n. None for
         other choices."""
-        stage, end = parted(c[1]) if c[0] == "eq" else ((), 0)
+        stage, end = split_constant(c[1]) if c[0] == "eq" else ((), 0)
         if len(stage) != 1 or stage[0][1] != 1 or len(stage[0][0]) != 1:
             return None
         kind, *args = self.keys[stage[0][0][0]]
@@ -267,10 +267,10 @@ class Atoms:
         if kind == "wrap":
             return self.wrap(self.rebuilt(args[0], by), args[1])
         if kind == "app":
-            return self.of("app", args[0], tuple(self.renewed(x, by) for x in args[1]))
+            return self.of("app", args[0], tuple(self.substituted(x, by) for x in args[1]))
         return (((a,), 1),)
 
-    def renewed(self, x: Any, by: Mapping[Mono, Poly]) -> Any:
+    def substituted(self, x: Any, by: Mapping[Mono, Poly]) -> Any:
         """A polynomial or a condition with monomials replaced."""
         if isinstance(x, bool) or (x and isinstance(x[0], str)):
             return self.condition(x, by)
@@ -413,7 +413,7 @@ class Facts:
         self.shown = {}
         for m, c in p:
             self.with_[m] = (*self.with_.get(m, ()), (p, c))
-        rest, end = parted(p)
+        rest, end = split_constant(p)
         self.least[rest] = min(end, self.least.get(rest, end))
         self._tighten(p, 2)
         for a, c in linear:
@@ -522,7 +522,7 @@ class Facts:
         """Whether p >= 0 follows from ranges and a few facts, each used to cancel a monomial."""
         if self.interval(p)[0] >= 0:
             return True
-        rest, end = parted(p)
+        rest, end = split_constant(p)
         if end >= self.least.get(rest, inf):
             return True
         if not depth:

@@ -40,7 +40,7 @@ class Clusters:
                 self.differ |= {
                     a for a, b in zip(op.condition.args, op.body.args, strict=True) if b in self.differ
                 }
-            if not self.alike(op):
+            if not self.is_equal_in_cluster(op):
                 self.differ |= {*op.results, *op.arguments}
         elif isinstance(op, If):
             for k, v in enumerate(op.results):
@@ -57,48 +57,53 @@ class Clusters:
             return not self.pure(op)
         return not op.PURE or op.VARYING or bool(op.regions) or isinstance(op, BlockIndex | Tid)
 
-    def alike(self, op: Op) -> bool:
+    def is_equal_in_cluster(self, op: Op) -> bool:
         """Whether both CTAs take the same side of a branch, or execute equal trip counts of a loop."""
         if isinstance(op, If):
             return op.condition not in self.differ
         if isinstance(op, While):
             return op.condition.yielded[0] not in self.differ
         assert isinstance(op, For)
-        return self.differ.isdisjoint((op.start, op.stop, op.step)) or self.walks(op)
+        return self.differ.isdisjoint((op.start, op.stop, op.step)) or self.strides_by_cluster(op)
 
-    def walks(self, op: For) -> bool:
+    def strides_by_cluster(self, op: For) -> bool:
         """Whether the induction variable of a loop has neighbouring values in the two CTAs, with an even step and an
         even end."""
         start, step = op.start.owner, op.step.owner
         if isinstance(start, LogicalBlocks) and isinstance(step, LogicalBlocks):
-            walks = op.start is start.first and op.step is step.step
+            strides_by_cluster = op.start is start.first and op.step is step.step
         else:
-            walks = isinstance(start, BlockIndex) and isinstance(step, BlockCount)
-        return walks and isinstance(op.stop.owner, ClusterEnd) and op.stop not in self.differ
+            strides_by_cluster = isinstance(start, BlockIndex) and isinstance(step, BlockCount)
+        return strides_by_cluster and isinstance(op.stop.owner, ClusterEnd) and op.stop not in self.differ
 
     def shared(self, op: BulkLoad) -> str:
         """The reason why a tile may not be multicast between the CTAs; empty where it may."""
         assert op.both is not None
         equal = list(_equations(op.both))
-        if not all(self._twins(a, b) for a, b in equal):
+        if not all(self._are_exchanged(a, b) for a, b in equal):
             return "the operands of a multicast copy may differ between the two CTAs of a cluster"
         known = {a for a, _ in equal}
         if not all(self._given(v, known) for v in op.offset):
             return "the two CTAs of a cluster may multicast different tiles"
         return ""
 
-    def _twins(self, mine: Value, other: Value) -> bool:
+    def _are_exchanged(self, mine: Value, other: Value) -> bool:
         """Whether `mine` in the peer CTA equals `other` in this one, and vice versa."""
         a, b = mine.owner, other.owner
         if isinstance(b, ClusterPeer):
             loop = getattr(a, "parent", None)
-            return b.number is mine and isinstance(loop, For) and mine is loop.index and self.walks(loop)
+            return (
+                b.number is mine
+                and isinstance(loop, For)
+                and mine is loop.index
+                and self.strides_by_cluster(loop)
+            )
         if mine is other:
             return mine not in self.differ
         if not (isinstance(a, Op) and isinstance(b, Op) and not self._own(a) and len(a.results) == 1):
             return False
         same = type(a) is type(b) and a.attrs == b.attrs and len(a.operands) == len(b.operands)
-        return same and all(self._twins(x, y) for x, y in zip(a.operands, b.operands, strict=True))
+        return same and all(self._are_exchanged(x, y) for x, y in zip(a.operands, b.operands, strict=True))
 
     def _given(self, v: Value, known: set[Value]) -> bool:
         """Whether a value is equal in two CTAs in which the values of `known` are."""

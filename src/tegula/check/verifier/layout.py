@@ -202,7 +202,7 @@ class Layout(Scheduled):
                 isinstance(e, E.MemoryAccess)
                 and e.at.buffer in mine
                 and (not inside or (op.NAME == "buf.new" and e.at.buffer in self.rings))
-                for e in self.happenings(op)
+                for e in self.events_of(op)
             )
             if (
                 (started and not (inside and E.completes_copies(op)))
@@ -227,7 +227,7 @@ class Layout(Scheduled):
         for op in self.ops:
             if (
                 isinstance(op, CONTROL)
-                and not clusters.alike(op)
+                and not clusters.is_equal_in_cluster(op)
                 and any(self._signals(o) for o in op.walk())
             ):
                 raise Rejected(
@@ -258,7 +258,7 @@ class Layout(Scheduled):
         if type(op) not in E.RULES:
             return False
         signals = (E.Wait, E.NamedWait, E.Arrive, E.NamedArrival, E.CopyIn)
-        return any(isinstance(e, signals) for e in self.happenings(op))
+        return any(isinstance(e, signals) for e in self.events_of(op))
 
     def _within(self, op: Op, region: Region) -> bool:
         at = op.parent

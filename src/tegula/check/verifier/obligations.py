@@ -49,16 +49,18 @@ class Obligations(Walk):
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
         stages, w = self.layout.stages[b], role.waited[b]
         offset = self.layout.offset.get((b, self.role), 0)
-        self.need(offset in (0, stages), "a wait must be for its item or for the previous item in its stage")
+        self.require(
+            offset in (0, stages), "a wait must be for its item or for the previous item in its stage"
+        )
 
         def agrees(w: Poly) -> bool:
             parity = self.atoms.mod(plus(self.atoms.div(w, stages), number(offset // stages)), 2)
             return self.at_item(e.stage, w, stages) and self.state.facts.equal(e.parity, parity)  # type: ignore[arg-type]
 
         if b in role.fresh and not agrees(w):
-            self.need(agrees(plus(w, number(-1))), "the stage or the parity does not belong to the item")
+            self.require(agrees(plus(w, number(-1))), "the stage or the parity does not belong to the item")
             return
-        self.need(agrees(w), "the stage or the parity does not belong to the item")
+        self.require(agrees(w), "the stage or the parity does not belong to the item")
         self._over(b, plus(w, number(-offset)))
         role.waited[b] = plus(w, number(1))
         role.fresh.add(b)
@@ -71,12 +73,12 @@ class Obligations(Walk):
         arrived_in = (plus(self.state.roles[q].arrived[b], plus(item, number(1)), -1) for q in arrivers)
         if not (arrivers and all(map(self.known, arrived_in))):
             early = self.known(plus(number(-1), item, -1))
-            self.need(early or arrivers, "no role arrives at the barrier of this wait")
-            self.need(early, "this wait is not proved to end")
+            self.require(early or arrivers, "no role arrives at the barrier of this wait")
+            self.require(early, "this wait is not proved to end")
             return
         for other in (self.state.roles[q] for q in arrivers):
             if b in other.open:
-                self.need(
+                self.require(
                     self.known(plus(plus(other.open[b][0], item, -1), number(-1))),
                     "bytes of the item are outstanding",
                 )
@@ -100,19 +102,19 @@ class Obligations(Walk):
     def _arrive(self, b: int, stage: Any, elected: bool, count: int) -> None:
         role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
         c = role.arrived[b]
-        self.need(self.at_item(stage, c, self.layout.stages[b]), "the stage is not the stage of the item")
-        self._follows(b, c, elected)
+        self.require(self.at_item(stage, c, self.layout.stages[b]), "the stage is not the stage of the item")
+        self._check_lags(b, c, elected)
         for v, ring in self.layout.rings.items():
             for row in ring.rows:
                 if row.barrier == b and row.giver[0] == self.role and ring.is_of_threads(row.giver):
                     late = many and elected and role.loose
-                    self.need(
+                    self.require(
                         not late,
                         "one warp arrives for a role whose other warps may not have reached this point",
                     )
                     self._hand_over(role, self.layout.number[v], plus(c, number(-row.item)), row)
         if b in role.open:
-            self.need(
+            self.require(
                 role.open[b][0] == c, "bytes of an item are outstanding at the arrival for another item"
             )
         role.open[b] = (c, role.open.get(b, (c, 0))[1] + count)
@@ -120,7 +122,7 @@ class Obligations(Walk):
         role.fresh.clear()
         self._balance(role, b)
 
-    def _follows(self, b: int, c: Poly, elected: bool, at: int | None = None) -> None:
+    def _check_lags(self, b: int, c: Poly, elected: bool, at: int | None = None) -> None:
         """Check O4: the lags that the certificate claims, or only the one after waits at the barrier `at`, hold at this
         arrival, of one warp (`elected`) or of all: the warps that arrive are those that have waited, or all have
         synchronised since."""
@@ -130,7 +132,7 @@ class Obligations(Walk):
             if at is not None and after != at:
                 continue
             by_one_thread = (after, self.role) in self.layout.waits_of_one
-            self.need(
+            self.require(
                 not (many and apart and after >= 0 and by_one_thread != elected),
                 "all warps arrive, but only one of them has waited"
                 if by_one_thread
@@ -138,7 +140,9 @@ class Obligations(Walk):
             )
             last = self.last(after, self.role) if after >= 0 else number(self.layout.stages[b] - 1)
             late = plus(plus(number(lag), c, -1), last)
-            self.need(self.known(late), "the role may arrive before the end of the previous phase is proved")
+            self.require(
+                self.known(late), "the role may arrive before the end of the previous phase is proved"
+            )
 
     def _balance(self, role: Role, b: int) -> None:
         item, count = role.open[b]
@@ -152,11 +156,11 @@ class Obligations(Walk):
         that was accessed without a fence."""
         for at, item in self._held(role):
             if at == ring and not row.giver[1]:
-                self.need(
+                self.require(
                     self.known(plus(plus(item, c, -1), number(-1))),
                     "a matmul or bulk store may still read the stage",
                 )
-        self.need(
+        self.require(
             row.own or (ring, None) not in role.dirty,
             "accesses by threads may be invisible to the async proxy: a proxy fence is missing",
         )
@@ -164,32 +168,36 @@ class Obligations(Walk):
     def copy_in(self, e: E.CopyIn) -> None:
         """A bulk copy into a stage of a ring that is free for the item of the barrier which counts the bytes."""
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
-        self.need(b in role.arrived, "a copy completes on a barrier at which its role does not arrive")
+        self.require(b in role.arrived, "a copy completes on a barrier at which its role does not arrive")
         ring, n, c = self.layout.rings[e.to.buffer], self.layout.number[e.to.buffer], role.arrived[b]
         before = plus(c, number(-1))
         if b in role.open and role.open[b][0] == before and role.open[b][1] >= e.bytes:
             c = before
         else:
-            self._follows(b, c, True)
-        self.need(self.at_item(e.stage, c, self.layout.stages[b]), "the stage is not the stage of the item")
-        self.need(
+            self._check_lags(b, c, True)
+        self.require(
+            self.at_item(e.stage, c, self.layout.stages[b]), "the stage is not the stage of the item"
+        )
+        self.require(
             all(e.to.end <= start or end <= e.to.start for _, start, end in role.filled.get(n, ())),
             "a bulk copy of this item is in flight",
         )
-        self.need((n, None) not in role.dirty, "a proxy fence is missing before a bulk copy")
+        self.require((n, None) not in role.dirty, "a proxy fence is missing before a bulk copy")
         item = self._item(ring, e.to, ring.engine(self.role, True, True), (b, c))
         for row in ring.rows:
             if row.own and row.taker == (self.role, True):
-                self.need(
+                self.require(
                     not (role.loose and self.layout.warps[self.role] > 1),
                     "other warps may still access the stage that a bulk copy writes",
                 )
                 for at, held in self._held(role):
                     over = plus(plus(held, item, -1), number(row.later * ring.stages - 1))
-                    self.need(at != n or self.known(over), "a matmul or bulk store may still read the stage")
+                    self.require(
+                        at != n or self.known(over), "a matmul or bulk store may still read the stage"
+                    )
         self._overwritten(ring, (n, item))
         role.filled[n] = (*role.filled.get(n, ()), (b, e.to.start, e.to.end))
-        self.need(
+        self.require(
             b not in role.open or role.open[b][0] == c, "bytes of two items are outstanding at the same time"
         )
         role.open[b] = (c, role.open.get(b, (c, 0))[1] - e.bytes)
@@ -208,9 +216,9 @@ class Obligations(Walk):
         no two of them are copies of one item."""
         role = self.state.roles[self.role]
         given = [row for row in ring.rows if row.giver == engine]
-        self.need(given, "no hand-over shows when accesses of the stage are complete")
+        self.require(given, "no hand-over shows when accesses of the stage are complete")
         for row in given:
-            self.need(
+            self.require(
                 copy is None or row.barrier == copy[0],
                 "a bulk copy completes on a barrier other than the barrier of the hand-over",
             )
@@ -224,34 +232,38 @@ class Obligations(Walk):
                 if row.taker == engine and not row.own:
                     last = plus(self.last(row.barrier, self.role), number(row.later * ring.stages - row.item))
                     near += [plus(last, number(-k)) for k in range(ring.stages)]
-        alike = (c for c in near if self.atoms.mod(c, ring.stages) == at.stage)
-        c = next(chain(alike, (c for c in near if self.at_item(at.stage, c, ring.stages))), None)
+        is_equal_in_cluster = (c for c in near if self.atoms.mod(c, ring.stages) == at.stage)
+        c = next(
+            chain(is_equal_in_cluster, (c for c in near if self.at_item(at.stage, c, ring.stages))), None
+        )
         if c is None:
             self.reject("the stage does not belong to an item that the role holds")
         for row, arrived in zip(given, mine, strict=True):
-            self.need(
+            self.require(
                 self.known(plus(plus(c, arrived, -1), number(row.item))),
                 "the role has already handed over the stage",
             )
-            self.need(
+            self.require(
                 not row.own or self.layout.number[at.buffer] not in role.filled,
                 "a bulk copy into the ring is in flight",
             )
         for row in ring.rows:
             if row.taker == engine:
                 last = self.last(row.barrier, self.role) if not row.own else copy[1] if copy else ()
-                self.need(
+                self.require(
                     not row.own or (copy and copy[0] == row.barrier),
                     "a bulk copy completes on a barrier other than the barrier of the hand-over",
                 )
                 ready = plus(plus(last, c, -1), number(row.later * ring.stages - row.item))
-                self.need(self.known(ready), "the stage may still be in use")
+                self.require(self.known(ready), "the stage may still be in use")
         # An item handed over at the arrival for the same item, or an earlier one, is at least 0.
-        self.need(any(row.item <= 0 for row in given) or self.known(c), "the item is not proved to exist")
-        self._again(ring, at, engine, c, copy)
+        self.require(any(row.item <= 0 for row in given) or self.known(c), "the item is not proved to exist")
+        self._check_reuse(ring, at, engine, c, copy)
         return c
 
-    def _again(self, ring: Ring, at: E.Bytes, engine: Engine, c: Poly, copy: tuple[int, Poly] | None) -> None:
+    def _check_reuse(
+        self, ring: Ring, at: E.Bytes, engine: Engine, c: Poly, copy: tuple[int, Poly] | None
+    ) -> None:
         """Check O5 for an engine that writes a ring: its earlier accesses of the stage of item c are complete."""
         turn = self.layout.turns.get((self.layout.number[at.buffer], engine))
         if turn is None:
@@ -261,9 +273,9 @@ class Obligations(Walk):
             over = plus(number(turn.total - 1), item, -1)
         else:
             x = copy[1] if copy is not None else self.state.roles[self.role].arrived[turn.barrier]
-            self._follows(turn.barrier, x, copy is not None, turn.after)
+            self._check_lags(turn.barrier, x, copy is not None, turn.after)
             over = plus(plus(x, item, -1), number(ring.stages - turn.total))
-        self.need(self.known(over), "earlier accesses of the stage by the role may not be complete")
+        self.require(self.known(over), "earlier accesses of the stage by the role may not be complete")
 
     def _used(self, at: E.Bytes, write: bool = False) -> Key:
         """The memory accessed by threads or by an asynchronous read: the item of a ring, or the slot of another
@@ -275,7 +287,7 @@ class Obligations(Walk):
         by_one_thread = any(
             (row.barrier, self.role) in self.layout.waits_of_one for row in ring.taken(engine)
         )
-        self.need(
+        self.require(
             not (by_one_thread and self.state.roles[self.role].ahead),
             "all warps use the stage, but only one of them has waited for it",
         )
@@ -286,15 +298,15 @@ class Obligations(Walk):
         ring = self.layout.rings.get(v)
         if ring is not None:
             if self.op.NAME != "buf.new":
-                self.need(not e.write or n not in role.filled, "a bulk copy of this item is in flight")
+                self.require(not e.write or n not in role.filled, "a bulk copy of this item is in flight")
                 used = self._used(e.at, e.write)
                 for held in (k for at, k in self._held(role) if e.write and at == n):
                     same = is_zero(self.atoms.mod(plus(held, used[1], -1), ring.stages))
-                    self.need(
+                    self.require(
                         self.state.facts.decide(same) is False,
                         "memory that a bulk store or matmul in flight reads is overwritten",
                     )
-                self.need(
+                self.require(
                     not e.write or (n, None) not in role.unknown,
                     "memory that a bulk store or matmul in flight reads is overwritten",
                 )
@@ -306,7 +318,7 @@ class Obligations(Walk):
             for m in self.layout.overlapping.get(v, ()):
                 slot: Any = e.at.stage if m == n else -1
                 for at, other in (*self._held(role), *role.unknown):
-                    self.need(
+                    self.require(
                         at != m or self.differ(slot, other),
                         "memory that a bulk store or matmul in flight reads is overwritten",
                     )
@@ -347,17 +359,19 @@ class Obligations(Walk):
         ring = self.layout.rings.get(at.buffer)
         if ring is not None:
             if self.role in ring.stored:
-                self.need(
+                self.require(
                     (n, None) not in role.dirty, "a proxy fence is missing before a bulk copy or matmul"
                 )
             late = role.unmet.get((n, None), 0) > own
-            self.need(not late, "other threads may still write memory that a bulk store or matmul reads")
+            self.require(not late, "other threads may still write memory that a bulk store or matmul reads")
             return n, slot
         for m, k in role.dirty:
-            self.need(m != n or self.differ(slot, k), "a proxy fence is missing before a bulk copy or matmul")
+            self.require(
+                m != n or self.differ(slot, k), "a proxy fence is missing before a bulk copy or matmul"
+            )
         for (m, k), level in role.unmet.items():
             far = m != n or self.differ(slot, k) or level <= own
-            self.need(far, "other threads may still write memory that a bulk store or matmul reads")
+            self.require(far, "other threads may still write memory that a bulk store or matmul reads")
         return n, slot
 
     def fence(self, e: E.Fence) -> None:
@@ -444,7 +458,7 @@ class Obligations(Walk):
         if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":
             used = [op.a, op.b, op.alpha, op.beta]
         for v in () if isinstance(op, MmaWait) else used:
-            self.need(role.in_flight.get(v) not in open_, "the result of a matmul in flight is used")
+            self.require(role.in_flight.get(v) not in open_, "the result of a matmul in flight is used")
 
     def record_in_flight(self, role: Role, op: Op) -> None:
         if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":

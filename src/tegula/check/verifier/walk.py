@@ -145,7 +145,7 @@ class Walk(ABC):
         """Reject the certificate, with a message, at the current op and role."""
         raise Rejected(message, self.op, self.role)
 
-    def need(self, holds: object, message: str) -> None:
+    def require(self, holds: object, message: str) -> None:
         """Reject the certificate, with a message, unless a condition holds."""
         if not holds:
             self.reject(message)
@@ -172,7 +172,7 @@ class Walk(ABC):
         elif owner is self.kernel.body:
             found = self._function(("param", str(self.kernel.params.index(v)), 0, v.type.notation), (), v)
         same = self.state.facts.same
-        home[v] = found if found is None or not same else self.atoms.renewed(found, same)
+        home[v] = found if found is None or not same else self.atoms.substituted(found, same)
         return home[v]
 
     def _of_lanes(self, v: Value) -> bool:
@@ -305,16 +305,16 @@ class Walk(ABC):
                 return
             if isinstance(op, Yield) or self.layout.counts(op) or isinstance(op, Barrier | FenceAsync):
                 return
-            self._quiet(role, f, op)
+            self._execute_silently(role, f, op)
             f.at += 1
 
-    def _quiet(self, role: Role, f: Frame, op: Op) -> None:
+    def _execute_silently(self, role: Role, f: Frame, op: Op) -> None:
         """Execute an op that is not a step: computation and accesses of memory; any access in its control flow may
         happen."""
         for o in op.walk():
             if isinstance(o, BufRead) and o.result not in self.layout.used:
                 continue
-            for e in self.layout.happenings(o):
+            for e in self.layout.events_of(o):
                 if isinstance(e, E.MemoryAccess) and (
                     e.at.buffer in self.layout.rings or e.at.buffer in self.layout.overlapping
                 ):
@@ -362,7 +362,7 @@ class Walk(ABC):
 
     def decided(self, c: Cond) -> bool:
         """The truth of a condition that decides control flow; Rejected where it does not follow from the facts."""
-        self.need(c is not None, "the condition may differ between threads")
+        self.require(c is not None, "the condition may differ between threads")
         answer = self.state.facts.decide(c)
         if answer is None:
             self.reject("the certificate does not decide this condition")
@@ -375,14 +375,14 @@ class Walk(ABC):
         self.op = loop
         if isinstance(loop, For):
             step, i, stop = self.value(loop.step), f.env[loop.index], self.value(loop.stop)
-            self.need(None not in (step, i, stop), "the condition may differ between threads")
+            self.require(None not in (step, i, stop), "the condition may differ between threads")
             for by, left in ((step, plus(stop, i, -1)), (plus((), step, -1), plus(i, stop, -1))):
                 if self.decided(at_least(plus(by, number(-1)))):
                     return at_least(plus(left, number(-1)))
             return False  # a loop with a step of 0 has no iterations
         assert isinstance(loop, While)
         test = loop.condition
-        self.need(not any(self.layout.counts(op) for op in test.ops), "the condition of a loop has events")
+        self.require(not any(self.layout.counts(op) for op in test.ops), "the condition of a loop has events")
         frames = self.state.roles[self.role].frames
         frames.append(Frame(test, 0, dict(zip(test.args, map(f.env.get, loop.body.args), strict=True))))
         found = self.value(test.yielded[0])
@@ -403,7 +403,7 @@ class Walk(ABC):
 
     def _leave(self, role: Role, f: Frame, op: Yield) -> None:
         parent = f.region.parent
-        self.need(f.region not in self.layout.roles, "a role continues after its end")
+        self.require(f.region not in self.layout.roles, "a role continues after its end")
         if isinstance(parent, If):
             given = [self.value(v) for v in op.values]
             role.frames.pop()
@@ -413,7 +413,7 @@ class Walk(ABC):
             return
         assert isinstance(parent, For | While)
         for _, _, held in role.flights:
-            self.need(
+            self.require(
                 not self._inside(held, f.region),
                 "the next iteration overwrites registers that a matmul reads",
             )
@@ -448,7 +448,7 @@ class Walk(ABC):
     def number(self, value: Value) -> Any:
         """The number that a value is in the current role; Rejected where threads may differ."""
         found = self.value(value)
-        self.need(found is not None, "threads may use different stages")
+        self.require(found is not None, "threads may use different stages")
         return found
 
     def warp_groups(self, op: Op) -> int:
@@ -472,7 +472,7 @@ class Walk(ABC):
                     d != 0 or n == 1 for d, n in zip(view.dims, view.shape, strict=True)
                 )
                 stage = self.number(view.starts[0]) if isinstance(view, BufView) and one else None
-        self.need(ring is None or stage is not None, "one op uses all stages of a ring")
+        self.require(ring is None or stage is not None, "one op uses all stages of a ring")
         stage = -1 if stages == 0 or stage is None else stage
         start, end = (part_of_stage(shown) if stages > 0 else None) or (0, size)
         return E.Bytes(start, end, whole, stage)

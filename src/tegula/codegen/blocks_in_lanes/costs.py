@@ -51,11 +51,11 @@ def is_faster(kernel: Kernel, found: Differences, lanes: int, vector_bytes: int)
     if largest > SECOND_CACHE:
         return False
     far = FAR if largest > FIRST_CACHE else 1.0
-    alone = _total(kernel.body, lambda op: _alone(op, vector_bytes))
-    shared = _total(kernel.body, lambda op: 0.0 if _differs(op, found) else _alone(op, vector_bytes))
+    alone = _total(kernel.body, lambda op: _serial_cost(op, vector_bytes))
+    shared = _total(kernel.body, lambda op: 0.0 if _differs(op, found) else _serial_cost(op, vector_bytes))
     if shared > MAX_SHARED * alone:
         return False
-    together = _total(kernel.body, lambda op: _together(op, found, lanes, vector_bytes, far))
+    together = _total(kernel.body, lambda op: _vector_cost(op, found, lanes, vector_bytes, far))
     return together < GAIN * alone
 
 
@@ -99,7 +99,7 @@ def _width(op: Op, vector_bytes: int) -> int:
     return vector_bytes // max([4, *sizes])
 
 
-def _alone(op: Op, vector_bytes: int) -> float:
+def _serial_cost(op: Op, vector_bytes: int) -> float:
     shape, width = _shape(op), _width(op, vector_bytes)
     if not shape:
         return 1
@@ -113,12 +113,12 @@ def _alone(op: Op, vector_bytes: int) -> float:
     return OVERHEAD + vectors * _work(op)
 
 
-def _together(op: Op, found: Differences, lanes: int, vector_bytes: int, far: float) -> float:
+def _vector_cost(op: Op, found: Differences, lanes: int, vector_bytes: int, far: float) -> float:
     shape = _shape(op)
     if not _differs(op, found):
-        return _alone(op, vector_bytes) / lanes
+        return _serial_cost(op, vector_bytes) / lanes
     if isinstance(op, TileLoad | TileStore):
-        return _alone(op, vector_bytes) + TRANSPOSED * prod(shape)
+        return _serial_cost(op, vector_bytes) + TRANSPOSED * prod(shape)
     if isinstance(op, TileSlice) and any(map(found.differs, op.starts)):
         return OVERHEAD + prod(tile_type(op.result.type).shape)
     if isinstance(op, TileExtract) and any(map(found.differs, op.indices)):

@@ -9,7 +9,7 @@ from math import prod
 
 from tegula.codegen.atomics import atomic_element
 from tegula.codegen.elements import array_pointer, inside, needs_bounds, offsets
-from tegula.codegen.gpu.control import chosen, either, when
+from tegula.codegen.gpu.control import run_conditionally, select_branch, when
 from tegula.codegen.gpu.state import GpuState, Registers, zeros
 from tegula.codegen.scalar import Components
 from tegula.codegen.storage import ArrayAt, View
@@ -48,7 +48,7 @@ def load(s: GpuState, *ops: TileLoad) -> None:
     def careful() -> list[str]:
         return [x for op, width in zip(ops, widths, strict=True) for x in _careful_load(s, op, width)]
 
-    registers = wide() if fits == "true" else either(s, fits, types, wide, careful)
+    registers = wide() if fits == "true" else select_branch(s, fits, types, wide, careful)
     for op, width in zip(ops, widths, strict=True):
         array = s.arrays[op.array]
         packs = _packs(array.dtype, width)
@@ -65,7 +65,7 @@ def _careful_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
     types = [register_type(scalar_of(array.dtype), 1)] * components(array.dtype)
     in_array = _in_array(s, op, layout, array)
     for r, pointer in _pointers(s, op, layout, array, 1).items():
-        made += chosen(
+        made += run_conditionally(
             s, _and(s, s.holds(layout, r), in_array(r)), types,
             lambda pointer=pointer: list(s.memory.load_element(pointer, array.dtype)),
             list(fill),
@@ -98,7 +98,7 @@ def store(s: GpuState, *ops: TileStore) -> None:
         if fits == "true":
             wide()
         else:
-            either(s, fits, [], wide, careful)
+            select_branch(s, fits, [], wide, careful)
 
     when(s, s.owner(layout), act)
 
@@ -129,7 +129,7 @@ def atomic(s: GpuState, op: TileAtomic) -> None:
         def act(pointer: str = pointer, r: int = r) -> list[str]:
             return list(atomic_element(s.code, op.op, pointer, array.dtype, s.held[tile][r]))
 
-        made += chosen(s, ok, types, act, none)
+        made += run_conditionally(s, ok, types, act, none)
     s.bind(op.result, made)
 
 
@@ -262,7 +262,7 @@ def _wide_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
                 return vector_load(s, pointer, int32, width // packs)
             return vector_load(s, pointer, scalar, width)
 
-        made += chosen(s, s.holds(layout, r), types, act, fill)
+        made += run_conditionally(s, s.holds(layout, r), types, act, fill)
     return made
 
 
@@ -387,7 +387,7 @@ def _start_copies(s: GpuState, op: AsyncCopy) -> None:
         return []
 
     def of_owners(copy: Callable[[], list[str]]) -> Callable[[], list[str]]:
-        return lambda: chosen(s, s.owner(layout), [], copy, [])
+        return lambda: run_conditionally(s, s.owner(layout), [], copy, [])
 
     if width == 1:
         careful()
@@ -396,10 +396,12 @@ def _start_copies(s: GpuState, op: AsyncCopy) -> None:
     rest = s.code.emit(f"and i64 {address}, {width * size - 1}")
     aligned = s.code.emit(f"icmp eq i64 {rest}, 0")
     if not needs_bounds(s, access):
-        either(s, aligned, [], of_owners(whole), careful)
+        select_branch(s, aligned, [], of_owners(whole), careful)
         return
     fits = _and(s, _tile_inside(s, access, view.shape, array), aligned)
-    either(s, fits, [], of_owners(whole), lambda: either(s, aligned, [], of_owners(edge), careful))
+    select_branch(
+        s, fits, [], of_owners(whole), lambda: select_branch(s, aligned, [], of_owners(edge), careful)
+    )
 
 
 def _copy_elements(s: GpuState, access: TileAccess, array: ArrayAt, view: View) -> None:
@@ -421,7 +423,7 @@ def _copy_elements(s: GpuState, access: TileAccess, array: ArrayAt, view: View) 
         for i, n in zip(where, array.shape, strict=True) if needs_bounds(s, access) else ():
             ok = _and(s, ok, s.code.emit(f"icmp ult i64 {i}, {n}"))
         load = lambda: list(memory.load_element(array_pointer(s, array, where), array.dtype))  # noqa: E731
-        memory.store_view(view, index, tuple(chosen(s, ok, types, load, none)), 1)
+        memory.store_view(view, index, tuple(run_conditionally(s, ok, types, load, none)), 1)
 
 
 def _tile_inside(s: GpuState, op: TileAccess, shape: tuple[int, ...], array: ArrayAt) -> str:
@@ -481,7 +483,7 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
                 return vector_load(s, pointer, int32, width // packs)
             return vector_load(s, pointer, scalar, width)
 
-        parts = chosen(s, s.holds(layout, r), types, act, fill)
+        parts = run_conditionally(s, s.holds(layout, r), types, act, fill)
         if packs:
             parts = unpacked(s, parts, scalar)
         made += [tuple(parts[k : k + len(none)]) for k in range(0, len(parts), len(none))]

@@ -56,7 +56,7 @@ def when(s: GpuState, condition: str, act: Callable[[], None]) -> None:
         act()
         return []
 
-    chosen(s, condition, [], none, [])
+    run_conditionally(s, condition, [], none, [])
 
 
 def for_warps(s: GpuState, condition: str, act: Callable[[], None]) -> None:
@@ -73,7 +73,7 @@ def for_warps(s: GpuState, condition: str, act: Callable[[], None]) -> None:
     code.place(done)
 
 
-def chosen(
+def run_conditionally(
     s: GpuState, condition: str, types: list[str], act: Callable[[], list[str]], otherwise: list[str]
 ) -> list[str]:
     """The registers that `act` returns if the condition holds, else `otherwise`. If `act` branches, threads reconverge
@@ -95,7 +95,7 @@ def chosen(
     return found
 
 
-def either(
+def select_branch(
     s: GpuState,
     condition: str,
     types: list[str],
@@ -134,7 +134,7 @@ def _if(s: GpuState, op: If, body: Body) -> None:
         return act
 
     types = [t for r in op.results for t in s.types(r)]
-    made = either(s, s.scalar(op.condition), types, branch(op.then), branch(op.orelse))
+    made = select_branch(s, s.scalar(op.condition), types, branch(op.then), branch(op.orelse))
     _bind(s, op.results, made)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tegula.codegen.elements import is_straight, run_region
-from tegula.codegen.gpu.control import chosen
+from tegula.codegen.gpu.control import run_conditionally
 from tegula.codegen.gpu.state import GpuState, Registers
 from tegula.codegen.scalar import Components
 from tegula.codegen.text import constant, register_type
@@ -122,7 +122,7 @@ class _Reducer:
         types = [register_type(scalar_of(self.dtype), 1)] * len(x)
         one = _select(s, has_x, x, y, self.dtype)
         both = code.emit(f"and i1 {has_x}, {has_y}")
-        made = chosen(s, both, types, lambda: list(self.combine(x, y)), list(one))
+        made = run_conditionally(s, both, types, lambda: list(self.combine(x, y)), list(one))
         return tuple(made), code.emit(f"or i1 {has_x}, {has_y}")
 
     def across(self, a: tuple[Components, str], by: int) -> tuple[Components, str]:

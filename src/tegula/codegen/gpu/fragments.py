@@ -33,20 +33,20 @@ UNIT_BYTES = 16
 @dataclass(frozen=True, slots=True)
 class Fragments:
     """The registers of a lane for an instruction that is `depth` elements of `bits` bits deep. Positions are relative
-    to the lane's first element: row or column lane / 4, and element (lane mod 4) * `together` of K."""
+    to the lane's first element: row or column lane / 4, and element (lane mod 4) * `elements_per_register` of K."""
 
     bits: int
     depth: int
 
     @property
-    def together(self) -> int:
+    def elements_per_register(self) -> int:
         """The number of elements in a register."""
         return max(1, WORD // self.bits)
 
     @property
     def stride(self) -> int:
         """The distance in elements from one register to the next along K."""
-        return LANES_ALONG * self.together
+        return LANES_ALONG * self.elements_per_register
 
     @property
     def left(self) -> list[tuple[int, int]]:
@@ -199,7 +199,7 @@ class Elements:
         self.s, self.side, self.fragments = s, side, fragments
         lane = s.first(f"and i32 {s.lane32}, 31")
         self.row = s.first(f"zext nneg i32 {s.first(f'lshr i32 {lane}, 2')} to i64")
-        along = s.first(f"mul i32 {s.first(f'and i32 {lane}, 3')}, {fragments.together}")
+        along = s.first(f"mul i32 {s.first(f'and i32 {lane}, 3')}, {fragments.elements_per_register}")
         self.along = s.first(f"zext nneg i32 {along} to i64")
 
     def load(self, k: str) -> list[list[str]]:
@@ -218,7 +218,7 @@ class Elements:
     def _register(self, row: str, k: str) -> str:
         """One register: its elements packed, the first in the lowest bits."""
         s, code, bits = self.s, self.s.code, self.fragments.bits
-        parts = [self._one(row, s.memory.add(k, str(n))) for n in range(self.fragments.together)]
+        parts = [self._one(row, s.memory.add(k, str(n))) for n in range(self.fragments.elements_per_register)]
         if len(parts) == 1:
             return parts[0]
         word = ""
@@ -234,7 +234,10 @@ class Elements:
         s, code, side = self.s, self.s.code, self.side
         ok = "true"
         shape = side.view.shape
-        for x, n, may_exceed in ((row, shape[side.across], True), (k, shape[side.along], self._deep())):
+        for x, n, may_exceed in (
+            (row, shape[side.across], True),
+            (k, shape[side.along], self._exceeds_depth()),
+        ):
             if may_exceed:
                 test = code.emit(f"icmp ult i64 {x}, {n}")
                 ok = test if ok == "true" else code.emit(f"and i1 {ok}, {test}")
@@ -243,7 +246,7 @@ class Elements:
         value, t = self._converted(value)
         return code.emit(f"select i1 {ok}, {t} {value}, {t} {'0.0' if t == 'double' else '0'}")
 
-    def _deep(self) -> bool:
+    def _exceeds_depth(self) -> bool:
         """Whether the last instruction extends past the end of K."""
         return self.side.view.shape[self.side.along] % self.fragments.depth != 0
 

@@ -25,7 +25,7 @@ from tegula.codegen.gpu import (
 from tegula.codegen.gpu.blocks import block_place, logical_blocks
 from tegula.codegen.gpu.bulk_stores import bulk_store
 from tegula.codegen.gpu.clusters import cluster_end, cluster_peer
-from tegula.codegen.gpu.control import chosen, control, diverging, when
+from tegula.codegen.gpu.control import control, diverging, run_conditionally, when
 from tegula.codegen.gpu.flags import Flags
 from tegula.codegen.gpu.fragments import is_aligned
 from tegula.codegen.gpu.launches import in_order_of_launches, launch_next
@@ -33,9 +33,9 @@ from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.mapped import mapped
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
 from tegula.codegen.gpu.matmul import matmul, to_tf32
-from tegula.codegen.gpu.quotients import together
+from tegula.codegen.gpu.quotients import batched_functions
 from tegula.codegen.gpu.roles import multiplies, roles
-from tegula.codegen.gpu.side_by_side import side_by_side
+from tegula.codegen.gpu.side_by_side import group_ops
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.scalar import Components, elementwise, lower
 from tegula.codegen.sites import Site, printed_tiles
@@ -216,7 +216,7 @@ class _Walk:
         s.code.block = "start"
         s.code.rounds_bfloat16 = s.code.approximates = True
         s.code.table_space = f"{GLOBAL} "
-        s.code.together = together(s.rolled)
+        s.code.together = batched_functions(s.rolled)
         s.run_branching = self._branching
 
     # Frame -----------------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ class _Walk:
 
     def region(self, region: Region) -> None:
         """Lower the ops of a region; the terminator is left to the caller."""
-        for ops in side_by_side(self.s, region.ops):
+        for ops in group_ops(self.s, region.ops):
             if not isinstance(ops[0], Yield):
                 self.op(*ops)
 
@@ -342,7 +342,7 @@ class _Walk:
         ok = self.code.emit(f"icmp ult i64 {self.s.lane}, {s.present}") if s.some_absent else "true"
         types = [t for r in op.results for t in s.types(r)]
         none = [x for r in op.results for x in zeros(r.type)]  # type: ignore[arg-type]
-        made = chosen(s, ok, types, act, none)
+        made = run_conditionally(s, ok, types, act, none)
         at = 0
         for r in op.results:
             n = len(s.types(r))
@@ -449,12 +449,12 @@ class _Walk:
         def checked(r: int) -> str:
             if bases is None:
                 return s.holds(layout, r, t.partial)
-            return self._part_there(op, layout, r)
+            return self._has_partial_result(op, layout, r)
 
         reduction = exchange.Reduction(tile, op.axis, op.combine, checked)
         (s.held[op.result],) = exchange.reduced(s, [reduction])
 
-    def _part_there(self, op: TileReduce, layout: Layout, r: int) -> str:
+    def _has_partial_result(self, op: TileReduce, layout: Layout, r: int) -> str:
         """Whether a warp's partial result, in register r, combines any element: an i1, "true" or "false"."""
         s, axis = self.s, op.axis or 0
         base = op.bases[layout.register_offsets(r)[axis]]
@@ -549,7 +549,9 @@ class _Walk:
                     for t, x, zero in zip(types, parts, zeros(source.dtype), strict=True)
                 ]
 
-            made.append(tuple(chosen(s, s.holds(layout, r), types, pick, list(zeros(source.dtype)))))
+            made.append(
+                tuple(run_conditionally(s, s.holds(layout, r), types, pick, list(zeros(source.dtype))))
+            )
         s.held[op.result] = made
 
     def barrier(self, op: Barrier) -> None:
@@ -637,7 +639,7 @@ class _Walk:
         if s.some_absent:
             ok = code.emit(f"and i1 {ok}, {code.emit(f'icmp ult i64 {s.lane}, {s.present}')}")
         types = [register_type(scalar_of(view.dtype), 1)] * components(view.dtype)
-        parts = chosen(
+        parts = run_conditionally(
             s, ok, types,
             lambda: list(s.memory.load_view(view, [code.emit(f"zext i32 {slot} to i64")], 1)),
             list(zeros(view.dtype)),

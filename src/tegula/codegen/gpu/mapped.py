@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from tegula.codegen.elements import at_once, is_faster_in_lockstep, run_regions
-from tegula.codegen.gpu.control import chosen, diverging
+from tegula.codegen.gpu.control import diverging, run_conditionally
 from tegula.codegen.gpu.quotients import finished
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.gpu.widen import widened, widens_together
@@ -43,7 +43,7 @@ def mapped(s: GpuState, *ops: Op) -> None:
     types = [register_type(scalar_of(t.dtype), 1)] * components(t.dtype)
     s.held[op.result] = [
         tuple(
-            chosen(
+            run_conditionally(
                 s, s.holds(layout, r, t.partial), types,
                 lambda args=args: list(s.run_branching(region, args)[0]), list(zeros(t.dtype)),
             )

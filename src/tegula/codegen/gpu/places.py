@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tegula.codegen.atomics import atomic_element, compare_and_swap_element
-from tegula.codegen.elements import array_pointer, selected
-from tegula.codegen.gpu.control import chosen, when
+from tegula.codegen.elements import array_pointer, is_selected
+from tegula.codegen.gpu.control import run_conditionally, when
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.text import register_type
 from tegula.ir import Op, ScatteredAccess, Value
@@ -24,7 +24,7 @@ def gather(s: GpuState, op: ArrayGather) -> None:
     for r in range(layout.register_count):
         pointer, ok = _place(s, op, r)
         ok = _and(s, ok, s.holds(layout, r))
-        made += chosen(
+        made += run_conditionally(
             s, ok, types, lambda pointer=pointer: list(s.memory.load_element(pointer, array.dtype)), fill
         )
     s.bind(op.result, made)
@@ -64,7 +64,7 @@ def scatter_atomic(s: GpuState, op: ArrayScatterAtomic | ArrayScatterCas) -> Non
                 return list(compare_and_swap_element(s.code, pointer, array.dtype, expected, new))
             return list(atomic_element(s.code, op.op, pointer, array.dtype, new))
 
-        made += chosen(s, ok, types, act, none)
+        made += run_conditionally(s, ok, types, act, none)
     s.bind(op.result, made)
 
 
@@ -73,7 +73,7 @@ def _place(s: GpuState, op: ScatteredAccess, register: int) -> tuple[str, str]:
     array = s.arrays[op.array]
     (where,), *rest = (s.held[v][register] for v in (op.where, *op.at))
     at = [x for (x,) in rest]
-    return array_pointer(s, array, at), selected(s, where, array, at)
+    return array_pointer(s, array, at), is_selected(s, where, array, at)
 
 
 def _partial(tile: Value) -> bool:

@@ -31,18 +31,18 @@ Rolled = Callable[[], str]
 """A function that makes the metadata of a loop that is not unrolled."""
 
 
-def together(rolled: Rolled) -> dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]]:
+def batched_functions(rolled: Rolled) -> dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]]:
     """The functions that emit divisions and square roots of several elements, by the class of the op."""
     return {S.Div: partial(quotients, rolled=rolled), S.Sqrt: partial(roots, rolled=rolled)}
 
 
 def quotients(code: Code, pairs: Sequence[Sequence[str]], rolled: Rolled) -> list[str]:
     """The correctly rounded a / b of each pair."""
-    fast = [_fast(code, a, b) for a, b in pairs]
+    fast = [_approximate_quotient(code, a, b) for a, b in pairs]
     lost = [code.emit(f"bitcast float {x} to i32") for _, x in fast]
     any_lost = reduce(lambda a, b: code.emit(f"or i32 {a}, {b}"), lost)
     unsure = code.emit(f"icmp ne i32 {any_lost}, 0")
-    return _unless(code, unsure, pairs, [q for q, _ in fast], _sure, rolled)
+    return _select_or_recompute(code, unsure, pairs, [q for q, _ in fast], _exact_quotient, rolled)
 
 
 def roots(code: Code, numbers: Sequence[Sequence[str]], rolled: Rolled) -> list[str]:
@@ -57,10 +57,10 @@ def roots(code: Code, numbers: Sequence[Sequence[str]], rolled: Rolled) -> list[
         above = code.emit(f"sub i32 {bits}, {MIN_BITS}")
         unsure.append(code.emit(f"icmp uge i32 {above}, {INFINITE_BITS - MIN_BITS}"))
     any_unsure = reduce(lambda a, b: code.emit(f"or i1 {a}, {b}"), unsure)
-    return _unless(code, any_unsure, numbers, fast, _root, rolled)
+    return _select_or_recompute(code, any_unsure, numbers, fast, _root, rolled)
 
 
-def _unless(
+def _select_or_recompute(
     code: Code,
     unsure: str,
     operands: Sequence[Sequence[str]],
@@ -117,7 +117,7 @@ def _root(code: Code, operands: Sequence[str], fast: str) -> str:
     return code.call("sqrt", "f32", "float", f"float {operands[0]}")
 
 
-def _sure(code: Code, operands: Sequence[str], fast: str) -> str:
+def _exact_quotient(code: Code, operands: Sequence[str], fast: str) -> str:
     """The quotient, recomputed if the fast result is not a normal number and may be wrong."""
     slow, done, before = code.label("slow"), code.label("sure"), code.block
     size = code.call("fabs", "f32", "float", f"float {fast}")
@@ -125,13 +125,13 @@ def _sure(code: Code, operands: Sequence[str], fast: str) -> str:
     unsure = code.emit(f"or i1 {small}, {code.emit(f'fcmp oeq float {size}, {_number(inf)}')}")
     code.branch(unsure, slow, done)
     code.place(slow)
-    made, last = _slow(code, *operands), code.block
+    made, last = _float64_quotient(code, *operands), code.block
     code.jump(done)
     code.place(done)
     return code.phi("float", (fast, before), (made, last))
 
 
-def _fast(code: Code, a: str, b: str) -> tuple[str, str]:
+def _approximate_quotient(code: Code, a: str, b: str) -> tuple[str, str]:
     """The quotient, and a number that is not 0 if the quotient may be wrong, because scaling back rounded a second time
     or a step resulted in NaN."""
     divisor = code.call("minimum", "f32", "float", f"float {_times(code, b, DOWN)}, float {_number(BEYOND)}")
@@ -148,7 +148,7 @@ def _fast(code: Code, a: str, b: str) -> tuple[str, str]:
     return code.call("copysign", "f32", "float", f"float {result}, float {quotient}"), lost
 
 
-def _slow(code: Code, a: str, b: str) -> str:
+def _float64_quotient(code: Code, a: str, b: str) -> str:
     """The quotient computed in float64, in which all float32 numbers are normal: the quotient of two float32 numbers is
     never so close to the midpoint of two float32 numbers that double rounding changes the result. If the refinement
     results in NaN, an operand is zero or infinite, and the product with the approximate reciprocal is exact; otherwise

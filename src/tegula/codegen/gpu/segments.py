@@ -37,7 +37,7 @@ def _clamp(op: SegmentOp) -> int:
     return (WARP - op.width) << 8 | WARP - 1
 
 
-def _held(s: GpuState, op: SegmentOp, missing: Components) -> Components:
+def _value_or(s: GpuState, op: SegmentOp, missing: Components) -> Components:
     """The thread's value, or `missing` in a thread without a lane."""
     parts = s.components(op.value)
     if not s.some_absent:
@@ -81,20 +81,20 @@ def _shuffled(s: GpuState, op: SegmentOp, parts: Sequence[str], mode: str, by: s
 
 def lane_shuffle(s: GpuState, op: LaneShuffle) -> None:
     """Lower `lane.shuffle`: `shfl.sync.idx` takes the source modulo the width."""
-    held = _held(s, op, zeros(op.value.type))  # type: ignore[arg-type]
+    held = _value_or(s, op, zeros(op.value.type))  # type: ignore[arg-type]
     s.scalars[op.result] = _shuffled(s, op, held, "idx", _low(s, op.source))
 
 
 def lane_xor(s: GpuState, op: LaneXor) -> None:
     """Lower `lane.xor`: a butterfly shuffle."""
-    held = _held(s, op, zeros(op.value.type))  # type: ignore[arg-type]
+    held = _value_or(s, op, zeros(op.value.type))  # type: ignore[arg-type]
     s.scalars[op.result] = _shuffled(s, op, held, "bfly", _masked(s, _low(s, op.mask), op.width - 1))
 
 
 def lane_reduce(s: GpuState, op: LaneReduce) -> None:
     """Lower `lane.reduce`: butterfly shuffles, or one instruction for integers."""
     dtype = _dtype(op)
-    parts = _held(s, op, (constant(dtype, op.neutral),) * len(s.components(op.value)))
+    parts = _value_or(s, op, (constant(dtype, op.neutral),) * len(s.components(op.value)))
     s.scalars[op.result] = _reduced(s, op, op.combine, parts)
 
 
@@ -127,7 +127,7 @@ def lane_collect(s: GpuState, op: LaneCollect) -> None:
     other lanes."""
     dtype, t = _dtype(op), register_type(_dtype(op), 1)
     none = zeros(op.value.type)  # type: ignore[arg-type]
-    held, target = _held(s, op, none), _masked(s, _low(s, op.target), op.width - 1)
+    held, target = _value_or(s, op, none), _masked(s, _low(s, op.target), op.width - 1)
     number, code = _number(s, op), s.code
 
     def where(mine: str, parts: Components, others: Components) -> Components:
@@ -150,8 +150,8 @@ def lane_collect(s: GpuState, op: LaneCollect) -> None:
 
 def lane_ballot(s: GpuState, op: LaneBallot) -> None:
     """Lower `lane.ballot`: the votes of the warp, reduced to the bits of the segment."""
-    (flag,) = _held(s, op, ("false",))
-    s.scalars[op.result] = (_of_segment(s, op, ballot(s, flag)),)
+    (flag,) = _value_or(s, op, ("false",))
+    s.scalars[op.result] = (_segment_bits(s, op, ballot(s, flag)),)
 
 
 def lane_match(s: GpuState, op: LaneMatch) -> None:
@@ -167,10 +167,10 @@ def lane_match(s: GpuState, op: LaneMatch) -> None:
     found = code.emit(f"call i32 @llvm.nvvm.match.any.sync.i{bits}(i32 {ALL}, i{bits} {x})")
     if s.some_absent:
         found = code.emit(f"and i32 {found}, {ballot(s, _present(s))}")
-    s.scalars[op.result] = (_of_segment(s, op, found),)
+    s.scalars[op.result] = (_segment_bits(s, op, found),)
 
 
-def _of_segment(s: GpuState, op: SegmentOp, bits: str) -> str:
+def _segment_bits(s: GpuState, op: SegmentOp, bits: str) -> str:
     """The bits of the thread's segment from a mask of the warp."""
     if op.width == WARP:
         return bits

@@ -10,7 +10,7 @@ from tegula.ir import Op, Region, Value
 from tegula.ops.tile import TileLoad, TileMap, TileStore
 
 
-def side_by_side(s: GpuState, ops: Sequence[Op]) -> Iterator[Sequence[Op]]:
+def group_ops(s: GpuState, ops: Sequence[Op]) -> Iterator[Sequence[Op]]:
     """The ops in order, grouped; most groups are a single op."""
     group: list[Op] = []
     for op in ops:

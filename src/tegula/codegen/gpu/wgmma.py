@@ -136,7 +136,7 @@ def mma_wait(s: GpuState, op: MmaWait) -> None:
     """Lower `group.mma_wait`. The accumulators are operands of the wait, so that no access is moved before the wait,
     except the accumulators of matmuls that stay in flight. Values computed while matmuls were in flight are operands
     too, so that their computation is not sunk below the wait."""
-    young = _youngest(op, op.pending)
+    young = _last_accumulators(op, op.pending)
     pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in young]
     meanwhile = _computed_in_flight(op)
     pairs += [(v, v) for v in meanwhile]
@@ -185,7 +185,7 @@ def _computed_in_flight(wait: Op) -> list[Value]:
     return [v for v in made if v in later and isinstance(v.type, TileType) and v.type.dtype is float32]
 
 
-def _youngest(wait: Op, count: int) -> set[Value]:
+def _last_accumulators(wait: Op, count: int) -> set[Value]:
     """The accumulators of the last `count` asynchronous matmuls before a wait in its region."""
     assert wait.parent is not None
     ops = wait.parent.ops

@@ -31,9 +31,9 @@ def widened(code: Code, numbers: Sequence[str], source: DType, to: DType) -> lis
         for k, x in enumerate(part):
             packed = code.emit(f"insertelement <4 x i8> {packed}, i8 {x}, i32 {k}")
         four = (
-            _of_floats(code, packed, source, to)
+            _floats_to_floats(code, packed, source, to)
             if source.is_float
-            else _of_integers(code, packed, source, to)
+            else _integers_to_floats(code, packed, source, to)
         )
         made += four[: len(part)]
     return made
@@ -42,19 +42,19 @@ def widened(code: Code, numbers: Sequence[str], source: DType, to: DType) -> lis
 # Integers ------------------------------------------------------------------------------------------------------------
 
 
-def _of_integers(code: Code, packed: str, source: DType, to: DType) -> list[str]:
+def _integers_to_floats(code: Code, packed: str, source: DType, to: DType) -> list[str]:
     """Four bytes as floats. A signed n is handled as the unsigned n + 128, whose bits differ from those of n in the
     sign bit alone."""
     if source.is_signed:
         packed = code.emit(f"xor <4 x i8> {packed}, splat (i8 -128)")
     bias = 128 if source.is_signed else 0
     if to is float32:
-        return [_whole(code, packed, k, bias) for k in range(TOGETHER)]
+        return [_byte_to_float32(code, packed, k, bias) for k in range(TOGETHER)]
     two = _two_halves if to is float16 else _two_bfloats
     return [x for k in (0, 2) for x in two(code, packed, k, bias)]
 
 
-def _whole(code: Code, packed: str, k: int, bias: int) -> str:
+def _byte_to_float32(code: Code, packed: str, k: int, bias: int) -> str:
     """Byte k as a float32: between 2^23 and 2^24 the unit in the last place is 1."""
     bits = _interleaved(code, packed, (k, None, None, None), (0, 0, 0, 0x4B))
     number = code.emit(f"bitcast <4 x i8> {bits} to float")
@@ -87,19 +87,19 @@ def _bfloats(value: float) -> str:
 # Floats --------------------------------------------------------------------------------------------------------------
 
 
-def _of_floats(code: Code, packed: str, source: DType, to: DType) -> list[str]:
-    two = _two_of_e5m2 if source is float8_e5m2 else _two_of_e4m3
+def _floats_to_floats(code: Code, packed: str, source: DType, to: DType) -> list[str]:
+    two = _two_e5m2_to_float16 if source is float8_e5m2 else _two_e4m3_to_float16
     halves = [x for k in (0, 2) for x in _both(code, two(code, packed, k), float16)]
     return [convert(code, x, float16, to, 1) for x in halves]
 
 
-def _two_of_e5m2(code: Code, packed: str, k: int) -> str:
+def _two_e5m2_to_float16(code: Code, packed: str, k: int) -> str:
     """Two e5m2 floats as float16, whose upper halves they are."""
     bits = _interleaved(code, packed, (None, k, None, k + 1), (0, 0, 0, 0))
     return code.emit(f"bitcast <4 x i8> {bits} to <2 x half>")
 
 
-def _two_of_e4m3(code: Code, packed: str, k: int) -> str:
+def _two_e4m3_to_float16(code: Code, packed: str, k: int) -> str:
     pairs = code.emit(f"bitcast <4 x i8> {packed} to <2 x i16>")
     pair = code.emit(f"extractelement <2 x i16> {pairs}, i32 {k // 2}")
     return code.emit(f"call <2 x half> @llvm.nvvm.e4m3x2.to.f16x2.rn(i16 {pair})")

@@ -165,7 +165,7 @@ class EngineReplay:
         who, step, what = self.log[(mask & -mask).bit_length() - 1]
         return f"{who} {what} ({step.op.NAME}, {step.op.loc})"
 
-    def _ordered(self, warp: Warp, step: EngineStep, what: str, before: int, fenced: int) -> None:
+    def _check_order(self, warp: Warp, step: EngineStep, what: str, before: int, fenced: int) -> None:
         """Check that the accesses `before` are complete, and that the accesses `fenced` of threads are visible to the
         async proxy."""
         if before & ~warp.before.all:
@@ -190,7 +190,7 @@ class EngineReplay:
             cell = self.cells[k]
             before |= cell.written | cell.copied_in
             cell.read |= bit
-        self._ordered(warp, step, "reads", before, 0)
+        self._check_order(warp, step, "reads", before, 0)
         warp.before.all |= bit
         warp.own |= bit
         deferred = Deferred(step, cells, base)
@@ -223,7 +223,7 @@ class EngineReplay:
             cell.holds = (base, term)
             if not self.order.reads:
                 cell.copies_see = cell.holds
-        self._ordered(warp, step, "writes", before, 0)
+        self._check_order(warp, step, "writes", before, 0)
         warp.unfenced.append(cells)
         warp.before.all |= bit
         warp.own |= bit
@@ -249,7 +249,7 @@ class EngineReplay:
             fenced |= cell.written
             cell.read_async |= bit
         self.transfers |= bit
-        self._ordered(warp, step, what, before, fenced)
+        self._check_order(warp, step, what, before, fenced)
 
     # Memory ---------------------------------------------------------------------------------------------------------
 
@@ -388,7 +388,7 @@ class EngineReplay:
                 fenced |= cell.written | cell.read
                 cell.copied_in |= bit
             self.transfers |= bit
-            self._ordered(warp, step, "has a copy write", before, fenced)
+            self._check_order(warp, step, "has a copy write", before, fenced)
             copy = CopyPiece(bit, cells, base, term, at, size)
             if self.order.copies == EARLY:
                 self._complete_copy(copy)
