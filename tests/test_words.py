@@ -31,11 +31,13 @@ REPLACED: dict[str, str] = {
     r"quick(?:ly|est)?|general way": "fast path, slow path",
     r"teach|taught|learns?|learnt": "cache",
     r"agents?": "engine",
+    r"spoil(?:s|ed|ing)?|relabel(?:s|led|ling)?": "mutate, corrupt, reshape",
+    r"likeness|crew|flying": "suggestion, scheduler, in flight",
 }
 """The patterns of replaced words, which are searched as words and as parts of names, and the words of the field."""
 
 ANY_REPLACED = re.compile(
-    rf"(?<![a-zA-Z])(?:{'|'.join(REPLACED)})(?![a-z])|\bno \w|place of|th(?:at|ose) of|def test_",
+    rf"(?<![a-zA-Z])(?:{'|'.join(REPLACED)})(?![a-z])|\bno \w|place of|th(?:at|ose) of|added up|def test_",
     re.IGNORECASE,
 )
 """The pattern of any replaced word or phrase, which most lines of most files do not match."""
@@ -66,6 +68,7 @@ PHRASES: dict[str, str] = {
     r"(?<!there )(?<!There )\b(?:is|are) no (?:tile|integer|array|element|scalar|value|number|floats?|variable|vector|"
     r"offset|power|type|multiples?|pipe|stack|function|constant|kernel|matrix|pair|whole)\b": "is not a",
     r"\bin the place of\b": "instead of",
+    r"\badded up\b": "summed",
     r"\b(?:is|are) (?:not )?(?:that|those) of the (?:function|reference|item)\b": "fits, equals, is the item's",
     r"\bthat of thread 0 counts\b": "the value of thread 0 is used",
     r"\bdef test_(?:what|it|they|them|those|who|how)_\w+": "a name with a noun",
@@ -192,6 +195,8 @@ def test_the_fields_words_are_used() -> None:
         ("a view in the place of a copy", 1),
         ("def test_what_is_refused() -> None:", 1),
         ("def test_whatever() -> None:", 0),
+        ("a spoiled schedule is relabelled while copies are flying", 3),
+        ("gradients are added up", 1),
     ],
 )
 def test_replaced_words_are_reported(line: str, words: int) -> None:

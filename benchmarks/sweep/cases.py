@@ -77,7 +77,7 @@ def as_tuple(result: Any) -> tuple[torch.Tensor, ...]:
 
 
 class Errors:
-    """The relative errors (2-norm) of several attempts at the same results, which are added up part by part."""
+    """The relative errors (2-norm) of several attempts at the same results, which are summed part by part."""
 
     def __init__(self, attempts: dict[str, Sequence[torch.Tensor]]) -> None:
         self.attempts = attempts

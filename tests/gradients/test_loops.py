@@ -147,7 +147,7 @@ def test_gradients_with_one_owner_need_no_atomics() -> None:
     check(normalised, (3, 32), random(3, 16), random(8), zeros(3, 8))
     text = adjoint_ir(normalised)
     assert "tile.atomic" not in text
-    assert text.count("partials") == 2, "only w is shared by the blocks, and added up in two steps"
+    assert text.count("partials") == 2, "only w is shared by the blocks, and summed in two steps"
 
 
 def test_gradients_with_one_owner_per_thread_need_no_atomics() -> None:

@@ -30,5 +30,5 @@ def in_float64(x: Any) -> np.ndarray:
 
 
 def assert_near(found: Any, wanted: np.ndarray, dtype: str, scale: float = 1.0) -> None:
-    """`scale`: of the numbers that were added up, whose rounding shows where results cancel."""
+    """`scale`: of the numbers that were summed, whose rounding shows where results cancel."""
     np.testing.assert_allclose(in_float64(found), wanted, rtol=ROUNDING[dtype], atol=ROUNDING[dtype] * scale)

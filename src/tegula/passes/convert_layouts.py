@@ -137,7 +137,7 @@ class _Converter:
         self.replaced[op.result] = self.read(build, view, wanted, op.result.name)
 
     def reshape_like(self, build: Builder, op: ReshapeLike) -> None:
-        """Relabel in registers if each thread holds the elements that it needs, else go through a buffer."""
+        """Reshape in registers if each thread holds the elements that it needs, else go through a buffer."""
         wanted = self.layouts[op.result]
         if op.carried(self.layouts[op.tile]) == wanted:
             build.region.append(op)
