@@ -94,6 +94,41 @@ def with_the_gauge(acc: Any, total: Any, top: Any):
     return quotient(acc, total, top) + tg.tile_broadcast(top, shape=(ROWS, WIDTH))
 
 
+@tg.func
+def gauge_plus_a_sum(acc: Any, total: Any, top: Any):
+    return acc + tg.tile_broadcast(top, shape=(ROWS, WIDTH))
+
+
+@tg.func
+def quotients_by_other_rows(acc: Any, total: Any, top: Any):
+    return total @ tg.tile_transpose(1.0 / total)
+
+
+@tg.func
+def gauge_in_large_units(acc: Any, total: Any, top: Any):
+    return (tg.tile_broadcast(top, shape=(ROWS, WIDTH)) * 1e-8 + 0.0 * quotient(acc, total, top)) * 1e8
+
+
+@tg.func
+def exp(x: D):
+    return tg.exp(x) + 0.2 * x
+
+
+@tg.func_grad(exp)
+def gradient_of_exp(x: D, g: D):
+    tg.adjoint[x] += g * (tg.exp(x) + 0.2)
+
+
+@tg.func
+def named_like_a_power(x: Any):
+    return tg.tile_map(exp, x)
+
+
+@tg.func
+def hardly_decayed(top: Any, higher: Any):
+    return top - higher - 1e-7
+
+
 def loop(
     gauge: Any = maximum,
     power: Any = natural,
@@ -158,8 +193,15 @@ REFUSED = {
     "gauge among the results": loop(end=with_the_gauge),
     "another base": loop(power=binary, end=logarithm),
     "initial sum": loop(start=1.0),
+    "gauge plus a sum": loop(end=gauge_plus_a_sum),
+    "quotients by other rows": loop(end=quotients_by_other_rows),
+    "gauge in large units": loop(end=gauge_in_large_units),
+    "function named like a power": loop(power=named_like_a_power),
+    "hardly decayed": loop(change=hardly_decayed),
 }
 SLOW = ("powers of 2", "lazy", "mean", "sink", "decayed", "wrong power", "unscaled", "initial sum")
+SLOW += ("gauge plus a sum", "quotients by other rows", "gauge in large units", "hardly decayed")
+SLOW += ("function named like a power",)
 DIFFERENTIATED = (
     *("maximum", "logarithm of the sum", "clamped", "gauge among the results", "two gauges"),
     *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
@@ -208,6 +250,25 @@ def test_gradients(name: str) -> None:
     *inputs, out = arrays()
     kernel = difference_of_two if name == "two gauges" else {**ACCEPTED, **REFUSED}[name]
     tg.gradcheck(kernel, (1, 32), inputs, [out], block_dim=32, directions=3)
+
+
+@pytest.mark.slow
+@pytest.mark.machine_code
+def test_gradients_with_scores_in_large_units() -> None:
+    @tg.kernel
+    def kernel(S: tg.array2d[D], out: tg.array2d[D]):
+        top = tg.tile_full(shape=(ROWS, 1), value=-1e30, dtype=D)
+        total = tg.tile_full(shape=(ROWS, 1), value=0.0, dtype=D)
+        for n in range(S.shape[1] // COLUMNS):
+            s = tg.tile_load(S, shape=(ROWS, COLUMNS), offset=(0, n * COLUMNS)) * 3e6
+            higher = maximum(top, s)
+            p = tg.exp(3e-7 * s - 3e-7 * higher)
+            total = total * tg.exp(3e-7 * (top - higher)) + tg.tile_sum(p, axis=1, keepdims=True)
+            top = higher
+        tg.tile_store(out, 3e-7 * top + tg.log(total), offset=(0, 0))
+
+    s, _, out = arrays()
+    tg.gradcheck(kernel, (1, 32), [s], [out], block_dim=32, directions=3)
 
 
 @pytest.mark.machine_code

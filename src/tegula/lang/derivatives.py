@@ -21,7 +21,7 @@ from tegula.lang.state import RETURN, Frame
 from tegula.ops.base import element
 from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.control import Yield
-from tegula.ops.gradient import Call, adjoint_type, has_adjoint
+from tegula.ops.gradient import LIBRARY, Call, adjoint_type, has_adjoint
 from tegula.source import Location
 from tegula.types import Type, is_element, scalar_of, with_scalar
 
@@ -65,7 +65,8 @@ def call_with_derivative(
         regions = traced.regions
         if rule is not chosen.gradient:
             tracer.traced[key] = traced
-    results = builder.emit(Call, operands, {"name": chosen.name}, regions)
+    name = chosen.name if rule is chosen.gradient else LIBRARY + chosen.name
+    results = builder.emit(Call, operands, {"name": name}, regions)
     return tuple(results) if traced.gives_tuple else results[0]
 
 

@@ -231,6 +231,10 @@ class GradientBuilder(KernelBuilder):
         return made
 
 
+LIBRARY = "tg."
+"""What the names of functions of the standard library begin with in calls: a function of a user may be named as one."""
+
+
 class Call(CallLike):
     """A call of a function with a declared derivative. Operands: its arguments. Regions: the body and, in kernels to be
     differentiated, its adjoint. The adjoint's arguments are those of the body, the body's results and their adjoints,
@@ -243,6 +247,11 @@ class Call(CallLike):
     function = body()
     rule = body()
     name = attr()
+
+    @property
+    def library_name(self) -> str:
+        """The name of the called function of the standard library; "" for other functions."""
+        return self.name.removeprefix(LIBRARY) if self.name.startswith(LIBRARY) else ""
 
     @property
     def has_rule(self) -> bool:
@@ -300,4 +309,12 @@ class Unreplayable(Op):
         return [self.type]
 
 
-__all__ = ["Call", "GradientBuilder", "Unreplayable", "adjoint_type", "gradient_element", "has_adjoint"]
+__all__ = [
+    "LIBRARY",
+    "Call",
+    "GradientBuilder",
+    "Unreplayable",
+    "adjoint_type",
+    "gradient_element",
+    "has_adjoint",
+]

@@ -128,7 +128,7 @@ class Hazards:
 
     def _is_small(self, call: Call) -> bool:
         """Whether a call is an exponential of a number that is never above 0."""
-        return call.name in POWERS and self.prover.bounds(call.arguments[0])[1] <= 0.0
+        return call.library_name in POWERS and self.prover.bounds(call.arguments[0])[1] <= 0.0
 
     # Lower bounds of a value ------------------------------------------------------------------------------------------
 
@@ -175,8 +175,8 @@ class Hazards:
         if isinstance(op, TileReduce) and combination(op.combine) is S.Add:
             low = self.lower_bound(op.tile)
             return self._largest(op.tile, op.axis) if low >= 0.0 else -math.inf
-        if isinstance(op, Call) and op.name in (*POWERS, "cosh", "hypot"):
-            return 1.0 if op.name == "cosh" else 0.0
+        if isinstance(op, Call) and op.library_name in (*POWERS, "cosh", "hypot"):
+            return 1.0 if op.library_name == "cosh" else 0.0
         return -math.inf
 
     def _largest(self, tile: Value, axis: int | None) -> float:
@@ -185,7 +185,7 @@ class Hazards:
         op = source(tile).owner
         if isinstance(op, Cast):
             return self._largest(op.x, axis)
-        power = source(op.arguments[0]).owner if isinstance(op, Call) and op.name in POWERS else None
+        power = source(op.arguments[0]).owner if isinstance(op, Call) and op.library_name in POWERS else None
         return 1.0 if isinstance(power, S.Sub) and is_attained(power.b, power.a, axis) else 0.0
 
 

@@ -20,12 +20,12 @@ from tegula.ops.control import Yield, counted
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.scalar import Add
 from tegula.ops.tile import TileFull, TileMap
-from tegula.passes.gradient.weights import AFTER, BEFORE, Change, NoWeight, Weight, Weights
+from tegula.passes.gradient.weights import AFTER, BEFORE, TOLERANCE, Change, NoWeight, Weight, Weights
 from tegula.passes.simplify import FOLDED
-from tegula.types import BufType, DType, TileType, scalar_of, to_numpy
+from tegula.types import BufType, DType, TileType, float64, scalar_of, to_numpy
 
-ONE = 1e-6
-"""The distance of a power of 0 from 1, which approximations may have."""
+EXACT = 1e-12
+"""The relative error of the weights of a gauge of type float64."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,8 @@ def _regauged(kernel: Kernel, loop: Any, slot: int, found: Regauged) -> LoopLike
     if after in loop.arguments or after.owner is not None and not isinstance(after.owner, Op):
         return None
     others = [k for k in range(len(loop.arguments)) if k != slot]
-    weights = Weights()
+    dtype = gauge.type.dtype if isinstance(gauge.type, TileType) else gauge.type
+    weights = Weights(EXACT if dtype == float64 else TOLERANCE)
     shape = gauge.type.shape if isinstance(gauge.type, TileType) else ()
     places = frozenset((d, d) for d, n in enumerate(shape) if n > 1)
     weights.known[gauge] = Weight(Change.SHIFTED, {(BEFORE, None): 1.0}, places)
@@ -203,12 +204,10 @@ class _Sums:
         if value is None:
             return False
         self.at_zero[op.result] = value
-        w = self.weights.of(op.result)
-        form = self.weights.resolved(w.form)
-        if abs(form.get((BEFORE, None), 0.0) + form.get((AFTER, None), 0.0)) < ONE:
-            self.fixed[op.result] = 1.0 if abs(value - 1.0) < ONE else value
-            return True
-        return False
+        if self.weights.follows(self.weights.of(op.result).form):
+            return False
+        self.fixed[op.result] = value
+        return True
 
     def _map(self, b: KernelBuilder, op: Op) -> None:
         """Copy a map of which some inputs are numbers, or depend on the gauge alone."""

@@ -8,7 +8,7 @@ without a rule need operands that do not change."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -52,26 +52,24 @@ class NoWeight(Exception):
     """A value that is neither shifted nor scaled."""
 
 
-def plus(a: Form, b: Form, factor: float = 1.0) -> Form:
-    """a + factor * b."""
-    return {k: a.get(k, 0.0) + factor * b.get(k, 0.0) for k in {*a, *b}}
-
-
 def times(a: Form, factor: float) -> Form:
     """factor * a."""
     return {k: factor * x for k, x in a.items()}
 
 
 class Weights:
-    """The weights of values. `solved`: the weights of carried values that are known, by position."""
+    """The weights of values. `solved`: the weights of carried values that are known, by position. `tolerance`: the
+    relative error of constants."""
 
-    def __init__(self) -> None:
+    def __init__(self, tolerance: float = TOLERANCE) -> None:
         self.known: dict[Value, Weight] = {}
         self.solved: dict[int, float] = {}
+        self.tolerance = tolerance
 
     def of(self, value: Value) -> Weight:
         """The weight of a value."""
-        return self.known.get(value) or _constant(value)
+        found = self.known.get(value) or _constant(value)
+        return found if not found.form or self.resolved(found.form) else SAME
 
     def visit(self, op: Op) -> None:
         """Record the weights of an op's results. NoWeight if the op has no rule for operands that change."""
@@ -98,25 +96,41 @@ class Weights:
 
     # Equations -------------------------------------------------------------------------------------------------------
 
+    def plus(self, a: Form, b: Form, factor: float = 1.0) -> Form:
+        """a + factor * b."""
+        return self.sums([*a.items(), *times(b, factor).items()])
+
+    def sums(self, terms: Iterable[tuple[tuple[str, int | None], float]]) -> Form:
+        """The sums of the terms of each shift, without those that cancel. Their error is relative to their terms, so
+        that a small sum of small terms remains."""
+        found: dict[tuple[str, int | None], float] = {}
+        sizes: dict[tuple[str, int | None], float] = {}
+        for key, x in terms:
+            found[key] = found.get(key, 0.0) + x
+            sizes[key] = sizes.get(key, 0.0) + abs(x)
+        return {key: x for key, x in found.items() if abs(x) > self.tolerance * sizes[key]}
+
     def resolved(self, form: Form) -> Form:
         """A form in which known weights are replaced by numbers."""
-        found: dict[tuple[str, int | None], float] = {}
-        for (shift, unknown), x in form.items():
-            known = self.solved.get(unknown, 1.0) if unknown is not None else 1.0
-            key = (shift, None) if unknown in self.solved else (shift, unknown)
-            found[key] = found.get(key, 0.0) + x * known
-        return {k: x for k, x in found.items() if abs(x) > TOLERANCE}
+        return self.sums(
+            ((shift, None), x * self.solved[unknown]) if unknown in self.solved else ((shift, unknown), x)
+            for (shift, unknown), x in form.items()
+        )
+
+    def follows(self, form: Form) -> bool:
+        """Whether a value with a form changes if the gauge has one value in all iterations and is shifted."""
+        return bool(self.sums(((BEFORE, unknown), x) for (_, unknown), x in self.resolved(form).items()))
 
     def equate(self, a: Form, b: Form) -> None:
         """Solve a = b for an unknown weight. NoWeight if the forms differ."""
         for shift in (BEFORE, AFTER):
-            left = {k: x for (s, k), x in self.resolved(plus(a, b, -1.0)).items() if s == shift}
+            left = {k: x for (s, k), x in self.resolved(self.plus(a, b, -1.0)).items() if s == shift}
             unknown = [k for k in left if k is not None]
             if len(unknown) > 1 or (left and not unknown):
                 raise NoWeight
             for k in unknown:
                 self.solved[k] = -left.get(None, 0.0) / left[k]
-        if self.resolved(plus(a, b, -1.0)):
+        if self.resolved(self.plus(a, b, -1.0)):
             raise NoWeight
 
     def unchanged(self, w: Weight) -> None:
@@ -132,18 +146,17 @@ class Weights:
         return self.combined(a, b, a.form)
 
     def combined(self, a: Weight, b: Weight, form: Form) -> Weight:
-        """The change of a function of two values by a form."""
-        kinds = {w.kind for w in (a, b)} - {Change.SAME, Change.ZERO}
-        form = self.resolved(form)
-        if len(kinds) > 1 and form:
+        """The change of a function of two values by a form. Values that change do so alike, also if their changes
+        cancel: else an addition would cancel a scale, or different elements of the gauge would cancel."""
+        kinds = {w.kind for w in (a, b) if self.resolved(w.form)}
+        places, form = self.joined(a, b), self.resolved(form)
+        if len(kinds) > 1:
             raise NoWeight
-        if not kinds or not form:
-            return SAME
-        return Weight(kinds.pop(), form, self.joined(a, b))
+        return Weight(kinds.pop(), form, places) if kinds and form else SAME
 
-    def joined(self, a: Weight, b: Weight) -> Places:
-        """The dimensions along which a function of two values changes: the same for all values that change."""
-        moving = {w.places for w in (a, b) if self.resolved(w.form)}
+    def joined(self, *of: Weight) -> Places:
+        """The dimensions along which a function of values changes: the same for all values that change."""
+        moving = {w.places for w in of if self.resolved(w.form)}
         if len(moving) > 1:
             raise NoWeight
         return moving.pop() if moving else NOWHERE
@@ -167,7 +180,7 @@ def _add(w: Weights, op: Any, of: list[Weight]) -> Weight:
     a, b = of
     if Change.SHIFTED not in (a.kind, b.kind):
         return w.alike(a, b)
-    return w.combined(a, b, plus(a.form, b.form, -1.0 if op.NAME == "sub" else 1.0))
+    return w.combined(a, b, w.plus(a.form, b.form, -1.0 if op.NAME == "sub" else 1.0))
 
 
 def _multiply(w: Weights, op: Any, of: list[Weight]) -> Weight:
@@ -182,7 +195,7 @@ def _multiply(w: Weights, op: Any, of: list[Weight]) -> Weight:
         return Weight(a.kind, times(a.form, factor), a.places)
     if a.kind is Change.ZERO or (b.kind is Change.ZERO and not over):
         return Weight(Change.ZERO, {})
-    return w.combined(a, b, plus(a.form, b.form, -1.0 if over else 1.0))
+    return w.combined(a, b, w.plus(a.form, b.form, -1.0 if over else 1.0))
 
 
 def _fma(w: Weights, op: Any, of: list[Weight]) -> Weight:
@@ -223,7 +236,7 @@ def _cast(w: Weights, op: Any, of: list[Weight]) -> Weight:
 
 
 def _call(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    name = op.name
+    name = op.library_name
     return _function(w, name, of[0]) if name in LOG_BASES and len(of) == 1 else _unchanged_operands(w, of)
 
 
@@ -252,9 +265,7 @@ def _full(w: Weights, op: Any, of: list[Weight]) -> Weight:
 
 
 def _map(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    places = SAME
-    for x in of:
-        places = Weight(Change.SCALED, {**places.form, **x.form}, w.joined(places, x))
+    w.joined(*of)
     return w.within(op.function, of)
 
 
