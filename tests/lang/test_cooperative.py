@@ -482,7 +482,7 @@ def test_cooperative_programs_treat_absent_lanes_as_kernels_do() -> None:
         ([], np.asarray, "has no samples"),
         ([tg.Sample(np.ones(3))], None, "has no reference"),
         ([tg.Sample(np.ones(3))], lambda a: a[:1], r"has shape \(3,\), the result of the reference \(1,\)"),
-        ([tg.Sample(np.ones(3))], lambda a: (a, a), "gives 2 results, its signature says 1"),
+        ([tg.Sample(np.ones(3))], lambda a: (a, a), "returns 2 results, but its signature has 1"),
         ([tg.Sample(np.ones(3), 4)], np.asarray, "too many positional arguments"),
         ([tg.Sample()], np.asarray, "missing a required argument: 'a'"),
     ],
