@@ -3,10 +3,11 @@ are compared with finite differences and forward-mode derivatives; every second 
 the latter only. With `--rounded`, gradients in every float type are compared with gradients of twins in float64. With
 `--order`, the order of accesses to elements of tiles is compared with a model, also for kernels lowered to the threads
 of a GPU block. With `--families`, programs of all families of ops are compared with NumPy too, on several devices; with
-`--family-gradients` gradients of such programs are compared with finite differences.
+`--family-gradients` gradients of such programs are compared with finite differences. With `--rescaling`, programs are
+loops that rescale sums, as online softmax does; their gradients are compared with finite differences by NumPy.
 
 Usage: python tools/generated_programs.py [--gradients | --tapes | --order | --rounded | --families |
-                                           --family-gradients]
+                                           --family-gradients | --rescaling]
                                           [--device cuda:0 | --devices cpu,cuda:0] [--first SEED]
                                           [--count N | --to SEED] [--jobs N] [--seconds N] [--limit N] [--every N]
                                           [--into FILE]
@@ -116,6 +117,19 @@ def outcome_of_order(seed: int, devices: str) -> str:
         return f"failed: {type(error).__name__} {error}\n{program}"
 
 
+def outcome_of_rescaling(seed: int, devices: str) -> str:
+    """The outcome of a program: "right", "unstable", "not finite", "refused", or its failure."""
+    from check_rescaling import check
+    from rescaling_programs import RescalingProgram
+
+    program = RescalingProgram(seed)
+    try:
+        found = check(program.text, program.threads, program.count, seed)
+    except Exception as error:
+        return f"failed: {type(error).__name__} {error}\n{program}"
+    return f"failed: {found}\n{program}" if found.startswith("wrong") else found.split(":")[0]
+
+
 def outcome_of_rounded(seed: int, devices: str) -> str:
     """The outcome of a program: "right", "unstable", the code of a refusal, or the difference."""
     from check_rounded import check
@@ -153,11 +167,12 @@ OUTCOMES = {
     "gradients": outcome_of_gradient,
     "tapes": outcome_of_tape,
     "order": outcome_of_order,
+    "rescaling": outcome_of_rescaling,
     "rounded": outcome_of_rounded,
 }
 
 
-OF_GRADIENTS = ("gradients", "tapes", "rounded", "family-gradients")
+OF_GRADIENTS = ("gradients", "rescaling", "tapes", "rounded", "family-gradients")
 
 
 def work(devices: str, kind: str) -> None:
@@ -345,7 +360,7 @@ def main() -> int:
     )
     which = parser.add_mutually_exclusive_group()
     which.set_defaults(kind="results")
-    for kind in ("gradients", "tapes", "order", "rounded", "families", "family-gradients"):
+    for kind in ("gradients", "tapes", "order", "rounded", "families", "family-gradients", "rescaling"):
         which.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind")
     parser.add_argument("--device", "--devices", default="cpu", dest="devices")
     parser.add_argument("--first", "--from", type=int, default=0, metavar="SEED")

@@ -1,0 +1,386 @@
+"""Random loops that rescale sums while a reference value (a running maximum, as a rule) changes: online softmax, its
+relatives, and loops that are almost online softmax."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+
+LOG2E = 1.4426950408889634
+KINDS = ("scalar", "row", "column", "whole", "each")
+"""The shapes of the reference value: of a thread, of each row, column or element of a tile, or of a whole tile."""
+SHAPES = {"row": (2, 1), "column": (1, 4), "whole": (1, 1), "each": (2, 4)}
+COUNTS = (2, 5, 1, 0)
+
+SCORES = (
+    *("{x}", "{x}", "{x} * 0.7", "tg.tanh({x} * 0.5) * 2.0", "{x} + {z}", "{x} - 0.1 * D(k)"),
+    *("tg.where({z} > -0.5, {x}, -tg.inf)", "tg.where({z} > -0.3, {x}, -3.0)", "{x} * {z}"),
+)
+REFERENCES = (
+    *("tg.max(m, {top})",) * 8,
+    *("tg.max(m, {other})", "tg.max(m, {clamped})", "tg.floor(tg.max(m, {top}))", "tg.max(m, {top}) + 0.5"),
+    *("m + 0.1 * {other}", "tg.where({top} > m + 0.4, {top}, m)", "tg.min(m, {top})", "{top}", "{other}"),
+    *("tg.max(m, {top} * 0.5)", "m + 0.1 * s", "tg.max(m, {top} + tg.log(1.0 + s))", "tg.rint({top})"),
+    *("tg.where(D(k % 2) > 0.5, tg.max(m, {top}), m)", "m * 0.5 + {top}", "m", "tg.max(m, tg.log(s + 0.1))"),
+)
+STARTS = ("-1e30", "-1e30", "-tg.inf", "0.0", "-2.0", "active")
+EXPONENTIALS = (
+    *("tg.exp({w} * ({a} - {b}))",) * 3,
+    *("tg.exp2({l} * ({a} - {b}))", "tg.exp2({l} * {a} - {l} * {b})", "1.0 / tg.exp({w} * ({b} - {a}))"),
+    *(
+        "tg.exp(-({w} * {b} - {w} * {a}))",
+        "tg.exp(({a} - {b}) / {i})",
+        "tg.exp(tg.fma({a}, {w}, -{w} * {b}))",
+    ),
+)
+WRONG_EXPONENTIALS = (
+    *("tg.exp2({w} * ({a} - {b}))", "tg.exp2(1.44 * {w} * ({a} - {b}))", "tg.exp(2.0 * {w} * ({a} - {b}))"),
+    *(
+        "tg.exp(tg.max({w} * ({a} - {b}), -0.7))",
+        "tg.exp({w} * ({a} - 0.5 * {b}))",
+        "(1.0 + {w} * ({a} - {b}))",
+    ),
+    *(
+        "tg.exp(-{w} * ({a} - {b}))",
+        "tg.exp({w} * ({a} - tg.floor({b})))",
+        "tg.exp(tg.abs({w} * ({a} - {b})))",
+    ),
+    *("tg.exp({w} * {a})", "tg.exp(tg.tanh({w} * ({a} - {b})))", "tg.exp({w} * ({a} + {b}))"),
+    *(
+        "tg.exp(tg.floor({w} * ({a} - {b})))",
+        "tg.pow(tg.exp({w} * ({a} - {b})), 2.0)",
+        "tg.expm1({w} * ({a} - {b}))",
+    ),
+)
+UPDATES = (
+    *("{s} = {s} * {r} + {p}",) * 6,
+    *("{s} *= {r}; {s} += {p}", "{s} = {p} + {r} * {s}", "{s} = tg.fma({s}, {r}, {p})"),
+    *("{s} = ({s} + {q}) * {r}", "{s} = {s} * {r} + {p} * 0.3", "{s} = {s} * ({r} * 0.9) + {p}"),
+    *(
+        "{s} = {s} * {r} * tg.tanh({z1}) + {p}",
+        "{s} = {s} * {r} - {p}",
+        "{s} = {s} * {r} + {p} * (1.0 + {z1} * {z1})",
+    ),
+)
+WRONG_UPDATES = (
+    *(
+        "{s} = {s} + {p}",
+        "{s} = {s} * {r} * {r} + {p}",
+        "{s} = ({s} + {p}) * {r}",
+        "{s} = {s} * {r} + {p} + 0.1",
+    ),
+    *("{s} = {s} * tg.max({r}, 0.5) + {p}", "{s} = {s} * {r} + {q}", "{s} = {s} * {r} + {p} * {s}"),
+    *(
+        "{s} = {s} * (1.0 - 0.1 * {s}) + {p}",
+        "{s} = ({s} * {r} if k % 2 == 0 else {s}) + {p}",
+        "{s} = {s} * 0.9 + {p}",
+    ),
+    *("{s} = tg.max({s} * {r}, {p})", "{s} = tg.max({s}, {p})", "{s} = tg.min({s} * {r} + {p}, 1.0)"),
+    *("{s} = {s} * {r} + {p} * {p}", "{s} = {s} * {r} + {p} * m", "{s} = {s} * tg.exp(m - {r}) + {p}"),
+    *("{s} = tg.where(m > 0.2, {s} * {r} + {p}, {s})", "{s} = tg.where(m1 > m, {s} * {r}, {s}) + {p}"),
+    *("{s} = tg.where({p} > 0.5, {s} * {r} + {p}, {s} * {r})", "{s} = {s} * {r} + tg.sqrt({p})"),
+    *("{s} = {s} * {r} + {p} / (1.0 + {s})", "{s} = tg.abs({s} * {r} - {p})", "{s} = {s} / {r} + {p}"),
+)
+ENDS = (
+    *(
+        "{acc} / s",
+        "{acc} / s",
+        "{acc} / s",
+        "m + tg.log(s) / {ws}",
+        "tg.log(s) + {ws} * m",
+        "{acc} * (1.0 / s)",
+    ),
+    *("tg.tanh({acc} / s)", "tg.where(s > 0.0, {acc} / s, 0.5)", "sq / (s * s)", "tg.sqrt(sq) / s"),
+    *(
+        "s * tg.exp({ws} * m)",
+        "tg.exp(tg.log(s) + {ws} * m)",
+        "s / (s + {one})",
+        "{one} / s",
+        "{one} / tg.max(s, {one})",
+    ),
+    *(
+        "tg.where({one} > s, {one} / s, 1.0)",
+        "tg.log({one} / s)",
+        "m + tg.log2(s) / {ls}",
+        "{acc} * tg.exp(-tg.log(s))",
+    ),
+    *(
+        "tg.log2(s) + {ls} * m",
+        "s * s / sq",
+        "m + tg.log(s + {one}) / {ws}",
+        "{acc} / tg.sqrt(sq)",
+        "tg.rsqrt(sq) * s",
+    ),
+)
+WRONG_ENDS = (
+    *(
+        "{acc}",
+        "s",
+        "m",
+        "tg.log(s)",
+        "{acc} / s + m",
+        "{acc} / tg.sqrt(s)",
+        "{acc} / (s + 1.0)",
+        "sq",
+        "sq / s",
+        "m + {one}",
+        "m + sq",
+    ),
+    *(
+        "{acc} / tg.max(s, 1.0)",
+        "tg.where(s > 1.0, {acc} / s, 0.3)",
+        "tg.floor(m) + {acc} / s",
+        "tg.log(s) - m",
+    ),
+    *("{acc} / (s + 1e-3)", "tg.log(s + 0.1) + m", "tg.max(m, tg.log(s) + m)", "m * tg.log(s)", "tg.sin(s)"),
+    *(
+        "{acc} / s * tg.where(m > 0.3, 1.0, 2.0)",
+        "{acc} * s",
+        "m + 0.5 * tg.log(s)",
+        "m + tg.log(s) / 1.1",
+        "m * m",
+    ),
+    *(
+        "m + tg.log2(s)",
+        "tg.log(s) + tg.max(m, 0.0)",
+        "tg.exp(m)",
+        "{acc} * tg.exp(m)",
+        "{acc} - s",
+        "p0",
+        "r0",
+    ),
+    *(
+        "tg.log1p(s) + m",
+        "tg.abs(m) + tg.log(s)",
+        "tg.clamp(s, 0.1, 2.0) / s",
+        "s / (s + sq)",
+        "tg.log(s) + m - m1 * 0.5",
+    ),
+    *(
+        "m + s",
+        "s - m",
+        "tg.log(s) + s + m",
+        "m1 - m",
+        "{acc} / s * (m1 - m + 1.0)",
+        "sq / (s * s) + tg.rint(m)",
+        "{acc} / s - tg.exp(m)",
+    ),
+)
+WRONG_MATMULS = ("s @ tg.tile_transpose(1.0 / s)", "tg.exp({ws} * m) @ tg.tile_transpose(s)") * 2
+INSIDE = (
+    *("", "", "", "", "", ""),
+    *(
+        "t = t + {z1}",
+        "t = t + {x1} * {z1}",
+        "t = {acc1} / (s + 1e-9)",
+        "t = t + tg.where({x1} > 0.1, {z1}, 0.0)",
+    ),
+    "t = t * 0.5 + tg.log(s) + {ws} * m1",
+)
+WRONG_INSIDE = (
+    *(
+        "t = t + m",
+        "t = t + s",
+        "t = t + m1 - m",
+        "t = t + tg.where(m1 > 0.3, {z1}, 0.0)",
+        "t = tg.max(t, s)",
+    ),
+    *(
+        "t = t + {x1} - m1",
+        "t = tg.max(t, m1)",
+        "t = t + {z1} * tg.exp(m - m1)",
+        "t = t + tg.floor(m1) * {z1}",
+    ),
+    *("t = t + tg.where(s > 1.2, {z1}, 0.0)", "t = t + {z1} / (s + 1.0)", "t = m", "t = t + 0.1 * tg.sin(s)"),
+    *(
+        "t = t + tg.where(m1 > m, {z1}, 0.0)",
+        "t = t + tg.where(m1 > {x1}, {z1}, 0.0)",
+        "t = t + tg.rint(m1 - m) * {z1}",
+    ),
+)
+LOOPS = ("for k in range(n):",) * 6 + (
+    "for k in range(3):",
+    "while k < n:",
+    "for g in range(2):\nfor k in range(n):",
+)
+SCALAR_LOOPS = (
+    *("while s < 2.5 and k < n:", "for k in range(int(a[i, 60] * 2.0 + 3.0)):", "while m < 1.2 and k < n:"),
+    "for k in range(n):\nif {z} > 0.0:",
+    "for k in range(n):\nif k % 2 == 0:",
+    "for k in range(n):\nif {x} > m:",
+    "for k in range(n):\nif m < 0.5:",
+    "for k in range(n):\nif s < 1.5:",
+)
+
+
+class RescalingProgram:
+    """Writes one program: `text`, a kernel(n, a, y) for `threads` rows of a, or for one tile. `count`: n; `faults`: how
+    many of its parts are drawn from the wrong ones."""
+
+    def __init__(self, seed: int) -> None:
+        self.r = random.Random(seed)
+        self.kind = self.r.choice(KINDS + KINDS[1:] * 3)
+        self.scalar = self.kind == "scalar"
+        self.threads = 3 if self.scalar else 1
+        self.faults = self.r.choice((0, 0, 1, 1, 1, 2))
+        self.wrong = set(self.r.sample(("exponential", "update", "end", "inside", "start"), self.faults))
+        self.count = self.r.choice(COUNTS[:2]) if self.r.random() < 0.8 else self.r.choice(COUNTS)
+        self.lines: list[str] = []
+        self.depth = 1
+        self.write()
+        self.text = "def kernel(n: int, a: tg.array2d[D], y: tg.array2d[D]):\n" + "\n".join(self.lines) + "\n"
+
+    def __str__(self) -> str:
+        return f"# n = {self.count}\n{self.text}"
+
+    def add(self, text: str) -> None:
+        for line in text.split("; "):
+            self.lines.append("    " * self.depth + line)
+
+    def either(self, part: str, right: Sequence[str], wrong: Sequence[str]) -> str:
+        return self.r.choice(wrong if part in self.wrong else right)
+
+    # Parts -----------------------------------------------------------------------------------------------------------
+
+    def load(self, at: int) -> str:
+        return (
+            f"a[i, {at} + k]" if self.scalar else f"tg.tile_load(a, shape=(2, 4), offset=(0, {at} + 4 * k))"
+        )
+
+    def initial(self, at: int) -> str:
+        if self.scalar:
+            return f"a[i, {60 + at}]"
+        rows, columns = SHAPES[self.kind]
+        return f"tg.tile_load(a, shape=({rows}, {columns}), offset=(0, {72 + 4 * at}))"
+
+    def full(self, value: str, shape: tuple[int, int] | None = None) -> str:
+        if self.scalar:
+            return f"D({value})"
+        return f"tg.tile_full({shape or SHAPES[self.kind]}, {value}, dtype=D)"
+
+    def reduced(self, op: str, x: str) -> str:
+        if self.kind in ("scalar", "each"):
+            return f"({x})"
+        axis = 1 if self.kind == "row" else 0
+        once = f"tg.tile_{op}({x}, axis={axis}, keepdims=True)"
+        return f"tg.tile_{op}({once}, axis=1, keepdims=True)" if self.kind == "whole" else once
+
+    def exponential(self, w: float, a: str, b: str, wrong: bool = False) -> str:
+        text = self.r.choice(WRONG_EXPONENTIALS if wrong else EXPONENTIALS)
+        return "(" + text.format(w=w, l=w * LOG2E, i=1 / w, a=a, b=b) + ")"
+
+    def weighted(self, p: str) -> str:
+        """The sum of values with weights, over the axis of the reference value."""
+        if self.kind == "row":
+            return f"{p} @ v"
+        if self.kind == "column":
+            return f"tg.tile_transpose(tg.tile_transpose({p}) @ v)"
+        return self.reduced("sum", f"{p} * z")
+
+    def summed(self, name: str, p: str) -> str:
+        """The term that is added to a sum, of powers."""
+        if name == "acc":
+            return self.weighted(p)
+        return self.reduced("sum", f"{p} * (z * z + 0.5)" if name == "one" else p)
+
+    def write(self) -> None:
+        r, shape = self.r, None if self.scalar else SHAPES[self.kind]
+        self.add("i = tg.tid()")
+        start = r.choice(STARTS)
+        self.add(f"m = {self.initial(0) if start == 'active' else self.full(start)}")
+        wide = {"row": (2, 2), "column": (2, 4)}.get(self.kind, shape)
+        weights = {"s": r.choice((1.0, 1.0, 1.0, 2.0, 0.5)), "acc": 1.0, "sq": 2.0, "one": 1.0}
+        weights["acc"] = weights["one"] = weights["s"]
+        weights["sq"] = 2 * weights["s"]
+        ends = [self.end(weights, "end" in self.wrong)]
+        ends += [self.end(weights, False) for _ in range(r.randint(0, 1))]
+        acc1 = "one" if self.kind in ("row", "column") else "acc"
+        inside = self.either("inside", INSIDE, WRONG_INSIDE).replace("{acc1}", acc1)
+        read = set(re.findall(r"\w+", " ".join([*ends, inside])))
+        weights = {name: w for name, w in weights.items() if name == "s" or name in read}
+        for name in weights:
+            zero = self.full("0.0", wide if name == "acc" else shape)
+            starts = [self.full("1.0"), self.initial(1), f"tg.exp({self.initial(1)} - {self.initial(2)})"]
+            active = "start" in self.wrong and name != "acc" and r.random() < 0.6
+            self.add(f"{name} = {r.choice(starts) if active else zero}")
+        self.add(f"t = {self.full('0.0')}")
+        for late in sorted({"m1", "p0", "r0"} & read):
+            self.add(f"{late} = {self.full('0.25')}")
+        loop = r.choice(LOOPS + SCALAR_LOOPS * 2 if self.scalar else LOOPS)
+        fills = {"x": self.load(0), "z": self.load(24)}
+        if loop.startswith("while"):
+            self.add("k = 0")
+        for line in loop.format(**fills).split("\n"):
+            self.add(line)
+            self.depth += 1
+        self.body(weights, fills, inside, read)
+        if loop.startswith("while"):
+            self.depth -= loop.count("\n") + 1
+            self.depth += 1
+            self.add("k += 1")
+            self.depth -= 1
+        else:
+            self.depth -= loop.count("\n") + 1
+        if r.random() < 0.15:
+            self.second_pass(weights)
+        if r.random() < 0.5 or "inside" in self.wrong:
+            ends.append("t")
+        for c, text in enumerate(ends):
+            if self.scalar:
+                self.add(f"y[i, {c}] = {text}")
+            else:
+                self.add(f"tg.tile_store(y, {text}, offset=(0, {8 * c}))")
+
+    def body(self, weights: dict[str, float], fills: dict[str, str], inside: str, read: set[str]) -> None:
+        r = self.r
+        if self.scalar:
+            self.add("v = a[i, 12 + k]")
+        elif self.kind == "column":
+            self.add("v = tg.tile_load(a, shape=(2, 2), offset=(2, 2 * k))")
+        else:
+            self.add("v = tg.tile_load(a, shape=(4, 2), offset=(2, 2 * k))")
+        self.add(f"z = {fills['z']}")
+        self.add(f"x = {r.choice(SCORES).format(**fills)}")
+        tops = {
+            "top": self.reduced("max", "x"),
+            "other": self.reduced("max", "z"),
+            "clamped": self.reduced("max", "tg.clamp(x, -0.5, 0.5)"),
+        }
+        self.add(f"m1 = {r.choice(REFERENCES).format(**tops)}")
+        broken = r.choice(("p", "r", "both", "q")) if "exponential" in self.wrong else ""
+        chosen = r.choice(list(weights)) if "update" in self.wrong or broken else ""
+        ones = {"x1": self.reduced("max", "x"), "z1": self.reduced("sum", "z")}
+        for name, w in weights.items():
+            hit = name == chosen or r.random() < 0.2
+            which = broken if hit else ""
+            wp = w * 0.5 if "update" in self.wrong and hit and r.random() < 0.2 else w
+            p = self.exponential(wp, "x", "m1", which in ("p", "both"))
+            q = self.exponential(w, "x", "m", which == "q")
+            ratio = self.exponential(w, "m", "m1", which in ("r", "both"))
+            self.add(f"p_{name} = {self.summed(name, p)}")
+            self.add(f"r_{name} = {ratio}")
+            wrong = "update" in self.wrong and hit and wp == w
+            text = r.choice(WRONG_UPDATES if wrong else UPDATES)
+            if "{q}" in text:
+                self.add(f"q_{name} = {self.summed(name, q)}")
+            self.add(text.format(s=name, r=f"r_{name}", p=f"p_{name}", q=f"q_{name}", **ones))
+        for late in sorted({"p0", "r0"} & set(read)):
+            self.add(f"{late} = {late[0]}_s")
+        if inside:
+            self.add(inside.format(ws=weights["s"], **ones))
+        self.add("m = m1")
+
+    def second_pass(self, weights: dict[str, float]) -> None:
+        self.add("for k in range(n):")
+        self.depth += 1
+        self.add(f"x = {self.load(0)}")
+        self.add(f"z = {self.load(24)}")
+        p = self.exponential(weights["s"], "x", "m", "end" in self.wrong and self.r.random() < 0.5)
+        self.add(f"t = t + {self.reduced('sum', f'{p} / s * z')}")
+        self.depth -= 1
+
+    def end(self, weights: dict[str, float], wrong: bool) -> str:
+        w = weights["s"]
+        ends = ENDS if not wrong else WRONG_ENDS if self.scalar else (*WRONG_ENDS, *WRONG_MATMULS)
+        return self.r.choice(ends).format(acc="acc", one="one", ws=w, ls=w * LOG2E)
