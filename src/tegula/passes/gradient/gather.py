@@ -45,6 +45,7 @@ from tegula.passes.gradient.steps import (
     known_to_host,
 )
 from tegula.passes.gradient.sums import SumBuilder, constant, summed_in
+from tegula.passes.gradient.transposed_matmuls import transpose_operands
 from tegula.passes.gradient.widen import widen
 from tegula.passes.window import are_disjoint, never_revisits, window
 from tegula.types import ArrayType, TileType, int32, scalar_of
@@ -72,6 +73,7 @@ def gather(
     verify(adjoint)
     if steps and len(adjoint.body.ops) == 1:
         return steps
+    transpose_operands(adjoint)
     positions = [adjoint.params.index(a) for a in gradients]
     rest, *sums = split_blocks(adjoint, arrays, ordered) or [AdjointStep(adjoint, tuple(adjoint.params))]
     return [*steps, *widen(rest, positions), *sums]

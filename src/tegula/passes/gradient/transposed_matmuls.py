@@ -1,0 +1,44 @@
+"""Computes the transpose of a matmul from transposed operands.
+
+The adjoint of `q @ k.T` by `k` is the transpose of `q.T @ g`. To transpose the result takes float32 elements through
+shared memory; to transpose `g` instead takes elements of the operand's type, and `q` stays as it is."""
+
+from __future__ import annotations
+
+from tegula.ir import Kernel, Op, Value
+from tegula.ir.rewrite import erase_dead, replace, uses
+from tegula.ops.linear import matmul_from_zeros
+from tegula.passes.specialise.find_matmuls import transposes
+from tegula.types import TileType
+
+
+def transpose_operands(kernel: Kernel) -> None:
+    """Rewrite transposes of matmuls, of which an operand is a transpose already, in place."""
+    users, made = uses(kernel.body), dict[Value, Value]()
+    for op in list(kernel.walk()):
+        if not transposes(op):
+            continue
+        matmul = matmul_from_zeros(op.tile)
+        if matmul is None or len(users[op.tile]) > 1 or not any(transposes(v.owner) for v in matmul.sides):
+            continue
+        region, zeros, t = op.parent, matmul.c.owner, op.result.type
+        assert region is not None and isinstance(zeros, Op) and isinstance(t, TileType)
+        new: list[Op] = []
+        sides: list[Value] = []
+        for side in reversed(matmul.sides):
+            if transposes(side.owner):
+                sides.append(side.owner.tile)
+            else:
+                new.append(type(op).typed([side], op.attrs, (), matmul.loc))
+                sides.append(new[-1].results[0])
+        new.append(type(zeros).typed(zeros.operands, {"shape": t.shape}, (), matmul.loc))
+        operands = [*sides, new[-1].results[0], matmul.alpha, matmul.beta]
+        new.append(type(matmul).typed(operands, matmul.attrs, (), matmul.loc))
+        for each in new:
+            each.parent = region
+        at = region.ops.index(op)
+        region.ops[at:at] = new
+        made[op.result] = new[-1].results[0]
+    if made:
+        replace(kernel.body, made)
+        erase_dead(kernel)
