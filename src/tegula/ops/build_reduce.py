@@ -12,6 +12,7 @@ from tegula.ops.builder import (
     Function,
     OpBuilder,
     Operand,
+    captured_values,
     describe,
     is_tuple,
     operand_text,
@@ -73,6 +74,9 @@ def _reduce(
     for along in _axes(value.type.shape, axis):
         dtype = tile_type(value.type, partial=True).dtype
         region = b.region_of([dtype] * 2, lambda args: b.value(combine(*args)))
+        names = ", ".join(f"'{v.name}'" if v.name else f"a {v.type}" for v in captured_values(region))
+        what = f"the function that combines two elements uses {names} from outside"
+        require(not names, what, "scale or shift the elements before or after, with tg.tile_map")
         value = b.one(TileReduce, [value], {"axis": along, "keepdims": bool(keepdims)}, [region])
     return value
 

@@ -293,7 +293,7 @@ class OpBuilder(Builder):
                 not getattr(op, "COOPERATIVE", False),
                 f"a mapped function cannot use tiles, as {op.NAME} does",
             )
-        return self.one(TileMap, [*tiles, *_captured(region)], None, [region])
+        return self.one(TileMap, [*tiles, *captured_values(region)], None, [region])
 
     def _element_result(self, x: Operand) -> Value:
         made = self.value(x) if x is not None else None
@@ -640,7 +640,7 @@ class OpBuilder(Builder):
         return self.one(TileFull, [made], {"shape": tuple(shape)})
 
 
-def _captured(region: Region) -> list[Value]:
+def captured_values(region: Region) -> list[Value]:
     """Make the outer values that a mapped function uses arguments of its region. Returns these values."""
     inside = {v for op in region.walk() for v in op.results} | set(region.args)
     inside |= {a for op in region.walk() for nested in op.regions for a in nested.args}
