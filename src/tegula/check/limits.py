@@ -22,19 +22,19 @@ REGISTERS, MIN_REGISTERS, MAX_REGISTERS, REGISTER_STEP = 65536, 24, 256, 8
 """The registers of a multiprocessor; the minimum and maximum per thread, and the granularity. PTX ISA, "setmaxnreg"."""
 
 
-def check_limits(kernel: Kernel, places: Mapping[Value, SharedAllocation], threads: int) -> None:
+def check_limits(kernel: Kernel, allocations: Mapping[Value, SharedAllocation], threads: int) -> None:
     """Raise Refuted where a schedule exceeds a limit."""
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
-    _barriers_made(kernel, roles)
-    _counts(kernel)
-    _check_disjoint(places)
-    _named(kernel, threads)
+    _check_initialised(kernel, roles)
+    _check_counts(kernel)
+    _check_disjoint(allocations)
+    _check_named_barriers(kernel, threads)
     if roles is not None:
-        _warps(roles, threads)
-        _registers(roles, threads)
+        _check_warps(roles, threads)
+        _check_registers(roles, threads)
 
 
-def _barriers_made(kernel: Kernel, roles: Op | None) -> None:
+def _check_initialised(kernel: Kernel, roles: Op | None) -> None:
     """Check that barriers are made and published before roles use them."""
     ready = [k for k, op in enumerate(kernel.body.ops) if isinstance(op, MbarrierReady)]
     for op in kernel.walk():
@@ -51,7 +51,7 @@ def _barriers_made(kernel: Kernel, roles: Op | None) -> None:
             )
 
 
-def _counts(kernel: Kernel) -> None:
+def _check_counts(kernel: Kernel) -> None:
     for op in kernel.walk():
         count = op.arrivals if isinstance(op, MbarrierNew) else 0
         count = op.bytes if isinstance(op, MbarrierExpect) else count
@@ -62,11 +62,11 @@ def _counts(kernel: Kernel) -> None:
             )
 
 
-def _check_disjoint(places: Mapping[Value, SharedAllocation]) -> None:
+def _check_disjoint(allocations: Mapping[Value, SharedAllocation]) -> None:
     """Check that a barrier shares no bytes with another barrier or with a buffer of one role; other accesses of its
     bytes are found by the simulation."""
-    for a, p in places.items():
-        for b, q in places.items():
+    for a, p in allocations.items():
+        for b, q in allocations.items():
             if (
                 a is not b
                 and isinstance(a.type, MbarrierType)
@@ -83,14 +83,16 @@ def _check_disjoint(places: Mapping[Value, SharedAllocation]) -> None:
                 )
 
 
-def shared_by_roles(kernel: Kernel, places: Mapping[Value, SharedAllocation]) -> tuple[Value, Value] | None:
+def shared_by_roles(
+    kernel: Kernel, allocations: Mapping[Value, SharedAllocation]
+) -> tuple[Value, Value] | None:
     """Two buffers that share bytes and that more than one role uses; None if there are none."""
     users: dict[Value, set[Region | None]] = {}
     for op in kernel.walk():
         for v in (*op.operands, *op.results):
-            if root(v) in places:
+            if root(v) in allocations:
                 users.setdefault(root(v), set()).add(role_of(op.parent))
-    spans = sorted((p.offset, p.offset + p.size, k, v) for k, (v, p) in enumerate(places.items()))
+    spans = sorted((p.offset, p.offset + p.size, k, v) for k, (v, p) in enumerate(allocations.items()))
     for at, (_, end, _, v) in enumerate(spans):
         for other_start, _, _, w in spans[at + 1 :]:
             if other_start >= end:
@@ -105,7 +107,7 @@ def _of_pipe(buffer: Value) -> bool:
     return isinstance(buffer.owner, BufNew) and bool(buffer.owner.pipe)
 
 
-def _named(kernel: Kernel, threads: int) -> None:
+def _check_named_barriers(kernel: Kernel, threads: int) -> None:
     """Check that each named barrier belongs to one group of threads, and that a block has at most 16."""
     taken: dict[int, Op] = {}
     for barrier, number in named_barriers(kernel, threads).items():
@@ -122,12 +124,12 @@ def _named(kernel: Kernel, threads: int) -> None:
                 message = f"this role needs named barrier {name}, but a block has only {NAMED_BARRIERS}"
                 raise Refuted("budget", message, op.loc, "use fewer roles")
             if isinstance(op, Barrier) != isinstance(other, Barrier):
-                places = ((other.loc, "the other one"),)
+                notes = ((other.loc, "the other one"),)
                 message = f"two groups of threads synchronise at named barrier {name}"
-                raise Refuted("budget", message, op.loc, "use fewer roles", places)
+                raise Refuted("budget", message, op.loc, "use fewer roles", notes)
 
 
-def _warps(roles: Roles, threads: int) -> None:
+def _check_warps(roles: Roles, threads: int) -> None:
     """Check that each warp has one role."""
     taken: dict[int, str] = {}
     for name, (first, count) in zip(roles.names, roles.warps, strict=True):
@@ -142,7 +144,7 @@ def _warps(roles: Roles, threads: int) -> None:
                 raise Refuted("budget", message, roles.loc, "assign disjoint warps to roles")
 
 
-def _registers(roles: Roles, threads: int) -> None:
+def _check_registers(roles: Roles, threads: int) -> None:
     """Check the register budgets of roles: valid numbers, one budget per warp group, and a sum that is at most the
     block's allocation at launch."""
     budgets: dict[int, int] = {}

@@ -14,7 +14,7 @@ from tegula.interp.report import RunReport
 from tegula.ir import Op, Region, Value
 from tegula.ops.buffer import BufNew
 from tegula.ops.control import For, If, While
-from tegula.ops.group_operands import of_the_group, said, view_index_name
+from tegula.ops.group_operands import group_uniform_operands, operand_description, view_index_name
 from tegula.ops.lane import Lanes
 from tegula.ops.scalar import Div, FloorDiv, Mod
 from tegula.ops.stack import StackNew, stack_type
@@ -176,9 +176,9 @@ class Machine:
 
     def check_group_operands(self, op: Op) -> None:
         """Report scalar operands, and indices of views, that differ between lanes although lane 0's value is used."""
-        for k, value in of_the_group(op):
+        for k, value in group_uniform_operands(op):
             if len(self.differing_lanes(self.env[value])):
-                self.report.differing(op, said(op, k, value))
+                self.report.differing(op, operand_description(op, k, value))
         for view in op.operands:
             while isinstance(self.env.get(view), list) and isinstance(view.owner, Op):
                 view, *index = view.owner.operands

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tegula import errors as E
-from tegula.ops.base import REST
+from tegula.ops.base import STAR_ARGUMENTS
 
 
 def by_position(
     name: str, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a public function, with the named arguments of its `*` parameter by position."""
-    rest = REST.get(name, ())
+    rest = STAR_ARGUMENTS.get(name, ())
     if not any(key in rest for key in kwargs):
         return args, kwargs
     _, *parameters = inspect.signature(function).parameters.values()

@@ -34,7 +34,7 @@ PUBLIC: dict[str, Callable[..., Any]] = {}
 FAMILIES: dict[str, Family] = {}
 """The family of public functions whose docstrings share text, by the function's name."""
 
-REST: dict[str, tuple[str, ...]] = {}
+STAR_ARGUMENTS: dict[str, tuple[str, ...]] = {}
 """The names of the arguments of a public function's `*` parameter, by the function's name."""
 INDICES = ("i", "j", "k", "l")
 """The keyword names of an element's indices."""
@@ -59,7 +59,7 @@ def public(
         if fields is not None:
             FIELDWISE[name] = fields
         if rest:
-            REST[name] = tuple(rest)
+            STAR_ARGUMENTS[name] = tuple(rest)
         return build
 
     return register

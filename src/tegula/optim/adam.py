@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import tegula as tg
-from tegula.optim.parameters import check_count, listed, state_of, update
+from tegula.optim.parameters import check_count, parameter_list, scalar_states, update
 from tegula.runtime.array import array
 
 
@@ -68,9 +68,9 @@ class Adam:
         Raises:
             launch: a parameter is not an array of floats.
         """
-        self.params = listed(params)
+        self.params = parameter_list(params)
         if self.params is not None:
-            self.m, self.v = state_of(self.params, self.m), state_of(self.params, self.v)
+            self.m, self.v = scalar_states(self.params, self.m), scalar_states(self.params, self.v)
 
     def reset_internal_state(self) -> None:
         """Sets the averages and the number of steps to 0.

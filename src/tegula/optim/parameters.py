@@ -12,7 +12,7 @@ from tegula.runtime.recording import recording
 from tegula.types import DType, components, float32, scalar_of
 
 
-def wide(a: array) -> DType:
+def update_dtype(a: array) -> DType:
     """The dtype in which updates of an array are computed: its own, or float32 for narrower floats."""
     scalar = scalar_of(a.dtype)
     if not scalar.is_float:
@@ -20,12 +20,12 @@ def wide(a: array) -> DType:
     return scalar if scalar.bits >= 32 else float32
 
 
-def state_of(params: Sequence[array], states: Sequence[array]) -> list[array]:
+def scalar_states(params: Sequence[array], states: Sequence[array]) -> list[array]:
     """A packed array of scalars for each parameter: the existing array if it fits, else zeros."""
     made: list[array] = []
     for k, param in enumerate(params):
         known = states[k] if len(states) == len(params) else None
-        shape, dtype = (param.size * components(param.dtype),), wide(param)
+        shape, dtype = (param.size * components(param.dtype),), update_dtype(param)
         if known is not None and (known.shape, known.dtype) == (shape, dtype):
             made.append(known.to(param.device))
         else:
@@ -33,7 +33,7 @@ def state_of(params: Sequence[array], states: Sequence[array]) -> list[array]:
     return made
 
 
-def listed(params: Any) -> list[array] | None:
+def parameter_list(params: Any) -> list[array] | None:
     """The parameters as a list, or None; LaunchError unless all are arrays of floats."""
     if params is None:
         return None

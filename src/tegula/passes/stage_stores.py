@@ -32,7 +32,7 @@ from tegula.types import ArrayType, BufType, DType, TileType, bfloat16, element_
 PIECE_ROWS, PIECE_BYTES = 64, 128
 """The largest size of a piece, the part of a tile that one copy writes: the rows of a warp group's result, and the
 bytes of a swizzled row."""
-ADDED = (float32, float16, bfloat16)
+BULK_REDUCTION_TYPES = (float32, float16, bfloat16)
 """The types in which bulk reductions add like threads: sums are rounded to nearest, and subnormal float32 numbers are
 flushed to 0."""
 COPIES = 2
@@ -42,17 +42,17 @@ COPIES = 2
 def stage_stores(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite stores and additions of the kernel in place."""
     target, layouts, threads = context.target, context.layouts, context.threads
-    homes: dict[Region, list[TileStore | TileAtomic]] = {}
+    stores_by_region: dict[Region, list[TileStore | TileAtomic]] = {}
     used = uses(kernel.body)
     stores = [op for op in kernel.walk() if isinstance(op, TileStore) or _may_add(op, used)]
-    staged = {op for op in stores if _staged(kernel, target, op, layouts, threads)}
+    staged = {op for op in stores if _is_staged(kernel, target, op, layouts, threads)}
     others = set(_written_by_threads(kernel, staged))
     for op in stores:
         if op in staged and array_root(op.array) not in others:
-            homes.setdefault(role_of(op) or kernel.body, []).append(op)
+            stores_by_region.setdefault(role_of(op) or kernel.body, []).append(op)
         elif isinstance(op, TileAtomic) and op.alone:
             _lower_to_load_add_store(op, layouts)
-    for region, found in homes.items():
+    for region, found in stores_by_region.items():
         _rewrite(region, found, group_of(region, threads).warp_groups, layouts)
 
 
@@ -76,7 +76,7 @@ def _may_add(op: Op, used: Collection[Value]) -> TypeGuard[TileAtomic]:
     if not isinstance(op, TileAtomic) or op.result in used:
         return False
     t = op.result.type
-    return op.op == "add" and isinstance(t, TileType) and t.dtype in ADDED
+    return op.op == "add" and isinstance(t, TileType) and t.dtype in BULK_REDUCTION_TYPES
 
 
 def _lower_to_load_add_store(op: TileAtomic, layouts: Layouts) -> None:
@@ -108,7 +108,7 @@ def piece_of(tile: TileType, transposed: bool) -> TileType:
     return TileType(tile.dtype, (rows, gcd(PIECE_BYTES, tile.shape[-1] * size) // size))
 
 
-def _staged(
+def _is_staged(
     kernel: Kernel, target: CudaTarget, op: TileAtomic | TileStore, layouts: Layouts, threads: int
 ) -> bool:
     tile = op.tile

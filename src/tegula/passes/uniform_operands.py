@@ -5,7 +5,7 @@ from __future__ import annotations
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.buffer import BufReshape, BufView
-from tegula.ops.group_operands import of_the_group, said, view_index_name
+from tegula.ops.group_operands import group_uniform_operands, operand_description, view_index_name
 from tegula.ops.lane import Lanes, LaneUniform
 from tegula.passes.runner import GpuCompilation
 from tegula.passes.uniformity import Uniformity
@@ -21,11 +21,11 @@ def _region(region: Region, known: Uniformity) -> None:
     for op in region.ops:
         if op.COOPERATIVE and not isinstance(op, LaneUniform):
             for k, value in _varying_operands(op, known):
-                attrs = {"implicit": said(op, k, value) or True}
-                picked = LaneUniform([value], [value.type], attrs, [], op.loc)
-                picked.parent = region
-                out.append(picked)
-                op.set_operand(k, picked.result)
+                attrs = {"implicit": operand_description(op, k, value) or True}
+                uniform = LaneUniform([value], [value.type], attrs, [], op.loc)
+                uniform.parent = region
+                out.append(uniform)
+                op.set_operand(k, uniform.result)
         elif not isinstance(op, Lanes):
             for nested in op.regions:
                 _region(nested, known)
@@ -38,11 +38,13 @@ def group_operands(op: Op, known: Uniformity) -> list[tuple[int, str]]:
     messages; none for `tg.uniform`, where this is the user's intention."""
     if not op.COOPERATIVE or (isinstance(op, LaneUniform) and not op.implicit):
         return []
-    return [(k, text) for k, value in _varying_operands(op, known) if (text := said(op, k, value))]
+    return [
+        (k, text) for k, value in _varying_operands(op, known) if (text := operand_description(op, k, value))
+    ]
 
 
 def _varying_operands(op: Op, known: Uniformity) -> list[tuple[int, Value]]:
-    return [(k, value) for k, value in of_the_group(op) if known.varying(value)]
+    return [(k, value) for k, value in group_uniform_operands(op) if known.varying(value)]
 
 
 def view_index(value: Value, known: Uniformity) -> str:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tegula.runtime.cuda.compile import CudaCompiled
 
 
-_noted: dict[Any, Any] = {}
+_warning_registry: dict[Any, Any] = {}
 """The registry of Python's warnings, by which each line has one warning."""
 
 
@@ -58,7 +58,7 @@ class _ReportBuffer:
         self.count = ctypes.c_int64.from_address(address)
         self.words[TABLE_SLOT] = HOST.address
 
-    def take(self, compiled: Compiled) -> Reports:
+    def read_and_clear(self, compiled: Compiled) -> Reports:
         """Take the records, and clear the memory."""
         kept = min(self.count.value, RECORDS)
         used = self.words[: RECORD_SLOTS * (kept + 1)]
@@ -69,27 +69,27 @@ class _ReportBuffer:
         return reports
 
 
-class _Local(threading.local):
+class _ThreadBuffer(threading.local):
     """The memory of this thread, while no launch uses it."""
 
     memory: _ReportBuffer | None = None
 
 
-_local = _Local()
+_thread = _ThreadBuffer()
 
 
 def run_reporting(compiled: Compiled, packed: bytes, blocks: int, threads: int | None = None) -> None:
     """Run a kernel with sites, on at most `threads` threads; print its output and raise its first failure.
 
     A nested launch, in a signal handler, has a buffer of its own; the buffer of an interrupted launch is dropped."""
-    memory, _local.memory = _local.memory or _ReportBuffer(), None
+    memory, _thread.memory = _thread.memory or _ReportBuffer(), None
     args = packed[: -len(NO_REPORT)] + memory.pointer
     run(compiled.function, args, blocks, compiled.scratch_bytes, threads)
     if not memory.count.value:
-        _local.memory = memory
+        _thread.memory = memory
         return
-    reports = memory.take(compiled)
-    _local.memory = memory
+    reports = memory.read_and_clear(compiled)
+    _thread.memory = memory
     reports.deliver()
 
 
@@ -124,7 +124,7 @@ class Reports:
         for file, line, operand in found:
             what = f"{operand} differs between threads of a block: thread 0's value is used"
             text = f"{what} (in kernel {self.compiled.kernel.name})"
-            warnings.warn_explicit(text, DifferingOperand, file, line, registry=_noted)
+            warnings.warn_explicit(text, DifferingOperand, file, line, registry=_warning_registry)
 
     def _print(self, rows: list[np.ndarray]) -> None:
         # The incomplete tiles. Threads may be in different iterations of a loop, but the records of each thread are in

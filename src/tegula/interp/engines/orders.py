@@ -45,17 +45,17 @@ def _adversarial(roles: Sequence[int]) -> Iterator[Order]:
     yield Order("in order, all at once", tuple(warps), EARLY, EARLY, EARLY, reads=False)
     for role in names:
         others = [w for w in warps if roles[w] != role]
-        mine = [w for w in warps if roles[w] == role]
-        yield Order(f"role {role} first", tuple(mine + others), EARLY)
-        yield Order(f"role {role} last", tuple(others + mine), EARLY, turn=1)
-        yield Order(f"role {role} first, slow copies", tuple(mine + others), LATE, newest=True)
-        yield Order(f"role {role} last, slow copies", tuple(others + mine), LATE, EARLY, newest=True)
-        if len(mine) > 1:
-            rest = [w for w in warps if w != mine[-1]]
-            yield Order(f"the last warp of role {role} late", (*rest, mine[-1]), EARLY)
-            yield Order(f"the last warp of role {role} ahead", (mine[-1], *rest), EARLY)
-            rest = [w for w in warps if w != mine[0]]
-            yield Order(f"the first warp of role {role} late", (*rest, mine[0]), EARLY, turn=1)
+        own = [w for w in warps if roles[w] == role]
+        yield Order(f"role {role} first", tuple(own + others), EARLY)
+        yield Order(f"role {role} last", tuple(others + own), EARLY, turn=1)
+        yield Order(f"role {role} first, slow copies", tuple(own + others), LATE, newest=True)
+        yield Order(f"role {role} last, slow copies", tuple(others + own), LATE, EARLY, newest=True)
+        if len(own) > 1:
+            rest = [w for w in warps if w != own[-1]]
+            yield Order(f"the last warp of role {role} late", (*rest, own[-1]), EARLY)
+            yield Order(f"the last warp of role {role} ahead", (own[-1], *rest), EARLY)
+            rest = [w for w in warps if w != own[0]]
+            yield Order(f"the first warp of role {role} late", (*rest, own[0]), EARLY, turn=1)
     yield Order("in turns", tuple(reversed(warps)), RANDOM, LATE, LATE, turn=1)
 
 

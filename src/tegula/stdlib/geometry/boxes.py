@@ -17,33 +17,33 @@ from tegula.stdlib.geometry.layout import (
 from tegula.stdlib.registry import tg, whole
 from tegula.types import float32, int32, uint32, uint64
 
-WIDER = 1.0 + 4.0 * 2.0**-23
+INTERVAL_WIDENING = 1.0 + 4.0 * 2.0**-23
 """The factor by which intervals along rays are widened: four units in the last place, more than the rounding errors."""
 
 
 @whole()
-def _sides(query):
+def _entry_sides(query):
     """For each axis 1 if the region enters boxes at the upper plane, as a ray of negative direction does, else 0."""
     return 0, 0, 0
 
 
 @whole()
-def _sides(query: RAY_QUERY):
+def _entry_sides(query: RAY_QUERY):
     """The sign bits of the inverse of the direction, which equal the direction's, also for zeros."""
-    return tg._sides_of_ray(query.inverse)
+    return tg._sign_bits_of_ray(query.inverse)
 
 
 @whole()
-def _sides_of_ray(by: VEC3):
+def _sign_bits_of_ray(by: VEC3):
     """The sign bits of a vector."""
     x, y, z = tg.bitcast(by[0], uint32), tg.bitcast(by[1], uint32), tg.bitcast(by[2], uint32)
     return tg.int32(x >> 31), tg.int32(y >> 31), tg.int32(z >> 31)
 
 
 @whole()
-def _sides(query: BVH_QUERY):
+def _entry_sides(query: BVH_QUERY):
     """The sides of a query whose kind is known at run time; kinds other than rays have an inverse direction of 0."""
-    return tg._sides_of_ray(query.inverse)
+    return tg._sign_bits_of_ray(query.inverse)
 
 
 @whole()
@@ -109,7 +109,7 @@ def _ray_hits_box(enter: VEC3, leave: VEC3, by: VEC3, nx, ny, nz, fx, fy, fz, li
     far = tg._min_ignoring_nan(limit, (fx - leave[0]) * by[0])
     far = tg._min_ignoring_nan(far, (fy - leave[1]) * by[1])
     far = tg._min_ignoring_nan(far, (fz - leave[2]) * by[2])
-    return (near <= far * WIDER) & (nx == nx)
+    return (near <= far * INTERVAL_WIDENING) & (nx == nx)
 
 
 @whole()
@@ -209,7 +209,7 @@ def _ray_hits_boxes(
     far = tg._smaller_of_each((fx - VEC8(leave[0])) * by[0], VEC8(limit))
     far = tg._smaller_of_each((fy - VEC8(leave[1])) * by[1], far)
     far = tg._smaller_of_each((fz - VEC8(leave[2])) * by[2], far)
-    return tg._bits(tg._each_within(near, far * WIDER) & tg._each_within(nx, nx))
+    return tg._bits(tg._each_within(near, far * INTERVAL_WIDENING) & tg._each_within(nx, nx))
 
 
 @whole()
@@ -221,7 +221,7 @@ def _planes(node: uint64, axis: int32, side: int32):
 @whole()
 def _hit_children(query, node: uint64, limit: float32):
     """The mask of the children of a node whose boxes intersect the region."""
-    x, y, z = tg._sides(query)
+    x, y, z = tg._entry_sides(query)
     nx, ny, nz = tg._planes(node, 0, x), tg._planes(node, 1, y), tg._planes(node, 2, z)
     fx, fy, fz = tg._planes(node, 0, 1 - x), tg._planes(node, 1, 1 - y), tg._planes(node, 2, 1 - z)
     return tg._all_hits(query, nx, ny, nz, fx, fy, fz, limit)
@@ -230,7 +230,7 @@ def _hit_children(query, node: uint64, limit: float32):
 @whole()
 def _hits_box(query, low: VEC3, high: VEC3, limit: float32):
     """Whether the region intersects a box."""
-    x, y, z = tg._sides(query)
+    x, y, z = tg._entry_sides(query)
     nx, fx = tg.where(x == 1, high[0], low[0]), tg.where(x == 1, low[0], high[0])
     ny, fy = tg.where(y == 1, high[1], low[1]), tg.where(y == 1, low[1], high[1])
     nz, fz = tg.where(z == 1, high[2], low[2]), tg.where(z == 1, low[2], high[2])

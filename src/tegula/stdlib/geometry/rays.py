@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tegula.ops.documented import Family
 from tegula.signature import InOut
-from tegula.stdlib.geometry.boxes import WIDER
+from tegula.stdlib.geometry.boxes import INTERVAL_WIDENING
 from tegula.stdlib.geometry.layout import (
     AXIS,
     CHILDREN,
@@ -96,7 +96,7 @@ def _ray_hits_child(query: RAY_QUERY, bounds: uint64, x: int32, y: int32, z: int
     near = tg._max_ignoring_nan(0.0, (nx - query.first[0]) * query.inverse[0])
     near = tg._max_ignoring_nan(near, (ny - query.first[1]) * query.inverse[1])
     near = tg._max_ignoring_nan(near, (nz - query.first[2]) * query.inverse[2])
-    return near <= limit * WIDER
+    return near <= limit * INTERVAL_WIDENING
 
 
 @whole()
@@ -109,7 +109,7 @@ def _traverse(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, w
     if begin > 0:
         query = tg._ray(tg._tree_of(mesh), start, dir, tg._box_margin(mesh.nodes, start))
         shear = tg._shear(start, dir)
-        x, y, z = tg._sides(query)
+        x, y, z = tg._entry_sides(query)
         octant = x | (y << 1) | (z << 2)
         query.node = begin
         query.root = begin
