@@ -6384,8 +6384,8 @@ def tile_randf(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: 
     Raises:
         type-mismatch: `rng` is not a uint32, or `min` or `max` no float32.
         not-constant: `min` or `max` is known at run time only; a length is known at run time only.
-        out-of-range: `min` is not below `max`, or one of them is no float32; a length is below 1, or there are more
-            than 4; `storage` is another string.
+        out-of-range: `min` is not below `max`, or one of them is not a float32; a length is below 1, or there are
+            more than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         none: integers and draws have no gradient.
@@ -6410,8 +6410,8 @@ def tile_randi(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: 
     Raises:
         type-mismatch: `rng` is not a uint32, or `min` or `max` no int32.
         not-constant: `min` or `max` is known at run time only; a length is known at run time only.
-        out-of-range: `min` is not below `max`, or one of them is no int32; a length is below 1, or there are more
-            than 4; `storage` is another string.
+        out-of-range: `min` is not below `max`, or one of them is not a int32; a length is below 1, or there are
+            more than 4; `storage` is another string.
         tile-too-large: the tile has more than 2**26 elements.
     Gradient:
         none: integers and draws have no gradient.

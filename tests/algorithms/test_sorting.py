@@ -89,7 +89,7 @@ def test_segmented_sort_refuses_segments_outside_of_the_array() -> None:
     a, b = pairs(np.zeros(8, np.int32))
     with pytest.raises(ValueError, match="not within the first 8 elements"):
         tg.utils.segmented_sort_pairs(a, b, 8, tg.array(np.array([0, 9], np.int32)))
-    with pytest.raises(TypeError, match="count is an integer"):
+    with pytest.raises(TypeError, match="count must be an integer"):
         tg.utils.segmented_sort_pairs(a, b, True, tg.array(np.array([0, 8], np.int32)))
 
 

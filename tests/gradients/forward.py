@@ -179,7 +179,7 @@ class Tangents(Machine):
     def elements(self, count: int, present: Mask) -> Machine:
         return Tangents(count, present, self.report, self.block)
 
-    def meaning(self, op: Op, cls: type[Op], mask: Mask) -> Any:
+    def execute(self, op: Op, cls: type[Op], mask: Mask) -> Any:
         out = self.with_tangents(op, cls, mask)
         if len(op.results) == 1:
             return self.floats(op.results[0], out)
@@ -196,7 +196,7 @@ class Tangents(Machine):
         if op.NAME in RULES:
             return RULES[op.NAME](self, op, mask)
         if op.NAME in LINEAR or not any(has_adjoint(v.type) for v in op.operands):
-            return super().meaning(op, cls, mask)
+            return super().execute(op, cls, mask)
         if op.NAME in DISCRETE:
             return self.by_values(op, cls, mask)
         if op.NAME not in OPS:
@@ -219,7 +219,7 @@ class Tangents(Machine):
         """The result of the op for operands without tangents."""
         kept = {v: self.env[v] for v in op.operands}
         self.env.update((v, self.plain(v)) for v in op.operands)
-        out = super().meaning(op, cls, mask)
+        out = super().execute(op, cls, mask)
         self.env.update(kept)
         return out
 

@@ -149,7 +149,7 @@ def test_conditional_expressions_of_tuples_with_tiles_match_python() -> None:
 
 
 def test_conditional_expressions_of_unlike_tuples_are_refused() -> None:
-    with pytest.raises(tg.CompileError, match=r"gives \(float32, float32\) or float32"):
+    with pytest.raises(tg.CompileError, match=r"\(float32, float32\) and float32"):
         stored("x = (1.0, 2.0) if j > 1 else 3.0")
 
 

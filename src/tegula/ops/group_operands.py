@@ -7,13 +7,13 @@ from tegula.ops.lane import LaneUniform
 from tegula.types import is_element
 
 
-def of_the_group(op: Op) -> list[tuple[int, Value]]:
+def group_uniform_operands(op: Op) -> list[tuple[int, Value]]:
     """The operands of a cooperative op for which lane 0's value is used, with their positions."""
     lanes = op.signature.lanes
     return [(k, v) for k, v in enumerate(op.operands) if is_element(v.type) and k not in lanes]
 
 
-def said(op: Op, k: int, value: Value) -> str:
+def operand_description(op: Op, k: int, value: Value) -> str:
     """The name of operand `k` in messages; "" for operands of prints, whose messages name the thread."""
     if isinstance(op, LaneUniform):
         known = op.implicit
