@@ -86,22 +86,26 @@ LATE = "a matmul of registers goes on in the next iteration"
 RULES: dict[str, Rule] = {
     "two accesses have an order": Order(Memory, "_after", (), True, "corpus refill_while_a_matmul_reads"),
     "proxies are fenced": Order(Memory, "_after", (), False, "corpus no_fence_before_a_copy_reads"),
-    "what is read was written": Rule(Memory, "unwritten", (), False, "gemm: copy to another stage"),
+    "what is read was written": Rule(Memory, "has_uninitialised", (), False, "gemm: copy to another stage"),
     "barriers lie apart": Rule(limits, "_check_disjoint", (), None, "two barriers in the same bytes"),
     "nothing else is written there": Rule(
         Memory, "barrier_in", (), None, "gemm: a barrier in a stage's bytes"
     ),
-    "barriers are published": Rule(limits, "_barriers_made", (), None, "gemm: barriers not published"),
-    "barriers count so far": Rule(limits, "_counts", (), None, "more bytes than a barrier counts"),
-    "there are 16 named barriers": Rule(limits, "_named", (), None, "too many named barriers"),
-    "each warp has one role": Rule(limits, "_warps", (), None, "2: padding warps fall into a role"),
-    "budgets of registers": Rule(limits, "_registers", (), None, "3: registers of part of a warp group"),
+    "barriers are published": Rule(limits, "_check_initialised", (), None, "gemm: barriers not published"),
+    "barriers count so far": Rule(limits, "_check_counts", (), None, "more bytes than a barrier counts"),
+    "there are 16 named barriers": Rule(limits, "_check_named_barriers", (), None, "too many named barriers"),
+    "each warp has one role": Rule(limits, "_check_warps", (), None, "2: padding warps fall into a role"),
+    "budgets of registers": Rule(
+        limits, "_check_registers", (), None, "3: registers of part of a warp group"
+    ),
     "arrivals are counted": Rule(Run, "_arrive", ("arrivals",), None, "gemm: two releases"),
     "copies are announced": Rule(Run, "copy_in", ("bytes",), True, "gemm: too few bytes"),
     "parities tell phases apart": Rule(
         Run, "wait", ("aliasing", "phase"), True, "gemm: consumer's phase is flipped"
     ),
-    "waiters are waited for": Rule(Run, "_settle", ("aliasing",), None, "gemm: fewer steps multiplied"),
+    "waiters are waited for": Rule(
+        Run, "_complete_phase", ("aliasing",), None, "gemm: fewer steps multiplied"
+    ),
     "stages exist": Rule(Run, "phase", ("stage",), None, "a stage that there is not"),
     "somebody can go on": Rule(
         Run, "_simulate", ("deadlock", "arrivals", "bytes"), None, "corpus first_item_without_a_test"
@@ -115,9 +119,9 @@ RULES: dict[str, Rule] = {
     "registers are read in the iteration": Rule(Program, "_check_register_operands", (), None, LATE),
     "threads go the same way": Rule(Program, "diverges", (), False, "17: some threads of a role wait"),
     "numbers of the kernel are tried": Rule(launches, "_decisions", (), (), "a phase that stays"),
-    "one number after the other": Rule(Candidates, "one_by_one", (), (), "a phase that stays"),
+    "one number after the other": Rule(Candidates, "per_leaf_candidates", (), (), "a phase that stays"),
     "large numbers are combined": Rule(
-        Candidates, "at_random", (), (), "a fence where two numbers are large"
+        Candidates, "random_launches", (), (), "a fence where two numbers are large"
     ),
     "elements differ": Rule(Candidates, "_patterns", (), [EQUAL], "a fence where two elements are alike"),
 }

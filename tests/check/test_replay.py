@@ -117,7 +117,7 @@ def test_replays_of_attention_in_many_orders_have_one_result() -> None:
     rng = np.random.default_rng(0)
     q, k, v = (rng.standard_normal((1, 1, n, 128)).astype(bf16) for n in (256, 480, 480))
     lse, out = np.zeros((1, 1, 256), np.float32), np.zeros((1, 1, 256, 128), bf16)
-    _, told = attention.order(q.shape, k.shape, 16, 1, False)
+    _, told = attention.launch_shape(q.shape, k.shape, 16, 1, False)
     stored(attention.forward(tg.bfloat16, 128, False, False, True), [q, k, v, 0.1275, *told, lse, out])
     s = q[0, 0].astype(np.float32) @ k[0, 0].astype(np.float32).T * (0.1275 * np.log(2))
     w = np.exp(s - s.max(1, keepdims=True))

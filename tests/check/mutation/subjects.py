@@ -78,7 +78,7 @@ def _matmul32(m: int, n: int, k: int) -> list[Any]:
 
 def _attention(rows: int, keys: int) -> list[Any]:
     q, k, v = (zeros(1, 1, n, 64) for n in (rows, keys, keys))
-    _, told = attention.order(q.shape, k.shape, 16, 1, False)
+    _, told = attention.launch_shape(q.shape, k.shape, 16, 1, False)
     return [q, k, v, 0.125, *told, zeros(1, 1, rows, dtype=f32), zeros(1, 1, rows, 64)]
 
 
