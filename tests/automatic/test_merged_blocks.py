@@ -30,6 +30,16 @@ def matmul_of(tm: int, tn: int, tk: int) -> Any:
     return matmul
 
 
+@tg.func
+def tile_of_matmul(a: tg.array2d[bf16], b: tg.array2d[bf16], i: int, j: int):
+    """Tile (i, j) of a @ b, of 64 x 64 elements."""
+    total = tg.tile_zeros(shape=(64, 64), dtype=float)
+    for k in range(a.shape[1] // 64):
+        x = tg.tile_load(a, shape=(64, 64), offset=(i * 64, k * 64))
+        tg.tile_matmul(x, tg.tile_load(b, shape=(64, 64), offset=(k * 64, j * 64)), total)
+    return total
+
+
 @tg.kernel
 def with_bias(a: tg.array2d[bf16], b: tg.array2d[bf16], bias: tg.array1d[bf16], c: tg.array2d[bf16]):
     i, j = tg.tid()
@@ -46,13 +56,16 @@ def with_bias(a: tg.array2d[bf16], b: tg.array2d[bf16], bias: tg.array1d[bf16], 
 @tg.kernel
 def row_sums(a: tg.array2d[bf16], b: tg.array2d[bf16], sums: tg.array2d[float], c: tg.array2d[bf16]):
     i, j = tg.tid()
-    total = tg.tile_zeros(shape=(64, 64), dtype=float)
-    for k in range(a.shape[1] // 64):
-        x = tg.tile_load(a, shape=(64, 64), offset=(i * 64, k * 64))
-        tg.tile_matmul(x, tg.tile_load(b, shape=(64, 64), offset=(k * 64, j * 64)), total)
+    total = tile_of_matmul(a, b, i, j)
     line = tg.tile_reshape(tg.tile_sum(total, axis=1), shape=(64, 1))
     tg.tile_store(sums, line, offset=(i * 64, j))
     tg.tile_store(c, tg.tile_astype(total, bf16), offset=(i * 64, j * 64))
+
+
+@tg.kernel
+def rows_of_matmul(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
+    i = tg.tid()
+    tg.tile_store(c, tile_of_matmul(a, b, i, 0) * 0.5, offset=(i * 64, 0))
 
 
 @tg.kernel
@@ -76,6 +89,8 @@ CASES = {
     "fewer blocks than tiles": (Launch(matmul_of(64, 64, 32), gemm(330, 320, 64), (3, 3)), (2, 2)),
     "sums of rows": (Launch(row_sums, SUMS, (3, 5)), (2, 1)),
     "a bias of the columns": (Launch(with_bias, BIASED, (3, 5)), (2, 4)),
+    "no iteration": (Launch(matmul_of(64, 64, 32), gemm(200, 200, 0), (4, 4)), (2, 2)),
+    "a grid of rows": (Launch(rows_of_matmul, gemm(330, 64, 128, out=float), (6,)), (4,)),
     "batches": (Launch(batched, BATCHES, (2, 3, 5)), (1, 2, 4)),
 }
 
@@ -112,10 +127,7 @@ def in_place(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
 @tg.kernel
 def added(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
     i, j = tg.tid()
-    total = tg.tile_zeros(shape=(64, 64), dtype=float)
-    for k in range(a.shape[1] // 64):
-        x = tg.tile_load(a, shape=(64, 64), offset=(i * 64, k * 64))
-        tg.tile_matmul(x, tg.tile_load(b, shape=(64, 64), offset=(k * 64, j * 64)), total)
+    total = tile_of_matmul(a, b, i, j)
     tg.tile_atomic_add(c, total, offset=(i * 64, j * 64))
 
 
@@ -164,20 +176,14 @@ def apart(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
 @tg.kernel
 def masked(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
     i, j = tg.tid()
-    total = tg.tile_zeros(shape=(64, 64), dtype=float)
-    for k in range(a.shape[1] // 64):
-        x = tg.tile_load(a, shape=(64, 64), offset=(i * 64, k * 64))
-        tg.tile_matmul(x, tg.tile_load(b, shape=(64, 64), offset=(k * 64, j * 64)), total)
+    total = tile_of_matmul(a, b, i, j)
     tg.tile_store(c, total * float(j), offset=(i * 64, j * 64))
 
 
 @tg.kernel
 def normalised(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
     i, j = tg.tid()
-    total = tg.tile_zeros(shape=(64, 64), dtype=float)
-    for k in range(a.shape[1] // 64):
-        x = tg.tile_load(a, shape=(64, 64), offset=(i * 64, k * 64))
-        tg.tile_matmul(x, tg.tile_load(b, shape=(64, 64), offset=(k * 64, j * 64)), total)
+    total = tile_of_matmul(a, b, i, j)
     peak = tg.tile_reshape(tg.tile_max(total, axis=1), shape=(64, 1))
     tg.tile_store(c, total - tg.tile_broadcast(peak, shape=(64, 64)), offset=(i * 64, j * 64))
 
@@ -185,10 +191,7 @@ def normalised(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
 @tg.kernel
 def one_bias(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
     i, j = tg.tid()
-    total = tg.tile_zeros(shape=(64, 64), dtype=float)
-    for k in range(a.shape[1] // 64):
-        x = tg.tile_load(a, shape=(64, 64), offset=(i * 64, k * 64))
-        tg.tile_matmul(x, tg.tile_load(b, shape=(64, 64), offset=(k * 64, j * 64)), total)
+    total = tile_of_matmul(a, b, i, j)
     corner = tg.tile_astype(tg.tile_load(b, shape=(64, 64), offset=(0, 0)), float)
     tg.tile_store(c, total + corner, offset=(i * 64, j * 64))
 

@@ -115,19 +115,19 @@ def stage_operands(kernel: Kernel, slots: list[StageSlot]) -> None:
         matmul, operand = slot.matmul, slot.matmul.sides[slot.position]
         terms = stored_terms(matmul)
         assert terms is not None
-        rounds = terms.left == "tf32"
+        to_tf32 = terms.left == "tf32"
         source, transposed = _without_transpose(operand, slot.transposed)
         made = Region()
         build = Builder(made, matmul.loc)
         if not isinstance(source.owner, BufNew) or source in written:
             matmul.at_once = True
-            matmul.set_side(slot.position, _copied(build, slot, _read(build, source, transposed), rounds))
+            matmul.set_side(slot.position, _copied(build, slot, _read(build, source, transposed), to_tf32))
             _insert(matmul, made, after=False)
             continue
-        key = source, slot.transposed, rounds
+        key = source, slot.transposed, to_tf32
         if key not in known:
             tile = _read(build, source, True) if transposed else source.owner.tile
-            known[key] = _copied(build, slot, tile, rounds)
+            known[key] = _copied(build, slot, tile, to_tf32)
             _insert(source.owner, made, after=True)
         matmul.set_side(slot.position, known[key])
     _drop_unread(kernel, {root(s) for s, _, _ in known})
@@ -161,8 +161,8 @@ def _read(build: Builder, buffer: Value, transposed: bool) -> Value:
     return build.insert(BufRead([buffer], [buffer.type.tile])).result
 
 
-def _copied(build: Builder, slot: StageSlot, tile: Value, rounds: bool) -> Value:
-    """The operand as a view of a new stage that holds the tile."""
+def _copied(build: Builder, slot: StageSlot, tile: Value, to_tf32: bool) -> Value:
+    """The operand as a view of a new stage that holds the tile, rounded if `to_tf32`."""
     t = tile.type
     assert isinstance(t, TileType)
     whole = TileType(t.dtype, (1, *t.shape))
@@ -171,7 +171,7 @@ def _copied(build: Builder, slot: StageSlot, tile: Value, rounds: bool) -> Value
     ring = build.insert(BufNew([empty], [BufType(t.dtype, whole.shape, "shared")], attrs)).result
     ring.name = tile.name or "operand"
     stage = _view(build, ring, t.shape, (1, 2))
-    build.insert(BufWrite([stage, tile], [], {"rounds": rounds}))
+    build.insert(BufWrite([stage, tile], [], {"rounds": to_tf32}))
     build.insert(FenceAsync())
     return _view(build, stage, t.shape[::-1], (1, 0)) if slot.transposed else stage
 

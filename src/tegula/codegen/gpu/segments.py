@@ -12,6 +12,7 @@ from tegula.codegen.text import constant, register_type
 from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
+from tegula.ops.base import element
 from tegula.ops.exchange import (
     LaneBallot,
     LaneCollect,
@@ -81,13 +82,13 @@ def _shuffled(s: GpuState, op: SegmentOp, parts: Sequence[str], mode: str, by: s
 
 def lane_shuffle(s: GpuState, op: LaneShuffle) -> None:
     """Lower `lane.shuffle`: `shfl.sync.idx` takes the source modulo the width."""
-    held = _value_or(s, op, zeros(op.value.type))  # type: ignore[arg-type]
+    held = _value_or(s, op, zeros(element(op.value.type)))
     s.scalars[op.result] = _shuffled(s, op, held, "idx", _low(s, op.source))
 
 
 def lane_xor(s: GpuState, op: LaneXor) -> None:
     """Lower `lane.xor`: a butterfly shuffle."""
-    held = _value_or(s, op, zeros(op.value.type))  # type: ignore[arg-type]
+    held = _value_or(s, op, zeros(element(op.value.type)))
     s.scalars[op.result] = _shuffled(s, op, held, "bfly", _masked(s, _low(s, op.mask), op.width - 1))
 
 
