@@ -10,6 +10,7 @@ from benchmarks.compile_report.forms import forms
 
 from support.campaigns import sampled
 from tegula.backend import ptx
+from tegula.passes.specialise import make_roles
 
 KEPT = report.read()
 FEW = ("softmax bfloat16", "library matmul bfloat16, tile 128x256", "automatic attention, exp2")
@@ -84,6 +85,14 @@ def test_differences_list_changes_without_times() -> None:
     assert report.differences({**row, "seconds": 2.0}, row) == []
     assert report.differences({**row, "loop": {"tensor": 8}}, row) == ["x: loop.tensor 4 -> 8"]
     assert report.differences(row, None) == ["x: new"]
+
+
+def test_memory_for_some_second_stages_goes_to_the_operands_of_the_last_matmul_first() -> None:
+    """Each of four tiles of 32 KiB has a stage, and two get a second one: keys and values, not the bias, which the
+    softmax releases early, and not the queries, which are loaded once for a block."""
+    ((_, kernel),) = forms()["sweep: attention, bias tile"]()
+    plan = make_roles(kernel, report.TARGET).plan
+    assert plan is not None and plan.persistent and plan.stages == (1, 2, 1, 2)
 
 
 def test_every_form_is_in_the_report() -> None:

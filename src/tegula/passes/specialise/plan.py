@@ -240,7 +240,7 @@ def _stages(
     """The number of stages of each pipe: one for tiles loaded outside of loops, two for converted tiles; pipes of tiles
     loaded in loops all get the same number, as large as shared memory allows. One stage is enough where several matmuls
     of a loop read pipes of their own: one pipe is filled while a matmul reads another. Shared memory that remains gives
-    the tiles of persistent blocks from outside of loops a second stage, which the next block's tile fills."""
+    pipes of one stage a second one, in the order of `_by_need`."""
     fixed = [_fixed_stages(items) for items in fed]
     sizes = [_bytes(items[0]) for items in fed]
     once = sum(n * size for n, size in zip(fixed, sizes, strict=True))
@@ -258,10 +258,23 @@ def _stages(
             fed[0][-1].loc,
         )
     stages, spare = [n or count for n in fixed], room - count * each
-    for k, n in enumerate(fixed):
-        if n == 1 and persistent and sizes[k] <= spare:
+    for k in _by_need(fed, matmuls):
+        grows = persistent if fixed[k] else not asked
+        if stages[k] == 1 and grows and sizes[k] <= spare:
             stages[k], spare = 2, spare - sizes[k]
     return tuple(stages)
+
+
+def _by_need(fed: Sequence[Items], matmuls: Sequence[LoadedMatmul]) -> list[int]:
+    """The pipes, those first whose next tile arrives later with a single stage: operands of matmuls in loops, the last
+    matmul first, because its operands are released last; other tiles of loops; tiles from outside of loops, whose
+    stages the next block of a persistent CTA fills."""
+    operands = {op: k for k, p in enumerate(matmuls) for op in (*p.left, *p.right)}
+
+    def need(k: int) -> tuple[bool, int]:
+        return not any(map(is_in_loop, fed[k])), -max(operands.get(op, -1) for op in fed[k])
+
+    return sorted(range(len(fed)), key=need)
 
 
 def _fixed_stages(items: Items) -> int:
