@@ -19,6 +19,7 @@ from tegula.codegen.elements import DIVISIONS, STRAIGHT
 from tegula.codegen.fuse import VIEWS, Fusion, reads_elements
 from tegula.codegen.lane_access import load_lanes, lower_lanes_access, store_lanes
 from tegula.codegen.lane_address import own_index
+from tegula.codegen.lane_matmul import matmul_in_lanes
 from tegula.codegen.lane_width import lane_width
 from tegula.codegen.loops import CarriedRegisters, joined_registers
 from tegula.codegen.poll import METADATA, Iterations, beginning, emit_poll
@@ -39,7 +40,7 @@ from tegula.ops.concat import TileConcat
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import PrintTile
 from tegula.ops.lane import Lanes, LaneUniform, LogicalBlocks, Tid, TileFromLanes, TileFromThread, TileToLanes
-from tegula.ops.linear import TileMatmul
+from tegula.ops.linear import TileMatmul, TileMatmulInLanes
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
 from tegula.ops.schedule import (
     BulkCommit,
@@ -696,6 +697,7 @@ _RULES: dict[type[Op], Any] = {
     StackClear: _Walk.stack_clear,
     PrintTile: _Walk.print_tile,
     TileMatmul: _on_state(tile_matmul.matmul),
+    TileMatmulInLanes: _on_state(matmul_in_lanes),
     TileStore: _on_state(tiles.store),
     TileAtomic: _on_state(tiles.tile_atomic),
     ArrayScatter: _on_state(tiles.scatter),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from tegula.ir import MatmulLike, Op, TypeRule, Value
-from tegula.ir.fields import attr, variadic
+from tegula.ir.fields import attr, operand, variadic
 from tegula.ops.base import element, require
 from tegula.ops.convert import convert
 from tegula.ops.scalar import Cmp, Const, Mul, Select
@@ -86,6 +86,34 @@ class TileMatmul(MatmulLike):
         if b.wanted(self.beta):
             made[4] = _by_factor(b, g, b.primal(self.c))
         return made
+
+
+class TileMatmulInLanes(Op):
+    """a[:, :, l] @ b[:, :, l] + c[:, :, l] for each l. Operands: a (M, K, L), b (K, N, L), c (M, N, L) of one scalar
+    dtype; the result has the type of c. An element is a chain of multiply-adds in order of increasing k."""
+
+    __slots__ = ()
+    NAME = "tile.matmul_in_lanes"
+    COOPERATIVE = True
+    a = operand()
+    b = operand()
+    c = operand()
+
+    def infer(self) -> Sequence[Type]:
+        a, b, c = (tile_type(v.type) for v in (self.a, self.b, self.c))
+        (m, k, lanes), n = a.shape, b.shape[1]
+        require(
+            a.dtype == b.dtype == c.dtype == scalar_of(c.dtype)
+            and b.shape == (k, n, lanes)
+            and c.shape == (m, n, lanes),
+            f"a matmul in lanes takes (M, K, L), (K, N, L), (M, N, L), got {a}, {b}, {c}",
+        )
+        return [c]
+
+    @staticmethod
+    def ref(attrs: Mapping[str, Any], a: np.ndarray, b: np.ndarray, c: np.ndarray, rank: int) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return (np.einsum("...mkl,...knl->...mnl", a, b) + c).astype(c.dtype, copy=False)
 
 
 class TileMatmulWait(Op):

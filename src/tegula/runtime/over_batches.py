@@ -12,6 +12,7 @@ from tegula.errors import LaunchError
 from tegula.lang.annotations import ArrayAnnotation
 from tegula.lang.cooperative import CooperativeDef
 from tegula.lang.cooperative_calls import no_program
+from tegula.runtime.device import CPU
 from tegula.runtime.kernel import kernel
 from tegula.runtime.library import library
 from tegula.signature import Misfit, TileArgument, TilePattern, Unified, Unifier
@@ -27,17 +28,20 @@ Shape = tuple[int, ...]
 class Tiles(NamedTuple):
     """The signature of a block. `inputs`: dtype and shape of each tile, and whether its array has batch dimensions;
     `outputs`: dtype and shape of each result; `batch`: the number of batch dimensions; `constants`: the constant
-    arguments of the function."""
+    arguments of the function; `gpu`: whether the arrays are on a GPU."""
 
     function: CooperativeDef
     inputs: tuple[tuple[Any, Shape, bool], ...]
     outputs: tuple[tuple[Any, Shape], ...]
     batch: int
     constants: tuple[tuple[str, Any], ...]
+    gpu: bool
 
     @property
     def block_dim(self) -> int:
-        """The number of threads of a block."""
+        """The number of threads of a block: one on a CPU, whose SIMD registers hold tiles or blocks."""
+        if not self.gpu:
+            return 1
         most = max(math.prod(shape) for _, shape, _ in self.inputs)
         return WARP if most <= FEW else 2 * WARP if most <= MANY else 4 * WARP
 
@@ -104,12 +108,36 @@ def over_batches(
     tiles = [key for key, p in f.patterns.items() if isinstance(p, TilePattern)]
     found = dict(zip(tiles, arrays, strict=True))
     name = name or f.name
+    given = tuple((key, ArrayKey(x.dtype, tuple(x.shape), x.device != CPU)) for key, x in found.items())
+    constants_of_type = tuple((key, x, type(x)) for key, x in known.items())
+    return _batched_kernel(f, len(f.variants), name, given, constants_of_type)
+
+
+class ArrayKey(NamedTuple):
+    """What a kernel depends on of an array. `gpu`: whether the array is on a GPU."""
+
+    dtype: Any
+    shape: Shape
+    gpu: bool
+
+
+@lru_cache(maxsize=512)
+def _batched_kernel(
+    f: CooperativeDef,
+    programs: int,
+    name: str,
+    given: tuple[tuple[str, ArrayKey], ...],
+    constants: tuple[tuple[str, Any, type], ...],
+) -> BatchedKernel:
+    """`programs`: the number of programs of the function, to which programs can be added; `constants`: name, value and
+    type, because constants of several types may be equal."""
+    found, known = dict(given), {key: x for key, x, _ in constants}
     unified = _unified(f, name, found, known)
     batch = tuple(unified.batch or ())
     patterns = f.given(known, f.results)
     outputs = tuple(_result(p, unified) for p in (patterns if isinstance(patterns, tuple) else (patterns,)))
-    inputs = tuple((x.dtype, _core(f, key, x, batch), _is_batched(f, key)) for key, x in found.items())
-    of_block = Tiles(f, inputs, outputs, len(batch), tuple(known.items()))
+    inputs = tuple((x.dtype, _core(f, key, x, batch), _is_batched(f, key)) for key, x in given)
+    of_block = Tiles(f, inputs, outputs, len(batch), tuple(known.items()), any(x.gpu for _, x in given))
     _check_program(f, name, of_block, {**unified.facts, **known})
     results = tuple(((*batch, *shape), dtype) for dtype, shape in outputs)
     return BatchedKernel(_kernel(of_block), batch or (1,), of_block.block_dim, results)
@@ -149,7 +177,7 @@ def _is_batched(f: CooperativeDef, key: str) -> bool:
     return _tile(f, key).batch
 
 
-def _core(f: CooperativeDef, key: str, x: Any, batch: Sequence[int]) -> Shape:
+def _core(f: CooperativeDef, key: str, x: ArrayKey, batch: Sequence[int]) -> Shape:
     """The shape of a tile of one element of the batch."""
     return tuple(x.shape[len(batch) :]) if _is_batched(f, key) else tuple(x.shape)
 

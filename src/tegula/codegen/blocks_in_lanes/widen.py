@@ -32,8 +32,8 @@ from tegula.ops.concat import TileConcat
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.convert import Cast
 from tegula.ops.lane import BlockIndex, LaneUniform, LogicalBlocks, Tid
-from tegula.ops.linear import TileMatmul
-from tegula.ops.scalar import Add, Const, Fma, Mul, Or, Select
+from tegula.ops.linear import TileMatmul, TileMatmulInLanes
+from tegula.ops.scalar import Add, Const, Or, Select
 from tegula.ops.tile import (
     TileBroadcast,
     TileEmpty,
@@ -151,6 +151,8 @@ class Widening:
         op, shape = tile.owner, shape or _tile(tile).shape
         if isinstance(op, TileBroadcast):
             return self.along(op.tile, shape)
+        if isinstance(op, TileFull):
+            return self.put(TileFull, [self.made[op.value]], shape=(*shape, self.lanes))
         if isinstance(op, TileMap) and _is_short(op):
             inputs = [
                 self.along(v, shape) if isinstance(v.type, TileType) else self.made[v] for v in op.inputs
@@ -539,22 +541,7 @@ def _matmul(w: Widening, op: TileMatmul) -> Made:
     plain = all(isinstance(v.owner, Const) and v.owner.value == 1 for v in (op.alpha, op.beta))
     if not plain or {a.dtype, b.dtype} != {c.dtype} or scalar.bits < 32:
         return None
-    (m, k), n = a.shape, b.shape[1]
-    left, right = w.wide(op.a), w.wide(op.b)
-    bounds = [w.number(x) for x in (0, k, 1)]
-    start, zero = w.wide(op.c), w.number(0)
-    with w.inside([int32, start.type]) as body:
-        at, total = body.args
-        column = w.part(left, [zero, at], (m, 1), (0, 1), (1, 1))
-        row = w.part(right, [at, zero], (1, n), (0, 1), (1, 1))
-        terms = [w.put(TileBroadcast, [v], shape=(m, n, w.lanes)) for v in (column, row)]
-
-        def add(put: Callable[..., Value], xs: list[Value]) -> Value:
-            x, y, z = xs
-            return put(Fma, xs) if scalar.is_float else put(Add, [z, put(Mul, [x, y])])
-
-        w.b.insert(Yield([w.map(add, [*terms, total])], []))
-    return w.b.insert(For([*bounds, start], [start.type], None, [body], op.loc)).results
+    return [w.put(TileMatmulInLanes, [w.wide(v) for v in (op.a, op.b, op.c)])]
 
 
 # Arrays --------------------------------------------------------------------------------------------------------------
