@@ -11,16 +11,19 @@ from typing import Any
 import tegula as tg
 from benchmarks import automatic_kernels, gpu_kernels, query_kernels, role_kernels
 from benchmarks.sweep.points import COMPILED_GRADIENTS, GRADIENTS, PREFIX, points
+from tegula.dataclass import replace
 from tegula.ir import AccessClass, Kernel
 from tegula.kernels import gemm, shapes
 from tegula.kernels.attention import forward, launch_shape
 from tegula.passes.pipeline import prepare
 from tegula.runtime.adjoint import adjoint_of
+from tegula.runtime.block_scales import scale_for
 from tegula.runtime.compile import trace
 from tegula.runtime.compound_arguments import flattened
 from tegula.runtime.description import SPECIALISATIONS
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import overlaps, specialisation, wanted_form
+from tegula.target import get_cuda_target
 from tegula.types import ArrayType
 
 SCHEDULED = Path(__file__).parents[2] / "tests" / "automatic"
@@ -36,12 +39,14 @@ def forward_form(
     kernel: Any, arguments: Callable[[], Sequence[Any]], dims: Sequence[int], threads: int
 ) -> Prepared:
     """A kernel specialised for the types, ranks and memory layouts of the arguments, and for a launch of `dims` blocks,
-    for which neighbouring blocks may be merged."""
+    which determines the size of logical blocks."""
     args = arguments()
     found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, args, strict=True)]
     wanted = specialisation(found, plan((*dims, threads), threads).launch, overlaps(tuple(args)))
     made = trace(kernel, wanted.types, wanted.launch, wanted.access)
     prepare(made)
+    scale = scale_for(made, get_cuda_target("sm_90a"), dims, PROCESSORS)
+    made.launch = replace(made.launch, scale=scale)
     yield "", made
 
 

@@ -73,28 +73,29 @@ def run_tid(m: Machine, op: Tid, mask: Mask) -> Any:
 
 @handles(LogicalBlocks)
 def run_logical_blocks(m: Machine, op: LogicalBlocks, mask: Mask) -> Any:
-    end = math.prod(merged_grid(m.grid.dims, op.merge)) if op.merge else m.grid.blocks
+    end = math.prod(scaled_grid(m.grid.dims, op.scale)) if op.scale else m.grid.blocks
     return tuple(m.broadcast(np.array(n)) for n in (m.block, end, m.grid.hardware))
 
 
 @handles(BlockPlace)
 def run_place(m: Machine, op: BlockPlace, mask: Mask) -> Any:
-    *outer, rows, columns = (1, *merged_grid(m.grid.dims, op.merge))
+    *outer, rows, columns = (1, *scaled_grid(m.grid.dims, op.scale))
     number, inside = divmod(int(m.group(op.block)), rows * columns)
     group, rest = divmod(inside, op.raster * columns)
     first = group * op.raster
     height = min(op.raster, rows - first)
     places = [*np.unravel_index(number, tuple(outer) or (1,)), first + rest % height, rest // height]
     here = places[len(places) - len(m.grid.dims) + 1 + op.dim]
-    if op.merge:
-        factor = op.merge[op.dim]
-        here = min(here * factor, m.grid.dims[op.dim] - factor)
+    if op.scale:
+        up, down = op.scale[op.dim]
+        here = min(here * up, m.grid.dims[op.dim] * down - up)
     return m.broadcast(np.array(here, np.int32))
 
 
-def merged_grid(dims: Sequence[int], merge: Sequence[int]) -> list[int]:
-    """The grid of logical blocks of a launch, each of which consists of merge[d] blocks along dimension d."""
-    return [-(-n // factor) for n, factor in zip(dims[:-1], merge or (1,) * len(dims[:-1]), strict=True)]
+def scaled_grid(dims: Sequence[int], scale: Sequence[tuple[int, int]]) -> list[int]:
+    """The grid of logical blocks of a launch, scaled as in `logical_blocks`."""
+    grid = dims[:-1]
+    return [-(-n * down // up) for n, (up, down) in zip(grid, scale or ((1, 1),) * len(grid), strict=True)]
 
 
 @handles(LaneIndex)

@@ -39,6 +39,7 @@ from tegula.ir.kernel import (
     Kernel,
     LaunchClass,
     LaunchOverlap,
+    Scale,
 )
 from tegula.ir.values import REGISTRY, Access, Builder, Effect, Op, Region, TypeRule, Value
 
@@ -72,6 +73,7 @@ __all__ = [
     "Op",
     "Region",
     "ReshapeLike",
+    "Scale",
     "ScatteredAccess",
     "StructureRead",
     "Synchronising",

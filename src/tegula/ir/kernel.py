@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tegula.dataclass import dataclass, replace
+from tegula.dataclass import dataclass
 from tegula.ir.values import Op, Region, Value
 from tegula.source import UNKNOWN, Location
+
+Scale = tuple[tuple[int, int], ...]
+"""The size of a logical block in blocks of the launch: a fraction (up, down) for each dimension of the grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,24 +19,16 @@ class LaunchClass:
 
     `ndim` counts launch dimensions; `uniform[k]`: component k of `tid` is the same in all lanes of a block (the product
     of the later dimensions is a multiple of block_dim); `last_is_block`: the last dimension equals block_dim, so the
-    last component is the lane; `partial`: the last block may have fewer lanes than block_dim. `merges`: for each
-    dimension of the grid of blocks, how many neighbouring blocks one CTA may compute; `whole_merges`: the
-    same if no block may be computed twice; `merged_use`: the fraction of their use of the multiprocessors that blocks
-    keep if 2, 4, 8, .. of them are merged. All three are empty for launches with few blocks."""
+    last component is the lane; `partial`: the last block may have fewer lanes than block_dim. `scale`: the size of
+    logical blocks (attribute of `logical_blocks`) that suits the grid better than that of the blocks of the launch;
+    empty: none does."""
 
     ndim: int
     block_dim: int
     uniform: tuple[bool, ...]
     last_is_block: bool
     partial: bool
-    merges: tuple[int, ...] = ()
-    whole_merges: tuple[int, ...] = ()
-    merged_use: tuple[float, ...] = ()
-
-    @property
-    def separate(self) -> LaunchClass:
-        """The same class without merged blocks."""
-        return replace(self, merges=(), whole_merges=(), merged_use=())
+    scale: Scale = ()
 
     def __str__(self) -> str:
         kinds = ", ".join("uniform" if u else "varying" for u in self.uniform)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 
 from tegula.ir.interfaces import Carrier, root
 from tegula.ir.kernel import Kernel
@@ -52,6 +52,16 @@ def replace(region: Region, mapping: Mapping[Value, Value]) -> None:
     for op in region.walk():
         if any(v in final for v in op.operands):
             op.substitute(final)
+
+
+def put_before(op: Op, made: Sequence[Op]) -> None:
+    """Put ops before an op of a region."""
+    region = op.parent
+    assert region is not None
+    at = region.ops.index(op)
+    for one in made:
+        one.parent = region
+    region.ops[at:at] = made
 
 
 def _end_of_chain(value: Value, mapping: Mapping[Value, Value]) -> Value:

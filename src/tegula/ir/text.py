@@ -155,7 +155,7 @@ class _Printer:
         return f"loc({file}, {loc.line}, {loc.column}, {loc.end_column}, {function}{caller})"
 
 
-OPTIONAL = frozenset({"long", "merges", "whole_merges", "merged_use"})
+OPTIONAL = frozenset({"long", "scale"})
 """The attributes of launches and accesses that are left out if they are empty."""
 
 

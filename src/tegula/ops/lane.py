@@ -49,12 +49,12 @@ class Tid(Op):
 
 class LogicalBlocks(Op):
     """The logical blocks that one CTA runs one after another: the number of the first, the end, and the step, int64.
-    Attribute `merge`: a logical block consists of merge[d] neighbouring blocks along dimension d of the launch; empty:
-    of one block."""
+    Attribute `scale`: a pair (up, down) for each dimension of the grid; a logical block has the length of up / down
+    blocks of the launch. Empty: logical blocks are blocks of the launch."""
 
     __slots__ = ()
     NAME = "logical_blocks"
-    merge = attr(())
+    scale = attr(())
     first = output()
     end = output()
     step = output()
@@ -66,16 +66,17 @@ class LogicalBlocks(Op):
 class BlockPlace(Op):
     """The index of a block along dimension `dim` (attribute) of the launch, int32; `dim` does not run along lanes.
     Operand: the block's number, int64. Attribute `raster`: the order of numbers is column-major in groups of `raster`
-    rows of the last two dimensions; 1 is row-major order. Attribute `merge`: as in `logical_blocks`; the index is that
-    of the first of the neighbouring blocks, and the last logical block of a dimension overlaps the one before it if
-    merge[d] does not divide the number of blocks."""
+    rows of the last two dimensions; 1 is row-major order. Attribute `scale`: as in `logical_blocks`; the index counts
+    parts of blocks, of which a block of the launch has `down` and a logical block `up`. The last logical block of a
+    dimension ends with the last block of the launch, and overlaps the one before it if the number of parts is not a
+    multiple of `up`."""
 
     __slots__ = ()
     NAME = "block.place"
     block = operand()
     dim = attr()
     raster = attr()
-    merge = attr(())
+    scale = attr(())
 
     def infer(self) -> Sequence[Type]:
         require(self.block.type == int64, "a block's number is an int64")

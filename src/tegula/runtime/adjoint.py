@@ -19,8 +19,8 @@ from tegula.runtime.array import array, array_with_layout_of
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.dimensions import MAX_INT32, check_dimensions
+from tegula.runtime.fast_path import keep, make_fast_path
 from tegula.runtime.fast_path import key as fast_path_key
-from tegula.runtime.fast_path import make_fast_path
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.runtime.library import library
 from tegula.runtime.resolve import overlaps, wanted_form
@@ -130,8 +130,7 @@ class Adjoint(Kernel):
             found = programs.find(shape, args)
             if found is not None:
                 return found
-        wanted = wanted_form(self, shape, args)
-        wanted = replace(wanted, launch=wanted.launch.separate)
+        wanted = replace(wanted_form(self, shape, args), grid=())
         steps = self.steps_for(wanted)
         if not shape.blocks:
             return []
@@ -384,7 +383,7 @@ class AdjointPrograms:
     ) -> None:
         """Cache the launches of some steps for arguments with an equal key, if `find` supports the arguments: vectors
         and NumPy numbers take the slow path."""
-        at = fast_path_key(plan.number, [a.launch_id for a in args if type(a) is array])
+        at = fast_path_key(plan, [a.launch_id for a in args if type(a) is array])
         captured, control_arguments = steps[0].captured, _control_arguments(steps)
         program = self.ready.get(at)
         if (
@@ -392,7 +391,8 @@ class AdjointPrograms:
             or program.captured != captured
             or not control_arguments <= program.control_arguments
         ):
-            program = self.ready[at] = AdjointProgram(captured, control_arguments)
+            program = AdjointProgram(captured, control_arguments)
+            keep(self.ready, at, program)
         if self.fast_path(plan, args) is None:
             return
         if len(program.launches) >= MAX_KNOWN:

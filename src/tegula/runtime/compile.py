@@ -12,7 +12,7 @@ from tegula.backend.loader import load
 from tegula.backend.pool import KernelFunction, run
 from tegula.codegen.sites import Site
 from tegula.errors import LaunchError, SharedMemoryExceeded
-from tegula.ir import AccessClass, Kernel, LaunchClass, MatmulLike, Op, TileAccess
+from tegula.ir import AccessClass, Kernel, LaunchClass, Op, TileAccess
 from tegula.ir.text import print_kernel
 from tegula.lang.captures import Captured
 from tegula.lang.decorators import KernelDef
@@ -120,8 +120,6 @@ def compile_kernel(
     """The kernel compiled for the types and launch class, from the disk cache if present: a Compiled, or for a CUDA
     device a CudaCompiled."""
     kernel = trace(definition, types, launch, access)
-    if launch.merges and not any(isinstance(op, MatmulLike) for op in kernel.walk()):
-        kernel.launch = launch.separate
     debug = config.mode == "debug"
     if device.is_cuda:
         from tegula.runtime.cuda.compile import compile_for_device

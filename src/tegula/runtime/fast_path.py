@@ -21,6 +21,7 @@ from tegula.types import DType, MatType, VecType, element_bytes
 if TYPE_CHECKING:
     from tegula.runtime.compile import Compiled
     from tegula.runtime.cuda.compile import CudaCompiled
+    from tegula.runtime.launch import LaunchPlan
 
     Form = Compiled | CudaCompiled
 
@@ -35,6 +36,9 @@ vector or matrix type; KeyError if there is none."""
 
 MAX_ARRAYS = 10
 """The maximum number of arrays of kernels with a fast path, which compares pairs of arrays in straight-line code."""
+
+MAX_KEPT = 4096
+"""The maximum number of entries of a cache of launches, whose keys contain the grid."""
 
 _TEXT = """
 def fast_path(plan, args):
@@ -59,9 +63,16 @@ _KINDS = {1: "Vector", 2: "Matrix"}
 _FAILURES = (KeyError, AttributeError, ValueError, TypeError, OverflowError, struct.error)
 
 
-def key(plan_number: int, arrays: Sequence[int]) -> tuple[Any, ...]:
-    """The key of a form on the fast path: the launch class, the modes, and the arrays' specialisations."""
-    return (plan_number, config.code, *arrays)
+def key(plan: LaunchPlan, arrays: Sequence[int]) -> tuple[Any, ...]:
+    """The key of a form on the fast path: the launch class, the grid, the modes, and the arrays' specialisations."""
+    return (plan.number, plan.grid, config.code, *arrays)
+
+
+def keep(cache: dict[Any, Any], key: object, value: Any) -> None:
+    """Put an entry into a cache, which is emptied first if it is full."""
+    if len(cache) >= MAX_KEPT:
+        cache.clear()
+    cache[key] = value
 
 
 def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
@@ -104,7 +115,7 @@ def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
         names="".join(f"a{k}, " for k in range(len(parameters))) or "()",
         adopted="".join(adopted),
         fits=" and ".join(fits) or "True",
-        key=f"plan.number, modes[0]{ids}",
+        key=f"plan.number, plan.grid, modes[0]{ids}",
         values=", ".join(values),
     )
     scope |= {"ready": ready, "modes": modes, "pack": struct.Struct(layout).pack, "failures": _FAILURES}

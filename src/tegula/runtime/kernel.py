@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from tegula.dataclass import dataclass, replace
+from tegula.dataclass import dataclass
 from tegula.errors import LaunchError, TypeMismatch
-from tegula.ir import AccessClass, LaunchClass, MatmulLike
+from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, Annotation, ArrayAnnotation
 from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.constants import takes_constant
@@ -25,6 +25,7 @@ from tegula.types import Type, is_element
 
 if TYPE_CHECKING:
     from tegula.check.verdict import Verdict
+    from tegula.passes.specialise import BlockCosts
     from tegula.runtime.fast_path import Form
     from tegula.runtime.inspection import CudaInspection, Inspection
     from tegula.runtime.modules import Module
@@ -34,12 +35,14 @@ SOURCE = "source"
 
 @dataclass(frozen=True, slots=True)
 class Specialisation:
-    """The properties of a launch for which a form of a kernel is compiled."""
+    """The properties of a launch for which a form of a kernel is compiled. `grid`: the grid of blocks of a launch on a
+    GPU, for which the scale of the launch class is still to be chosen."""
 
     types: tuple[Type, ...]
     launch: LaunchClass
     access: tuple[AccessClass | None, ...]
     device: Device = CPU
+    grid: tuple[int, ...] = ()
 
 
 class Forms:
@@ -56,13 +59,21 @@ class Forms:
             if all(map(unchanged, form.captured)):
                 form.captured = tuple(map(refreshed, form.captured))
                 return form
+        form = self._form_for_grid() if self.wanted.grid else self._compiled()
+        self.made.append(form)
+        return form
+
+    def _form_for_grid(self) -> Form:
+        """The form for the blocks that suit the grid, which launches of other grids may have, too."""
+        from tegula.runtime.block_scales import with_scale
+
+        return self.kernel.forms_for(with_scale(self.kernel, self.wanted)).current()
+
+    def _compiled(self) -> Form:
         from tegula.runtime.compile import compile_kernel
 
         w = self.wanted
         form = compile_kernel(self.kernel, w.types, w.launch, w.access, w.device)
-        if form.device.is_cuda:
-            self.kernel.multiplies = any(isinstance(op, MatmulLike) for op in form.kernel.walk())
-        self.made.append(form)
         self.kernel.latest = self.wanted
         self.kernel.origin.shown = self.kernel
         return form
@@ -119,8 +130,8 @@ class Kernel(KernelDef):
         """The kernel whose form was compiled last: this kernel, or this kernel with bound parameters."""
         self.variants: dict[Hashable, Kernel] = {}
         """Kernels with bound parameters, by the values (see `runtime.arguments`)."""
-        self.multiplies = True
-        """Whether the kernel has matmuls, whose blocks may be merged; True before it is compiled."""
+        self.block_costs: dict[Any, list[tuple[tuple[Captured, ...], BlockCosts]]] = {}
+        """The costs of blocks of all sizes, by specialisations and states of the captures (see `block_scales`)."""
         self.forms: dict[Any, Forms] = {}
         """Compiled forms, by the keys that `resolve` makes from the arguments."""
         self.ready: Ready = {}
@@ -228,8 +239,6 @@ class Kernel(KernelDef):
         Raises:
             nothing.
         """
-        if wanted.launch.merges and not (wanted.device.is_cuda and self.multiplies):
-            wanted = replace(wanted, launch=wanted.launch.separate)
         key = (wanted, config.code)
         return self._forms.setdefault(key, Forms(self, wanted))
 
@@ -250,6 +259,7 @@ class Kernel(KernelDef):
         self.ready.clear()
         self.known_reads.clear()
         self.forms.clear()
+        self.block_costs.clear()
         self.adjoints.clear()
         self._forms.clear()
         self._leaf_kernels.clear()

@@ -26,7 +26,6 @@ from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.dimensions import check_dimensions
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.make_arrays import zeros
-from tegula.runtime.merge_limits import merge_limits
 from tegula.runtime.pack import NO_REPORT, adopted
 from tegula.runtime.recording import recording
 from tegula.runtime.resolve import ours, resolve, role_threads
@@ -44,9 +43,9 @@ Dim = float | Sequence[float] | np.ndarray
 
 class LaunchPlan:
     """A launch shape: its class, the number of blocks, and the bytes from which kernels read the shape, which end with
-    the address of the report buffer, here 0."""
+    the address of the report buffer, here 0. `grid`: the grid of blocks of a launch of whole blocks; else empty."""
 
-    __slots__ = ("blocks", "device", "dims", "launch", "number", "packed")
+    __slots__ = ("blocks", "device", "dims", "grid", "launch", "number", "packed")
 
     def __init__(self, dims: tuple[int, ...], block_dim: int, device: Device = CPU) -> None:
         total = 1
@@ -62,8 +61,8 @@ class LaunchPlan:
             tuple(reversed(uniform)),
             dims[-1] == block_dim,
             total % block_dim != 0,
-            *merge_limits(dims, block_dim),
         )
+        self.grid = dims[:-1] if dims[-1] == block_dim else ()
         self.device = device
         self.dims = dims
         self.number = launch_id(self.launch if device is CPU else (self.launch, device))

@@ -41,10 +41,11 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
         return found[0], found[1], other
     packed = packed_arguments(kernel, args)
     ids, pairs = [n for n, _ in packed], overlaps(args)
-    key = (plan.number, *ids, *pairs, config.code)
+    key = (plan.number, plan.grid, *ids, *pairs, config.code)
     forms = kernel.forms.get(key)
     if forms is None:
-        forms = kernel.forms[key] = kernel.forms_for(_specialised(kernel, plan, ids, pairs))
+        forms = kernel.forms_for(_specialised(kernel, plan, ids, pairs))
+        fast_path.keep(kernel.forms, key, forms)
     compiled = forms.current()
     for k in compiled.writes:
         if not args[k].writeable:
@@ -55,7 +56,7 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
             )
     if not pairs:
         arrays = [a.launch_id for a in args if type(a) is array]
-        kernel.ready[fast_path.key(plan.number, arrays)] = compiled
+        fast_path.keep(kernel.ready, fast_path.key(plan, arrays), compiled)
         if kernel.native is None and compiled.device.is_cuda:
             from tegula.runtime.cuda.native import later
 
@@ -73,7 +74,8 @@ def _specialised(
     kernel: Kernel, plan: LaunchPlan, ids: Sequence[int], pairs: Sequence[tuple[int, int]]
 ) -> Specialisation:
     found = [SPECIALISATIONS[n] for n in ids]
-    return specialisation(found, plan.launch, pairs, _device_of(kernel, plan, found))
+    wanted = specialisation(found, plan.launch, pairs, _device_of(kernel, plan, found))
+    return replace(wanted, grid=plan.grid) if wanted.device.is_cuda else wanted
 
 
 def ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from tegula.errors import TuningError
 from tegula.ir import Kernel
 from tegula.passes.overlap import array_root
 from tegula.runtime.array import array
+from tegula.runtime.block_scales import with_scale
 from tegula.runtime.compile import trace
 from tegula.runtime.device import Device
 from tegula.runtime.launch import block_size, launch, launch_tiled, plan
@@ -54,7 +55,7 @@ class Request:
             raise TuningError("launch_tiled needs block_dim=, the number of threads per block", help)
         threads = block_size(candidate.kernel, given, self.arguments, (), len(dims) + self.tiled)
         made = plan((*dims, threads) if self.tiled else dims, threads)
-        wanted = wanted_form(candidate.kernel, made, self.arguments)
+        wanted = with_scale(candidate.kernel, wanted_form(candidate.kernel, made, self.arguments))
         return trace(candidate.kernel, wanted.types, wanted.launch, wanted.access), wanted.device
 
     def run(self, candidate: Candidate) -> None:

@@ -10,9 +10,9 @@ from tegula.ops.lane import BlockPlace, LogicalBlocks
 
 def logical_blocks(s: GpuState, op: LogicalBlocks) -> None:
     """The bounds of a CTA's loop over blocks, which starts at the CTA's index with the number of CTAs as step."""
-    if op.merge:
+    if op.scale:
         end = "1"
-        for length in _merged_grid(s, [*s.dims[:-1]], op.merge, "i64"):
+        for length in _scaled_grid(s, [*s.dims[:-1]], op.scale, "i64"):
             end = s.code.emit(f"mul i64 {end}, {length}")
     else:
         end = s.code.emit(f"udiv i64 {s.launched}, {s.kernel.launch.block_dim}")
@@ -21,26 +21,31 @@ def logical_blocks(s: GpuState, op: LogicalBlocks) -> None:
     s.scalars.update(zip(op.results, ((v,) for v in values), strict=True))
 
 
-def _merged_grid(s: GpuState, grid: Sequence[str], merge: Sequence[int], width: str) -> list[str]:
+def _scaled_grid(s: GpuState, grid: Sequence[str], scale: Sequence[tuple[int, int]], width: str) -> list[str]:
     """The dimensions of the grid of logical blocks, integers of type `width`."""
     found = list[str]()
-    for length, factor in zip(grid, merge or [1] * len(grid), strict=True):
-        if factor > 1:
-            length = s.code.emit(f"add {width} {length}, {factor - 1}")
-            length = s.code.emit(f"udiv {width} {length}, {factor}")
-        found.append(length)
+    for length, (up, down) in zip(grid, scale or ((1, 1),) * len(grid), strict=True):
+        parts = _times(s, length, down, width)
+        if up > 1:
+            parts = s.code.emit(f"add {width} {parts}, {up - 1}")
+            parts = s.code.emit(f"udiv {width} {parts}, {up}")
+        found.append(parts)
     return found
+
+
+def _times(s: GpuState, length: str, factor: int, width: str) -> str:
+    return s.code.emit(f"mul {width} {length}, {factor}") if factor > 1 else length
 
 
 def block_place(s: GpuState, op: BlockPlace) -> None:
     """Lower `block.place`: the coordinate of a block in one dimension of the launch. The computation is in 32 bits,
     because launches of kernels with this op have fewer than 2 ** 32 blocks."""
-    code, factor = s.code, op.merge[op.dim] if op.merge else 1
+    code, (up, down) = s.code, op.scale[op.dim] if op.scale else (1, 1)
     blocks = [code.emit(f"trunc i64 {n} to i32") for n in s.dims[:-1]]
-    place = _coordinate(s, op, _merged_grid(s, blocks, op.merge, "i32"))
-    if factor > 1:
-        place = code.emit(f"mul i32 {place}, {factor}")
-        last = code.emit(f"sub i32 {blocks[op.dim]}, {factor}")
+    place = _coordinate(s, op, _scaled_grid(s, blocks, op.scale, "i32"))
+    if (up, down) != (1, 1):
+        place = _times(s, place, up, "i32")
+        last = code.emit(f"sub i32 {_times(s, blocks[op.dim], down, 'i32')}, {up}")
         place = code.emit(f"call i32 @llvm.umin.i32(i32 {place}, i32 {last})")
     s.scalars[op.result] = (place,)
 

@@ -2,7 +2,18 @@
 of a hand-written schedule."""
 
 from tegula.passes.specialise.plan import Choice, RolePlan
+from tegula.passes.specialise.scale_blocks import BlockCosts
 from tegula.passes.specialise.search import Failure, next_schedule
-from tegula.passes.specialise.specialise import Schedule, make_roles, specialise
+from tegula.passes.specialise.specialise import Schedule, block_costs, make_roles, specialise
 
-__all__ = ["Choice", "Failure", "RolePlan", "Schedule", "make_roles", "next_schedule", "specialise"]
+__all__ = [
+    "BlockCosts",
+    "Choice",
+    "Failure",
+    "RolePlan",
+    "Schedule",
+    "block_costs",
+    "make_roles",
+    "next_schedule",
+    "specialise",
+]

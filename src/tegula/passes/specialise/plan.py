@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from tegula.dataclass import dataclass, replace
-from tegula.ir import Kernel
+from tegula.ir import Kernel, Scale
 from tegula.layout import wgmma_group_tile
 from tegula.ops.control import For
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
@@ -37,8 +38,7 @@ RASTER = 8
 class Choice:
     """The user's decisions; None leaves a number to the cost model. `specialize`: whether the kernel may get roles;
     `overlap`: whether chains of matmuls may be overlapped. `split`: into how many iterations each iteration of a loop
-    with matmuls is split. `merge`: how many neighbouring blocks one CTA computes together along each dimension of the
-    launch; empty: one."""
+    with matmuls is split. `scale`: the size of a logical block in blocks of the launch; empty: 1."""
 
     specialize: bool = True
     consumers: int | None = None
@@ -48,7 +48,7 @@ class Choice:
     raster: int | None = None
     overlap: bool = True
     split: int = 1
-    merge: tuple[int, ...] = ()
+    scale: Scale = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class RolePlan:
     stages of each pipe. `registers`: the registers of a consumer thread, 0 to derive them from the other roles.
     `persistent`: whether a CTA computes several output tiles, in groups of `raster` rows. `overlaps`: whether chains of
     matmuls are overlapped, which takes registers. `cycles`: of the tensor cores for one iteration of the longest loop.
-    `split`: the number of iterations into which each iteration of a loop with matmuls is split. `merge`: as in
+    `split`: the number of iterations into which each iteration of a loop with matmuls is split. `scale`: as in
     `Choice`."""
 
     consumers: int
@@ -68,13 +68,14 @@ class RolePlan:
     overlaps: bool = False
     cycles: int = 0
     split: int = 1
-    merge: tuple[int, ...] = ()
+    scale: Scale = ()
 
     def __str__(self) -> str:
         groups = f"{self.consumers} warp group{'s' * (self.consumers > 1)}"
         rows = f" in groups of {self.raster} rows" if self.raster > 1 else ""
-        merged = f", each of {'x'.join(map(str, self.merge))} blocks of the launch" if self.merge else ""
-        walk = f", persistent blocks{rows}{merged}" if self.persistent else ""
+        fractions = "x".join(str(Fraction(*one)) for one in self.scale)
+        scaled = f", each of {fractions} blocks of the launch" if self.scale else ""
+        walk = f", persistent blocks{rows}{scaled}" if self.persistent else ""
         ring = f"{max(self.stages)} stage{'s' * (max(self.stages) > 1)}"
         split = f" of 1/{self.split} iteration" if self.split > 1 else ""
         return f"fetch with 1 warp group, multiply with {groups}, {ring}{split}{walk}"
@@ -90,8 +91,10 @@ def make_plan(
     """The plan for a kernel. `fed`: for each pipe the ops whose tiles fill it. Declined if no plan fits."""
     groups = _groups(kernel, target, matmuls, choice)
     persistent = _persistent(kernel, choice)
-    if choice.merge and not persistent:
-        raise Declined("only persistent blocks are merged")
+    if choice.scale and not persistent:
+        raise Declined("only persistent blocks may have another size than the blocks of the launch")
+    if any(up < down for up, down in choice.scale) and groups < 2:
+        raise Declined("smaller blocks leave matmuls for one warp group")
     stages = _stages(kernel, target, matmuls, fed, groups, persistent, choice)
     raster = choice.raster or (RASTER if _reuses_along_both_dims(kernel, fed) else 1)
     cycles = iteration_cycles(matmuls)
@@ -103,7 +106,7 @@ def make_plan(
         raster if persistent else 1,
         cycles=cycles,
         split=choice.split,
-        merge=choice.merge,
+        scale=choice.scale,
     )
 
 

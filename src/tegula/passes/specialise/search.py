@@ -45,9 +45,9 @@ def _simpler_choices(asked: Choice, choice: Choice, plan: RolePlan, failure: Fai
     if plan.overlaps:
         yield replace(choice, overlap=False)
     elif failure is Failure.UNPROVED and plan.persistent and asked.persistent is None:
-        yield replace(choice, persistent=False, merge=())
+        yield replace(choice, persistent=False, scale=())
     if failure is Failure.REGISTERS and asked.consumers is None:
         for groups in range(plan.consumers + 1, MAX_GROUPS + 1):
             yield replace(choice, consumers=groups, overlap=asked.overlap)
-    if choice.merge:
-        yield replace(choice, merge=(), consumers=asked.consumers, overlap=asked.overlap)
+    if choice.scale:
+        yield replace(choice, scale=(), consumers=asked.consumers, overlap=asked.overlap)

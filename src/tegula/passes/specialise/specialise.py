@@ -32,10 +32,10 @@ from tegula.passes.specialise.find_matmuls import (
 )
 from tegula.passes.specialise.lane_code import check_lane_code
 from tegula.passes.specialise.launch_checks import hoist_launch_checks
-from tegula.passes.specialise.merge_blocks import merge_blocks, merge_candidates
 from tegula.passes.specialise.overlap_chains import Twins, overlap_chains
 from tegula.passes.specialise.plan import Choice, Items, RolePlan, keep_converted, make_plan
 from tegula.passes.specialise.registers import FETCH_REGISTERS
+from tegula.passes.specialise.scale_blocks import BlockCosts, costs_of_scales, scale_blocks
 from tegula.passes.specialise.split_depth import split_depth
 from tegula.passes.specialise.walk_blocks import walk_blocks
 from tegula.source import UNKNOWN, Location
@@ -92,15 +92,15 @@ def specialise(kernel: Kernel, context: GpuCompilation) -> None:
 
 def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None) -> Schedule:
     """Rewrite the kernel in place (its objects are already values), or leave it unchanged with the reason in the
-    schedule. Blocks are merged if their tiles are too small; chains of matmuls are overlapped if registers allow it;
-    iterations are split if whole iterations leave too few stages."""
+    schedule. Logical blocks have the size of the launch class if they get roles then; chains of matmuls are overlapped
+    if registers allow it; iterations are split if whole iterations leave too few stages."""
     if not any(isinstance(op, TileMatmul) for op in kernel.walk()):
         return Schedule(reason="the kernel has no matmul")
     if choice is not None:
         return _with_stages(kernel, target, choice)
     choice = Choice(**kernel.schedule)
-    for merge in _merges(kernel, target, choice) if kernel.launch.merges else ():
-        made = _with_stages(kernel, target, replace(choice, merge=merge))
+    if kernel.launch.scale and choice.persistent is not False:
+        made = _with_stages(kernel, target, replace(choice, scale=kernel.launch.scale))
         if made.plan is not None:
             return made
     return _with_stages(kernel, target, choice)
@@ -142,17 +142,28 @@ def undo(kernel: Kernel, schedule: Schedule) -> None:
     kernel.body.ops = list(schedule.before)
 
 
-def _merges(kernel: Kernel, target: CudaTarget, choice: Choice) -> list[tuple[int, ...]]:
-    """The numbers of blocks to merge along each dimension of the launch, the most promising first."""
+def block_costs(kernel: Kernel, target: CudaTarget) -> BlockCosts:
+    """The costs of logical blocks of all sizes for a kernel before the passes for GPUs, which stays as it is."""
     before = kernel.body.ops
     try:
+        choice = Choice(**kernel.schedule)
         _check_target(kernel, target, choice)
         _prepare(kernel)
-        return merge_candidates(kernel) if choice.persistent is not False else []
+        return costs_of_scales(kernel, lambda scale: _has_plan(kernel, target, replace(choice, scale=scale)))
     except Declined:
-        return []
+        return BlockCosts()
     finally:
         kernel.body.ops = before
+
+
+def _has_plan(kernel: Kernel, target: CudaTarget, choice: Choice) -> bool:
+    """Whether the kernel, which stays as it is, gets roles."""
+    try:
+        matmuls = find_matmuls(kernel)
+        make_plan(kernel, target, matmuls, _groups(kernel, target, matmuls, []), choice)
+    except Declined:
+        return False
+    return True
 
 
 def _prepare(kernel: Kernel) -> list[Op]:
@@ -175,7 +186,7 @@ def _check_target(kernel: Kernel, target: CudaTarget, choice: Choice) -> None:
 def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
     _check_target(kernel, target, choice)
     checks = _prepare(kernel)
-    merge_blocks(kernel, choice.merge)
+    scale_blocks(kernel, choice.scale)
     if choice.split > 1 and not split_depth(kernel, choice.split):
         raise Declined("the iterations of its loops cannot be split")
     find_matmuls(kernel)
@@ -188,7 +199,7 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
     pipes = {g: RolePipe(_pipe(g[0], n).result, g) for g, n in zip(groups, plan.stages, strict=True)}
     roles = _roles(kernel, target, list(pipes.values()))
     if plan.persistent:
-        roles = [walk_blocks(kernel, role, plan.raster, plan.merge) for role in roles]
+        roles = [walk_blocks(kernel, role, plan.raster, plan.scale) for role in roles]
     _replace_body(kernel, checks, list(pipes.values()), roles, plan)
     return replace(plan, overlaps=bool(twins))
 

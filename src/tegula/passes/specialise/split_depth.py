@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
 from tegula.ir import Builder, Divisible, Kernel, MatmulLike, Op, Region, ReshapeLike, TileAccess, Value
-from tegula.ir.rewrite import clone_op, replace, uses
+from tegula.ir.rewrite import clone_op, put_before, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.control import For, counted
 from tegula.passes.gradient.sums import constant
@@ -52,7 +52,7 @@ def _own_matmuls(loop: For) -> list[MatmulLike]:
 
 
 def _split_of(loop: For, factor: int) -> _Split:
-    """How a loop is split; raises _Whole if it cannot be."""
+    """How a loop is split; raises _CannotSplit if it cannot be."""
     matmuls = _own_matmuls(loop)
     depths = {_shape(m.a)[1] for m in matmuls}
     (depth,) = depths if len(depths) == 1 else (0,)
@@ -107,10 +107,11 @@ def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
     if op.parent is not loop.body:
         # A tile that is computed before the loop can be recomputed in pieces if none of its operands has the split
         # dimension.
-        if isinstance(op, TileAccess) or op.divided(dim) != []:
+        pieces = op.divided(dim)
+        if isinstance(op, TileAccess) or pieces is None or len(pieces):
             raise _CannotSplit()
         op = clone_op(op, {})
-        _put([op], loop.body.ops[0])
+        put_before(loop.body.ops[0], [op])
         replace(loop.body, {value: op.result})
         value = op.result
     along[value] = dim
@@ -127,7 +128,7 @@ def _is_stored(op: Op | Region | None) -> bool:
 
 
 def _check_sums(loop: For, matmuls: Sequence[MatmulLike], users: dict[Value, list[tuple[Op, int]]]) -> None:
-    """Raise _Whole unless every carried value of the loop is an accumulator of matmuls without another use."""
+    """Raise _CannotSplit unless every carried value of the loop is an accumulator of matmuls without another use."""
     adding = set(matmuls)
     for one in loop.carried:
         value, end = one.arguments[-1], one.yielded[0]
@@ -155,7 +156,7 @@ def _rewrite(split: _Split, factor: int) -> None:
     count = build.insert(S.Sub([loop.stop, first], [t])).result
     loop.stop = build.insert(S.Mul([count, _number(build, t, factor)], [t])).result
     loop.start = _number(build, t, 0)
-    _put(build.region.ops, loop)
+    put_before(loop, build.region.ops)
     build = Builder(Region(), loop.loc)
     by = _number(build, t, factor)
     whole = build.insert(S.FloorDiv([loop.index, by], [t])).result
@@ -163,7 +164,7 @@ def _rewrite(split: _Split, factor: int) -> None:
     piece = build.insert(S.Mod([loop.index, by], [t])).result
     start = build.insert(S.Mul([piece, _number(build, t, length)], [t])).result
     replace(loop.body, {loop.index: index})
-    _put(build.region.ops, loop.body.ops[0])
+    put_before(loop.body.ops[0], build.region.ops)
     for value, dim in split.along.items():
         op = value.owner
         assert isinstance(op, Divisible)
@@ -171,23 +172,13 @@ def _rewrite(split: _Split, factor: int) -> None:
             build = Builder(Region(), op.loc)
             offset = [*op.offset]
             offset[dim] = build.insert(S.Add([offset[dim], start], [t])).result
-            _put(build.region.ops, op)
+            put_before(op, build.region.ops)
             op.offset = offset
         op.resize(dim, length)
 
 
 def _number(build: Builder, t: Type, n: int) -> Value:
     return build.insert(S.Const([], [t], {"type": t, "value": n})).result
-
-
-def _put(made: Sequence[Op], before: Op) -> None:
-    """Put ops before another one."""
-    region = before.parent
-    assert region is not None
-    at = region.ops.index(before)
-    for op in made:
-        op.parent = region
-    region.ops[at:at] = made
 
 
 def _shape(value: Value) -> tuple[int, ...]:

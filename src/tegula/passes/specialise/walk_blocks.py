@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import Builder, Kernel, Op, Region, Scale, Value
 from tegula.ir.rewrite import replace
 from tegula.ops.control import For, If, Yield
 from tegula.ops.lane import BlockPlace, LogicalBlocks, Tid
@@ -14,19 +14,19 @@ from tegula.ops.schedule import BulkPrefetch, LaunchNext
 from tegula.types import bool_, int32, int64
 
 
-def walk_blocks(kernel: Kernel, region: Region, raster: int, merge: Sequence[int]) -> Region:
+def walk_blocks(kernel: Kernel, region: Region, raster: int, scale: Scale) -> Region:
     """A role that loops over the logical blocks of its CTA and executes `region` for each. All used results of `tid`
-    are block indices; none is a lane index. `merge`: as in `logical_blocks`."""
+    are block indices; none is a lane index. `scale`: as in `logical_blocks`."""
     role = Region()
     build = Builder(role, kernel.loc)
-    merged = {"merge": tuple(merge)} if merge else {}
-    blocks = build.insert(LogicalBlocks([], [int64] * 3, merged)).results
+    scaled = {"scale": scale} if scale else {}
+    blocks = build.insert(LogicalBlocks([], [int64] * 3, scaled)).results
     inside = Region([int64])
     (number,) = inside.args
     places: dict[Value, Value] = {}
     for op in region.ops:
         if isinstance(op, Tid):
-            places |= _block_indices(kernel, inside, op, number, {"raster": raster, **merged})
+            places |= _block_indices(kernel, inside, op, number, {"raster": raster, **scaled})
         elif isinstance(op, BulkPrefetch | LaunchNext):
             # Only the last iteration needs the prefetch of elements that reducing copies update, and may trigger the
             # next launch: in earlier iterations the next block follows, which still reads arrays.

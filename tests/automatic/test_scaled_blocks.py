@@ -1,7 +1,9 @@
-"""Neighbouring blocks of a launch whose tiles one CTA computes as one longer tile."""
+"""Logical blocks of another size than the blocks of the launch."""
 
 from __future__ import annotations
 
+import json
+from fractions import Fraction
 from typing import Any
 
 import agreement
@@ -12,9 +14,11 @@ from scheduled_kernels import Launch, arrays, bf16, gemm
 
 import tegula as tg
 from tegula.dataclass import replace
+from tegula.ir import Scale
 from tegula.passes.pipeline import prepare
-from tegula.passes.specialise import Choice, make_roles
-from tegula.runtime.merge_limits import merge_limits
+from tegula.passes.specialise import BlockCosts, Choice, block_costs, make_roles
+
+MULTIPROCESSORS = 132
 
 
 def matmul_of(tm: int, tn: int, tk: int) -> Any:
@@ -82,36 +86,48 @@ SUMS = arrays((192, 128), (128, 320), (192, 5), (192, 320), types=(bf16, bf16, t
 BIASED = arrays((192, 64), (320, 64), (320,), (192, 320))
 BATCHES = arrays((2, 192, 64), (2, 64, 320), (2, 192, 320), out=float)
 CASES = {
-    "columns": (Launch(matmul_of(128, 96, 32), gemm(256, 288, 96), (2, 3)), (1, 2)),
-    "columns of an edge": (Launch(matmul_of(128, 96, 32), gemm(200, 472, 96), (2, 5)), (1, 2)),
-    "rows": (Launch(matmul_of(64, 128, 32), gemm(300, 256, 96), (5, 2)), (4, 1)),
-    "rows and columns": (Launch(matmul_of(64, 64, 32), gemm(330, 200, 64), (6, 4)), (2, 4)),
-    "fewer blocks than tiles": (Launch(matmul_of(64, 64, 32), gemm(330, 320, 64), (3, 3)), (2, 2)),
-    "sums of rows": (Launch(row_sums, SUMS, (3, 5)), (2, 1)),
-    "a bias of the columns": (Launch(with_bias, BIASED, (3, 5)), (2, 4)),
-    "no iteration": (Launch(matmul_of(64, 64, 32), gemm(200, 200, 0), (4, 4)), (2, 2)),
-    "a grid of rows": (Launch(rows_of_matmul, gemm(330, 64, 128, out=float), (6,)), (4,)),
-    "batches": (Launch(batched, BATCHES, (2, 3, 5)), (1, 2, 4)),
+    "longer columns": (Launch(matmul_of(128, 96, 32), gemm(256, 288, 96), (2, 3)), "1 2"),
+    "columns of an edge": (Launch(matmul_of(128, 96, 32), gemm(200, 472, 96), (2, 5)), "1 2"),
+    "longer rows": (Launch(matmul_of(64, 128, 32), gemm(300, 256, 96), (5, 2)), "4 1"),
+    "rows and columns": (Launch(matmul_of(64, 64, 32), gemm(330, 200, 64), (6, 4)), "2 4"),
+    "fewer blocks than tiles": (Launch(matmul_of(64, 64, 32), gemm(330, 320, 64), (3, 3)), "2 2"),
+    "shorter columns": (Launch(matmul_of(128, 256, 32), gemm(200, 904, 64), (2, 4)), "1 3/4"),
+    "half columns": (Launch(matmul_of(128, 256, 32), gemm(256, 504, 64), (2, 2)), "1 1/2"),
+    "shorter rows": (Launch(matmul_of(256, 128, 32), gemm(700, 256, 64), (3, 2)), "1/2 1"),
+    "longer rows, shorter columns": (Launch(matmul_of(64, 256, 32), gemm(300, 600, 64), (5, 3)), "2 3/4"),
+    "columns of 80": (Launch(matmul_of(128, 80, 32), gemm(256, 560, 64), (2, 7)), "1 8/5"),
+    "rows of 96": (Launch(matmul_of(96, 128, 32), gemm(450, 256, 64), (5, 2)), "4/3 1"),
+    "sums of rows": (Launch(row_sums, SUMS, (3, 5)), "2 1"),
+    "a bias of the columns": (Launch(with_bias, BIASED, (3, 5)), "2 4"),
+    "a bias of longer columns": (Launch(with_bias, BIASED, (3, 5)), "2 3"),
+    "no iteration": (Launch(matmul_of(64, 64, 32), gemm(200, 200, 0), (4, 4)), "2 2"),
+    "a grid of rows": (Launch(rows_of_matmul, gemm(330, 64, 128, out=float), (6,)), "4"),
+    "batches": (Launch(batched, BATCHES, (2, 3, 5)), "1 2 4"),
 }
 
 
+def scale_of(text: str) -> Scale:
+    """The scale that a text like "1 3/4" describes."""
+    return tuple(Fraction(one).as_integer_ratio() for one in text.split())
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_merged_blocks_store_the_same_elements(case: str) -> None:
-    launch, merge = CASES[case]
-    kernel, schedule = rewritten(launch, Choice(merge=merge))
+def test_blocks_of_another_size_store_the_same_elements(case: str) -> None:
+    launch, scale = CASES[case]
+    kernel, schedule = rewritten(launch, Choice(scale=scale_of(scale)))
     assert schedule.plan is not None, schedule.reason
-    assert f"each of {'x'.join(map(str, merge))} blocks of the launch" in str(schedule)
+    assert f"each of {scale.replace(' ', 'x')} blocks of the launch" in str(schedule)
     same(interpreted(kernel, launch), as_written(launch), launch.exact)
 
 
 def test_elements_beyond_the_blocks_of_a_launch_stay() -> None:
-    launch, merge = CASES["fewer blocks than tiles"]
-    kernel, _ = rewritten(launch, Choice(merge=merge))
+    launch, scale = CASES["fewer blocks than tiles"]
+    kernel, _ = rewritten(launch, Choice(scale=scale_of(scale)))
     *_, c = interpreted(kernel, launch)
     a, b, _ = (np.asarray(v.numpy(), np.float64) for v in launch.arguments())
-    wanted = np.zeros((330, 320))
-    wanted[:192, :192] = (a @ b)[:192, :192]
-    assert np.array_equal(np.asarray(c, np.float64), wanted)
+    expected = np.zeros((330, 320))
+    expected[:192, :192] = (a @ b)[:192, :192]
+    assert np.array_equal(np.asarray(c, np.float64), expected)
 
 
 @tg.kernel
@@ -132,16 +148,16 @@ def added(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
 
 
 @pytest.mark.parametrize("kernel", [in_place, added], ids=["in_place", "added"])
-def test_blocks_that_change_elements_merge_if_they_divide_the_grid(kernel: Any) -> None:
+def test_blocks_that_change_elements_have_sizes_that_divide_the_launch(kernel: Any) -> None:
     launch = Launch(kernel, gemm(256, 256, 128, out=float), (4, 4))
-    traced = prepared(launch)
-    traced.launch = replace(traced.launch, whole_merges=(4, 2))
-    schedule = make_roles(traced, HOPPER, Choice(merge=(2, 2)))
+    scaled, schedule = rewritten(launch, Choice(scale=scale_of("2 2")))
     assert schedule.plan is not None, schedule.reason
-    same(interpreted(traced, launch), as_written(launch), launch.exact)
-    again = prepared(launch)
-    again.launch = replace(again.launch, whole_merges=(4, 2))
-    assert make_roles(again, HOPPER, Choice(merge=(2, 4))).reason.endswith("cannot be computed twice")
+    same(interpreted(scaled, launch), as_written(launch), launch.exact)
+    costs = block_costs(prepared(launch), HOPPER)
+    assert costs.once
+    for grid in ((64, 64), (63, 64), (64, 66)):
+        scale = costs.best(grid, MULTIPROCESSORS)
+        assert scale and all(n * down % up == 0 for n, (up, down) in zip(grid, scale, strict=True))
 
 
 @tg.kernel
@@ -157,8 +173,7 @@ def summed_over_columns(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[
 
 def test_blocks_that_add_to_the_same_elements_stay_separate() -> None:
     traced = prepared(Launch(summed_over_columns, gemm(256, 256, 128, out=float), (4, 4)))
-    traced.launch = replace(traced.launch, whole_merges=(4, 4))
-    schedule = make_roles(traced, HOPPER, Choice(merge=(1, 2)))
+    schedule = make_roles(traced, HOPPER, Choice(scale=scale_of("1 2")))
     assert schedule.plan is None
     assert "neighbouring blocks" in schedule.reason or "no tile depends" in schedule.reason
 
@@ -220,8 +235,6 @@ def squares(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
-        (in_place, "cannot be computed twice"),
-        (added, "cannot be computed twice"),
         (apart, "do not follow each other"),
         (masked, "depends on the index of the block"),
         (normalised, "combines elements along the axis"),
@@ -233,43 +246,83 @@ def squares(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
 )
 def test_other_blocks_stay_separate(kernel: Any, reason: str) -> None:
     launch = Launch(kernel, gemm(256, 256, 256, out=float), (4, 4))
-    _, schedule = rewritten(launch, Choice(merge=(1, 2)))
+    _, schedule = rewritten(launch, Choice(scale=scale_of("1 2")))
     assert schedule.plan is None
     assert any(part in schedule.reason for part in reason.split("|")), schedule.reason
 
 
-def chosen(kernel: Any, grid: tuple[int, ...]) -> tuple[int, ...]:
-    """The blocks that are merged for a launch of a grid that is too large for the interpreter."""
+@tg.kernel
+def promised(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(64, 128), dtype=float)
+    for k in range(a.shape[1] // 64):
+        x = tg.tile_load(a, shape=(64, 64), offset=(i * 64, k * 64))
+        tg.tile_matmul(x, tg.tile_load(b, shape=(64, 128), offset=(k * 64, j * 128)), total)
+    tg.tile_store(c, total, offset=(i * 64, j * 128), aligned=True)
+
+
+def test_promised_alignment_holds_for_starts_of_whole_blocks_only() -> None:
+    launch = Launch(promised, gemm(256, 256, 64, out=float), (4, 2))
+    assert rewritten(launch, Choice(scale=scale_of("2 2")))[1].plan is not None
+    assert "alignment of this tile" in rewritten(launch, Choice(scale=scale_of("2 1/2")))[1].reason
+
+
+def chosen(kernel: Any, grid: tuple[int, ...]) -> str:
+    """The best size for a launch of a grid that is too large for the interpreter, as "1 3/4"."""
     traced = agreement.traced(kernel, gemm(256, 256, 256)(), (1,) * len(grid) + (128,), 128)
-    merges, whole, use = merge_limits((*grid, 128), 128)
-    traced.launch = replace(traced.launch, merges=merges, whole_merges=whole, merged_use=use)
     prepare(traced)
+    best = block_costs(traced, HOPPER).best(grid, MULTIPROCESSORS)
+    traced.launch = replace(traced.launch, scale=best)
     schedule = make_roles(traced, HOPPER)
     assert schedule.plan is not None, schedule.reason
-    return schedule.plan.merge
+    assert schedule.plan.scale == best
+    return " ".join(str(Fraction(*one)) for one in schedule.plan.scale)
 
 
 @pytest.mark.parametrize(
-    ("tile", "grid", "merge"),
+    ("tile", "grid", "scale"),
     [
-        ((128, 256, 64), (32, 32), ()),
-        ((128, 128, 64), (32, 32), (1, 2)),
-        ((128, 96, 64), (32, 43), (1, 2)),
-        ((64, 256, 64), (64, 16), (2, 1)),
-        ((64, 64, 32), (64, 64), (2, 4)),
-        ((64, 64, 32), (8, 8), ()),
-        ((128, 128, 64), (17, 16), ()),
+        ((128, 256, 64), (32, 32), ""),
+        ((128, 128, 64), (32, 32), "1 2"),
+        ((128, 96, 64), (32, 43), "2 4/3"),
+        ((64, 256, 64), (64, 16), "2 1"),
+        ((64, 64, 32), (64, 64), "2 4"),
+        ((32, 32, 32), (128, 128), "4 8"),
+        ((80, 80, 64), (52, 52), "8/5 12/5"),
     ],
 )
-def test_small_tiles_of_large_grids_are_merged(
-    tile: tuple[int, int, int], grid: tuple[int, int], merge: tuple[int, ...]
+def test_blocks_are_large_if_a_launch_has_many(
+    tile: tuple[int, int, int], grid: tuple[int, int], scale: str
 ) -> None:
-    assert chosen(matmul_of(*tile), grid) == merge
+    assert chosen(matmul_of(*tile), grid) == scale
 
 
-def test_limits_say_how_busy_merged_blocks_keep_the_multiprocessors() -> None:
-    """270 blocks of 2 take three turns of 132 multiprocessors, 540 blocks take five turns of half the time."""
-    assert merge_limits((27, 20, 128), 128) == ((4, 4), (1, 4), (0.75, 0.0, 0.0, 0.0, 0.0))
-    assert merge_limits((13, 40, 128), 128) == ((), (), ())
-    assert merge_limits((33, 16, 128), 128)[2][0] == 1.0
-    assert merge_limits((33, 16, 64), 128) == ((), (), ())
+@pytest.mark.parametrize(
+    ("tile", "grid", "scale"),
+    [
+        ((128, 256, 64), (12, 6), "1 3/4"),
+        ((128, 256, 64), (8, 8), "1 1/2"),
+        ((128, 256, 64), (16, 8), ""),
+        ((64, 64, 64), (8, 8), ""),
+        ((128, 128, 64), (2, 2), "1/2 1/2"),
+    ],
+)
+def test_blocks_are_small_if_a_launch_leaves_multiprocessors_idle(
+    tile: tuple[int, int, int], grid: tuple[int, int], scale: str
+) -> None:
+    assert chosen(matmul_of(*tile), grid) == scale
+
+
+def test_costs_read_from_json_choose_the_same_sizes() -> None:
+    traced = agreement.traced(matmul_of(128, 96, 64), gemm(256, 256, 256)(), (1, 1, 128), 128)
+    prepare(traced)
+    costs = block_costs(traced, HOPPER)
+    again = BlockCosts.from_json(json.loads(json.dumps(costs.json())))
+    assert again == costs and again.best((32, 43), MULTIPROCESSORS)
+
+
+def test_a_block_is_never_larger_than_the_launch() -> None:
+    costs = BlockCosts(((((1, 1), (1, 1)), 10.0), (((4, 1), (1, 1)), 1.0), (((2, 1), (3, 4)), 1.0)))
+    assert costs.best((3, 3), 1) == ((2, 1), (3, 4))
+    assert costs.best((1, 3), 1) == ()
+    assert costs.best((4, 1), 1) == ((4, 1), (1, 1))

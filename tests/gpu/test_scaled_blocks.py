@@ -1,4 +1,4 @@
-"""Launches of small tiles, of which one CTA computes several."""
+"""Launches whose CTAs compute blocks of another size than the blocks of the launch."""
 
 from __future__ import annotations
 
@@ -36,9 +36,15 @@ def matmul_of(tm: int, tn: int, tk: int, **options: Any) -> Any:
         ((64, 64, 32), (64, 64)),
         ((128, 96, 64), (32, 43)),
         ((64, 128, 32), (67, 33)),
+        ((128, 256, 64), (12, 6)),
+        ((128, 256, 64), (7, 11)),
+        ((80, 80, 64), (52, 52)),
+        ((128, 192, 64), (32, 22)),
+        ((96, 160, 64), (5, 6)),
+        ((256, 256, 64), (9, 5)),
     ],
 )
-def test_merged_blocks_have_the_bits_of_separate_blocks(
+def test_blocks_of_another_size_have_the_bits_of_the_blocks_of_the_launch(
     tile: tuple[int, int, int], grid: tuple[int, int]
 ) -> None:
     (tm, tn, tk), (rows, columns) = tile, grid
@@ -57,20 +63,22 @@ def test_merged_blocks_have_the_bits_of_separate_blocks(
         tg.launch_tiled(kernel, grid, given, [c], block_dim=128)
         assert ("blocks of the launch" in kernel.explain()) == (not options)
         made.append(c.numpy())
-    wanted = a.astype(np.float64) @ b + bias
+    expected = a.astype(np.float64) @ b + bias
     assert np.array_equal(np.asarray(made[0], np.float64), np.asarray(made[1], np.float64))
-    assert np.max(np.abs(np.asarray(made[0], np.float64) - wanted) / (1 + np.abs(wanted))) < 2**-8
+    assert np.max(np.abs(np.asarray(made[0], np.float64) - expected) / (1 + np.abs(expected))) < 2**-8
 
 
-def test_launches_of_few_and_of_many_blocks_take_code_of_their_own() -> None:
+def test_launches_of_a_kernel_have_blocks_that_suit_their_grids() -> None:
+    """Launches of many grids share few forms."""
     kernel = matmul_of(64, 64, 64)
-    for size, merged in ((256, False), (4096, True), (256, None)):
+    for size in (512, 4096, 512, 4032, 448, 4096):
         a = tg.full((size, 64), 1.0, dtype=bf16, device="cuda")
         b = tg.full((64, size), 2.0, dtype=bf16, device="cuda")
         bias, c = tg.zeros(size, device="cuda"), tg.zeros((size, size), dtype=bf16, device="cuda")
         tg.launch_tiled(kernel, (size // 64, size // 64), [a, b, bias], [c], block_dim=128)
         assert np.all(np.asarray(c.numpy(), np.float32) == 128)
-        assert merged is None or ("blocks of the launch" in kernel.explain()) == merged
+    scales = [form.kernel.launch.scale for form in {id(form): form for form in kernel.compiled}.values()]
+    assert len(scales) == len(set(scales)) == 2 and () in scales
 
 
 @tg.kernel
@@ -84,7 +92,7 @@ def add_matmul(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
 
 
 @pytest.mark.parametrize("columns", [40, 41])
-def test_merged_blocks_add_each_element_once(columns: int) -> None:
+def test_blocks_of_another_size_add_each_element_once(columns: int) -> None:
     m, n, k = 32 * 64, columns * 64, 128
     rng = np.random.default_rng(columns)
     a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((m, k), (k, n)))

@@ -1,0 +1,310 @@
+"""Logical blocks of another size than the blocks of the launch: a CTA computes longer or shorter tiles.
+
+A tile of 128 x 96 elements brings more bytes into a multiprocessor for each cycle of its tensor cores than can arrive,
+and 72 tiles of 128 x 256 leave 60 of 132 multiprocessors idle. The size of a tile is the user's, but the blocks of a
+launch are independent, so that the launch can be divided into tiles of another size. This is possible along a dimension
+of the launch if the index of the block only determines offsets of tiles, which follow each other without a gap, and if
+every op computes elements along that axis independently of each other: maps, broadcasts, reductions along other axes,
+rows and columns of matmuls. The length of the axis is all that changes then.
+
+If logical blocks do not divide the launch, the last one overlaps the one before it, and both store the same elements.
+Blocks that update elements atomically, or read what they store, have such sizes only as divide the launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import ceil, gcd, prod
+from typing import Any
+
+from tegula.dataclass import dataclass
+from tegula.ir import Builder, Carrier, Divisible, Kernel, Op, Region, Scale, TileAccess, Value
+from tegula.ir.rewrite import put_before, uses
+from tegula.ops import scalar as S
+from tegula.ops.base import Elementwise
+from tegula.passes.accesses import linear
+from tegula.passes.overlap import array_root, overlap
+from tegula.passes.specialise.costs import ONE_ROLE, iteration_cost
+from tegula.passes.specialise.declined import Declined
+from tegula.passes.specialise.places import indices_along
+from tegula.types import ArrayType, TileType, Type
+
+LENGTHS = (64, 128, 192, 256)
+"""The lengths of tiles to choose from, besides the lengths of the kernel: whole rows of wgmma, and whole boxes of 128
+bytes of elements of 16 bits."""
+LEAST_GAIN = 0.95
+"""The largest time with logical blocks of another size, relative to the time without, at which they are used."""
+MAX_PARTS = 2**31
+"""The limit of the number of parts along a dimension, which kernels count in 32 bits."""
+
+
+def scale_blocks(kernel: Kernel, scale: Scale) -> None:
+    """Change the size of the kernel's blocks in place. Declined if that is impossible; the kernel may have changed
+    then."""
+    for dim, (up, down) in enumerate(scale):
+        if up != down:
+            _ScaledAxis(kernel, dim, _compute_once(kernel)).rescale(up, down)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCosts:
+    """The cycles of an iteration of a logical block for each of its possible sizes. `once`: no block may be computed
+    twice. The blocks of the launch come first; no entries: the blocks have no other size."""
+
+    cycles: tuple[tuple[Scale, float], ...] = ()
+    once: bool = False
+
+    @classmethod
+    def from_json(cls, kept: Any) -> BlockCosts:
+        """The costs from `json`."""
+        scales = ((tuple((up, down) for up, down in scale), n) for scale, n in kept["cycles"])
+        return cls(tuple(scales), kept["once"])
+
+    def json(self) -> dict[str, Any]:
+        """The costs as JSON."""
+        return {"cycles": self.cycles, "once": self.once}
+
+    def best(self, grid: Sequence[int], multiprocessors: int) -> Scale:
+        """The size that suits a grid of blocks better than the size of the blocks of the launch; empty if none does. A
+        launch takes as many turns as one multiprocessor has blocks."""
+        if not self.cycles:
+            return ()
+        times: dict[Scale, float] = {}
+        for scale, cycles in self.cycles:
+            if self._covers(grid, scale):
+                blocks = prod(ceil(n * down / up) for n, (up, down) in zip(grid, scale, strict=True))
+                times[scale] = ceil(blocks / multiprocessors) * cycles
+        limit = LEAST_GAIN * times[self.cycles[0][0]]
+        better = [scale for scale in times if times[scale] < limit]
+        return min(better, key=lambda scale: (times[scale], _fractions(scale)), default=())
+
+    def _covers(self, grid: Sequence[int], scale: Scale) -> bool:
+        """Whether logical blocks of a size can be placed in a grid, each inside of it."""
+        return all(
+            up <= n * down < MAX_PARTS and not (self.once and n * down % up)
+            for n, (up, down) in zip(grid, scale, strict=True)
+        )
+
+
+def _fractions(scale: Scale) -> tuple[float, ...]:
+    return tuple(up / down for up, down in scale)
+
+
+def costs_of_scales(kernel: Kernel, gets_roles: Callable[[Scale], bool]) -> BlockCosts:
+    """The costs for a kernel, whose tiles keep their lengths, of the sizes for which `gets_roles` returns True while
+    tiles have these lengths. Declined if blocks have no other size."""
+    once = _compute_once(kernel)
+    axes = [_scaled_axis(kernel, dim, once) for dim in range(kernel.launch.ndim - 1)]
+    if not any(axes):
+        raise Declined("the blocks have no other size")
+    alone = tuple((1, 1) for _ in axes)
+    cycles = {alone: iteration_cost(kernel).cycles * (1 if gets_roles(alone) else ONE_ROLE)}
+    for scale in product(*(axis.scales() if axis else [(1, 1)] for axis in axes)):
+        for axis, (up, down) in zip(axes, scale, strict=True):
+            if axis:
+                axis.resize(up, down)
+        if scale not in cycles and gets_roles(scale):
+            cycles[scale] = iteration_cost(kernel).cycles
+    for axis in filter(None, axes):
+        axis.resize(1, 1)
+    return BlockCosts(tuple(cycles.items()), once)
+
+
+def _scaled_axis(kernel: Kernel, dim: int, once: bool) -> _ScaledAxis | None:
+    try:
+        return _ScaledAxis(kernel, dim, once)
+    except Declined:
+        return None
+
+
+def _compute_once(kernel: Kernel) -> bool:
+    """Whether a block may not be computed twice: it updates elements atomically, or reads what it stores. Declined if a
+    block has an effect besides accesses of tiles."""
+    read, changed, updates = set[Value](), set[Value](), False
+    for op in kernel.walk():
+        for effect in op.effects():
+            if effect.value is None or not isinstance(effect.value.type, ArrayType):
+                raise Declined("blocks with this op cannot have another size", op.loc)
+            if effect.kind == "read":
+                read.add(array_root(effect.value))
+            elif isinstance(op, TileAccess):
+                changed.add(array_root(effect.value))
+                updates = updates or effect.kind != "write"
+            else:
+                raise Declined("blocks that change single elements cannot have another size", op.loc)
+    return updates or any(a is b or overlap(kernel, a, b) for a in read for b in changed)
+
+
+class _ScaledAxis:
+    """The axis of the tiles along dimension `dim` of the launch, if its length may change. `lengths`: of each tile that
+    has the axis, the dimension and its length. `once`: no block may be computed twice. Declined if there is no such
+    axis."""
+
+    def __init__(self, kernel: Kernel, dim: int, once: bool) -> None:
+        self.indices = indices_along(kernel, dim)
+        self.users = uses(kernel.body)
+        self.dims: dict[Value, int] = {}
+        self.accesses = self._accesses(kernel)
+        for op in kernel.walk() if once else ():
+            if op not in self.accesses and any(e.kind != "read" for e in op.effects()):
+                raise Declined("each of the neighbouring blocks changes these elements", op.loc)
+        self.queue: list[Value] = []
+        for access, along in self.accesses.items():
+            for tile in _tiles(access):
+                self._mark(tile, along)
+        while self.queue:
+            value = self.queue.pop()
+            self._follow_owner(value)
+            for user, _ in self.users.get(value, []):
+                self._follow_user(user, value)
+        self.lengths = {value: (along, _shape(value)[along]) for value, along in self.dims.items()}
+
+    def scales(self) -> Iterator[tuple[int, int]]:
+        """The fractions of a block to choose from, of which each makes whole tiles from each tile."""
+        length = gcd(*(n for _, n in self.lengths.values()))
+        yield 1, 1
+        for other in LENGTHS:
+            common = gcd(other, length)
+            if other != length:
+                yield other // common, length // common
+
+    def resize(self, up: int, down: int) -> None:
+        """Change the lengths of all tiles along the axis to a fraction of what they were."""
+        for value, (dim, length) in self.lengths.items():
+            if length % down:
+                raise Declined("a tile cannot be divided into parts of blocks")
+            _resize(value, dim, length // down * up)
+
+    def rescale(self, up: int, down: int) -> None:
+        """Change the lengths of all tiles, and their offsets, in which the index now counts parts of blocks."""
+        self.resize(up, down)
+        for access, dim in self.accesses.items() if down > 1 else ():
+            if access.aligned:
+                raise Declined("the alignment of this tile is known for whole blocks only", access.loc)
+            length = sum(self._steps(access.offset[dim]).values())
+            self._shift(access, dim, length - length // down)
+
+    def _shift(self, access: TileAccess, dim: int, by: int) -> None:
+        """Subtract the index times `by` from an offset of an access."""
+        index = next(iter(self._steps(access.offset[dim])))
+        build, t = Builder(Region(), access.loc), access.offset[dim].type
+        shift = build.insert(S.Mul([index, _number(build, t, by)], [t])).result
+        offset = [*access.offset]
+        offset[dim] = build.insert(S.Sub([offset[dim], shift], [t])).result
+        put_before(access, build.region.ops)
+        access.offset = offset
+
+    def _steps(self, offset: Value) -> dict[Value, int]:
+        """The steps of an offset for each value that is the index of the block."""
+        return {term: n for term, n in linear(offset)[0].items() if term in self.indices}
+
+    def _accesses(self, kernel: Kernel) -> dict[TileAccess, int]:
+        """The accesses whose offsets depend on the block's index, each with the dimension along which its tiles follow
+        each other. Nothing else may depend on the index."""
+        depend = set(self.indices)
+        found: dict[TileAccess, int] = {}
+        for op in kernel.walk():
+            if depend.isdisjoint(op.operands):
+                continue
+            if isinstance(op, TileAccess) and depend.isdisjoint({*op.operands} - {*op.offset}):
+                found[op] = self._dim_of(op, depend)
+            elif isinstance(op, Elementwise):
+                depend.update(op.results)
+            else:
+                raise Declined("this op depends on the index of the block", op.loc)
+        if not found:
+            raise Declined("no tile depends on the index of the block")
+        return found
+
+    def _dim_of(self, access: TileAccess, depend: set[Value]) -> int:
+        shape = _shape(_tiles(access)[0])
+        found: list[int] = []
+        for dim, offset in enumerate(access.offset):
+            steps = {term: n for term, n in linear(offset)[0].items() if term in depend}
+            if steps:
+                if len(shape) != len(access.offset) or not self.indices.issuperset(steps):
+                    raise Declined("the tiles of neighbouring blocks do not follow each other", access.loc)
+                if sum(steps.values()) != shape[dim]:
+                    raise Declined("the tiles of neighbouring blocks do not follow each other", access.loc)
+                found.append(dim)
+        if len(found) != 1:
+            raise Declined("the tiles of neighbouring blocks do not follow each other", access.loc)
+        return found[0]
+
+    def _mark(self, value: Value, dim: int) -> None:
+        if value not in self.dims:
+            self.dims[value] = dim
+            self.queue.append(value)
+        elif self.dims[value] != dim:
+            raise Declined("two axes of a tile depend on the index of the block")
+
+    def _follow_owner(self, value: Value) -> None:
+        """Mark the tiles that a marked tile is made from."""
+        op, dim = value.owner, self.dims[value]
+        if isinstance(op, Region | Carrier):
+            self._mark_carried(op.parent if isinstance(op, Region) else op, value, dim)
+        elif isinstance(op, TileAccess):
+            self._check_access(op, dim)
+        else:
+            parts = op.divided(dim) if isinstance(op, Divisible) else None
+            if parts is None:
+                raise self._not_independent(op)
+            for part, along in parts:
+                self._mark(part, along)
+
+    def _follow_user(self, user: Op, value: Value) -> None:
+        """Mark the tiles that are made from a marked tile."""
+        dim = self.dims[value]
+        if isinstance(user, TileAccess):
+            self._check_access(user, dim)
+        elif isinstance(user, Carrier):
+            self._mark_carried(user, value, dim)
+        elif isinstance(user, Divisible):
+            rank = len(_shape(user.result))
+            found = [d for d in range(rank) if (value, dim) in (user.divided(d) or ())]
+            if len(found) != 1:
+                raise self._not_independent(user)
+            self._mark(user.result, found[0])
+        elif user.parent is not None and user is user.parent.ops[-1]:
+            self._mark_carried(user.parent.parent, value, dim)
+        else:
+            raise self._not_independent(user)
+
+    def _check_access(self, access: TileAccess, dim: int) -> None:
+        if self.accesses.get(access) != dim:
+            raise Declined("a tile of this access does not grow with the block", access.loc)
+
+    def _mark_carried(self, op: Op | None, value: Value, dim: int) -> None:
+        carried = op.carried if isinstance(op, Carrier) else []
+        values = [v for one in carried if value in one.values for v in one.values]
+        if not values:
+            raise Declined("a tile of a block is not carried by a loop")
+        for v in values:
+            self._mark(v, dim)
+
+    def _not_independent(self, op: Op | Region | None) -> Declined:
+        where = (op.loc,) if isinstance(op, Op) else ()
+        return Declined("this op combines elements along the axis of neighbouring blocks", *where)
+
+
+def _resize(value: Value, dim: int, length: int) -> None:
+    """Change the length of a tile along one dimension."""
+    t, op = value.type, value.owner
+    assert isinstance(t, TileType)
+    if isinstance(op, Divisible):
+        op.resize(dim, length)
+    else:
+        value.type = TileType(t.dtype, (*t.shape[:dim], length, *t.shape[dim + 1 :]), t.partial)
+
+
+def _number(build: Builder, t: Type, n: int) -> Value:
+    return build.insert(S.Const([], [t], {"type": t, "value": n})).result
+
+
+def _tiles(access: TileAccess) -> list[Value]:
+    return [v for v in (*access.results, *access.operands) if isinstance(v.type, TileType)]
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    assert isinstance(value.type, TileType)
+    return value.type.shape
