@@ -273,7 +273,7 @@ def rows_of_the_sweep() -> Iterator[tuple[str, Callable[[], Prepared]]]:
 
 def query_form(kernel: Any) -> Prepared:
     """A kernel with a structure among its arguments, which is passed as the struct's fields."""
-    plain, leaves = flattened(kernel, query_kernels.arguments(kernel, 512)())
+    plain, leaves = flattened(kernel, tuple(query_kernels.arguments(kernel, 512)()))
     return forward_form(plain, lambda: list(leaves), (2,), 256)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from random import Random
 from typing import Any
 
 import agreement
@@ -44,17 +45,20 @@ def tile_of_matmul(a: tg.array2d[bf16], b: tg.array2d[bf16], i: int, j: int):
     return total
 
 
-@tg.kernel
-def with_bias(a: tg.array2d[bf16], b: tg.array2d[bf16], bias: tg.array1d[bf16], c: tg.array2d[bf16]):
-    i, j = tg.tid()
-    total = tg.tile_zeros(shape=(64, 64), dtype=float)
-    for k in range(a.shape[1] // 32):
-        x = tg.tile_load(a, shape=(64, 32), offset=(i * 64, k * 32))
-        y = tg.tile_transpose(tg.tile_load(b, shape=(64, 32), offset=(j * 64, k * 32)))
-        tg.tile_matmul(x, y, total)
-    row = tg.tile_reshape(tg.tile_load(bias, shape=64, offset=j * 64), shape=(1, 64))
-    total = total * 2.0 + tg.tile_broadcast(tg.tile_astype(row, float), shape=(64, 64))
-    tg.tile_store(c, tg.tile_astype(total, bf16), offset=(i * 64, j * 64))
+def with_bias_of(tm: int, tn: int, tk: int) -> Any:
+    @tg.kernel
+    def with_bias(a: tg.array2d[bf16], b: tg.array2d[bf16], bias: tg.array1d[bf16], c: tg.array2d[bf16]):
+        i, j = tg.tid()
+        total = tg.tile_zeros(shape=(tm, tn), dtype=float)
+        for k in range(a.shape[1] // tk):
+            x = tg.tile_load(a, shape=(tm, tk), offset=(i * tm, k * tk))
+            y = tg.tile_transpose(tg.tile_load(b, shape=(tn, tk), offset=(j * tn, k * tk)))
+            tg.tile_matmul(x, y, total)
+        row = tg.tile_reshape(tg.tile_load(bias, shape=tn, offset=j * tn), shape=(1, tn))
+        total = total * 2.0 + tg.tile_broadcast(tg.tile_astype(row, float), shape=(tm, tn))
+        tg.tile_store(c, tg.tile_astype(total, bf16), offset=(i * tm, j * tn))
+
+    return with_bias
 
 
 @tg.kernel
@@ -98,8 +102,8 @@ CASES = {
     "columns of 80": (Launch(matmul_of(128, 80, 32), gemm(256, 560, 64), (2, 7)), "1 8/5"),
     "rows of 96": (Launch(matmul_of(96, 128, 32), gemm(450, 256, 64), (5, 2)), "4/3 1"),
     "sums of rows": (Launch(row_sums, SUMS, (3, 5)), "2 1"),
-    "a bias of the columns": (Launch(with_bias, BIASED, (3, 5)), "2 4"),
-    "a bias of longer columns": (Launch(with_bias, BIASED, (3, 5)), "2 3"),
+    "a bias of the columns": (Launch(with_bias_of(64, 64, 32), BIASED, (3, 5)), "2 4"),
+    "a bias of longer columns": (Launch(with_bias_of(64, 64, 32), BIASED, (3, 5)), "2 3"),
     "no iteration": (Launch(matmul_of(64, 64, 32), gemm(200, 200, 0), (4, 4)), "2 2"),
     "a grid of rows": (Launch(rows_of_matmul, gemm(330, 64, 128, out=float), (6,)), "4"),
     "batches": (Launch(batched, BATCHES, (2, 3, 5)), "1 2 4"),
@@ -326,3 +330,29 @@ def test_a_block_is_never_larger_than_the_launch() -> None:
     assert costs.best((3, 3), 1) == ((2, 1), (3, 4))
     assert costs.best((1, 3), 1) == ()
     assert costs.best((4, 1), 1) == ((4, 1), (1, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(24))
+def test_random_sizes_of_random_blocks_store_the_same_elements(seed: int) -> None:
+    random = Random(seed)
+    tm, tn, tk = (random.choice(lengths) for lengths in ((32, 64, 96, 128, 192), (48, 80, 96, 256), (32, 64)))
+    rows, columns = (random.randint(1, most) for most in (5, 6))
+    m, n, k = (
+        rows * tm - 8 * random.randrange(4),
+        columns * tn - 8 * random.randrange(4),
+        tk * random.randrange(3),
+    )
+    kernel = with_bias_of(tm, tn, tk)
+    launch = Launch(kernel, arrays((m, k), (n, k), (n,), (m, n)), (rows, columns))
+    costs = block_costs(prepared(launch), HOPPER)
+    fitting = [
+        s
+        for s, _ in costs.cycles[1:]
+        if all(u <= g * d for g, (u, d) in zip((rows, columns), s, strict=True))
+    ]
+    assert fitting
+    for scale in random.sample(fitting, min(2, len(fitting))):
+        scaled, schedule = rewritten(launch, Choice(scale=scale))
+        assert schedule.plan is not None and schedule.plan.scale == scale, schedule.reason
+        same(interpreted(scaled, launch), as_written(launch), launch.exact)

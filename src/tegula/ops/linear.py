@@ -89,8 +89,8 @@ class TileMatmul(MatmulLike):
 
 
 class TileMatmulInLanes(Op):
-    """a[:, :, l] @ b[:, :, l] + c[:, :, l] for each l. Operands: a (M, K, L), b (K, N, L), c (M, N, L) of one scalar
-    dtype; the result has the type of c. An element is a chain of multiply-adds in order of increasing k."""
+    """A matmul for each l: a[:, :, l] @ b[:, :, l] + c[:, :, l]. Operands: a (M, K, L), b (K, N, L), c (M, N, L) of one
+    scalar dtype; the result has the type of c. An element is a chain of multiply-adds in order of increasing k."""
 
     __slots__ = ()
     NAME = "tile.matmul_in_lanes"
