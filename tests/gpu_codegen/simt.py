@@ -30,9 +30,9 @@ CALL = re.compile(
     re.MULTILINE,
 )
 GIVEN = {
-    "read.ptx.sreg.tid.x": "%thread",
-    "read.ptx.sreg.ctaid.x": "%number",
-    "read.ptx.sreg.nctaid.x": "%grid",
+    "read.ptx.sreg.tid.y": "lshr i32 %thread, 5",
+    "read.ptx.sreg.ctaid.x": "add i32 %number, 0",
+    "read.ptx.sreg.nctaid.x": "add i32 %grid, 0",
 }
 
 
@@ -96,19 +96,22 @@ def run_together(
     blocks: int,
     order: Order | None = None,
     report: int = 0,
+    rows: int = 1,
 ) -> None:
     """Run all blocks one after another, with the threads of each block concurrent. `dims`: the dimensions of the
     launch, threads included; `blocks`: the number of CTAs. `order`: is notified of accesses to shared memory, for a
-    launch of one block. `report`: the address of memory for reports, if the kernel prints or asserts."""
+    launch of one block. `report`: the address of memory for reports, if the kernel prints or asserts. `rows`: the
+    number of blocks of the launch in each CTA."""
     total = int(np.prod(dims))
     packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
     packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, report))
     size = 2 if code.clustered and blocks % 2 == 0 else 1
     source = _watched(code.text) if order else code.text
-    texts = [_translated(source, rank, size) for rank in range(size)]
+    assert rows == 1 or rows <= code.together
+    texts = [_translated(source, rank, size, rows if code.together > 1 else 0) for rank in range(size)]
     objects = [(load(compile_object(text, get_target())), callees) for text, callees in texts]
     for first in range(0, blocks, size):
-        cluster = _Cluster(code.threads * size)
+        cluster = _Cluster(code.threads * size * rows)
         cluster.blocks = [_Block(code, *objects[k], packed, args, k, cluster, order) for k in range(size)]
         cluster.run(first, blocks)
 
@@ -136,12 +139,15 @@ def _watched(text: str) -> str:
     return ACCESS.sub(told, text)
 
 
-def _translated(text: str, rank: int, size: int) -> tuple[str, list[str]]:
+def _translated(text: str, rank: int, size: int, rows: int) -> tuple[str, list[str]]:
     """The module for this processor, with a function for each instruction that is not the processor's, and their
-    names. `rank`: of the block in a cluster of `size`."""
+    names. `rank`: of the block in a cluster of `size`; `rows`: the number of warps of a CTA, each of which is a block,
+    or 0."""
     known = GIVEN | {
-        "read.ptx.sreg.cluster.ctaid.x": str(rank),
-        "read.ptx.sreg.cluster.nctaid.x": str(size),
+        "read.ptx.sreg.cluster.ctaid.x": f"add i32 {rank}, 0",
+        "read.ptx.sreg.cluster.nctaid.x": f"add i32 {size}, 0",
+        "read.ptx.sreg.tid.x": "and i32 %thread, 31" if rows else "add i32 %thread, 0",
+        "read.ptx.sreg.ntid.y": f"add i32 {rows}, 0",
     }
     text = re.sub(r"^(@shared = .*|attributes .*)$", "", text, flags=re.MULTILINE)
     start = "define void @kernel(ptr %args, i32 %thread, i32 %number, i32 %grid) {"
@@ -165,7 +171,7 @@ def _translated(text: str, rank: int, size: int) -> tuple[str, list[str]]:
         what, args = call["what"], call["args"].split(", ") if call["args"] else []
         given = known.get(what.removeprefix("@llvm.nvvm."))
         if given is not None:
-            return f"{call['head']}add i32 {given}, 0"
+            return call["head"] + given
         key = what, call["type"], tuple(a.rsplit(" ", 1)[0] for a in args)
         number = made.setdefault(key, len(made))
         return f"{call['head']}call {call['type']} @hook{number}({call['args']})"
@@ -243,8 +249,9 @@ class _Cluster:
         """Run all threads, those of the block `first` before those of the next block."""
         for rank, block in enumerate(self.blocks):
             block.connect()
-            for number in range(block.code.threads):
-                thread = _Thread(block, number, rank * block.code.threads + number)
+            threads = self.count // len(self.blocks)
+            for number in range(threads):
+                thread = _Thread(block, number, rank * threads + number)
                 self.fibers.begin(thread.fiber, block.object.address("begin"))
                 thread.turn = block.beginning(thread, first + rank, grid)
                 self.ready.append((thread, None))

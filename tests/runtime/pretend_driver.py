@@ -239,7 +239,8 @@ class PretendDriver:
 
     def LaunchKernelEx(self, configuration: int, function: int, parameters: int, extra: None) -> int | None:
         fields = CONFIGURATION.unpack(ctypes.string_at(configuration, CONFIGURATION.size))
-        blocks, _, _, threads, _, _, shared, stream, attributes, count = fields
+        blocks, _, _, threads, rows, _, shared, stream, attributes, count = fields
+        threads *= rows
         (first,) = struct.unpack("<Q", ctypes.string_at(parameters, 8))
         name = self.handles[function]
         size = ARGUMENTS.size if name.startswith("copy") else 512

@@ -20,7 +20,7 @@ from tegula.codegen.sites import RECORD_SLOTS
 from tegula.errors import InternalError
 from tegula.runtime.cuda.context import context
 from tegula.runtime.cuda.driver import Unavailable, initialised, install
-from tegula.runtime.cuda.launch import launch_on_device
+from tegula.runtime.cuda.launch import blocks_of_cta, launch_on_device
 from tegula.runtime.cuda.module import LoadedModule
 from tegula.runtime.launch import plan
 
@@ -116,6 +116,40 @@ def test_combined_blocks_fill_the_device_once(driver: PretendDriver) -> None:
     finally:
         tg.config.mode = "release"
     assert driver.launches[-1][0] == 4096
+
+
+@tg.kernel
+def reversed_rows(a: tg.array2d[float], b: tg.array2d[float]):
+    i = tg.tid()
+    tg.tile_store(b[i], tg.tile_load(a[i], 32)[::-1])
+
+
+@pytest.mark.parametrize(
+    ("rows", "grid"), [(9, (9, 32)), (4223, (2112, 64)), (8448, (1056, 256)), (20001, (2501, 256))]
+)
+def test_blocks_of_one_warp_share_ctas_in_launches_that_fill_the_device(
+    driver: PretendDriver, rows: int, grid: tuple[int, int]
+) -> None:
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    reversed_rows.unload()
+    a, b = (tg.zeros((rows, 32), device="cuda:0") for _ in range(2))
+    tg.launch_tiled(reversed_rows, rows, [a, b], block_dim=32)
+    tg.launch_tiled(reversed_rows, rows, [a, b], block_dim=32, stream=tg.Stream("cuda:0"))
+    part = reversed_rows.compiled[0].shared_bytes
+    assert part and part % 128 == 0
+    assert [x[:3] for x in driver.launches] == [(*grid, part * grid[1] // 32)] * 2
+
+
+@pytest.mark.parametrize(
+    ("registers", "shared_bytes", "together"), [(32, 1024, 8), (72, 128, 4), (64, 16384, 4), (255, 128, 8)]
+)
+def test_blocks_share_ctas_only_as_far_as_nearly_all_stay_resident(
+    driver: PretendDriver, registers: int, shared_bytes: int, together: int
+) -> None:
+    """Multiprocessors have 65536 registers, 228 KB of shared memory and 2048 threads."""
+    assert blocks_of_cta(context(0), 8, 32, shared_bytes, registers) == together
+    assert blocks_of_cta(context(0), 2, 32, shared_bytes, registers) == 2
+    assert blocks_of_cta(context(0), 1, 32, shared_bytes, registers) == 1
 
 
 def test_launches_of_too_many_blocks_are_refused(driver: PretendDriver) -> None:

@@ -29,6 +29,7 @@ the compile report is assembled without spills for less than 0.63 of its registe
 
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
+_MAX_THREADS = re.compile(r"^\.maxntid [\d, ]+\n", re.M)
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 # ptxas messages about slow or incorrect kernels.
 _COMPLAINT = re.compile(
@@ -84,7 +85,7 @@ def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
 def fill_multiprocessor(
     made: Cubin, ptx: str, arch: str, threads: int, configured: str | None = None
 ) -> Cubin:
-    """The code reassembled for as many blocks of `threads` on a multiprocessor as possible without spilled registers.
+    """The code reassembled for as many CTAs of `threads` on a multiprocessor as possible without spilled registers.
 
     Memory-bound kernels gain from occupancy. The highest occupancy is tried first, then half of it, then one more
     block; but not if a thread would get less than `MIN_FRACTION` of the registers that ptxas chose, or as many as for a
@@ -101,7 +102,7 @@ def fill_multiprocessor(
         if registers <= tried:
             continue
         tried = registers
-        fuller = ptx.replace(f".maxntid {threads}\n", f".maxntid {threads}\n.minnctapersm {blocks}\n")
+        fuller = _MAX_THREADS.sub(rf"\g<0>.minnctapersm {blocks}\n", ptx, count=1)
         denser = compile_cubin(fuller, arch, configured)
         if not denser.spill_bytes:
             return denser

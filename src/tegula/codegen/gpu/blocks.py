@@ -1,23 +1,96 @@
-"""The loop of a CTA over blocks of the launch."""
+"""The blocks of the launch that a CTA computes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from tegula.codegen.gpu.control import for_warps
 from tegula.codegen.gpu.state import GpuState
+from tegula.ir import Kernel, Op
 from tegula.ops.lane import BlockPlace, LogicalBlocks
+from tegula.ops.roles import WARP, Roles
+from tegula.ops.schedule import ClusterEnd, ClusterPeer, LaunchNext, ScheduleOp
+from tegula.passes.runner import GpuCompilation
+
+MAX_TOGETHER = 8
+"""The maximum number of blocks of one warp that share a CTA."""
+
+
+SHARED_BYTES = 48 << 10
+"""The maximum number of bytes of shared memory of a CTA of several blocks."""
+ALIGNMENT, SWIZZLED = 128, 1024
+"""The alignment in bytes of a block's part of shared memory, without and with swizzled buffers."""
+
+
+def blocks_together(kernel: Kernel, parts: GpuCompilation) -> tuple[int, int]:
+    """The maximum number of blocks that may share a CTA, and the bytes of shared memory of one of them. Blocks of one
+    warp share a CTA: starting a CTA takes as long as a small block runs. Blocks with barriers of the hardware, bulk
+    copies or roles have a CTA each."""
+    shared = parts.shared.plan.total
+    if parts.threads != WARP or any(_needs_cta(op) for op in kernel.walk()):
+        return 1, shared
+    unit = SWIZZLED if any(place.row_bytes for place in parts.shared.places.values()) else ALIGNMENT
+    part, count = -(-shared // unit) * unit, MAX_TOGETHER
+    while count > 1 and count * part > SHARED_BYTES:
+        count //= 2
+    return count, part if count > 1 else shared
+
+
+def block_of_warp(s: GpuState) -> list[str]:
+    """The instructions that compute the number of a thread's block and the start of its shared memory."""
+    if s.together == 1:
+        return [
+            "  %block = zext nneg i32 %block32 to i64",
+            "  %shared = addrspacecast ptr addrspace(3) @shared to ptr",
+        ]
+    return [
+        "  %own32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.y()",
+        "  %row32 = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %own32, i32 0, i32 31)",
+        "  %rows32 = call i32 @llvm.nvvm.read.ptx.sreg.ntid.y()",
+        "  %row = zext nneg i32 %row32 to i64",
+        "  %blocks = zext nneg i32 %rows32 to i64",
+        "  %cta = zext nneg i32 %block32 to i64",
+        "  %first = mul nuw nsw i64 %cta, %blocks",
+        "  %block = add nuw nsw i64 %first, %row",
+        f"  %part = mul nuw nsw i64 %row, {s.part_bytes}",
+        "  %memory = addrspacecast ptr addrspace(3) @shared to ptr",
+        "  %shared = getelementptr inbounds i8, ptr %memory, i64 %part",
+    ]
+
+
+def for_blocks(s: GpuState, act: Callable[[], None]) -> None:
+    """Emit the code of a block. The last CTA of a launch may have more warps than blocks are left; these end at
+    once."""
+    if s.together == 1:
+        act()
+        return
+    threads = s.kernel.launch.block_dim
+    last = s.first(f"add i64 {s.launched}, {threads - 1}")
+    for_warps(s, s.first(f"icmp ult i64 %block, {s.first(f'udiv i64 {last}, {threads}')}"), act)
+
+
+def _needs_cta(op: Op) -> bool:
+    if isinstance(op, LogicalBlocks):
+        return bool(op.scale)
+    return isinstance(op, Roles | ClusterPeer | ClusterEnd) or (
+        isinstance(op, ScheduleOp) and not isinstance(op, LaunchNext)
+    )
 
 
 def logical_blocks(s: GpuState, op: LogicalBlocks) -> None:
-    """The bounds of a CTA's loop over blocks, which starts at the CTA's index with the number of CTAs as step."""
+    """The bounds of a loop over blocks, which starts at the block's index with as many blocks as run at once as
+    step."""
     if op.scale:
         end = "1"
         for length in _scaled_grid(s, [*s.dims[:-1]], op.scale, "i64"):
             end = s.code.emit(f"mul i64 {end}, {length}")
     else:
         end = s.code.emit(f"udiv i64 {s.launched}, {s.kernel.launch.block_dim}")
-    step = s.code.emit("call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()")
-    values = ("%block", end, s.code.emit(f"zext nneg i32 {step} to i64"))
+    ctas = s.code.emit("call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()")
+    step = s.code.emit(f"zext nneg i32 {ctas} to i64")
+    if s.together > 1:
+        step = s.code.emit(f"mul i64 {step}, %blocks")
+    values = ("%block", end, step)
     s.scalars.update(zip(op.results, ((v,) for v in values), strict=True))
 
 

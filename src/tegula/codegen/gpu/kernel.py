@@ -22,7 +22,7 @@ from tegula.codegen.gpu import (
     segments,
     wgmma,
 )
-from tegula.codegen.gpu.blocks import block_place, logical_blocks
+from tegula.codegen.gpu.blocks import block_of_warp, block_place, blocks_together, for_blocks, logical_blocks
 from tegula.codegen.gpu.bulk_stores import bulk_store
 from tegula.codegen.gpu.clusters import cluster_end, cluster_peer
 from tegula.codegen.gpu.control import control, diverging, run_conditionally, when
@@ -134,7 +134,8 @@ class GpuCode:
     kernel has matmuls, whose operands benefit from many registers. `maps`: the tensor maps that follow the arguments.
     `budgets`: the registers per thread of each warp group, if roles change them; each thread then starts with
     `start_registers`, and the code must be assembled for exactly this number. `clustered`: whether the kernel is
-    launched in 2-CTA clusters."""
+    launched in 2-CTA clusters. `together`: the maximum number of blocks that share a CTA, each with `part_bytes` of
+    shared memory; the second dimension of the CTA numbers the blocks."""
 
     text: str
     shared: MemoryMap
@@ -145,12 +146,14 @@ class GpuCode:
     start_registers: int = 0
     budgets: tuple[int, ...] = ()
     clustered: bool = False
+    together: int = 1
+    part_bytes: int = 0
 
     @property
     def waiting(self) -> int:
-        """The threads per block of a kernel that mostly waits for memory, for which occupancy matters more than
+        """The threads per CTA of a kernel that mostly waits for memory, for which occupancy matters more than
         registers; 0 for other kernels."""
-        return 0 if self.multiplies or self.budgets else self.threads
+        return 0 if self.multiplies or self.budgets else self.threads * self.together
 
     def check_registers(self, assembled: int) -> None:
         """InternalError if code assembled for `assembled` registers per thread cannot change them as its roles do:
@@ -168,7 +171,7 @@ class GpuCode:
     @property
     def shared_bytes(self) -> int:
         """The bytes of dynamic shared memory of a block."""
-        return self.shared.total
+        return self.part_bytes or self.shared.total
 
 
 def lower_kernel(
@@ -182,10 +185,11 @@ def lower_kernel(
     s.numbers = numbered(kernel.body)
     s.clustered = any(isinstance(op, MbarrierNew) and op.cluster for op in kernel.walk())
     s.group, s.lanes = Group(0, parts.threads // WARP), kernel.launch.block_dim
+    s.together, s.part_bytes = blocks_together(kernel, parts)
     _Walk(s).function()
     return GpuCode(
         _module(s), parts.shared.plan, s.threads, s.sites, multiplies(kernel), tuple(s.maps),
-        s.start_registers, s.budgets, s.clustered,
+        s.start_registers, s.budgets, s.clustered, s.together, s.part_bytes,
     )  # fmt: skip
 
 
@@ -195,12 +199,13 @@ def _module(s: GpuState) -> str:
     registers = f' "nvvm.maxnreg"="{s.start_registers}"' if s.start_registers else ""
     align = f'align {ALIGNMENT} "nvvm.grid_constant"' if s.maps else "align 16"
     subprogram = f" !dbg !{s.line_table.function}" if s.line_table else ""
+    threads = f"{s.threads}, {s.together}" if s.together > 1 else str(s.threads)
     return (
         "@shared = external addrspace(3) global [0 x i8], align 1024\n"
         f"{s.code.table_lines()}"
         f"define ptx_kernel void @{SYMBOL}(ptr byval([{size} x i8]) {align} %args) #0{subprogram} {{\n"
         f"entry:\n{entry}\n  br label %start\nstart:\n{lines}\n  ret void\n}}\n"
-        f'attributes #0 = {{ nounwind "nvvm.maxntid"="{s.threads}"{registers} "no-builtins" }}\n'
+        f'attributes #0 = {{ nounwind "nvvm.maxntid"="{threads}"{registers} "no-builtins" }}\n'
         + s.loop_metadata()
         + (s.line_table.metadata() if s.line_table else "")
     )
@@ -227,13 +232,12 @@ class _Walk:
             "  %lane32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
             "  %lane = zext nneg i32 %lane32 to i64",
             "  %block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
-            "  %block = zext nneg i32 %block32 to i64",
-            "  %shared = addrspacecast ptr addrspace(3) @shared to ptr",
+            *block_of_warp(s),
         ]
         s.lane = "%lane"
         self._parameters()
         s.present = self._present()
-        in_order_of_launches(s, self.op)
+        for_blocks(s, lambda: in_order_of_launches(s, self.op))
         schedule.fetch_maps(s)
 
     def _parameters(self) -> None:

@@ -43,6 +43,10 @@ class GpuState(State):
     lanes: int = 32
     held: dict[Value, Registers] = field(default_factory=dict)
     bases: dict[tuple[int, tuple[Mode, ...]], list[str]] = field(default_factory=dict)
+    together: int = 1
+    """The maximum number of blocks of a CTA, one for each warp."""
+    part_bytes: int = 0
+    """The bytes of shared memory of each of several blocks of a CTA."""
     loops: list[str] = field(default_factory=list)
     repeated: int = 0
     """The lines of code that unrolling adds."""

@@ -11,7 +11,7 @@ from tegula.ir import Kernel
 from tegula.lang.captures import Captured
 from tegula.runtime.config import config
 from tegula.runtime.cuda.context import Context, context, target
-from tegula.runtime.cuda.launch import launch_on_device
+from tegula.runtime.cuda.launch import blocks_of_cta, launch_on_device
 from tegula.runtime.cuda.module import LoadedModule, kept, loaded
 from tegula.runtime.cuda.stream import Stream, default_stream
 from tegula.runtime.device import Device
@@ -56,7 +56,10 @@ class CudaCompiled:
     host (see `launch_on_device`)."""
 
     most_blocks: int | None = None
-    """The maximum number of CTAs; None: one CTA for each block of the launch."""
+    """The maximum number of blocks that run; None: every block of the launch."""
+
+    together: int = 1
+    """The maximum number of blocks that share a CTA."""
 
     placed: bool = False
     """Whether CTAs compute their block index in 32 bits, so that a launch has at most MAX_BLOCKS blocks."""
@@ -138,6 +141,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "overlaps": made_for.overlaps_launches,
         "paired": code.clustered,
         "placed": numbers_blocks(kernel),
+        "together": code.together,
     }
     return Entry(metadata, made.code)
 
@@ -157,13 +161,14 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
     where, data = context(device.ordinal), entry.metadata
     module = loaded(where, entry)
     guards = data["schedule"]["guards"]
+    together = blocks_of_cta(where, data["together"], data["threads"], data["shared"], data["registers"])
     return CudaCompiled(
         kernel=kernel,
         name=kernel.name,
         device=device,
         context=where,
         module=module,
-        function=module.function("kernel", data["shared"], data["threads"], data["start"]),
+        function=module.function("kernel", data["shared"], data["threads"] * together, data["start"]),
         shared_bytes=data["shared"],
         threads=data["threads"],
         sites=sites_of(kernel, data["sites"]),
@@ -179,6 +184,7 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         if data["combined"]
         else None,
         placed=data["placed"],
+        together=together,
         overlaps=data["overlaps"],
         clustered=data["paired"],
         guards=LaunchGuards(kernel, guards) if guards else None,

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from tegula.errors import LaunchError
-from tegula.runtime.cuda.context import LEGACY, Context
+from tegula.runtime.cuda.context import LEGACY, MULTIPROCESSORS, Context
 from tegula.runtime.cuda.graph import recording
 from tegula.runtime.cuda.interop import foreign_handle, foreign_stream
 from tegula.runtime.cuda.report import PinnedReports, enqueue_reports
@@ -41,6 +41,11 @@ IN_ORDER = 0, 0
 """No attributes: the launch starts after all earlier work in the stream."""
 MAX_CONFIGURATIONS = 256
 """The number of launch configurations that a compiled kernel caches."""
+NEARLY = 7 / 8
+"""The fraction of the most resident blocks that CTAs of several blocks keep."""
+MANY_CTAS = 8
+"""The least number of CTAs of several blocks for each multiprocessor. A smaller launch has CTAs of fewer blocks, so
+that its blocks run on all multiprocessors."""
 MAX_BYTES = 32764
 """The largest size of a kernel's arguments, in bytes."""
 
@@ -70,9 +75,12 @@ def enqueue(
     packed: bytes,
     name: str,
     attributes: tuple[int, int] = IN_ORDER,
+    rows: int = 1,
 ) -> None:
-    """Enqueue a kernel in a stream; it reads `packed` as its only argument. RunError if the driver refuses."""
-    configuration = CONFIGURATION.pack(blocks, 1, 1, threads, 1, 1, shared_bytes, stream.handle, *attributes)
+    """Enqueue a kernel in a stream; it reads `packed` as its only argument. RunError if the driver refuses. `blocks`:
+    the number of CTAs, each of `rows` rows of `threads`."""
+    size = blocks, 1, 1, threads, rows, 1, shared_bytes
+    configuration = CONFIGURATION.pack(*size, stream.handle, *attributes)
     _submit(stream.context, function, configuration + packed, name)
 
 
@@ -137,26 +145,46 @@ def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
     """The configuration of a launch in the device's default stream, cached by the number of blocks. The kernel must not
     report to the host, because the arguments of a kernel that reports end with an address per launch."""
     assert compiled.is_plain
-    grid, known = _hardware_blocks(compiled, blocks), compiled.configurations
+    (grid, rows), known = _hardware_blocks(compiled, blocks), compiled.configurations
     if len(known) >= MAX_CONFIGURATIONS:
         known.clear()
-    size = grid, 1, 1, compiled.threads, 1, 1, compiled.shared_bytes
+    size = grid, 1, 1, compiled.threads, rows, 1, compiled.shared_bytes * rows
     made = CONFIGURATION.pack(*size, LEGACY, *_attributes_of(compiled, grid, compiled.overlaps))
     known[blocks] = made
     return made
 
 
-def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> int:
-    """The number of CTAs of a launch with `blocks` blocks."""
+def blocks_of_cta(context: Context, most: int, threads: int, shared_bytes: int, registers: int) -> int:
+    """The number of blocks in each CTA of a large launch: the largest power of two, at most `most`, with which nearly
+    as many blocks are resident as with the best one. `threads`, `shared_bytes`: of a block; `registers`: of a
+    thread."""
+    if most == 1:
+        return 1
+    each = -(-registers // 8) * 8
+    resident = {
+        count: count * context.resident_blocks(count * threads, count * shared_bytes, each)
+        for count in (1 << k for k in range(most.bit_length()))
+    }
+    enough = NEARLY * max(resident.values())
+    return max(count for count, found in resident.items() if found >= enough)
+
+
+def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> tuple[int, int]:
+    """The number of CTAs of a launch with `blocks` blocks, and the number of blocks in each."""
     if compiled.most_blocks is not None and not (compiled.placed and blocks > MAX_BLOCKS):
         # The number of CTAs is rounded up to whole clusters; a CTA without a block stores nothing.
-        return min(blocks + compiled.clustered * blocks % 2, compiled.most_blocks)
-    if blocks > MAX_BLOCKS:
+        blocks = min(blocks + compiled.clustered * blocks % 2, compiled.most_blocks)
+    elif blocks > MAX_BLOCKS:
         raise LaunchError(
             f"kernel {compiled.name}: {blocks} blocks are more than the {MAX_BLOCKS} of one launch on a GPU",
             "use a larger block_dim, or launch several times",
         )
-    return blocks
+    together = compiled.together
+    if together > 1:
+        least = MANY_CTAS * compiled.context.attribute(MULTIPROCESSORS)
+        while together > 1 and blocks < together * least:
+            together //= 2
+    return -(-blocks // together), together
 
 
 def _attributes_of(compiled: CudaCompiled, grid: int, early: bool) -> tuple[int, int]:
@@ -169,7 +197,7 @@ def _attributes_of(compiled: CudaCompiled, grid: int, early: bool) -> tuple[int,
 def _launch(
     compiled: CudaCompiled, blocks: int, packed: bytes, stream: Stream, args: tuple[Any, ...]
 ) -> None:
-    grid = _hardware_blocks(compiled, blocks)
+    grid, rows = _hardware_blocks(compiled, blocks)
     graph = recording(stream) if recording.active else None
     if graph is not None:
         stream = graph.stream
@@ -183,9 +211,8 @@ def _launch(
     # stream is being recorded.
     known = graph is None and (stream.owned or stream.handle == LEGACY)
     order = _attributes_of(compiled, grid, compiled.overlaps and known)
-    enqueue(
-        stream, compiled.function, grid, compiled.threads, compiled.shared_bytes, data, compiled.name, order
-    )
+    shared_bytes = compiled.shared_bytes * rows
+    enqueue(stream, compiled.function, grid, compiled.threads, shared_bytes, data, compiled.name, order, rows)
     if reports is None:
         return
     if graph is not None:

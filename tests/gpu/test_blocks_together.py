@@ -1,0 +1,45 @@
+"""Launches of blocks of one warp, of which several share a CTA."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+pytestmark = pytest.mark.gpu
+
+
+@tg.kernel
+def work(a: tg.array2d[float], gathered: tg.array2d[float], sums: tg.array1d[float], count: tg.array1d[int]):
+    i = tg.tid()
+    row = tg.tile_load(a[i], 32)
+    order = (tg.tile_arange(32, dtype=int) * 5 + i) % 32
+    tg.tile_store(gathered[i], row[order])
+    tg.tile_store(sums[i : i + 1], tg.tile_sum(row[::-1] * row))
+    tg.tile_atomic_add(count, tg.tile_ones(1, dtype=int))
+
+
+@pytest.mark.parametrize("blocks", [1, 9, 3001, 20_003])
+def test_each_block_runs_once(blocks: int) -> None:
+    a = np.arange(blocks * 32, dtype=np.float32).reshape(blocks, 32) % 19
+    given = tg.array(a, device="cuda")
+    gathered, sums = tg.zeros_like(given), tg.zeros(blocks, device="cuda")
+    count = tg.zeros(1, dtype=int, device="cuda")
+    tg.launch_tiled(work, blocks, [given, gathered, sums, count], block_dim=32)
+    places = (np.arange(32) * 5 + np.arange(blocks)[:, None]) % 32
+    np.testing.assert_array_equal(gathered.numpy(), np.take_along_axis(a, places, 1))
+    np.testing.assert_array_equal(sums.numpy(), (a * a[:, ::-1]).sum(1))
+    assert count.numpy()[0] == blocks
+
+
+@pytest.mark.parametrize("function", ["cholesky", "lu", "eigh"])
+def test_batches_that_fill_the_device_have_the_bits_of_small_batches(function: str) -> None:
+    rng = np.random.default_rng(5)
+    m = rng.standard_normal((10_001, 8, 8)).astype(np.float32)
+    x = m @ m.transpose(0, 2, 1) + np.eye(8, dtype=np.float32)
+    run = getattr(tg.kernels, function)
+    whole = run(tg.array(x, device="cuda"))
+    few = run(tg.array(x[-100:], device="cuda"))
+    for a, b in zip(*(r if isinstance(r, tuple) else (r,) for r in (whole, few)), strict=True):
+        np.testing.assert_array_equal(a.numpy()[-100:], b.numpy())
