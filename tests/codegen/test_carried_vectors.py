@@ -78,3 +78,21 @@ def test_vectors_with_changed_components_are_correct() -> None:
             last[:2] += mixed[5]
         wanted += [last, mixed]
     np.testing.assert_array_equal(out.numpy(), wanted)
+
+
+@tg.kernel
+def chosen(a: tg.array[FLOATS], out: tg.array[FLOATS]):
+    t = tg.tid()
+    x, y = a[t], a[t + 1]
+    mixed = FLOATS(x[0], y[0], x[1], y[1], x[4], y[4], 7.0, y[5])
+    out[t] = tg.where(x[2] < y[2], mixed, FLOATS(2.0))
+
+
+def test_vectors_made_of_components_of_vector_registers_are_vector_registers() -> None:
+    a = np.random.default_rng(2).random((9, 8)).astype(np.float32)
+    out = tg.zeros(8, dtype=FLOATS)
+    tg.launch(chosen, 8, [tg.array(a, dtype=FLOATS), out])
+    x, y = a[:-1], a[1:]
+    wanted = np.stack([x[:, 0], y[:, 0], x[:, 1], y[:, 1], x[:, 4], y[:, 4], np.full(8, 7), y[:, 5]], 1)
+    np.testing.assert_array_equal(out.numpy(), np.where(x[:, 2:3] < y[:, 2:3], wanted, 2))
+    assert "float %" not in "".join(line for line in chosen.llvm().splitlines() if "select" in line)

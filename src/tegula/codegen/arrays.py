@@ -34,6 +34,9 @@ from tegula.types import (
     scalar_of,
 )
 
+WIDEST = 16
+"""The widest access on a GPU, in bytes."""
+
 
 def lower_access(s: State, op: Op) -> Components | None:
     """Lower a lane op that accesses memory. Returns the components of the result, or None if it has none; InternalError
@@ -117,26 +120,61 @@ def _fills_register(s: State, t: ElementType) -> bool:
     return memory_type(scalar_of(t)) == scalar_type(scalar_of(t))
 
 
+def _adjacent(s: State, array: Value, t: ElementType) -> int:
+    """The number of components of a vector that one access of a GPU reads or writes: those of 16 bytes if every element
+    is aligned to as many, else 1."""
+    whole, scalar = array_root(array), scalar_of(t)
+    if (
+        not (isinstance(s.target, CudaTarget) and isinstance(t, VecType))
+        or whole not in s.kernel.params
+        or s.debug
+    ):
+        return 1
+    access = s.kernel.access[s.kernel.params.index(whole)]
+    aligned = access is not None and access.dense and access.align % WIDEST == 0
+    if not aligned or element_bytes(t) % WIDEST or scalar.bits < 32:
+        return 1
+    return WIDEST // (scalar.bits // 8)
+
+
 def _array_load(s: State, op: ArrayLoad) -> Components:
     array = s.arrays[op.array]
     pointer, _ = array_address(s, op, array, op.indices)
-    if not _fills_register(s, array.dtype):
+    scalar, count = scalar_of(array.dtype), components(array.dtype)
+    kind, size = memory_type(scalar), max(1, scalar.bits // 8)
+    if _fills_register(s, array.dtype):
+        return s.code.unpacked(
+            kind, count, s.code.emit(f"load <{count} x {kind}>, ptr {pointer}, align {size}")
+        )
+    each = _adjacent(s, op.array, array.dtype)
+    if each == 1:
         return s.memory.load_element(pointer, array.dtype)
-    kind, count = memory_type(scalar_of(array.dtype)), components(array.dtype)
-    size = scalar_of(array.dtype).bits // 8
-    return s.code.unpacked(kind, count, s.code.emit(f"load <{count} x {kind}>, ptr {pointer}, align {size}"))
+    made: list[str] = []
+    for first in range(0, count, each):
+        at = s.memory.bytes_offset(pointer, str(first * size))
+        part = s.code.emit(f"load <{each} x {kind}>, ptr {at}, align {WIDEST}")
+        made += [s.code.emit(f"extractelement <{each} x {kind}> {part}, i32 {k}") for k in range(each)]
+    return tuple(made)
 
 
 def _array_store(s: State, op: ArrayStore) -> None:
     array = s.arrays[op.array]
     pointer, _ = array_address(s, op, array, op.indices)
     value = s.components(op.value)
-    if not _fills_register(s, array.dtype):
+    scalar, count = scalar_of(array.dtype), components(array.dtype)
+    kind, size = memory_type(scalar), max(1, scalar.bits // 8)
+    if _fills_register(s, array.dtype):
+        whole = packed(s.code, value, scalar, count)
+        s.code.line(f"store <{count} x {kind}> {whole}, ptr {pointer}, align {size}")
+        return
+    each = _adjacent(s, op.array, array.dtype)
+    if each == 1:
         s.memory.store_element(pointer, value, array.dtype)
         return
-    scalar, count = scalar_of(array.dtype), components(array.dtype)
-    whole = packed(s.code, value, scalar, count)
-    s.code.line(f"store <{count} x {memory_type(scalar)}> {whole}, ptr {pointer}, align {scalar.bits // 8}")
+    for first in range(0, count, each):
+        part = packed(s.code, value[first : first + each], scalar, each)
+        at = s.memory.bytes_offset(pointer, str(first * size))
+        s.code.line(f"store <{each} x {kind}> {part}, ptr {at}, align {WIDEST}")
 
 
 def length_of(s: State, op: ArrayShape) -> str:

@@ -75,7 +75,7 @@ class CarriedRegisters:
         self.registers = [tuple(code.fresh("k") for _ in parts) for parts in self.initial]
         for names, t in zip(self.registers, self.types, strict=True):
             if t:
-                code.packed[names] = code.fresh("v")
+                code.join(names, code.fresh("v"))
         for group in self.arguments:
             self.s.scalars.update(zip(group, self.registers, strict=True))
 

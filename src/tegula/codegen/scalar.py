@@ -57,7 +57,8 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
             return together
     if isinstance(op, VecMake | VecSplat):
         n = components(op.result.type)  # type: ignore[arg-type]
-        return tuple(x[0] for x in operands) if isinstance(op, VecMake) else operands[0] * n
+        parts = tuple(x[0] for x in operands) if isinstance(op, VecMake) else operands[0] * n
+        return _kept(code, op, parts) if width == 1 and code.packs else parts
     if isinstance(op, VecPart):
         return tuple(operands[0][k] for k in op.picked)
     if isinstance(op, TableGet):
@@ -466,6 +467,16 @@ def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Comp
     else:
         made = elementwise(code, op, types[0], xs, n)
     return code.unpacked(scalar_type(dtype), n, made)
+
+
+def _kept(code: Code, op: Op, parts: Components) -> Components:
+    """Components of which some were read from vector registers, in one register if they fit one; LLVM makes shuffles of
+    the reads and writes. Others are returned as they are."""
+    t, n = op.result.type, len(parts)
+    if not isinstance(t, VecType) or n not in WIDE or code.read.isdisjoint(parts):
+        return parts
+    dtype = scalar_of(t)
+    return code.unpacked(scalar_type(dtype), n, packed(code, parts, dtype, n))
 
 
 def packed(code: Code, parts: Components, dtype: DType, n: int) -> str:

@@ -85,8 +85,8 @@ class Code:
     `approximates`: the target has instructions for fast functions. `together`: the functions that emit ops for several
     float32 numbers at a time, by op. `fences_extremes`: the operands of a minimum or maximum must be hidden from LLVM's
     analyses. `mark`: the suffix of every instruction. `packs`: the target has vector registers for the components of
-    one value; `packed`: the vector register from which components were read. `tables`: the names of read-only data, by
-    contents; `table_space`: their address space; `named`: the names by object."""
+    one value; `packed`: the vector register from which components were read, `read`: these components. `tables`: the
+    names of read-only data, by contents; `table_space`: their address space; `named`: the names by object."""
 
     def __init__(self) -> None:
         self.rounds_bfloat16 = False
@@ -94,6 +94,7 @@ class Code:
         self.approximates = False
         self.packs = False
         self.packed: dict[tuple[str, ...], str] = {}
+        self.read: set[str] = set()
         self.together: dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]] = {}
         self.tables: dict[str, str] = {}
         self.named: dict[tuple[int, DType], tuple[Sequence[float], str]] = {}
@@ -138,8 +139,13 @@ class Code:
     def unpacked(self, type: str, count: int, vector: str) -> tuple[str, ...]:
         """The elements of a vector register as components of a value. LLVM removes unused extracts."""
         parts = tuple(self.emit(f"extractelement <{count} x {type}> {vector}, i32 {k}") for k in range(count))
-        self.packed[parts] = vector
+        self.join(parts, vector)
         return parts
+
+    def join(self, parts: tuple[str, ...], vector: str) -> None:
+        """Note the vector register whose elements are the components of a value."""
+        self.packed[parts] = vector
+        self.read.update(parts)
 
     def call(self, intrinsic: str, suffix: str, result: str, args: str) -> str:
         """A call of a whitelisted intrinsic. `result`: its type, or "void". `args`: its typed operands."""

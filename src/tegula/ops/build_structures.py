@@ -56,6 +56,12 @@ def smaller_of_each(b: OpBuilder, x: Value, y: Value) -> Value:
     return b.one(Select, [b.one(Cmp, [x, y], {"pred": "lt"}), x, y])
 
 
+@public("_pick_each")
+def pick_each(b: OpBuilder, flags: Value, x: Value, y: Value) -> Value:
+    """For each component of two vectors, x's component where the flag is set, else y's."""
+    return b.one(Select, [flags, x, y])
+
+
 @public("_bits")
 def bits(b: OpBuilder, x: Value) -> Value:
     """The components of a vector of bools as the bits of a uint32; component 0 is the lowest bit."""

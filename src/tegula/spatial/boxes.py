@@ -9,7 +9,6 @@ from tegula.stdlib.geometry.layout import (
     AXIS,
     CHILDREN,
     COUNTS,
-    ITEM_BYTES,
     MIDDLE,
     NODE_BYTES,
     PARENT,
@@ -26,6 +25,8 @@ EIGHT_FLOATS, EIGHT = tg.vector(WIDTH, float), tg.vector(WIDTH, int)
 VEC8 = VecType(WIDTH, float32)
 lang: Any = tg
 """The language with its internal functions."""
+NONE = (1 << 31) - 1
+"""More than the number of any node or item."""
 LARGE = 1.0e38
 """Boxes are built of as if no coordinate were larger."""
 
@@ -77,124 +78,276 @@ def level_begin(counts: tg.array1d[int], level: int):
 
 
 @tg.kernel
+def invert_order(order: tg.array1d[int], places: tg.array1d[int]):
+    """Write the place of each item in an order."""
+    i = tg.tid()
+    places[order[i]] = i
+
+
+@tg.func
+def named_item(groups: tg.array1d[int], number: int):
+    """An item without a box: its number and its group."""
+    item, group = VEC8(), 0
+    if groups is not None:
+        group = groups[number]
+    item[6], item[7] = tg.bitcast(number, tg.float32), tg.bitcast(group, tg.float32)
+    return item
+
+
+@tg.func
+def without_points(item: VEC8):
+    """An item whose box has no points."""
+    return VEC8(tg.nan, tg.nan, tg.nan, tg.nan, tg.nan, tg.nan, item[6], item[7])
+
+
+@tg.func
+def write_box(
+    lower: tg.array1d[tg.vec3], upper: tg.array1d[tg.vec3], items: tg.array1d[VEC8], place: int, item: VEC8
+):
+    """Write the box of an item, NaN where it has no points. `item`: the number and the group."""
+    number = tg.bitcast(item[6], tg.int32)
+    low, high = lower[number], upper[number]
+    box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], item[6], item[7])
+    items[place] = tg.where(is_valid_box(low, high), box, without_points(item))
+
+
+@tg.kernel
+def number_items(groups: tg.array1d[int], order: tg.array1d[int], items: tg.array1d[VEC8]):
+    """Write the number and the group of each item."""
+    i = tg.tid()
+    items[i] = named_item(groups, order[i])
+
+
+@tg.kernel
+def write_no_box(items: tg.array1d[VEC8], place: int):
+    """Write a box without points."""
+    items[place] = VEC8(tg.nan)
+
+
+@tg.kernel
 def write_boxes(
     lower: tg.array1d[tg.vec3],
     upper: tg.array1d[tg.vec3],
     groups: tg.array1d[int],
-    order: tg.array1d[int],
+    places: tg.array1d[int],
     items: tg.array1d[VEC8],
 ):
-    """Write the boxes of items, NaN where one has no points; with `order` also their numbers and groups."""
+    """Write the boxes of items in the order of their numbers: the places that are written in any order are whole
+    sectors of a GPU's memory."""
     i = tg.tid()
-    number, group = 0, 0
-    if order is not None:
-        number = order[i]
-        if groups is not None:
-            group = groups[number]
-    else:
-        item = items[i]
-        number, group = tg.bitcast(item[6], tg.int32), tg.bitcast(item[7], tg.int32)
-    low, high = lower[number], upper[number]
-    box = VEC8(tg.nan)
-    if is_valid_box(low, high):
-        box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], 0.0, 0.0)
-    box[6], box[7] = tg.bitcast(number, tg.float32), tg.bitcast(group, tg.float32)
-    items[i] = box
+    write_box(lower, upper, items, places[i], named_item(groups, i))
 
 
 @tg.func
-def leaf_bounds(items: tg.uint64, begin: int, count: int):
-    """The bounds of adjacent items; boxes of NaN are ignored. Most leaves have no more than two items, for which
-    there is no branch."""
-    last = begin + count - 1
-    first = lang._element_at(items + tg.uint64(tg.max(begin, 0)) * ITEM_BYTES, VEC8)
-    final = lang._element_at(items + tg.uint64(tg.max(last, 0)) * ITEM_BYTES, VEC8)
-    low = lang._smaller_of_each(final, lang._smaller_of_each(first, VEC8(tg.inf)))
-    high = lang._larger_of_each(final, lang._larger_of_each(first, VEC8(-tg.inf)))
-    for i in range(begin + 1, last):
-        box = lang._element_at(items + tg.uint64(i) * ITEM_BYTES, VEC8)
-        low, high = lang._smaller_of_each(box, low), lang._larger_of_each(box, high)
-    return tg.vec3(low[0], low[1], low[2]), tg.vec3(high[3], high[4], high[5])
+def with_box(low: VEC8, high: VEC8, box: VEC8):
+    """The bounds of boxes and of one more; NaN components of the box are ignored."""
+    return lang._smaller_of_each(box, low), lang._larger_of_each(box, high)
 
 
 @tg.func
-def rotate_components(v: VEC8, by: int):
-    """The components of a vector, moved by a number of places."""
-    r = VEC8()
-    for k in tg.static(range(WIDTH)):
-        r[k] = v[(k + by) % WIDTH]
-    return r
+def corners(low: VEC8, high: VEC8):
+    """A box of the lower corner of one box and the upper corner of another."""
+    return VEC8(low[0], low[1], low[2], high[3], high[4], high[5], 0.0, 0.0)
 
 
 @tg.func
-def node_bounds(nodes: tg.uint64, node: int):
-    """The bounds of the children of a node; boxes of NaN are ignored."""
-    low, high = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
-    at = nodes + tg.uint64(node) * NODE_BYTES
-    for axis in tg.static(range(3)):
-        lower = lang._smaller_of_each(lang._element_at(at + axis * AXIS, VEC8), VEC8(tg.inf))
-        upper = lang._larger_of_each(lang._element_at(at + UPPER + axis * AXIS, VEC8), VEC8(-tg.inf))
-        for by in tg.static((4, 2, 1)):
-            lower = lang._smaller_of_each(lower, rotate_components(lower, by))
-            upper = lang._larger_of_each(upper, rotate_components(upper, by))
-        low[axis], high[axis] = lower[0], upper[0]
-    return low, high
+def lower_pairs(a: VEC8, b: VEC8):
+    """The components 0, 1, 4 and 5 of two vectors, interleaved."""
+    return VEC8(a[0], b[0], a[1], b[1], a[4], b[4], a[5], b[5])
 
 
 @tg.func
-def write_centre(nodes: tg.array1d[float], node: int, low: tg.vec3, high: tg.vec3):
-    """Write the middle of a node's bounds."""
-    at = tg.int64(node) * NODE + MIDDLE_WORD
-    for axis in tg.static(range(3)):
-        nodes[at + axis] = 0.5 * low[axis] + 0.5 * high[axis]
+def upper_pairs(a: VEC8, b: VEC8):
+    """The components 2, 3, 6 and 7 of two vectors, interleaved."""
+    return VEC8(a[2], b[2], a[3], b[3], a[6], b[6], a[7], b[7])
 
 
 @tg.func
-def refit_child(
-    nodes: tg.array1d[float], words: tg.array1d[int], at: tg.uint64, items: tg.uint64, node: int, k: int
+def lower_halves(a: VEC8, b: VEC8):
+    """The first two components of each half of two vectors."""
+    return VEC8(a[0], a[1], b[0], b[1], a[4], a[5], b[4], b[5])
+
+
+@tg.func
+def upper_halves(a: VEC8, b: VEC8):
+    """The last two components of each half of two vectors."""
+    return VEC8(a[2], a[3], b[2], b[3], a[6], a[7], b[6], b[7])
+
+
+@tg.func
+def transposed_half(a: VEC8, b: VEC8, c: VEC8, d: VEC8):
+    """Four vectors of the components k of four vectors and then of their components 4 + k, for k from 0 to 3."""
+    ab, cd = lower_pairs(a, b), lower_pairs(c, d)
+    above, beyond = upper_pairs(a, b), upper_pairs(c, d)
+    return (
+        lower_halves(ab, cd),
+        upper_halves(ab, cd),
+        lower_halves(above, beyond),
+        upper_halves(above, beyond),
+    )
+
+
+@tg.func
+def first_half(a: VEC8, b: VEC8):
+    """The first halves of two vectors."""
+    return VEC8(a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3])
+
+
+@tg.func
+def second_half(a: VEC8, b: VEC8):
+    """The second halves of two vectors."""
+    return VEC8(a[4], a[5], a[6], a[7], b[4], b[5], b[6], b[7])
+
+
+@tg.func
+def child_bounds(
+    words: tg.array1d[int],
+    items: tg.array1d[VEC8],
+    inner: int,
+    single: tg.constexpr,
+    at: tg.int64,
+    k: tg.constexpr,
 ):
-    """Write the bounds of a child of a node, whose levels below are done; `at`: the address of the nodes."""
-    place = tg.int64(node) * NODE + tg.int64(k)
-    child = words[place + CHILD_WORD]
-    low, high = tg.vec3(tg.nan, tg.nan, tg.nan), tg.vec3(tg.nan, tg.nan, tg.nan)
-    if child > 0:
-        low, high = node_bounds(at, child)
-        write_centre(nodes, child, low, high)
-    else:
-        quarter = tg.int64(k // 4)
-        count = (words[tg.int64(node) * NODE + COUNT_WORD + quarter] >> (8 * (k % 4))) & 255
-        low, high = leaf_bounds(items, -1 - child, count)
-        for axis in tg.static(range(3)):
-            low[axis] = tg.where(count > 0, low[axis], tg.nan)
-    # Empty boxes are empty along each axis.
+    """The box of a child, of infinities without points. The boxes of nodes are items from `inner` on, the box of node 0
+    has no points, and the numbers of items are 0 for nodes: nodes, leaves of at most two items and missing children
+    need no branch. `single`: whether leaves have one item at most."""
+    child = words[at + CHILD_WORD + k]
+    is_leaf = child >> 31
+    begin = (child ^ is_leaf) + (inner & ~is_leaf)
+    low, high = with_box(VEC8(tg.inf), VEC8(-tg.inf), items[begin])
+    if not single:
+        count = (words[at + COUNT_WORD + k // 4] >> (8 * (k % 4))) & 255
+        last = begin + tg.max(count, 1) - 1
+        low, high = with_box(low, high, items[last])
+        if count > 2:
+            for i in range(begin + 1, last):
+                low, high = with_box(low, high, items[i])
+    return corners(low, high)
+
+
+@tg.func
+def fit_node(
+    nodes: tg.array1d[VEC8],
+    words: tg.array1d[int],
+    items: tg.array1d[VEC8],
+    inner: int,
+    single: tg.constexpr,
+    node: int,
+):
+    """Write the bounds of the children of a node, whose levels below are done, and its own box."""
+    at = tg.int64(node) * NODE
+    a = child_bounds(words, items, inner, single, at, 0)
+    b = child_bounds(words, items, inner, single, at, 1)
+    c = child_bounds(words, items, inner, single, at, 2)
+    d = child_bounds(words, items, inner, single, at, 3)
+    e = child_bounds(words, items, inner, single, at, 4)
+    f = child_bounds(words, items, inner, single, at, 5)
+    g = child_bounds(words, items, inner, single, at, 6)
+    h = child_bounds(words, items, inner, single, at, 7)
+    low, high = with_box(a, a, b)
+    low, high = with_box(low, high, c)
+    low, high = with_box(low, high, d)
+    low, high = with_box(low, high, e)
+    low, high = with_box(low, high, f)
+    low, high = with_box(low, high, g)
+    low, high = with_box(low, high, h)
+    items[inner + node] = corners(low, high)
+    x, y, z, w = transposed_half(a, b, c, d)
+    p, q, r, s = transposed_half(e, f, g, h)
+    lx, ly, lz = first_half(x, p), first_half(y, q), first_half(z, r)
+    hx, hy, hz = first_half(w, s), second_half(x, p), second_half(y, q)
+    # The bounds without points are NaN along each axis.
+    known, none = lang._each_within(lx, hx), VEC8(tg.nan)
+    row = tg.int64(node) * WIDTH
+    nodes[row], nodes[row + 3] = lang._pick_each(known, lx, none), lang._pick_each(known, hx, none)
+    nodes[row + 1], nodes[row + 4] = lang._pick_each(known, ly, none), lang._pick_each(known, hy, none)
+    nodes[row + 2], nodes[row + 5] = lang._pick_each(known, lz, none), lang._pick_each(known, hz, none)
+    last = nodes[row + 7]
     for axis in tg.static(range(3)):
-        nodes[place + axis * AXIS_WORD] = tg.where(low[0] <= high[0], low[axis], tg.nan)
-        nodes[place + UPPER_WORD + axis * AXIS_WORD] = tg.where(low[0] <= high[0], high[axis], tg.nan)
+        last[4 + axis] = 0.5 * low[axis] + 0.5 * high[3 + axis]
+    nodes[row + 7] = last
 
 
 @tg.kernel
-def refit_nodes(
-    nodes: tg.array1d[float],
+def fit_level(
+    nodes: tg.array1d[VEC8],
     words: tg.array1d[int],
-    at: tg.uint64,
-    items: tg.uint64,
-    each: tg.constexpr,
+    items: tg.array1d[VEC8],
+    inner: int,
+    single: tg.constexpr,
     counts: tg.array1d[int],
     level: int,
     threads: int,
 ):
-    """Write the bounds of the children of the nodes of a level, whose levels below are done. `each`: the number of
-    threads of a node."""
+    """Write the bounds of the children of the nodes of a level, whose levels below are done."""
     first = level_begin(counts, level)
-    for part in range(tg.tid(), each * counts[level], threads):
-        for k in range(part % each, WIDTH, each):
-            refit_child(nodes, words, at, items, first + part // each, k)
+    last = first + counts[level]
+    for node in range(first + tg.tid(), last, threads):
+        fit_node(nodes, words, items, inner, single, node)
 
 
 @tg.kernel
-def write_header(nodes: tg.array1d[float], at: tg.uint64):
+def write_subtrees(words: tg.array1d[int], first: int, levels: int, subtrees: tg.array2d[int]):
+    """Write what is below a node: the items, from the first to the one after the last, and the nodes of each level."""
+    t = tg.tid()
+    begin, end = first + t, first + t + 1
+    item, last = NONE, 0
+    for level in range(levels):
+        subtrees[t, 2 * level + 2], subtrees[t, 2 * level + 3] = begin, end
+        lower, upper = NONE, 0
+        for node in range(begin, end):
+            at = tg.int64(node) * NODE
+            for k in tg.static(range(WIDTH)):
+                child = words[at + CHILD_WORD + k]
+                if child > 0:
+                    lower, upper = tg.min(lower, child), tg.max(upper, child + 1)
+                elif child < 0:
+                    count = (words[at + COUNT_WORD + k // 4] >> (8 * (k % 4))) & 255
+                    item, last = tg.min(item, -1 - child), tg.max(last, -1 - child + count)
+        begin, end = tg.min(lower, upper), upper
+    subtrees[t, 0], subtrees[t, 1] = tg.min(item, last), last
+
+
+@tg.func
+def fit_subtree(
+    nodes: tg.array1d[VEC8],
+    words: tg.array1d[int],
+    items: tg.array1d[VEC8],
+    inner: int,
+    single: tg.constexpr,
+    subtrees: tg.array2d[int],
+    t: int,
+):
+    """Write the bounds of the nodes of a subtree, level by level from below, and the header with those of the root."""
+    levels = subtrees.shape[1] // 2 - 1
+    for up in range(levels):
+        level = levels - up
+        for node in range(subtrees[t, 2 * level], subtrees[t, 2 * level + 1]):
+            fit_node(nodes, words, items, inner, single, node)
+    if subtrees[t, 2] == 1:
+        nodes[0] = items[inner + 1]
+
+
+@tg.kernel
+def fit_boxes(
+    lower: tg.array1d[tg.vec3],
+    upper: tg.array1d[tg.vec3],
+    nodes: tg.array1d[VEC8],
+    words: tg.array1d[int],
+    items: tg.array1d[VEC8],
+    inner: int,
+    single: tg.constexpr,
+    subtrees: tg.array2d[int],
+    first: int,
+):
+    """Write the items and the nodes of a subtree, which a CPU's cache holds meanwhile."""
+    t = first + tg.tid()
+    for place in range(subtrees[t, 0], subtrees[t, 1]):
+        write_box(lower, upper, items, place, items[place])
+    fit_subtree(nodes, words, items, inner, single, subtrees, t)
+
+
+@tg.kernel
+def write_header(nodes: tg.array1d[VEC8], items: tg.array1d[VEC8], inner: int):
     """Write the bounds of all items."""
-    low, high = node_bounds(at, 1)
-    write_centre(nodes, 1, low, high)
-    for k in tg.static(range(3)):
-        nodes[k], nodes[3 + k] = low[k], high[k]
+    nodes[0] = items[inner + 1]

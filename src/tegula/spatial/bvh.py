@@ -15,13 +15,24 @@ from tegula.runtime.cuda.graph import keep_recorded
 from tegula.runtime.device import Device
 from tegula.runtime.recording import recording
 from tegula.runtime.structures import Structure
-from tegula.spatial.boxes import VEC8, refit_nodes, write_boxes, write_header
+from tegula.spatial.boxes import (
+    NODE,
+    VEC8,
+    fit_boxes,
+    fit_level,
+    invert_order,
+    number_items,
+    write_boxes,
+    write_header,
+    write_no_box,
+    write_subtrees,
+)
 from tegula.spatial.build_morton import DEPTH, MortonBuild
 from tegula.spatial.build_on_host import HostBuild, max_nodes
 from tegula.spatial.build_sah import MEDIAN, SAH
 from tegula.stdlib.geometry.layout import LEVELS, MAX_ITEMS, NODE_BYTES, TREE, WIDTH
 from tegula.structs import Struct
-from tegula.types import VecType, float32
+from tegula.types import VecType, components, float32
 
 CONSTRUCTORS = {"sah": SAH, "median": MEDIAN, "lbvh": SAH, "cubql": SAH}
 """The constructors by name, and the way in which they split ranges of boxes. "lbvh" splits keys instead, unless there
@@ -29,6 +40,10 @@ are groups."""
 VEC3 = VecType(3, float32)
 RESIDENT = 1 << 18
 """The threads of a launch on a GPU for a level whose number of nodes only the GPU knows."""
+
+
+SUBTREES, SUBTREE_ITEMS = 64, 4096
+"""The least number of subtrees that CPU threads fit, and the largest mean number of items of a subtree."""
 
 
 class Bvh(Structure):
@@ -51,6 +66,8 @@ class Bvh(Structure):
     """
 
     __tegula_annotation__ = TREE
+    writes, fits = write_boxes, fit_boxes
+    """The kernels that write items: all of them, and those of subtrees with the nodes."""
 
     def __init__(
         self,
@@ -80,8 +97,7 @@ class Bvh(Structure):
         """
         self.version += 1
         if len(self.lowers):
-            self._place(None)
-            self._refit_nodes()
+            self._fit()
 
     def rebuild(self, constructor: str | None = None) -> None:
         """Rebuild the tree from `lowers` and `uppers`. The id stays the same.
@@ -128,8 +144,8 @@ class Bvh(Structure):
             with recording.paused():
                 by_keys = self._constructor == "lbvh" and self.groups is None
                 order = self._build_by_keys(count) if by_keys else self._build_on_host(count)
-                self._place(order)
-                self._refit_nodes()
+                self._number(order)
+                self._fit()
         self.publish()
 
     def _build_by_keys(self, count: int) -> array:
@@ -170,25 +186,48 @@ class Bvh(Structure):
         if self.nodes is not None and self.node_limit >= nodes:
             return
         self.node_limit = nodes
-        self.node_words = tg.empty(nodes * NODE_BYTES // 4, dtype=tg.int32, device=self.device)
+        self.node_words = tg.empty(nodes * NODE, dtype=tg.int32, device=self.device)
         self.nodes = self.node_words.view(tg.float32)
-        self._items = tg.empty(items, dtype=VEC8, device=self.device)
+        self._items = tg.empty(items + nodes, dtype=VEC8, device=self.device)
+        self._launch(write_no_box, 1, [self._items, items])
+        self._places = None if self.device.is_cpu else tg.empty(items, dtype=tg.int32, device=self.device)
 
-    def _place(self, order: array | None) -> None:
-        """Write the boxes of the items; with `order` also their numbers."""
-        self._launch(
-            write_boxes, len(self.lowers), [self.lowers, self.uppers, self.groups, order, self._items]
-        )
+    def _number(self, order: array) -> None:
+        """Write what refits need: on a GPU the place of each item, on a CPU the number of the item at each place, and
+        the subtrees."""
+        if self._places is not None:
+            self._launch(invert_order, len(order), [order, self._places])
+            return
+        assert self._known is not None
+        self._launch(number_items, len(order), [self.groups, order, self._items])
+        levels = self.levels()
+        wanted = max(SUBTREES, len(order) // SUBTREE_ITEMS)
+        top = next((k for k, (_, n) in enumerate(levels) if n >= wanted), len(levels) - 1)
+        first, count = levels[top]
+        found = tg.empty((count, 2 * (len(levels) - top) + 2), dtype=int, device="cpu")
+        self._launch(write_subtrees, count, [self.node_words, first, len(levels) - top, found])
+        self._subtrees, self._above = _with_rest(found.numpy(), levels[:top], len(order))
 
-    def _refit_nodes(self) -> None:
-        """Write the boxes of all nodes."""
+    def _fit(self) -> None:
+        """Write the boxes of all items and nodes."""
         assert self.nodes is not None
         keep_recorded(self.device, self.nodes, self._items)
-        each = 1 if self.device.is_cpu else WIDTH
-        self.launch_by_level(
-            refit_nodes, each, [self.nodes, self.node_words, self.nodes.ptr, self._items.ptr, each]
-        )
-        self._launch(write_header, 1, [self.nodes, self.nodes.ptr])
+        items = len(self._items) - self.node_limit
+        nodes = view_as(self.nodes, VEC8)
+        given = [nodes, self.node_words, self._items, items, self.leaf_size == 1]
+        if self._places is None:
+            args = [*self._given(), *given, self._subtrees]
+            self._launch(self.fits, self._above, [*args, 0], 1)
+            if self._above < len(self._subtrees):
+                self._launch(self.fits, 1, [*args, self._above], 1)
+        else:
+            self._launch(self.writes, items, [*self._given(), self.groups, self._places, self._items])
+            self.launch_by_level(fit_level, 1, given)
+            self._launch(write_header, 1, [nodes, self._items, items])
+
+    def _given(self) -> list[Any]:
+        """The first arguments of the kernels that write items."""
+        return [self.lowers, self.uppers]
 
     def launch_by_level(self, kernel: Any, each: int, inputs: list[Any]) -> None:
         """Launch a kernel for each level, from the lowest one up.
@@ -228,8 +267,31 @@ class Bvh(Structure):
         found = [self.nodes.ptr, self._items.ptr, 0 if groups is None else groups.ptr]
         return [*found, 0 if groups is None else len(groups) // 2]
 
-    def _launch(self, kernel: Any, dim: int, inputs: list[Any]) -> None:
-        tg.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_tape=False)
+    def _launch(self, kernel: Any, dim: int, inputs: list[Any], block_dim: int | None = None) -> None:
+        tg.launch(kernel, dim, inputs, device=self.device, record_tape=False, block_dim=block_dim)
+
+
+def _with_rest(subtrees: np.ndarray, above: list[tuple[int, int]], items: int) -> tuple[array, int]:
+    """The rows of subtrees, with rows for adjacent items that are in none, and a last row for the levels above if there
+    are any; and the number of the rows before this."""
+    begin, end = (subtrees[:, k] for k in range(2))
+    order = np.argsort(begin, kind="stable")
+    gaps = np.stack([np.append(0, np.maximum.accumulate(end[order])), np.append(begin[order], items)], 1)
+    gaps = gaps[gaps[:, 0] < gaps[:, 1]]
+    width = max(subtrees.shape[1], 2 * len(above) + 2)
+    rows = np.zeros((len(subtrees) + len(gaps) + bool(above), width), np.int32)
+    rows[: len(subtrees), : subtrees.shape[1]] = subtrees
+    rows[len(subtrees) : len(subtrees) + len(gaps), :2] = gaps
+    for k, (first, count) in enumerate(above):
+        rows[-1, 2 * k + 2 : 2 * k + 4] = first, first + count
+    return tg.array(rows, dtype=tg.int32, device="cpu"), len(subtrees) + len(gaps)
+
+
+def view_as(a: array, dtype: Any) -> array:
+    """The memory of a packed array of float32 components as an array of another such dtype, which does not keep the
+    memory."""
+    count = a.size * components(a.dtype) // components(dtype)
+    return array(ptr=a.ptr, dtype=dtype, shape=count, device=a.device)
 
 
 def check_array(a: Any, name: str, dtype: Any, count: int, device: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import tegula as tg
@@ -10,11 +12,12 @@ from tegula.handles import MESH_KIND
 from tegula.runtime.array import array
 from tegula.runtime.cuda.graph import keep_recorded
 from tegula.runtime.structures import Structure, gradient_address
-from tegula.spatial.boxes import VEC8, lang
-from tegula.spatial.bvh import VEC3, Bvh, check_array, resolve_constructor
+from tegula.spatial.boxes import VEC8, fit_subtree, lang, named_item, without_points
+from tegula.spatial.bvh import VEC3, Bvh, check_array, resolve_constructor, view_as
 from tegula.spatial.winding import DATA, TRIANGLE, sum_level
 from tegula.stdlib.geometry.layout import MESH
 from tegula.structs import Struct
+from tegula.types import float32
 
 LEAF = 2
 """The default maximum number of faces per leaf."""
@@ -45,41 +48,74 @@ def vertex(points: tg.uint64, indices: tg.uint64, place: int):
     return lang._element_at(points + tg.uint64(index) * tg.uint64(12), tg.vec3)
 
 
+@tg.func
+def write_face(
+    points: tg.uint64,
+    vertices: tg.uint64,
+    triangles: tg.array1d[tg.vec4],
+    items: tg.array1d[VEC8],
+    face: int,
+    place: int,
+    item: VEC8,
+):
+    """Write the corners and the box of a face, NaN where a corner has a NaN. `face`: the face's place among the
+    vertices; `item`: the number and the group."""
+    a, b = vertex(points, vertices, 3 * face), vertex(points, vertices, 3 * face + 1)
+    c = vertex(points, vertices, 3 * face + 2)
+    total = a + b + c
+    known = total[0] == total[0] and total[1] == total[1] and total[2] == total[2]
+    low, high = tg.vec3(), tg.vec3()
+    for k in tg.static(range(3)):
+        low[k] = lang._min_ignoring_nan(lang._min_ignoring_nan(a[k], b[k]), c[k])
+        high[k] = lang._max_ignoring_nan(lang._max_ignoring_nan(a[k], b[k]), c[k])
+    box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], item[6], item[7])
+    items[place] = tg.where(known, box, without_points(item))
+    at = tg.int64(place) * 3
+    triangles[at] = tg.vec4(a[0], a[1], a[2], b[0])
+    triangles[at + 1] = tg.vec4(b[1], b[2], c[0], c[1])
+    triangles[at + 2] = tg.vec4(c[2], item[6], item[7], 0.0)
+
+
 @tg.kernel
 def write_faces(
     points: tg.uint64,
-    indices: tg.uint64,
+    vertices: tg.uint64,
+    triangles: tg.array1d[tg.vec4],
     groups: tg.array1d[int],
-    order: tg.array1d[int],
+    places: tg.array1d[int],
     items: tg.array1d[VEC8],
-    triangles: tg.array1d[float],
-    words: tg.array1d[int],
 ):
-    """Write the vertices and the boxes of faces in the order of the items, boxes of NaN where a vertex has a NaN; with
-    `order` also the numbers and groups."""
+    """Write the corners and the boxes of faces in the order of their numbers, as `write_boxes` does."""
     i = tg.tid()
-    at = tg.int64(i) * TRIANGLE
-    face, group = 0, 0
-    if order is not None:
-        face = order[i]
-        if groups is not None:
-            group = groups[face]
-        words[at + 9], words[at + 10], words[at + 11] = face, group, 0
-    else:
-        item = items[i]
-        face, group = tg.bitcast(item[6], tg.int32), tg.bitcast(item[7], tg.int32)
-    a, b = vertex(points, indices, 3 * face), vertex(points, indices, 3 * face + 1)
-    c = vertex(points, indices, 3 * face + 2)
-    total = a + b + c
-    known = total[0] == total[0] and total[1] == total[1] and total[2] == total[2]
-    box = VEC8(0.0)
+    write_face(points, vertices, triangles, items, i, places[i], named_item(groups, i))
+
+
+@tg.kernel
+def fit_faces(
+    points: tg.uint64,
+    vertices: tg.uint64,
+    triangles: tg.array1d[tg.vec4],
+    nodes: tg.array1d[VEC8],
+    words: tg.array1d[int],
+    items: tg.array1d[VEC8],
+    inner: int,
+    single: tg.constexpr,
+    subtrees: tg.array2d[int],
+    first: int,
+):
+    """Write the faces and the nodes of a subtree, as `fit_boxes` does; the vertices are in the order of the items."""
+    t = first + tg.tid()
+    for place in range(subtrees[t, 0], subtrees[t, 1]):
+        write_face(points, vertices, triangles, items, place, place, items[place])
+    fit_subtree(nodes, words, items, inner, single, subtrees, t)
+
+
+@tg.kernel
+def order_vertices(indices: tg.array1d[int], order: tg.array1d[int], vertices: tg.array1d[int]):
+    """Write the vertices of faces in an order of the faces."""
+    i = tg.tid()
     for k in tg.static(range(3)):
-        triangles[at + k], triangles[at + 3 + k], triangles[at + 6 + k] = a[k], b[k], c[k]
-        low = lang._min_ignoring_nan(lang._min_ignoring_nan(a[k], b[k]), c[k])
-        high = lang._max_ignoring_nan(lang._max_ignoring_nan(a[k], b[k]), c[k])
-        box[k], box[3 + k] = tg.where(known, low, tg.nan), tg.where(known, high, tg.nan)
-    box[6], box[7] = tg.bitcast(face, tg.float32), tg.bitcast(group, tg.float32)
-    items[i] = box
+        vertices[3 * i + k] = indices[3 * order[i] + k]
 
 
 class _Faces(Bvh):
@@ -91,18 +127,27 @@ class _Faces(Bvh):
     ) -> None:
         faces, device = len(indices) // 3, points.device
         self.points, self.indices = points, indices
-        self.triangle_words = tg.empty(faces * TRIANGLE, dtype=tg.int32, device=device)
-        self.triangles = self.triangle_words.view(tg.float32)
+        self._rows = tg.empty(faces * TRIANGLE // 4, dtype=tg.vec4, device=device)
+        self.triangles = view_as(self._rows, float32)
         lower, upper = (tg.empty(faces, dtype=VEC3, device=device) for _ in range(2))
         if faces:
             args = [points, indices, lower, upper]
             tg.launch(write_face_bounds, dim=faces, inputs=args, device=device, record_tape=False)
         super().__init__(lower, upper, constructor, groups, leaf)
 
-    def _place(self, order: array | None) -> None:
-        keep_recorded(self.device, self.points, self.indices)
-        args = [self.points.ptr, self.indices.ptr, self.groups, order, self._items]
-        self._launch(write_faces, len(self.lowers), [*args, self.triangles, self.triangle_words])
+    writes, fits = write_faces, fit_faces
+
+    def _number(self, order: array) -> None:
+        super()._number(order)
+        self._vertices = self.indices
+        if self.device.is_cpu:
+            # Faces that are close read vertices that are close.
+            self._vertices = tg.empty(len(self.indices), dtype=int, device=self.device)
+            self._launch(order_vertices, len(order), [self.indices, order, self._vertices])
+
+    def _given(self) -> list[Any]:
+        keep_recorded(self.device, self.points, self._vertices, self._rows)
+        return [self.points.ptr, self._vertices.ptr, self._rows]
 
 
 class Mesh(Structure):
