@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import struct
 import sys
 import threading
@@ -38,6 +39,16 @@ def driver(pretended: PretendDriver) -> PretendDriver:
     checked.unload()
     greet.unload()
     return pretended
+
+
+@tg.kernel
+def matmul(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[tg.bfloat16]):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(128, 256), dtype=float)
+    for k in range(a.shape[1] // 64):
+        x = tg.tile_load(a, shape=(128, 64), offset=(i * 128, k * 64))
+        tg.tile_matmul(x, tg.tile_load(b, shape=(64, 256), offset=(k * 64, j * 256)), total)
+    tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * 128, j * 256))
 
 
 @pytest.mark.machine_code
@@ -150,6 +161,22 @@ def test_blocks_share_ctas_only_as_far_as_nearly_all_stay_resident(
     assert blocks_of_cta(context(0), 8, 32, shared_bytes, registers) == together
     assert blocks_of_cta(context(0), 2, 32, shared_bytes, registers) == 2
     assert blocks_of_cta(context(0), 1, 32, shared_bytes, registers) == 1
+
+
+def test_a_launch_has_a_cta_for_each_logical_block(driver: PretendDriver) -> None:
+    """Logical blocks may be smaller than the blocks of the launch, up to the CTAs that are resident at once."""
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    for grid in ((2, 2), (12, 6), (3, 1)):
+        a, b, c = (
+            tg.zeros(s, dtype=tg.bfloat16, device="cuda") for s in ((1536, 64), (64, 1536), (1536, 1536))
+        )
+        matmul.unload()
+        tg.launch_tiled(matmul, grid, [a, b, c], block_dim=256)
+        (form,) = matmul.compiled
+        scale = form.kernel.launch.scale
+        logical = math.prod(-(-n * down // up) for n, (up, down) in zip(grid, scale, strict=True))
+        assert logical > math.prod(grid)
+        assert logical <= driver.launches[-1][0] <= 132
 
 
 def test_launches_of_too_many_blocks_are_refused(driver: PretendDriver) -> None:

@@ -245,7 +245,7 @@ class Kernel(KernelDef):
     @property
     def compiled(self) -> list[Form]:
         """All forms that were compiled or read from the disk cache, in order; forms with constants last."""
-        own = [form for forms in self._forms.values() for form in forms.made]
+        own = [*dict.fromkeys(form for forms in self._forms.values() for form in forms.made)]
         others = dict.fromkeys([*self._leaf_kernels.values(), *self.variants.values()])
         return own + [form for made in others for form in made.compiled]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 from tegula.backend.cache import Entry
@@ -19,6 +20,7 @@ from tegula.runtime.guards import LaunchGuards
 from tegula.target import CudaTarget
 
 if TYPE_CHECKING:
+    from tegula.ops.lane import LogicalBlocks
     from tegula.runtime.cuda.maps import TensorMaps
 
 
@@ -57,6 +59,9 @@ class CudaCompiled:
 
     most_blocks: int | None = None
     """The maximum number of blocks that run; None: every block of the launch."""
+
+    logical: int = 0
+    """The maximum number of logical blocks for each block of the launch, if CTAs loop over logical blocks; else 0."""
 
     together: int = 1
     """The maximum number of blocks that share a CTA."""
@@ -137,13 +142,20 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "maps": [list(m) for m in described_maps(kernel, code.maps, writes)],
         "padding": maps_at(kernel) - argument_bytes(kernel),
         "schedule": built.verdict.summary(),
-        "combined": any(isinstance(op, LogicalBlocks) for op in kernel.walk()),
+        "logical": max(
+            (_most_logical(op) for op in kernel.walk() if isinstance(op, LogicalBlocks)), default=0
+        ),
         "overlaps": made_for.overlaps_launches,
         "paired": code.clustered,
         "placed": numbers_blocks(kernel),
         "together": code.together,
     }
     return Entry(metadata, made.code)
+
+
+def _most_logical(op: LogicalBlocks) -> int:
+    """The maximum number of logical blocks for each block of the launch."""
+    return prod(ceil(down / up) for up, down in op.scale)
 
 
 def _maps(where: Context, padding: int, kept: list[Any]) -> TensorMaps | None:
@@ -181,8 +193,9 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         maps=_maps(where, data["padding"], data["maps"]),
         captured=kernel.captured,
         most_blocks=where.resident_blocks(data["threads"], data["shared"], data["registers"])
-        if data["combined"]
+        if data["logical"]
         else None,
+        logical=data["logical"],
         placed=data["placed"],
         together=together,
         overlaps=data["overlaps"],

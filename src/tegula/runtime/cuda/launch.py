@@ -173,6 +173,7 @@ def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> tuple[int, int]:
     """The number of CTAs of a launch with `blocks` blocks, and the number of blocks in each."""
     if compiled.most_blocks is not None and not (compiled.placed and blocks > MAX_BLOCKS):
         # The number of CTAs is rounded up to whole clusters; a CTA without a block stores nothing.
+        blocks *= compiled.logical
         blocks = min(blocks + compiled.clustered * blocks % 2, compiled.most_blocks)
     elif blocks > MAX_BLOCKS:
         raise LaunchError(
