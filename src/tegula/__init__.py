@@ -12,9 +12,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     from tegula.api import NAMES, lookup
 
-    found = NAMES[name] if name in NAMES else lookup(name)
-    globals()[name] = found
-    return found
+    name_value = NAMES[name] if name in NAMES else lookup(name)
+    globals()[name] = name_value
+    return name_value
 
 
 def __dir__() -> list[str]:

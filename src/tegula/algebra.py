@@ -53,14 +53,14 @@ class Algebra:
     def part(self, name: str, length: int) -> NamedPart | None:
         """The named part of a vector of `length` components, or the components that a swizzle lists, as in `v.xy`; None
         if the vector has no such part."""
-        found = next((p for p in self.parts if p.name == name), None) or self._listed(name)
-        return found if found is not None and max(found.picked) < length else None
+        part = next((p for p in self.parts if p.name == name), None) or self._listed(name)
+        return part if part is not None and max(part.picked) < length else None
 
     def _listed(self, name: str) -> NamedPart | None:
-        places = {p.name: p.picked for p in self.parts if p.algebra is None}
-        if not 2 <= len(name) <= MAX_LISTED or not places.keys() >= set(name):
+        listed = {p.name: p.picked for p in self.parts if p.algebra is None}
+        if not 2 <= len(name) <= MAX_LISTED or not listed.keys() >= set(name):
             return None
-        return NamedPart(name, tuple(k for letter in name for k in places[letter]), VECTOR)
+        return NamedPart(name, tuple(k for letter in name for k in listed[letter]), VECTOR)
 
 
 MAX_LISTED = 4

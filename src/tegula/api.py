@@ -182,15 +182,15 @@ def lookup(name: str) -> Any:
     if name in PUBLIC:
         from tegula.ops.documented import documentation
 
-        made = StackFunction if name == "tile_stack" else PublicFunction
-        return made(name, documentation(name), _signature(PUBLIC[name], skip=1))
+        wrapper = StackFunction if name == "tile_stack" else PublicFunction
+        return wrapper(name, documentation(name), _signature(PUBLIC[name], skip=1))
     if not name.startswith("_"):
         from tegula.runtime.library import documentation as of_library
         from tegula.runtime.library import library
 
-        found = library().get(name)
-        if found is not None:
-            return PublicFunction(name, of_library(found), _of_library(found))
+        function = library().get(name)
+        if function is not None:
+            return PublicFunction(name, of_library(function), _of_library(function))
         inside = [f for f in PUBLIC if f.startswith(name + ".")]
         if inside:
             return PublicNamespace(name, {f.partition(".")[2]: lookup(f) for f in inside})
@@ -217,7 +217,7 @@ def _of_library(f: Any) -> inspect.Signature:
     """The signature with which kernels call a function of the library."""
     if len(f.definitions) == 1:
         return _signature(f.definition.function, skip=0)
-    each = [[p.name for p in one.definition.parameters] for one in f.definitions]
+    each = [[p.name for p in overload.definition.parameters] for overload in f.definitions]
     # Parameters after the first ones that all definitions have are passed by name if their places differ.
     shared = next((k for k, names in enumerate(zip(*each, strict=False)) if len({*names}) > 1), None)
     kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY

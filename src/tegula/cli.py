@@ -100,8 +100,8 @@ def check(file: str, target: str, certificate: bool, verify: str | None) -> None
     from tegula.runtime.check import check_forms
     from tegula.runtime.kernel import Kernel
 
-    found = (x for x in runpy.run_path(file).values() if isinstance(x, Kernel) and x.has_roles)
-    kernels = list(dict.fromkeys(found))
+    kernels_found = (x for x in runpy.run_path(file).values() if isinstance(x, Kernel) and x.has_roles)
+    kernels = list(dict.fromkeys(kernels_found))
     if certificate:
         click.echo(json.dumps([_certificates(kernel, target) for kernel in kernels], indent=1))
         return
@@ -111,14 +111,14 @@ def check(file: str, target: str, certificate: bool, verify: str | None) -> None
             f"{verify} has certificates of {len(known)} kernels, {file} has {len(kernels)}"
         )
     wrong = 0
-    for kernel, given in zip(kernels, known, strict=True):
+    for kernel, arguments in zip(kernels, known, strict=True):
         try:
-            if given is None:
+            if arguments is None:
                 verdict = kernel.check(target=target)
                 verdict.require()
                 click.echo(f"{kernel.name}: {verdict.report()}")
                 continue
-            for arrays, verdict in check_forms(kernel, (), None, target, given["certificates"]):
+            for arrays, verdict in check_forms(kernel, (), None, target, arguments["certificates"]):
                 wrong += not verdict.proved
                 click.echo(f"{kernel.name}, {arrays} arrays: {verdict.report()}")
         except TegulaError as error:
@@ -149,24 +149,24 @@ def cache() -> None:
 @cache.command()
 def info() -> None:
     """Show the folder and the size in bytes of the disk cache."""
-    kept = _cache()
-    click.echo(f"{kept.path}: {_amount(kept)}")
+    code_cache = _cache()
+    click.echo(f"{code_cache.path}: {_amount(code_cache)}")
 
 
 @cache.command()
 def clear() -> None:
     """Remove all compiled kernels from the disk cache; each is compiled again on its next use."""
-    kept = _cache()
-    count = kept.clear()
-    click.echo(f"{kept.path}: removed {_kernels(count)}")
+    code_cache = _cache()
+    count = code_cache.clear()
+    click.echo(f"{code_cache.path}: removed {_kernels(count)}")
 
 
 def _kernels(count: int) -> str:
     return f"{count} kernel{'' if count == 1 else 's'}"
 
 
-def _amount(kept: Cache) -> str:
-    return f"{_kernels(len(kept.entries()))}, {kept.size() / 2**20:.1f} MiB"
+def _amount(cache: Cache) -> str:
+    return f"{_kernels(len(cache.entries()))}, {cache.size() / 2**20:.1f} MiB"
 
 
 def _cpu_target() -> tuple[str, bool]:
@@ -204,8 +204,8 @@ def _ptxas() -> str:
     from tegula.runtime.config import config
 
     try:
-        found = candidates(config.ptxas)
+        assemblers = candidates(config.ptxas)
     except FileNotFoundError as error:
         return f"[red]{escape(str(error))}[/red]"
-    lines = [escape(f"{path} ({version(path)})") for path in found]
+    lines = [escape(f"{path} ({version(path)})") for path in assemblers]
     return "\n".join(lines) or "[dim]not found; the driver's compiler is used[/dim]"

@@ -155,13 +155,13 @@ class Composite:
         if isinstance(x, Composite | bool | np.bool_):
             return x
         if isinstance(x, int | float | np.generic | np.ndarray | list | tuple):
-            made = self._numbers(x)
-            return self._made(made) if made.ndim <= 2 else None
+            numbers = self._numbers(x)
+            return self._made(numbers) if numbers.ndim <= 2 else None
         return None
 
     def _numbers(self, x: Any) -> np.ndarray:
-        wanted = self.type.memory_dtype
-        return np.asarray(fitted(listed(x, wanted), wanted, str(self.dtype)))
+        numpy_dtype = self.type.memory_dtype
+        return np.asarray(fitted(listed(x, numpy_dtype), numpy_dtype, str(self.dtype)))
 
     def _made(self, data: np.ndarray) -> Any:
         """The value with the given components: a number, a vector or a matrix."""
@@ -189,10 +189,10 @@ class Vector(Composite):
 
     def _part(self, name: str) -> tuple[tuple[int, ...], CompositeType | None]:
         """The indices of the components of a named part, and the part's type, None for a scalar."""
-        found = self.type.part(name) if name not in Composite.__slots__ else None
-        if found is None:
+        part = self.type.part(name) if name not in Composite.__slots__ else None
+        if part is None:
             raise AttributeError(f"a vector of {len(self)} components has no '{name}'")
-        return found
+        return part
 
 
 class Matrix(Composite):

@@ -41,8 +41,8 @@ def field_names(record: Any) -> tuple[str, ...]:
 def replace(record: T, **changes: Any) -> T:
     """A copy of an instance of a dataclass of this module, with other values for some of its fields."""
     known: dict[str, Field[Any]] = getattr(record, _FIELDS)
-    kept = {name: getattr(record, name) for name, f in known.items() if f.init and name not in changes}
-    return type(record)(**kept, **changes)
+    values = {name: getattr(record, name) for name, f in known.items() if f.init and name not in changes}
+    return type(record)(**values, **changes)
 
 
 def _made(cls: Any, frozen: bool, slots: bool) -> Any:
@@ -52,11 +52,11 @@ def _made(cls: Any, frozen: bool, slots: bool) -> Any:
     inherited = set(known)
     namespace = dict(cls.__dict__)
     for name, annotation in namespace.get("__annotations__", {}).items():
-        found = namespace.pop(name, MISSING)
-        made = known[name] = found if isinstance(found, Field) else field(default=found)
-        made.name, made.type = name, annotation
-        if made.default is not MISSING:
-            namespace[name] = made.default
+        default = namespace.pop(name, MISSING)
+        made_field = known[name] = default if isinstance(default, Field) else field(default=default)
+        made_field.name, made_field.type = name, annotation
+        if made_field.default is not MISSING:
+            namespace[name] = made_field.default
     compared = tuple(f.name for f in known.values() if f.compare)
     methods = {
         "__init__": _init(known, frozen, "__post_init__" in namespace or hasattr(cls, "__post_init__")),

@@ -151,8 +151,8 @@ def part(function: Function) -> Function:
 
 def cooperative(function: Function) -> Any:
     """Add a cooperative function to the standard library."""
-    DECLARED[function.__name__] = made = Parts(function)
-    return made
+    DECLARED[function.__name__] = parts = Parts(function)
+    return parts
 
 
 __all__ = ["DECLARED", "PARTS", "Parts", "Refused", "Rule", "Sample", "Variant", "cooperative", "part"]

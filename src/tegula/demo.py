@@ -168,13 +168,13 @@ def _sum_of_squares(rng: np.random.Generator) -> DemoJob:
 def measure(job: DemoJob, runs: int = 7) -> DemoOutcome:
     """Check the result once, then time Tegula and NumPy alternately."""
     job.ours()
-    found, wanted = job.result.numpy().copy(), job.peer()
-    error = float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted))
-    mine, theirs = [], []
+    result, expected = job.result.numpy().copy(), job.peer()
+    error = float(np.linalg.norm(result - expected) / np.linalg.norm(expected))
+    kernel_times, theirs = [], []
     for _ in range(runs):
-        mine.append(_seconds(job.ours))
+        kernel_times.append(_seconds(job.ours))
         theirs.append(_seconds(job.peer))
-    return DemoOutcome(job, statistics.median(mine), statistics.median(theirs), error)
+    return DemoOutcome(job, statistics.median(kernel_times), statistics.median(theirs), error)
 
 
 def _seconds(f: Callable[[], object]) -> float:

@@ -59,8 +59,8 @@ class CompileErrors(CompileError):
 
     def __new__(cls, errors: Sequence[CompileError]) -> CompileErrors:
         bases = dict.fromkeys(base for e in errors for base in python_bases(type(e)))
-        found = CompileErrors if cls is not CompileErrors or not bases else _combined(tuple(bases))
-        return Exception.__new__(found)
+        combined = CompileErrors if cls is not CompileErrors or not bases else _combined(tuple(bases))
+        return Exception.__new__(combined)
 
     def __init__(self, errors: Sequence[CompileError]) -> None:
         self.errors = list(errors)
@@ -82,10 +82,10 @@ def gathered(errors: Sequence[CompileError]) -> CompileError:
     if len(errors) == 1:
         return errors[0]
 
-    def place(e: CompileError) -> tuple[str, int, int]:
+    def position(e: CompileError) -> tuple[str, int, int]:
         return (e.loc.file, e.loc.line, e.loc.column) if e.loc is not None else ("", 0, 0)
 
-    return CompileErrors(sorted(errors, key=place))
+    return CompileErrors(sorted(errors, key=position))
 
 
 def raise_all(errors: Sequence[CompileError]) -> None:
@@ -109,10 +109,10 @@ def _combined(bases: tuple[type, ...]) -> type[CompileErrors]:
 
 
 def _restored(cls: type[Exception], state: dict[str, Any], args: tuple[Any, ...]) -> Exception:
-    made = cls.__new__(cls)
-    made.args = args
-    made.__dict__.update(state)
-    return made
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 def users_place(loc: Location | None) -> Location | None:
@@ -151,8 +151,8 @@ def rendered(
     code: str, loc: Location | None, message: str, notes: Sequence[tuple[Location, str]] = (), help: str = ""
 ) -> str:
     """The text of an error as printed."""
-    place = f"{loc}: " if loc else ""
-    lines = [f"{place}error[{code}]: {message}", *_excerpt(loc)]
+    prefix = f"{loc}: " if loc else ""
+    lines = [f"{prefix}error[{code}]: {message}", *_excerpt(loc)]
     for at, text in notes:
         lines += [f"{at}: note: {text}", *_excerpt(at)]
     if help:

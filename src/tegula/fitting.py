@@ -15,58 +15,58 @@ from tegula.errors import UnfitNumber
 CAST_HELP = "convert the data explicitly, with NumPy's round, clip or astype"
 
 
-def fitted(data: np.ndarray, wanted: np.dtype, name: str, help: str = "") -> np.ndarray:
-    """The numbers of `data` converted to NumPy's type `wanted`, whose name in messages is `name`; `data` itself if it
+def fitted(data: np.ndarray, target: np.dtype, name: str, help: str = "") -> np.ndarray:
+    """The numbers of `data` converted to NumPy's type `target`, whose name in messages is `name`; `data` itself if it
     has this type.
 
     Integers must be in the range of the type, and floats that become integers must be whole. Floats are rounded to
     nearest, but a finite number must not become infinite, and an infinity must stay infinite. Only 0 and 1 become
     bools. Raises UnfitNumber, with `help`, for the first number that does not fit, and for data that are not
     numbers."""
-    if data.dtype == wanted:
+    if data.dtype == target:
         return data
     if data.dtype.kind == "O":
-        return _from_objects(data, wanted, name, help)
+        return _from_objects(data, target, name, help)
     if not is_numeric(data.dtype):
         raise UnfitNumber(f"expected numbers for {name}, got data of NumPy's type {data.dtype}", help)
-    if _lossless(data.dtype, wanted):
-        return data.astype(wanted)
+    if _lossless(data.dtype, target):
+        return data.astype(target)
     with np.errstate(all="ignore"):
-        if _is_float(wanted):
-            made = data.astype(wanted)
-            wrong = _lost(data, made)
+        if _is_float(target):
+            converted = data.astype(target)
+            wrong = _lost(data, converted)
         else:
             # The floats of ml_dtypes are exact in float32, which NumPy compares correctly.
             plain = data.astype(np.float32) if data.dtype.name in _EXTENDED else data
-            wrong = ~_whole_and_within(plain, *limits(wanted))
-            made = plain if wrong.any() else plain.astype(wanted)
+            wrong = ~_whole_and_within(plain, *limits(target))
+            converted = plain if wrong.any() else plain.astype(target)
     if wrong.any():
         at = tuple(int(k) for k in np.argwhere(wrong)[0])
-        raise _unfit(data[at], at, wanted, name, help)
-    return made
+        raise _unfit(data[at], at, target, name, help)
+    return converted
 
 
-def listed(data: Any, wanted: np.dtype | None) -> np.ndarray:
+def listed(data: Any, target: np.dtype | None) -> np.ndarray:
     """Python numbers, or nested lists of them, as a NumPy array. Unlike NumPy, integers are not rounded to floats
-    because of floats in the same list or of integers beyond 64 bits. `wanted`: the target type, if known."""
-    found = np.asarray(data)
-    if found.dtype.kind != "f" or isinstance(data, np.generic):
-        return found
-    to_int = wanted is not None and not _is_float(wanted)
-    if to_int or (found.dtype == np.float64 and found.size and np.max(np.abs(found)) >= 2**63):
+    because of floats in the same list or of integers beyond 64 bits. `target`: the target type, if known."""
+    array = np.asarray(data)
+    if array.dtype.kind != "f" or isinstance(data, np.generic):
+        return array
+    to_int = target is not None and not _is_float(target)
+    if to_int or (array.dtype == np.float64 and array.size and np.max(np.abs(array)) >= 2**63):
         exact = np.array(data, dtype=object)
         if to_int or all(isinstance(x, int | np.integer) for x in exact.ravel()):
             return exact
-    return found
+    return array
 
 
 def truncated(data: np.ndarray) -> np.ndarray:
     """Floats truncated to whole numbers; other numbers unchanged."""
     if data.dtype.kind == "O":
-        whole = [int(x) if isinstance(x, float) and np.isfinite(x) else x for x in data.ravel()]
-        made = np.empty(data.size, object)
-        made[:] = whole
-        return made.reshape(data.shape)
+        entries = [int(x) if isinstance(x, float) and np.isfinite(x) else x for x in data.ravel()]
+        integers = np.empty(data.size, object)
+        integers[:] = entries
+        return integers.reshape(data.shape)
     if data.dtype.name in _EXTENDED:
         data = data.astype(np.float32)
     return np.trunc(data) if data.dtype.kind == "f" else data
@@ -86,15 +86,15 @@ def extents(shape: Any) -> tuple[int, ...]:
         return (shape,)
     if isinstance(shape, np.ndarray):
         shape = shape.tolist()
-    given = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else (shape,)
-    return tuple([n if type(n) is int else _extent(n, given) for n in given])
+    given_shape = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else (shape,)
+    return tuple([n if type(n) is int else _extent(n, given_shape) for n in given_shape])
 
 
-def _extent(n: Any, given: tuple[Any, ...]) -> int:
+def _extent(n: Any, given_shape: tuple[Any, ...]) -> int:
     if isinstance(n, float | np.floating) and float(n).is_integer():
         return int(n)
     if isinstance(n, bool | np.bool_) or not isinstance(n, SupportsIndex):
-        shown = given[0] if len(given) == 1 else given
+        shown = given_shape[0] if len(given_shape) == 1 else given_shape
         raise UnfitNumber(
             f"the lengths of a shape must be integers, got {shown!r}", "round them up: -(-n // m)"
         )
@@ -129,18 +129,18 @@ def _is_float(dtype: np.dtype) -> bool:
     return dtype.kind not in "biu"
 
 
-def _lossless(source: np.dtype, wanted: np.dtype) -> bool:
+def _lossless(source: np.dtype, target: np.dtype) -> bool:
     """Whether NumPy's own types convert without loss; False for the types of ml_dtypes, whose numbers are checked."""
-    return not {source.name, wanted.name} & _EXTENDED and np.can_cast(source, wanted, "safe")
+    return not {source.name, target.name} & _EXTENDED and np.can_cast(source, target, "safe")
 
 
-def _lost(data: np.ndarray, made: np.ndarray) -> np.ndarray:
+def _lost(data: np.ndarray, converted: np.ndarray) -> np.ndarray:
     """A mask of finite numbers that became infinite, and of infinities that became another number."""
-    if np.isfinite(made).all():
+    if np.isfinite(converted).all():
         return np.zeros((), bool)
     infinite = np.isinf(data) if data.dtype.kind not in "biu" else np.zeros((), bool)
-    held = np.isfinite(made) | (np.isinf(made) & infinite)
-    return ~held & ~(np.isnan(data) if data.dtype.kind not in "biu" else np.zeros((), bool))
+    out_of_range = np.isfinite(converted) | (np.isinf(converted) & infinite)
+    return ~out_of_range & ~(np.isnan(data) if data.dtype.kind not in "biu" else np.zeros((), bool))
 
 
 def limits(dtype: np.dtype) -> tuple[int, int]:
@@ -165,39 +165,39 @@ def _whole_and_within(data: np.ndarray, low: int, high: int) -> np.ndarray:
     return (data >= data.dtype.type(max(low, own_low))) & (data <= data.dtype.type(min(high, own_high)))
 
 
-def _from_objects(data: np.ndarray, wanted: np.dtype, name: str, help: str) -> np.ndarray:
+def _from_objects(data: np.ndarray, target: np.dtype, name: str, help: str) -> np.ndarray:
     """An array of Python numbers of any kind and size, converted one by one."""
-    made = np.empty(data.shape, wanted)
+    converted = np.empty(data.shape, target)
     for at, x in np.ndenumerate(data):
-        made[at] = _from_object(x, at, wanted, name, help)
-    return made
+        converted[at] = _from_object(x, at, target, name, help)
+    return converted
 
 
-def _from_object(x: Any, at: tuple[int, ...], wanted: np.dtype, name: str, help: str) -> Any:
+def _from_object(x: Any, at: tuple[int, ...], target: np.dtype, name: str, help: str) -> Any:
     if isinstance(x, np.generic) and is_numeric(x.dtype):
-        return fitted(np.asarray(x), wanted, name, help)
+        return fitted(np.asarray(x), target, name, help)
     if not (hasattr(x, "__float__") or hasattr(x, "__index__")):
         raise UnfitNumber(f"expected numbers for {name}, got {shown(x)}{_place(at)}", help)
     try:
-        if _is_float(wanted):
-            return fitted(np.asarray(float(x), np.float64), wanted, name, help)
-        low, high = limits(wanted)
-        whole = operator.index(x) if isinstance(x, SupportsIndex) else int(x)
-        if whole == x and low <= whole <= high:
-            return whole
+        if _is_float(target):
+            return fitted(np.asarray(float(x), np.float64), target, name, help)
+        low, high = limits(target)
+        number = operator.index(x) if isinstance(x, SupportsIndex) else int(x)
+        if number == x and low <= number <= high:
+            return number
     except (OverflowError, ValueError, TypeError, UnfitNumber):
         pass
-    raise _unfit(x, at, wanted, name, help)
+    raise _unfit(x, at, target, name, help)
 
 
-def _unfit(x: Any, at: tuple[int, ...], wanted: np.dtype, name: str, help: str) -> UnfitNumber:
-    what = f"{shown(x)} does not fit {name}"
-    if not _is_float(wanted):
-        low, high = limits(wanted)
-        whole = _is_whole(x)
-        inside = f"{low} to {high}" if wanted.kind != "b" else "False and True, 0 and 1"
-        what += f" ({inside})" if whole else f", which holds whole numbers from {low} to {high}"
-    return UnfitNumber(what + _place(at), help or CAST_HELP)
+def _unfit(x: Any, at: tuple[int, ...], target: np.dtype, name: str, help: str) -> UnfitNumber:
+    message = f"{shown(x)} does not fit {name}"
+    if not _is_float(target):
+        low, high = limits(target)
+        is_integer = _is_whole(x)
+        inside = f"{low} to {high}" if target.kind != "b" else "False and True, 0 and 1"
+        message += f" ({inside})" if is_integer else f", which holds whole numbers from {low} to {high}"
+    return UnfitNumber(message + _place(at), help or CAST_HELP)
 
 
 def _is_whole(x: Any) -> bool:

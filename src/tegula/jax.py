@@ -33,10 +33,10 @@ NUMBERS = (bool, int, float, np.generic)
 class JaxFunction:
     """A kernel as a function of JAX's arrays. Made by `function`."""
 
-    def __init__(self, made: KernelFunction) -> None:
-        self.function = made
-        self.__name__ = made.name
-        self.__doc__ = made.kernel.definition.function.__doc__
+    def __init__(self, function: KernelFunction) -> None:
+        self.function = function
+        self.__name__ = function.name
+        self.__doc__ = function.kernel.definition.function.__doc__
 
     def __call__(self, *inputs: Any) -> Any:
         """The outputs, which were zero before the launch: one, or a tuple, as described by `outputs`.
@@ -48,8 +48,8 @@ class JaxFunction:
         outputs = tuple(_Shape(tuple(d.shape), _dtype(f, d.dtype)) for d in described)
         numbers = tuple(_Number(x) if isinstance(x, NUMBERS) else None for x in inputs)
         call = _call(f, f.dims(inputs), numbers, outputs)
-        found = call(*[jax.numpy.asarray(x) for x in inputs if not isinstance(x, NUMBERS)])
-        return found[0] if alone else found
+        results = call(*[jax.numpy.asarray(x) for x in inputs if not isinstance(x, NUMBERS)])
+        return results[0] if alone else results
 
 
 def function(
@@ -124,10 +124,10 @@ def dtype_to_jax(dtype: object) -> Any:
     Raises:
         TypeError: `dtype` is not a scalar type.
     """
-    made = element_type(dtype)
-    if not isinstance(made, DType):
-        raise TypeError(f"{made} is not a scalar type")
-    return jax.numpy.dtype(to_numpy(made)).type
+    element = element_type(dtype)
+    if not isinstance(element, DType):
+        raise TypeError(f"{element} is not a scalar type")
+    return jax.numpy.dtype(to_numpy(element)).type
 
 
 def dtype_from_jax(dtype: Any) -> DType:
@@ -172,11 +172,13 @@ class _Number:
 
 def _dtype(f: KernelFunction, dtype: Any) -> np.dtype[Any]:
     """The dtype of an output; LaunchError for a dtype that JAX would convert to another."""
-    wanted = np.dtype(dtype)
-    if jax.dtypes.canonicalize_dtype(wanted) != wanted:
+    numpy_dtype = np.dtype(dtype)
+    if jax.dtypes.canonicalize_dtype(numpy_dtype) != numpy_dtype:
         help = 'jax.config.update("jax_enable_x64", True), before arrays are made'
-        raise LaunchError(f"kernel {f.name}: an output is of {wanted}, a type that JAX has not enabled", help)
-    return wanted
+        raise LaunchError(
+            f"kernel {f.name}: an output is of {numpy_dtype}, a type that JAX has not enabled", help
+        )
+    return numpy_dtype
 
 
 @lru_cache(maxsize=1024)
@@ -185,9 +187,9 @@ def _call(
 ) -> Callable[..., tuple[Any, ...]]:
     """The function of arrays that JAX differentiates; the same object for equal calls, so that JAX compiles it once."""
     call = _Call(f, dims, numbers, outputs)
-    made = jax.custom_vjp(call.run)
-    made.defvjp(call.forward, call.backward, symbolic_zeros=True)
-    return made
+    with_vjp = jax.custom_vjp(call.run)
+    with_vjp.defvjp(call.forward, call.backward, symbolic_zeros=True)
+    return with_vjp
 
 
 class _Call:
@@ -234,28 +236,28 @@ class _Call:
     def forward(self, *primals: Any) -> tuple[Any, Any]:
         """The outputs, and the residuals: the gradient by the inputs that need one, and the arrays that it reads."""
         f, values = self.function, [p.value for p in primals]
-        wanted = [k for k, p in zip(self.positions, primals, strict=True) if p.perturbed]
+        active = [k for k, p in zip(self.positions, primals, strict=True) if p.perturbed]
         for k, value in zip(self.positions, values, strict=True):
-            if k in wanted and not f.is_array(k, value):
+            if k in active and not f.is_array(k, value):
                 name = f.kernel.parameters[k].name
                 help = "make the parameter an array, or differentiate by other arguments"
                 raise LaunchError(
                     f"kernel {f.name}: argument '{name}' is a number, which has no gradient", help
                 )
         outputs = self.run_once(*values)
-        gradient = _Gradient(self, self.ours(_placeholders(values)), wanted)
+        gradient = _Gradient(self, self.ours(_placeholders(values)), active)
         args = {**dict(zip(self.positions, values, strict=True)), **dict(enumerate(outputs, self.count))}
         return outputs, (gradient, [args[k] for k in gradient.saved])
 
-    def backward(self, residuals: Any, given: Sequence[Any]) -> tuple[Any, ...]:
+    def backward(self, residuals: Any, seeds: Sequence[Any]) -> tuple[Any, ...]:
         """The gradients with respect to the inputs; None for inputs without a gradient."""
         gradient, saved = residuals
         grads = [
             jax.numpy.zeros(g.shape, g.dtype) if isinstance(g, jax.custom_derivatives.SymbolicZero) else g
-            for g in (given[k - self.count] for k in gradient.outputs)
+            for g in (seeds[k - self.count] for k in gradient.outputs)
         ]
-        found = dict(zip(gradient.inputs, gradient.call(*saved, *grads), strict=True))
-        return tuple(found.get(k) for k in self.positions)
+        gradients = dict(zip(gradient.inputs, gradient.call(*saved, *grads), strict=True))
+        return tuple(gradients.get(k) for k in self.positions)
 
 
 def _not_twice(f: KernelFunction, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -267,9 +269,9 @@ def _not_twice(f: KernelFunction, run: Callable[..., Any]) -> Callable[..., Any]
             "write the gradient as a kernel of its own",
         )
 
-    made = jax.custom_vjp(run)
-    made.defvjp(refuse, refuse)
-    return made
+    guarded = jax.custom_vjp(run)
+    guarded.defvjp(refuse, refuse)
+    return guarded
 
 
 def _placeholders(arrays: Sequence[Any]) -> list[np.ndarray]:
@@ -281,10 +283,10 @@ def _placeholders(arrays: Sequence[Any]) -> list[np.ndarray]:
 class _Gradient:
     """The gradient of a call by some of its inputs, without array elements. CompileError if there is no gradient."""
 
-    def __init__(self, call: _Call, arrays: tuple[Any, ...], wanted: Sequence[int]) -> None:
+    def __init__(self, call: _Call, arrays: tuple[Any, ...], active: Sequence[int]) -> None:
         f = self.function = call.function
         self.plan = f.plan(call.dims, arrays)
-        self.inputs = f.differentiable(arrays, wanted)
+        self.inputs = f.differentiable(arrays, active)
         self.outputs = f.differentiable(arrays, range(call.count, len(arrays)))
         self.needs = f.needed(self.plan, arrays, (*self.inputs, *self.outputs))
         self.described = f.describe(arrays)
@@ -308,8 +310,8 @@ class _Gradient:
         inputs = zip(self.inputs, self.shapes, strict=True)
         grads = {k: np.zeros(s.shape, self.dtypes[k]) for k, s in inputs}
         # Copies, because the adjoint clears the gradients of the outputs.
-        given = zip(self.outputs, arrays[count:], strict=True)
-        grads |= {k: np.array(a, self.dtypes[k]) for k, a in given}
+        outputs = zip(self.outputs, arrays[count:], strict=True)
+        grads |= {k: np.array(a, self.dtypes[k]) for k, a in outputs}
         described = [
             saved.pop(k).item() if k in saved and not isinstance(a, Described) else a
             for k, a in enumerate(self.described)

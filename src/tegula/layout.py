@@ -90,13 +90,13 @@ class Layout:
 
     def owners(self) -> dict[tuple[int, ...], list[tuple[int, int]]]:
         """The (thread, register) pairs that hold each element."""
-        found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        owners: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         for thread in range(self.thread_count):
             for register in range(self.register_count):
                 at = self.coordinates(thread, register)
                 if all(i < n for i, n in zip(at, self.shape, strict=True)):
-                    found.setdefault(at, []).append((thread, register))
-        return found
+                    owners.setdefault(at, []).append((thread, register))
+        return owners
 
     @cached_property
     def owns_once(self) -> bool:
@@ -133,9 +133,9 @@ class Layout:
         """The layout of the tile reduced along `dims`: all threads that held elements of a reduced row hold copies of
         its result. If no dimension is left, the shape is (1,)."""
         gone = set(dims)
-        kept = [d for d in range(len(self.shape)) if keepdims or d not in gone]
-        shape = tuple(1 if d in gone else self.shape[d] for d in kept) or (1,)
-        number = {d: k for k, d in enumerate(kept) if d not in gone}
+        kept_dimensions = [d for d in range(len(self.shape)) if keepdims or d not in gone]
+        shape = tuple(1 if d in gone else self.shape[d] for d in kept_dimensions) or (1,)
+        number = {d: k for k, d in enumerate(kept_dimensions) if d not in gone}
         registers = tuple(Mode(m.size, number[m.dim], m.stride) for m in self.registers if m.dim in number)
         threads = tuple(
             Mode(m.size, number[m.dim], m.stride) if m.dim in number else Mode(m.size, COPY)
@@ -147,10 +147,12 @@ class Layout:
         """The layout of a tile of `shape` from which each thread can broadcast to this layout in its own registers."""
         lead = len(self.shape) - len(shape)
         flat = {d for d, n in enumerate(self.shape) if d >= lead and shape[d - lead] == 1 and n != 1}
-        made = self.without([*range(lead), *flat], keepdims=True)
+        layout_of_dims = self.without([*range(lead), *flat], keepdims=True)
         number = {d: d - lead for d in range(lead, len(self.shape))}
-        registers = tuple(Mode(m.size, number[m.dim], m.stride) for m in made.registers)
-        threads = tuple(m if m.dim == COPY else Mode(m.size, number[m.dim], m.stride) for m in made.threads)
+        registers = tuple(Mode(m.size, number[m.dim], m.stride) for m in layout_of_dims.registers)
+        threads = tuple(
+            m if m.dim == COPY else Mode(m.size, number[m.dim], m.stride) for m in layout_of_dims.threads
+        )
         return Layout(tuple(shape), registers, threads)
 
     def permuted(self, perm: Sequence[int]) -> Layout:
@@ -168,7 +170,7 @@ class Layout:
         shape = tuple(shape)
         if any(self.padded(d) for d in range(1, len(self.shape))):
             return None
-        weights, found = _weights(self.shape), list[tuple[Mode, ...]]()
+        weights, split = _weights(self.shape), list[tuple[Mode, ...]]()
         for modes in (self.registers, self.threads):
             cut: list[Mode] = []
             for m in modes:
@@ -176,9 +178,9 @@ class Layout:
                 if pieces is None:
                     return None
                 cut += pieces
-            found.append(tuple(cut))
-        made = Layout(shape, *found)
-        return None if any(made.padded(d) for d in range(1, len(shape))) else made
+            split.append(tuple(cut))
+        layout = Layout(shape, *split)
+        return None if any(layout.padded(d) for d in range(1, len(shape))) else layout
 
     def parts(self, axis: int | None) -> tuple[Layout, Layout, list[tuple[int, ...]]]:
         """For a reduction along `axis` (None: all dimensions) within warps: the layout of the partial results, in which
@@ -199,11 +201,11 @@ class Layout:
             count *= m.size
         shape = [1 if d in dims else n for d, n in enumerate(self.shape)]
         shape[at] = count
-        kept = [m for m in self.registers if m.dim not in dims]
+        kept_modes = [m for m in self.registers if m.dim not in dims]
         near = [Mode(m.size, COPY) if m.dim in dims else m for m in lanes]
-        held = Layout(tuple(shape), tuple(kept), (*near, *spread))
-        whole = Layout(tuple(shape), (*kept, Mode(count, at)), (*near, *gathered))
-        return held, whole, bases
+        near_layout = Layout(tuple(shape), tuple(kept_modes), (*near, *spread))
+        gathered_layout = Layout(tuple(shape), (*kept_modes, Mode(count, at)), (*near, *gathered))
+        return near_layout, gathered_layout, bases
 
 
 def _moved(at: tuple[int, ...], dim: int, by: int) -> tuple[int, ...]:
@@ -218,7 +220,7 @@ def _weights(shape: Sequence[int]) -> list[int]:
 def _cut(size: int, apart: int, shape: Sequence[int]) -> list[Mode] | None:
     """The modes of a tile of `shape` for `size` steps of `apart` elements in row-major order; None if a step runs along
     two dimensions. Steps beyond the tile continue along the first dimension."""
-    made: list[Mode] = []
+    modes: list[Mode] = []
     for d, weight in reversed([*enumerate(_weights(shape))]):
         stride, rest = divmod(apart, weight)
         if d and stride >= shape[d]:
@@ -226,11 +228,11 @@ def _cut(size: int, apart: int, shape: Sequence[int]) -> list[Mode] | None:
         inside = size if d == 0 else min(size, shape[d] // max(stride, 1))
         if rest or size % inside or (inside < size and inside * stride != shape[d]):
             return None
-        made.append(Mode(inside, d, stride))
+        modes.append(Mode(inside, d, stride))
         size, apart = size // inside, apart * inside
         if size == 1:
             break
-    return made
+    return modes
 
 
 def _coordinates(rank: int, modes: Sequence[Mode], number: int) -> tuple[int, ...]:
@@ -254,29 +256,29 @@ def blocked(shape: Sequence[int], threads: int, vector: int) -> Layout:
     lanes_left, warps_left = _warp(threads), threads // _warp(threads)
     for dim in reversed(range(len(shape))):
         unit = vector if dim == last else 1
-        wanted = -(-shape[dim] // unit)
-        near = _covering(lanes_left, wanted)
-        far = _covering(warps_left, -(-wanted // near)) if near == lanes_left else 1
+        blocks = -(-shape[dim] // unit)
+        near = _covering(lanes_left, blocks)
+        far = _covering(warps_left, -(-blocks // near)) if near == lanes_left else 1
         lanes.append(Mode(near, dim, unit))
         warps.append(Mode(far, dim, unit * near))
-        repeats.append(Mode(-(-wanted // (near * far)), dim, unit * near * far))
+        repeats.append(Mode(-(-blocks // (near * far)), dim, unit * near * far))
         lanes_left //= near
         warps_left //= far
     spread = (*lanes, Mode(lanes_left, COPY), *warps, Mode(warps_left, COPY))
     return Layout(shape, (Mode(vector, last), *repeats), spread)
 
 
-def _vector(size: int, row: int, threads: int, wanted: int) -> int:
-    """The largest vector up to `wanted` for which all threads have work and that divides a row."""
+def _vector(size: int, row: int, threads: int, limit: int) -> int:
+    """The largest vector up to `limit` for which all threads have work and that divides a row."""
     vector = 1
-    while vector * 2 <= wanted and row % (vector * 2) == 0 and vector * 2 * threads <= size:
+    while vector * 2 <= limit and row % (vector * 2) == 0 and vector * 2 * threads <= size:
         vector *= 2
     return vector
 
 
-def _covering(threads: int, wanted: int) -> int:
-    """The least divisor of `threads` that is at least `wanted`, or `threads`."""
-    return next((n for n in _divisors(threads) if n >= wanted), threads)
+def _covering(threads: int, limit: int) -> int:
+    """The least divisor of `threads` that is at least `limit`, or `threads`."""
+    return next((n for n in _divisors(threads) if n >= limit), threads)
 
 
 def _warp(threads: int) -> int:
@@ -424,18 +426,18 @@ def _thread_grid(rows: int, columns: int, threads: int, vector: int) -> tuple[in
 
 
 def _joined(modes: Iterable[Mode]) -> tuple[Mode, ...]:
-    made: list[Mode] = []
+    joined: list[Mode] = []
     for mode in modes:
-        before = made[-1] if made else None
+        before = joined[-1] if joined else None
         if mode.size == 1:
             continue
         if mode.dim == COPY:
             mode = Mode(mode.size, COPY)
         if before is not None and before.dim == mode.dim and mode.stride == _following(before):
-            made[-1] = Mode(before.size * mode.size, before.dim, before.stride)
+            joined[-1] = Mode(before.size * mode.size, before.dim, before.stride)
         else:
-            made.append(mode)
-    return tuple(made)
+            joined.append(mode)
+    return tuple(joined)
 
 
 def _following(mode: Mode) -> int:

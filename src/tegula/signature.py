@@ -256,10 +256,10 @@ def whole(form: Sequence[Entry]) -> Extents | None:
 def scalar_bound(annotations: Sequence[object], types: Sequence[object]) -> DType | None:
     """The dtype that the arguments of a function give to its patterns of elements; None if no argument determines
     it."""
-    found = (
+    bound = (
         t for a, t in zip(annotations, types, strict=True) if isinstance(a, ElementPattern) and a.matches(t)
     )
-    first: Any = next(found, None)
+    first: Any = next(bound, None)
     return None if first is None else scalar_of(first)
 
 
@@ -394,10 +394,10 @@ class Unifier:
         self.known = Unified({}, {}, {})
         self.origin: dict[str, tuple[str, TilePattern, Shape]] = {}
 
-    def tiles(self, given: Sequence[tuple[str, TilePattern, TileArgument]]) -> Unified:
+    def tiles(self, arguments: Sequence[tuple[str, TilePattern, TileArgument]]) -> Unified:
         """Unify tiles with their patterns; Misfit if one does not fit. Tiles with optional extents come last, because
         the others determine the batch."""
-        for name, pattern, tile in sorted(given, key=lambda one: len(one[1].forms)):
+        for name, pattern, tile in sorted(arguments, key=lambda argument: len(argument[1].forms)):
             self.dtype(name, pattern.dtype, tile.dtype)
             self._tile(name, pattern, tile)
         return self.known
@@ -408,19 +408,19 @@ class Unifier:
         if isinstance(value, int) and not isinstance(value, bool):
             self.known.letters[name] = value
 
-    def dtype(self, name: str, wanted: Dtypes | ElementType, found: ElementType) -> None:
+    def dtype(self, name: str, expected: Dtypes | ElementType, actual: ElementType) -> None:
         """Unify a parameter's dtype with its pattern; Misfit if it does not fit."""
-        if not isinstance(wanted, Dtypes):
-            if found != wanted:
-                raise Misfit(name, f"'{name}' must be of {wanted}, got {found}")
+        if not isinstance(expected, Dtypes):
+            if actual != expected:
+                raise Misfit(name, f"'{name}' must be of {expected}, got {actual}")
             return
-        if not is_in(wanted, found):
-            raise Misfit(name, f"'{name}' must be of {wanted.described}, got {found}")
-        if wanted.members and self.known.dtypes.setdefault(wanted.name, found) != found:
-            before, *_ = self.origin["dtype " + wanted.name]
-            what = f"'{name}' is of {found} and '{before}' of {self.known.dtypes[wanted.name]}"
-            raise Misfit(name, what, "convert one of them: tg.tile_astype")
-        self.origin.setdefault("dtype " + wanted.name, (name, TilePattern(wanted, ()), ()))
+        if not is_in(expected, actual):
+            raise Misfit(name, f"'{name}' must be of {expected.described}, got {actual}")
+        if expected.members and self.known.dtypes.setdefault(expected.name, actual) != actual:
+            before, *_ = self.origin["dtype " + expected.name]
+            message = f"'{name}' is of {actual} and '{before}' of {self.known.dtypes[expected.name]}"
+            raise Misfit(name, message, "convert one of them: tg.tile_astype")
+        self.origin.setdefault("dtype " + expected.name, (name, TilePattern(expected, ()), ()))
 
     def _tile(self, name: str, pattern: TilePattern, tile: TileArgument) -> None:
         problem: Misfit | None = None
@@ -433,8 +433,8 @@ class Unifier:
                 self.known.letters, self.known.batch, self.origin = before
                 problem = problem or e
         if problem is None:
-            what = f"'{name}' must be a {pattern}, got the shape {tile.shape}"
-            raise Misfit(name, what)
+            message = f"'{name}' must be a {pattern}, got the shape {tile.shape}"
+            raise Misfit(name, message)
         raise problem
 
     def _forms(self, pattern: TilePattern, shape: Shape) -> Iterator[tuple[Entry, ...]]:
@@ -453,8 +453,8 @@ class Unifier:
         all_of_them = whole(form)
         at = 0 if all_of_them is not None else len(shape) - len(form)
         batch, core = shape[:at], shape[at:]
-        found = [(all_of_them, shape)] if all_of_them is not None else zip(form, core, strict=True)
-        for entry, n in found:
+        dimensions = [(all_of_them, shape)] if all_of_them is not None else zip(form, core, strict=True)
+        for entry, n in dimensions:
             letter = None if isinstance(entry, int) else entry.name
             known = entry if isinstance(entry, int) else self.known.letters.setdefault(entry.name, n)
             if letter is not None:
@@ -463,9 +463,9 @@ class Unifier:
                 raise self._differ(name, pattern, shape, letter, known, n)
         if pattern.batch:
             if self.known.batch is not None and self.known.batch != batch:
-                other, _, there = self.origin["batch"]
-                what = f"the batches of '{other}' and '{name}' differ: {self.known.batch} and {batch}"
-                raise Misfit(name, what, shapes=(there, shape))
+                other, _, origin_name = self.origin["batch"]
+                message = f"the batches of '{other}' and '{name}' differ: {self.known.batch} and {batch}"
+                raise Misfit(name, message, shapes=(origin_name, shape))
             self.known.batch = batch
             self.origin.setdefault("batch", (name, pattern, shape))
         self.known.core[name] = core
@@ -481,12 +481,12 @@ class Unifier:
     ) -> Misfit:
         if letter is None:
             return Misfit(name, f"'{name}' must be a {pattern}, got the shape {shape}")
-        other, wanted, there = self.origin[letter]
+        other, origin_pattern, origin_name = self.origin[letter]
         if other == name:  # a constant, or another dimension
-            what = f"'{name}' must be a {pattern}, got the shape {shape}: {letter} is {known} and {n}"
-            return Misfit(name, what)
-        help = f"{letter} is {known} in '{other}', a {wanted}, and {n} in '{name}', a {pattern}"
-        return Misfit(name, f"'{other}' and '{name}'", help, (there, shape))
+            message = f"'{name}' must be a {pattern}, got the shape {shape}: {letter} is {known} and {n}"
+            return Misfit(name, message)
+        help = f"{letter} is {known} in '{other}', a {origin_pattern}, and {n} in '{name}', a {pattern}"
+        return Misfit(name, f"'{other}' and '{name}'", help, (origin_name, shape))
 
 
 __all__ = [

@@ -66,14 +66,14 @@ def current_text(file: str, module: Mapping[str, Any]) -> Text | None:
 def _noted(file: str, stamp: object, lines: list[str], changed_ns: int | None = None) -> Text:
     """The version of a file with the given lines, which is the latest version until the time stamp changes."""
     known = _versions.setdefault(file, [])
-    found = next((text for text in known if text.lines is lines or text.lines == lines), None)
-    if found is None:
-        found = Text(file, lines, changed_ns)
+    existing = next((text for text in known if text.lines is lines or text.lines == lines), None)
+    if existing is None:
+        existing = Text(file, lines, changed_ns)
     else:
-        known.remove(found)
-    known.append(found)
-    _latest[file] = (stamp, found) if stamp is not None else (object(), found)
-    return found
+        known.remove(existing)
+    known.append(existing)
+    _latest[file] = (stamp, existing) if stamp is not None else (object(), existing)
+    return existing
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,18 +101,18 @@ class StructType(Compound):
         self.__module__ = module
         self.__doc__ = doc
         self.fields = dict(fields)
-        taken = [field for field in self.fields if hasattr(Struct, field)]
-        if taken:
+        conflicting = [field for field in self.fields if hasattr(Struct, field)]
+        if conflicting:
             raise TypeError(
-                f"a field of the struct {name} cannot be called '{taken[0]}': all structs have such an attribute"
+                f"a field of the struct {name} cannot be called '{conflicting[0]}': all structs have such an attribute"
             )
         self.cls = type(name, (Struct,), {"__module__": module, "__slots__": (), "type": self})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Struct:
-        made = self.cls()
+        instance = self.cls()
         for name, value in self.given(args, kwargs).items():
-            setattr(made, name, value)
-        return made
+            setattr(instance, name, value)
+        return instance
 
     def __copy__(self) -> StructType:
         return self
@@ -122,17 +122,17 @@ class StructType(Compound):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the name; PicklingError if the module does not bind it to this struct."""
-        place = self.__module__, self.__qualname__
+        identity = self.__module__, self.__qualname__
         try:
-            found = _bound(*place)
+            struct_type = _bound(*identity)
         except (AttributeError, ImportError):
-            found = None
-        if found is not self:
+            struct_type = None
+        if struct_type is not self:
             raise PicklingError(
                 f"the struct '{self.name}' cannot be pickled: module {self.__module__} has another object, or none, "
                 "under that name; define it at the top of a module"
             )
-        return _bound, place
+        return _bound, identity
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         raise RuntimeError(
@@ -190,19 +190,19 @@ class StructType(Compound):
         Raises:
             TypeError: the struct holds arrays, of which the data have only addresses.
         """
-        held = next((leaf.name for leaf in self.leaves if not is_element(leaf.type)), None)
-        if held is not None:
+        unstructured = next((leaf.name for leaf in self.leaves if not is_element(leaf.type)), None)
+        if unstructured is not None:
             raise TypeError(
-                f"elements of the struct {self} cannot become values, because '{held}' is an array: numpy() has its "
-                "address and lengths"
+                f"elements of the struct {self} cannot become values, because '{unstructured}' is an array: "
+                "numpy() has its address and lengths"
             )
         return [self.values(x) if data.ndim > 1 else self._value(x) for x in data]
 
     def _value(self, entry: Any) -> Struct:
-        made = self()
+        value = self()
         for name, t in self.fields.items():
-            setattr(made, name, t._value(entry[name]) if isinstance(t, StructType) else entry[name].tolist())
-        return made
+            setattr(value, name, t._value(entry[name]) if isinstance(t, StructType) else entry[name].tolist())
+        return value
 
     @cached_property
     def _layout(self) -> np.dtype[Any]:
@@ -220,8 +220,8 @@ class StructType(Compound):
         by_name = dict(zip(self.fields, args, strict=False)) | dict(kwargs)
         if fits and (not by_name or len(by_name) == len(self.fields)):
             return by_name
-        found, have = len(args) + len(kwargs), len(self.fields)
-        counts = f"{self} has {have} field{'s'[: have != 1]}, got {found} argument{'s'[: found != 1]}"
+        count, have = len(args) + len(kwargs), len(self.fields)
+        counts = f"{self} has {have} field{'s'[: have != 1]}, got {count} argument{'s'[: count != 1]}"
         raise NoField(
             f"{self} has no field '{unknown[0]}'" if unknown else counts,
             f"pass no fields or all fields: {self}({', '.join(self.fields)}), in order or all by name",
@@ -305,8 +305,8 @@ class Struct:
             RuntimeError: `value` is of another type.
         """
         if not isinstance(value, Struct) or value.type is not self.type:
-            given = value.type.name if isinstance(value, Struct) else type(value).__name__
-            raise NoField(f"a {self.type.name} cannot be assigned a value of type {given}")
+            actual = value.type.name if isinstance(value, Struct) else type(value).__name__
+            raise NoField(f"a {self.type.name} cannot be assigned a value of type {actual}")
         for name in self.type.fields:
             setattr(self, name, getattr(value, name))
         return self
@@ -323,11 +323,11 @@ class Struct:
         Gradient:
             flows through the copies where a tape records.
         """
-        made = self.type()
+        value = self.type()
         for name, t in self.type.fields.items():
             x = getattr(self, name)
-            setattr(made, name, x if is_element(t) or x is None else x.to(device))
-        return made
+            setattr(value, name, x if is_element(t) or x is None else x.to(device))
+        return value
 
     def numpy_value(self) -> tuple[Any, ...]:
         """The value as an entry of a structured array of NumPy.
@@ -349,17 +349,17 @@ class Struct:
         Raises:
             nothing.
         """
-        found: Any = self
+        value: Any = self
         for name in leaf.path:
-            found = getattr(found, name)
-        return _plain(leaf.type, found) if isinstance(leaf.type, DType) else found
+            value = getattr(value, name)
+        return _plain(leaf.type, value) if isinstance(leaf.type, DType) else value
 
 
 def _remade(struct: StructType, fields: dict[str, Any]) -> Struct:
-    made = struct()
+    result = struct()
     for name, x in fields.items():
-        setattr(made, name, x)
-    return made
+        setattr(result, name, x)
+    return result
 
 
 def _zero(t: FieldType) -> Any:
@@ -394,21 +394,21 @@ def converted(t: FieldType, value: Any, name: str) -> Any:
     return t(*data.ravel())
 
 
-def _array(wanted: Any, value: Any, name: str) -> Any:
+def _array(expected: Any, value: Any, name: str) -> Any:
     """An array as the value of a field; TypeError for anything else."""
     dtype, ndim = getattr(value, "dtype", None), getattr(value, "ndim", None)
-    if dtype is None or ndim is None or _is_indexed(value) != _is_indexed(wanted):
-        kind = "an indexed array" if _is_indexed(wanted) else "an array"
+    if dtype is None or ndim is None or _is_indexed(value) != _is_indexed(expected):
+        kind = "an indexed array" if _is_indexed(expected) else "an array"
         raise TypeError(f"Struct field '{name}' expects {kind}, got {type(value).__name__}")
     if (
         (is_element(dtype) or isinstance(dtype, StructType))
-        and is_type(wanted.dtype)
-        and dtype != wanted.dtype
+        and is_type(expected.dtype)
+        and dtype != expected.dtype
     ):
-        raise TypeError(f"Struct field '{name}' expects dtype {wanted.dtype}, got {dtype}")
-    if ndim != wanted.ndim and is_type(dtype):
+        raise TypeError(f"Struct field '{name}' expects dtype {expected.dtype}, got {dtype}")
+    if ndim != expected.ndim and is_type(dtype):
         raise TypeError(
-            f"Struct field '{name}' expects an array with {wanted.ndim} dimension(s), got {ndim} dimension(s)"
+            f"Struct field '{name}' expects an array with {expected.ndim} dimension(s), got {ndim} dimension(s)"
         )
     return value
 
@@ -436,42 +436,42 @@ def _as_entry(t: FieldType, x: Any) -> Any:
 
 def entries(struct: StructType, value: Any) -> np.ndarray:
     """The fill value of an array of structs: a value of the struct, structured NumPy data, or 0."""
-    found = as_structured(struct, value)
-    if found is not None:
-        return found
+    array = as_structured(struct, value)
+    if array is not None:
+        return array
     if isinstance(value, int | float) and value == 0:
         return np.zeros((), struct.numpy_dtype())
     return relayout(np.asarray(value), struct.numpy_dtype())
 
 
-def relayout(data: np.ndarray, wanted: np.dtype[Any]) -> np.ndarray:
+def relayout(data: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     """Structured NumPy data in another layout of the same fields; UnfitNumber for other data."""
-    if data.dtype == wanted:
+    if data.dtype == dtype:
         return data
-    if data.dtype.names != wanted.names:
+    if data.dtype.names != dtype.names:
         raise UnfitNumber(
-            f"expected values of a struct with the fields {', '.join(wanted.names or ())}, got data of NumPy's type "
+            f"expected values of a struct with the fields {', '.join(dtype.names or ())}, got data of NumPy's type "
             f"{data.dtype}",
             "make a list of values, or a structured array with the dtype that S.numpy_dtype() gives",
         )
-    return data.astype(wanted)
+    return data.astype(dtype)
 
 
 def as_structured(struct: StructType, data: Any) -> np.ndarray | None:
     """Values of a struct, in lists or alone, as a structured array of NumPy; None for other data."""
-    found = np.empty((), object)
-    found[()] = data
+    objects = np.empty((), object)
+    objects[()] = data
     if isinstance(data, list | tuple):
-        found = _objects(data)
-        if found is None:
+        objects = _objects(data)
+        if objects is None:
             return None
-    if not all(isinstance(x, Struct) and x.type is struct for x in found.ravel()):
+    if not all(isinstance(x, Struct) and x.type is struct for x in objects.ravel()):
         return None
-    made = np.zeros(found.shape, struct.numpy_dtype())
-    for at in np.ndindex(*found.shape):
-        value: Any = found[at]
-        made[at] = value.numpy_value()
-    return made
+    structured = np.zeros(objects.shape, struct.numpy_dtype())
+    for at in np.ndindex(*objects.shape):
+        value: Any = objects[at]
+        structured[at] = value.numpy_value()
+    return structured
 
 
 def contained_arrays(struct: StructType, data: Any) -> list[Any]:
@@ -492,6 +492,6 @@ def _objects(data: Any) -> np.ndarray | None:
             return None
         shape.append(len(level[0]))
         level = [x for part in level for x in part]
-    made = np.empty(len(level), object)
-    made[:] = level
-    return made.reshape(shape)
+    objects = np.empty(len(level), object)
+    objects[:] = level
+    return objects.reshape(shape)

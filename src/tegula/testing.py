@@ -56,10 +56,10 @@ def found(op: Any) -> CooperativeDef:
     Raises:
         TypeError: `op` is not a cooperative function.
     """
-    made = library().get(op) if isinstance(op, str) else op
-    if not isinstance(made, CooperativeDef):
+    function = library().get(op) if isinstance(op, str) else op
+    if not isinstance(function, CooperativeDef):
         raise TypeError(f"{op!r} is not a cooperative function")
-    return made
+    return function
 
 
 def samples(op: Any, seed: int = 0) -> list[Sample]:
@@ -90,11 +90,11 @@ def arguments(op: Any, sample: Sample) -> dict[str, Any]:
     """
     f = found(op)
     try:
-        given = inspect.signature(f.definition.function).bind(*sample.arguments, **sample.named)
+        bound = inspect.signature(f.definition.function).bind(*sample.arguments, **sample.named)
     except TypeError as error:
         raise TypeError(f"{sample!r} of {f.name}: {error}") from None
-    given.apply_defaults()
-    return dict(given.arguments)
+    bound.apply_defaults()
+    return dict(bound.arguments)
 
 
 def expected(op: Any, sample: Sample) -> list[np.ndarray]:
@@ -113,16 +113,16 @@ def expected(op: Any, sample: Sample) -> list[np.ndarray]:
     f = found(op)
     if f.numpy is None:
         raise ValueError(f"{f.name} has no reference: add one with @{f.name}.reference")
-    given = arguments(f, sample)
-    wide = {name: _widened(x) if isinstance(x, np.ndarray) else x for name, x in given.items()}
-    made = f.numpy(**wide)
-    results = [np.asarray(x) for x in (made if isinstance(made, tuple) else (made,))]
+    bound_arguments = arguments(f, sample)
+    wide = {name: _widened(x) if isinstance(x, np.ndarray) else x for name, x in bound_arguments.items()}
+    computed = f.numpy(**wide)
+    results = [np.asarray(x) for x in (computed if isinstance(computed, tuple) else (computed,))]
     if len(results) != (count := len(f.results) + len(f.changed)):
         raise ValueError(
             f"the reference of {f.name} returns {len(results)} results, but its signature has {count}"
         )
     count = len(f.results)
-    return [*_asked(f, given, results[:count]), *results[count:]]
+    return [*_asked(f, bound_arguments, results[:count]), *results[count:]]
 
 
 def _widened(x: np.ndarray) -> np.ndarray:
@@ -145,12 +145,12 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
         ValueError: results are stored, and there is no reference that fits the signature.
     """
     f = found(op)
-    given = arguments(f, sample)
+    bound_arguments = arguments(f, sample)
     tiles, lines, call, dtypes = list[np.ndarray](), list[str](), list[str](), dict[str, np.dtype]()
     names: dict[str, Any] = {"tg": tg, "op": f, "Any": Any, "check_shape": _check_shape}
     of_tiles: list[str] = []
     for name, pattern in f.patterns.items():
-        x = given[name]
+        x = bound_arguments[name]
         call.append(f"{name}={name}")
         if isinstance(pattern, ConstantPattern | NumberPattern) or not isinstance(x, np.ndarray):
             names[name] = x
@@ -162,15 +162,18 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
         dtypes[str(tile.dtype)] = x.dtype
         lines.append(f"{name} = tg.tile_load({name}_array, shape={tuple(x.shape)})")
     changed = f.changed
-    patterns = _asked(f, given, f.results)
+    patterns = _asked(f, bound_arguments, f.results)
     results = [f"result_{k}" for k in range(len(patterns))]
     is_tuple = f.gives_tuple and (len(results) > 1 or len(f.results) == 1)
     to = ", ".join(results) + ("," if is_tuple else "") + " = " if results else ""
     lines.append(f"{to}op({', '.join(call)})")
     outs: list[np.ndarray] = []
-    made = expected(f, sample) if checked else []
-    kinds = [*(_numpy_dtype(p.dtype, dtypes) for p in patterns), *(given[name].dtype for name in changed)]
-    for stored, x, kind in zip([*results, *changed], made, kinds, strict=False):
+    expected_results = expected(f, sample) if checked else []
+    kinds = [
+        *(_numpy_dtype(p.dtype, dtypes) for p in patterns),
+        *(bound_arguments[name].dtype for name in changed),
+    ]
+    for stored, x, kind in zip([*results, *changed], expected_results, kinds, strict=False):
         is_tile = stored in changed or isinstance(patterns[results.index(stored)], TilePattern)
         value = stored if is_tile else f"tg.tile_full(shape=1, value={stored})"
         if is_tile:
@@ -197,19 +200,19 @@ def _numpy_dtype(dtype: Any, known: Mapping[str, np.dtype]) -> np.dtype | None:
         for t in (np.complex64, np.complex128)
     }
     elements = {name: pairs.get(t) or from_numpy(t) for name, t in known.items()}
-    made = dtype.value(**{name: elements[name] for name in inspect.signature(dtype.value).parameters})
-    return next((t for t, pair in pairs.items() if pair == made), None) or to_numpy(scalar_of(made))
+    value = dtype.value(**{name: elements[name] for name in inspect.signature(dtype.value).parameters})
+    return next((t for t, pair in pairs.items() if pair == value), None) or to_numpy(scalar_of(value))
 
 
 def _asked(f: CooperativeDef, constants: dict[str, Any], results: Sequence[Any]) -> list[Any]:
     """The results of a program that a call with these constants returns."""
-    made = f.given(constants, results)
-    return [*made] if isinstance(made, tuple) else [] if made is None else [made]
+    outputs = f.given(constants, results)
+    return [*outputs] if isinstance(outputs, tuple) else [] if outputs is None else [outputs]
 
 
-def _check_shape(got: tuple[int, ...], want: tuple[int, ...]) -> int:
+def _check_shape(actual: tuple[int, ...], expected: tuple[int, ...]) -> int:
     """Raise AssertionError unless a tile has the shape of the reference's result."""
-    assert got == want, f"the tile has shape {got}, the result of the reference {want}"
+    assert actual == expected, f"the tile has shape {actual}, the result of the reference {expected}"
     return 0
 
 
@@ -229,36 +232,36 @@ def check_sample(op: Any, sample: Sample, block_dim: int, device: str = "cpu", i
         TypeError: `op` is not a cooperative function, or the arguments do not fit the signature.
         launch: there is no such device.
     """
-    made = program(op, sample, in_role)
-    for got, want in zip(made.run(block_dim, device), expected(op, sample), strict=True):
-        check_close(got, want, sample.tolerance)
+    sample_program = program(op, sample, in_role)
+    for actual, reference in zip(sample_program.run(block_dim, device), expected(op, sample), strict=True):
+        check_close(actual, reference, sample.tolerance)
 
 
-def check_close(got: np.ndarray, want: np.ndarray, tolerance: float) -> None:
+def check_close(actual: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
     """Compares numbers with the numbers of a reference; integers and bools have to be equal.
 
     Parameters:
-        got: an array of any dtype; complex numbers as pairs of floats.
-        want: the numbers of the reference, as many.
-        tolerance: the largest difference, in units of the last place of `got` at its largest finite number; 0 for
+        actual: an array of any dtype; complex numbers as pairs of floats.
+        expected: the numbers of the reference, as many.
+        tolerance: the largest difference, in units of the last place of `actual` at its largest finite number; 0 for
             equal numbers, and zeros of equal signs.
     Raises:
         AssertionError: a number differs by more.
         ValueError: the number of elements differs.
     """
-    if want.dtype.kind == "c":
-        want = np.stack([np.real(want), np.imag(want)], axis=-1)
-    want = want.reshape(got.shape)
-    if got.dtype.kind in "iub":
-        np.testing.assert_array_equal(got, want)
+    if expected.dtype.kind == "c":
+        expected = np.stack([np.real(expected), np.imag(expected)], axis=-1)
+    expected = expected.reshape(actual.shape)
+    if actual.dtype.kind in "iub":
+        np.testing.assert_array_equal(actual, expected)
         return
     if not tolerance:
-        np.testing.assert_array_equal(got, want)
-        np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(want[want == 0]))
+        np.testing.assert_array_equal(actual, expected)
+        np.testing.assert_array_equal(np.signbit(actual[actual == 0]), np.signbit(expected[expected == 0]))
         return
-    finite = np.abs(want[np.isfinite(want)])
-    atol = tolerance * float(_epsilon(got.dtype)) * float(finite.max(initial=0.0))
-    np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol=atol, equal_nan=True)
+    finite = np.abs(expected[np.isfinite(expected)])
+    atol = tolerance * float(_epsilon(actual.dtype)) * float(finite.max(initial=0.0))
+    np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=0, atol=atol, equal_nan=True)
 
 
 def _epsilon(dtype: np.dtype) -> float:
@@ -279,9 +282,9 @@ def check_refused(op: Any, sample: Refused) -> str:
         AssertionError: the function takes the sample, or the error has another code or lacks a part.
         TypeError: `op` is not a cooperative function, or the arguments do not fit the signature.
     """
-    made = program(op, sample, checked=False)
+    sample_program = program(op, sample, checked=False)
     try:
-        made.run(32)
+        sample_program.run(32)
     except CompileError as error:
         text = str(error)
         assert error.CODE == sample.code, f"{error.CODE}, not {sample.code}:\n{text}"
@@ -305,10 +308,12 @@ def check_gradient(op: Any, sample: Sample, block_dim: int = 32) -> None:
         TypeError: `op` is not a cooperative function, or the arguments do not fit the signature.
     """
     wide = [_widened(x) if isinstance(x, np.ndarray) else x for x in sample.arguments]
-    made = program(op, Sample(*wide, **sample.named))
-    inputs = [tg.array(x, requires_grad=x.dtype.kind in "fc") for x in made.tiles]
-    outputs = [tg.array(x, requires_grad=x.dtype.kind in "fc") for x in made.outs]
-    tg.gradcheck(made.kernel, dim=(1, block_dim), inputs=inputs, outputs=outputs, block_dim=block_dim)
+    sample_program = program(op, Sample(*wide, **sample.named))
+    inputs = [tg.array(x, requires_grad=x.dtype.kind in "fc") for x in sample_program.tiles]
+    outputs = [tg.array(x, requires_grad=x.dtype.kind in "fc") for x in sample_program.outs]
+    tg.gradcheck(
+        sample_program.kernel, dim=(1, block_dim), inputs=inputs, outputs=outputs, block_dim=block_dim
+    )
 
 
 def check(op: Any, block_dims: tuple[int, ...] = (1, 33, 64, 100, 256), device: str = "cpu") -> None:
@@ -332,8 +337,8 @@ def check(op: Any, block_dims: tuple[int, ...] = (1, 33, 64, 100, 256), device: 
     if not known:
         raise ValueError(f"{found(op).name} has no samples: add some with @{found(op).name}.samples")
     for sample in known:
-        for one in _checks(op, sample, block_dims, device):
-            one()
+        for check_case in _checks(op, sample, block_dims, device):
+            check_case()
 
 
 def _checks(op: Any, sample: Sample, block_dims: tuple[int, ...], device: str) -> Iterator[Any]:

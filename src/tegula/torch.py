@@ -28,10 +28,10 @@ torch: Any = import_module("torch")
 class TorchFunction:
     """A kernel as a function of tensors. Made by `function`."""
 
-    def __init__(self, made: KernelFunction) -> None:
-        self.function = made
-        self.__name__ = made.name
-        self.__doc__ = made.kernel.definition.function.__doc__
+    def __init__(self, function: KernelFunction) -> None:
+        self.function = function
+        self.__name__ = function.name
+        self.__doc__ = function.kernel.definition.function.__doc__
 
     def __call__(self, *inputs: Any) -> Any:
         """The outputs, new tensors that were zero before the launch: one, or a tuple, as described by `outputs`.
@@ -42,9 +42,9 @@ class TorchFunction:
         described, alone = f.described(inputs)
         _check_inputs(f, inputs)
         call = _Call(f, inputs, described)
-        wanted = torch.is_grad_enabled() and any(_needs_gradient(x) for x in inputs)
-        made = _Launch.apply(call, *inputs) if wanted else call.run(inputs)
-        return made[0] if alone else made
+        differentiable = torch.is_grad_enabled() and any(_needs_gradient(x) for x in inputs)
+        results = _Launch.apply(call, *inputs) if differentiable else call.run(inputs)
+        return results[0] if alone else results
 
 
 def function(
@@ -101,27 +101,27 @@ def from_torch(
     if data.is_complex():
         data = torch.view_as_real(data)
         dtype = VecType(2, dtype_of(data)) if dtype is None else dtype
-    made = array(data, dtype, copy=False)
-    _check_shared(made, data)
-    wanted = t.requires_grad if requires_grad is None else requires_grad
-    if not (wanted or grad is not None):
-        return made
+    result = array(data, dtype, copy=False)
+    _check_shared(result, data)
+    required = t.requires_grad if requires_grad is None else requires_grad
+    if not (required or grad is not None):
+        return result
     if grad is None:
         if t.grad is None and t.is_leaf:
             t.grad = torch.zeros_like(t)
         grad = t.grad
     if grad is None:
-        made.requires_grad = True
+        result.requires_grad = True
     else:
-        made.grad = grad if isinstance(grad, array) else from_torch(grad, made.dtype, requires_grad=False)
-    return made
+        result.grad = grad if isinstance(grad, array) else from_torch(grad, result.dtype, requires_grad=False)
+    return result
 
 
-def _check_shared(made: array, data: Any) -> None:
+def _check_shared(a: array, data: Any) -> None:
     """Raise ValueError if the elements had to be converted, because writes to the array would be lost."""
-    if made.size and made.ptr != data.data_ptr():
+    if a.size and a.ptr != data.data_ptr():
         raise ValueError(
-            f"a tensor of {data.dtype} cannot be viewed as elements of {made.dtype}: convert it, t.to(torch.float32)"
+            f"a tensor of {data.dtype} cannot be viewed as elements of {a.dtype}: convert it, t.to(torch.float32)"
         )
 
 
@@ -140,17 +140,17 @@ def to_torch(a: array, requires_grad: bool | None = None) -> Any:
     """
     scalar = scalar_of(a.dtype)
     if a.device.is_cuda:
-        made = torch.from_dlpack(a)
+        tensor = torch.from_dlpack(a)
     elif to_numpy(scalar).isbuiltin == 1:
-        made = torch.from_numpy(a.numpy())
+        tensor = torch.from_numpy(a.numpy())
     else:  # PyTorch has other names for ml_dtypes types
         bits = a.numpy().view(f"i{to_numpy(scalar).itemsize}")
-        made = torch.from_numpy(bits).view(dtype_to_torch(scalar))
+        tensor = torch.from_numpy(bits).view(dtype_to_torch(scalar))
     if scalar.is_float and (a.requires_grad if requires_grad is None else requires_grad):
-        made.requires_grad_(True)
+        tensor.requires_grad_(True)
         if a.grad is not None and a.grad.dtype == a.dtype:
-            made.grad = to_torch(a.grad, requires_grad=False)
-    return made
+            tensor.grad = to_torch(a.grad, requires_grad=False)
+    return tensor
 
 
 def dtype_to_torch(dtype: object) -> Any:
@@ -163,10 +163,10 @@ def dtype_to_torch(dtype: object) -> Any:
     Raises:
         TypeError: `dtype` is not a scalar type.
     """
-    made = element_type(dtype)
-    if not isinstance(made, DType):
-        raise TypeError(f"{made} is not a scalar type")
-    return getattr(torch, torch_name(made))
+    element = element_type(dtype)
+    if not isinstance(element, DType):
+        raise TypeError(f"{element} is not a scalar type")
+    return getattr(torch, torch_name(element))
 
 
 def dtype_from_torch(dtype: Any) -> DType:
@@ -195,8 +195,8 @@ def stream_to_torch(stream: Any = None) -> Any:
     """
     from tegula.runtime.cuda.stream import Stream, get_stream
 
-    found = stream if isinstance(stream, Stream) else get_stream(stream)
-    return torch.cuda.ExternalStream(found.cuda_stream, device=f"cuda:{found.device.ordinal}")
+    tegula_stream = stream if isinstance(stream, Stream) else get_stream(stream)
+    return torch.cuda.ExternalStream(tegula_stream.cuda_stream, device=f"cuda:{tegula_stream.device.ordinal}")
 
 
 # Parts of functions --------------------------------------------------------------------------------------------------
@@ -240,10 +240,10 @@ class _Gradient:
     """The gradient of a call by some of its inputs, without tensors. `saved`: the positions of the arguments that the
     adjoint reads; the memory of other arguments is not kept. CompileError if there is no gradient."""
 
-    def __init__(self, call: _Call, wanted: Sequence[bool], args: Sequence[Any]) -> None:
+    def __init__(self, call: _Call, requested: Sequence[bool], args: Sequence[Any]) -> None:
         f, arrays = call.function, call.arrays
         self.function, self.plan, self.count = f, call.plan, call.count
-        self.inputs = f.differentiable(arrays, [k for k in range(call.count) if wanted[k]])
+        self.inputs = f.differentiable(arrays, [k for k in range(call.count) if requested[k]])
         self.outputs = f.differentiable(arrays, range(call.count, len(arrays)))
         positions = (*self.inputs, *self.outputs)
         self.needs = f.needed(call.plan, arrays, positions)
@@ -256,16 +256,16 @@ class _Gradient:
         shape, dtype, device = self.like[position]
         return torch.zeros(shape, dtype=dtype, device=device)
 
-    def run(self, saved: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
-        """Launch the adjoint and return the gradients of the inputs. `given`: the outputs' gradients, None for
+    def run(self, saved: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Launch the adjoint and return the gradients of the inputs. `inputs`: the outputs' gradients, None for
         zeros."""
         grads = {k: self.zeros(k) for k in self.like}
         for k in self.outputs:
             # Copies, because the adjoint clears them and the given tensors may be used by other functions of the graph.
-            if given[k - self.count] is not None:
-                grads[k].copy_(given[k - self.count])
-        kept = {k: t.detach() for k, t in zip(self.saved, saved, strict=True)}
-        self.function.run_adjoint(self.plan, self.needs, self.described, kept, grads)
+            if inputs[k - self.count] is not None:
+                grads[k].copy_(inputs[k - self.count])
+        detached = {k: t.detach() for k, t in zip(self.saved, saved, strict=True)}
+        self.function.run_adjoint(self.plan, self.needs, self.described, detached, grads)
         return tuple(grads[k] if k in self.inputs else None for k in range(self.count))
 
 
@@ -322,8 +322,8 @@ def _empty_outputs(inputs: Sequence[Any], described: Sequence[Any]) -> tuple[Any
 
 def _device(described: Any) -> Any:
     """The device of an output if no input is a tensor."""
-    found: Any = getattr(described, "device", None)
-    return found if isinstance(found, torch.device) and found.type != "meta" else None
+    device: Any = getattr(described, "device", None)
+    return device if isinstance(device, torch.device) and device.type != "meta" else None
 
 
 def _dtype(dtype: Any) -> Any:

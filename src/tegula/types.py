@@ -80,16 +80,16 @@ class DType:
         Gradient:
             the adjoint, converted; refused (no-gradient) where floats became integers on the way.
         """
-        wanted = to_numpy(self)
-        data = listed(value, wanted)
+        numpy_dtype = to_numpy(self)
+        data = listed(value, numpy_dtype)
         if self.is_int:
             data = truncated(data)
         elif self.is_bool:
             data = data != 0
-        made: Any = fitted(data, wanted, self.name)
+        number: Any = fitted(data, numpy_dtype, self.name)
         if isinstance(value, Vector | Matrix):
-            return composite(of_shape(value.shape, self), np.array(made))
-        return made[()]
+            return composite(of_shape(value.shape, self), np.array(number))
+        return number[()]
 
     @property
     def is_float(self) -> bool:
@@ -185,10 +185,10 @@ class VecType:
     def part(self, name: str) -> tuple[tuple[int, ...], VecType | None] | None:
         """The indices of the components of a named part, and the part's type, None for a scalar; None if there is no
         such part."""
-        found = self.algebra.part(name, self.length)
-        if found is None:
+        part = self.algebra.part(name, self.length)
+        if part is None:
             return None
-        return found.picked, found.algebra and VecType(len(found.picked), self.dtype, found.algebra)
+        return part.picked, part.algebra and VecType(len(part.picked), self.dtype, part.algebra)
 
     def of_shape(self, shape: tuple[int, ...]) -> VecType | MatType:
         """The type of vectors or matrices of another shape with the same dtype."""
@@ -294,10 +294,10 @@ class MatType:
 
 
 def _filled(t: VecType | MatType, values: tuple[Any, ...]) -> Any:
-    wanted, count = t.memory_dtype, math.prod(t.extents)
+    memory_dtype, count = t.memory_dtype, math.prod(t.extents)
     if len(values) <= 1 and np.ndim(values[0] if values else 0) == 0:
         values = tuple(values[:1] or (0,)) * count
-    data = fitted(listed(values, wanted), wanted, t.dtype.name)
+    data = fitted(listed(values, memory_dtype), memory_dtype, t.dtype.name)
     if data.size != count:
         raise ValueError(f"{count} numbers of {t.dtype} are needed, or one for all, got {data.size}")
     return composite(t, np.array(data).reshape(t.extents))
@@ -530,30 +530,30 @@ def is_element(t: object) -> TypeGuard[ElementType]:
 
 def to_numpy(t: DType) -> np.dtype:
     """The NumPy dtype of a scalar type (ml_dtypes for bfloat16 and the 8-bit floats)."""
-    found = _NUMPY.get(t)
+    numpy_dtype = _NUMPY.get(t)
     if isinstance(t, Compound):
         return t.numpy_dtype()
-    if found is None:
+    if numpy_dtype is None:
         import ml_dtypes
 
-        found = _NUMPY[t] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[t]))
-    return found
+        numpy_dtype = _NUMPY[t] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[t]))
+    return numpy_dtype
 
 
 @cache
 def counterpart(dtype: np.dtype[Any]) -> DType | None:
     """The scalar type of a NumPy dtype; None if there is none."""
-    found = _BY_NUMPY_NAME.get(dtype.name)
-    return found if found is not None and to_numpy(found) == dtype else None
+    dtype_found = _BY_NUMPY_NAME.get(dtype.name)
+    return dtype_found if dtype_found is not None and to_numpy(dtype_found) == dtype else None
 
 
 @cache
 def from_numpy(dtype: np.dtype) -> DType:
     """The scalar type of a NumPy dtype; ValueError if there is none."""
-    found = counterpart(np.dtype(dtype))
-    if found is None:
+    dtype_found = counterpart(np.dtype(dtype))
+    if dtype_found is None:
         raise ValueError(f"NumPy dtype {dtype} has no counterpart; supported: {', '.join(DTYPES)}")
-    return found
+    return dtype_found
 
 
 def numpy_type(x: Any) -> DType | None:
@@ -577,11 +577,11 @@ def element_type(annotation: object) -> ElementType:
     for builtin, meant in ((float, float32), (int, int32), (bool, bool_)):
         if annotation is builtin:
             return meant
-    found = numpy_type(annotation)
-    if found is not None:
-        return found
-    given = getattr(annotation, "type", None)
-    text = repr(annotation) if given is None else f"a value of type {given}"
+    element = numpy_type(annotation)
+    if element is not None:
+        return element
+    type_name = getattr(annotation, "type", None)
+    text = repr(annotation) if type_name is None else f"a value of type {type_name}"
     if isinstance(annotation, tuple):
         text = f"a tuple of {len(cast(tuple[Any, ...], annotation))}"
     raise TypeError(f"{text} is not an element type such as tg.float32 or tg.vec3")
@@ -598,8 +598,8 @@ def _contents(*parts: object) -> str:
 
 
 def _short(prefix: str, make: Callable[[DType], ElementType]) -> dict[str, ElementType]:
-    made = {prefix + suffix: make(DTYPES[name]) for name, suffix in SUFFIXES.items()}
-    return {**made, prefix: made[prefix + "f"]}
+    by_prefix = {prefix + suffix: make(DTYPES[name]) for name, suffix in SUFFIXES.items()}
+    return {**by_prefix, prefix: by_prefix[prefix + "f"]}
 
 
 def _of_floats(prefix: str, make: Callable[[DType], ElementType]) -> dict[str, ElementType]:
@@ -650,11 +650,11 @@ def _of_algebra(algebra: Algebra, dtype: object) -> VecType:
     return VecType(algebra.length, scalar, algebra)
 
 
-def check_components(what: str, count: int) -> None:
-    """Raise ValueError for a vector or matrix, described by `what`, with too many components."""
+def check_components(subject: str, count: int) -> None:
+    """Raise ValueError for a vector or matrix, described by `subject`, with too many components."""
     if count > MAX_COMPONENTS:
         raise ValueError(
-            f"{what} has {count:,} components, more than {MAX_COMPONENTS:,}; use a tile or an array for more"
+            f"{subject} has {count:,} components, more than {MAX_COMPONENTS:,}; use a tile or an array for more"
         )
 
 

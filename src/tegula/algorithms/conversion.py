@@ -38,8 +38,8 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
             raise LaunchError(f"array_cast: the arrays have shapes {in_array.shape} and {out_array.shape}")
         if number != in_array.size:
             raise LaunchError("array_cast: a part of an array of several dimensions cannot be converted")
-    made = out_array if out_array.is_contiguous else tg.clone(out_array)
-    source, target = scalars(packed(in_array)), scalars(made)
+    contiguous = out_array if out_array.is_contiguous else tg.clone(out_array)
+    source, target = scalars(packed(in_array)), scalars(contiguous)
     length = number * components(in_array.dtype)
     if not 0 <= length <= min(source.size, target.size):
         raise LaunchError(
@@ -47,5 +47,5 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
         )
     if length:
         tg.launch(convert, length, [source], [target])
-    if made is not out_array:
-        out_array.assign(made)
+    if contiguous is not out_array:
+        out_array.assign(contiguous)

@@ -37,21 +37,21 @@ def along(a: array, axis: int | None, count: int) -> tuple[int, int, int]:
     return math.prod(a.shape[:axis]), a.shape[axis], math.prod(a.shape[axis + 1 :]) * components(a.dtype)
 
 
-def checked_axis(what: str, axis: Any, ndim: int) -> int:
+def checked_axis(function: str, axis: Any, ndim: int) -> int:
     """A possibly negative axis as a non-negative one; IndexError if it is out of bounds."""
     if not -ndim <= axis < ndim:
-        raise IndexError(f"{what}: axis {axis} is out of bounds for an array with {ndim} dimensions")
+        raise IndexError(f"{function}: axis {axis} is out of bounds for an array with {ndim} dimensions")
     return int(axis) % ndim
 
 
-def check_together(what: str, first: array, **others: array | None) -> None:
+def check_together(function: str, first: array, **others: array | None) -> None:
     """Raise LaunchError unless all arrays are on one device."""
     for name, other in others.items():
         if other is not None and other.device != first.device:
-            raise LaunchError(f"{what}: {name} is on {other.device}, the first array on {first.device}")
+            raise LaunchError(f"{function}: {name} is on {other.device}, the first array on {first.device}")
 
 
-def check_dtype(what: str, name: str, a: array, dtype: Any) -> None:
+def check_dtype(function: str, name: str, a: array, dtype: Any) -> None:
     """Raise LaunchError unless an array has the expected dtype."""
     if a.dtype != dtype:
-        raise LaunchError(f"{what}: {name} holds {a.dtype}, not {dtype}")
+        raise LaunchError(f"{function}: {name} holds {a.dtype}, not {dtype}")

@@ -64,10 +64,10 @@ def array_sum(
     """
     axis = None if axis is None else checked_axis("array_sum", axis, values.ndim)
     count = _counted("array_sum", values, value_count, axis)
-    made = _result("array_sum", values, out, axis, values.dtype)
+    target = _result("array_sum", values, out, axis, values.dtype)
     shape = along(values, axis, count)
-    reduce_along([_viewed(values, axis, shape)], made, shape)
-    return made.numpy()[0] if out is None and axis is None else made
+    reduce_along([_viewed(values, axis, shape)], target, shape)
+    return target.numpy()[0] if out is None and axis is None else target
 
 
 def array_inner(
@@ -98,42 +98,42 @@ def array_inner(
     axis = None if axis is None else checked_axis("array_inner", axis, a.ndim)
     number = _counted("array_inner", a, count, axis)
     scalar = scalar_of(a.dtype)
-    made = _result("array_inner", a, out, axis, scalar)
+    target = _result("array_inner", a, out, axis, scalar)
     before, length, after = shape = along(a, axis, number)
     inside = int(np.prod(element_shape(a.dtype)))
     if axis is None:
         shape, inside = (1, length * after, 1), 1
     views = [_viewed(x, axis, shape) for x in (a, b)]
     if inside == 1:
-        reduce_along(views, made, shape)
+        reduce_along(views, target, shape)
     else:
         graded = a.requires_grad or b.requires_grad
-        whole = tg.empty((before * after,), scalar, a.device, requires_grad=graded)
-        reduce_along(views, whole, shape)
+        scanned = tg.empty((before * after,), scalar, a.device, requires_grad=graded)
+        reduce_along(views, scanned, shape)
         split = before * after // inside, inside, 1
-        reduce_along([scalars(whole, *split)], made, split)
-    return made.numpy()[0] if out is None and axis is None else made
+        reduce_along([scalars(scanned, *split)], target, split)
+    return target.numpy()[0] if out is None and axis is None else target
 
 
-def _counted(what: str, values: array, count: int | None, axis: int | None) -> int:
+def _counted(function: str, values: array, count: int | None, axis: int | None) -> int:
     """The number of elements to sum; LaunchError if the array has fewer."""
-    there = values.size if axis is None else values.shape[axis]
+    available = values.size if axis is None else values.shape[axis]
     if count is None:
-        return there
-    if not 0 <= count <= there or (axis is not None and count != there):
-        raise LaunchError(f"{what}: {count} elements of {there} cannot be summed")
+        return available
+    if not 0 <= count <= available or (axis is not None and count != available):
+        raise LaunchError(f"{function}: {count} elements of {available} cannot be summed")
     return count
 
 
-def _result(what: str, values: array, out: array | None, axis: int | None, dtype: Any) -> array:
+def _result(function: str, values: array, out: array | None, axis: int | None, dtype: Any) -> array:
     """The output array, new if none is given; LaunchError if the given array does not fit."""
     shape = (1,) if axis is None else (*values.shape[:axis], 1, *values.shape[axis + 1 :])
     if out is None:
         return tg.empty(shape, dtype, values.device)
-    check_together(what, values, out=out)
-    check_dtype(what, "out", out, dtype)
+    check_together(function, values, out=out)
+    check_dtype(function, "out", out, dtype)
     if out.shape != shape:
-        raise LaunchError(f"{what}: out has shape {out.shape}, not {shape}")
+        raise LaunchError(f"{function}: out has shape {out.shape}, not {shape}")
     return out
 
 

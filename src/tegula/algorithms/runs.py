@@ -24,25 +24,25 @@ def collect(
     begins: tg.array2d[tg.int32],
     numbers: tg.array2d[tg.int32],
     run_values,
-    places: tg.array[tg.int32],
+    positions: tg.array[tg.int32],
     run_count: tg.array[tg.int32],
 ):
     """Write the value and the position of each run, and the number of runs."""
     i = tg.tid()
     if begins[i, 0] == 1:
         run_values[numbers[i, 0] - 1] = values[i]
-        places[numbers[i, 0] - 1] = i
+        positions[numbers[i, 0] - 1] = i
     if i == values.shape[0] - 1:
         run_count[0] = numbers[i, 0]
-        places[numbers[i, 0]] = i + 1
+        positions[numbers[i, 0]] = i + 1
 
 
 @tg.kernel
-def measure(places: tg.array[tg.int32], run_count: tg.array[tg.int32], lengths: tg.array[tg.int32]):
+def measure(positions: tg.array[tg.int32], run_count: tg.array[tg.int32], lengths: tg.array[tg.int32]):
     """Write the lengths of runs."""
     i = tg.tid()
     if i < run_count[0]:
-        lengths[i] = places[i + 1] - places[i]
+        lengths[i] = positions[i + 1] - positions[i]
 
 
 def runlength_encode(
@@ -65,26 +65,26 @@ def runlength_encode(
     Raises:
         launch: the dtypes or devices differ, or an array is too small.
     """
-    what = "runlength_encode"
-    check_together(what, values, run_values=run_values, run_lengths=run_lengths, run_count=run_count)
-    check_dtype(what, "run_values", run_values, values.dtype)
-    check_dtype(what, "run_lengths", run_lengths, tg.int32)
+    function = "runlength_encode"
+    check_together(function, values, run_values=run_values, run_lengths=run_lengths, run_count=run_count)
+    check_dtype(function, "run_values", run_values, values.dtype)
+    check_dtype(function, "run_lengths", run_lengths, tg.int32)
     count = values.size if value_count is None else value_count
     if not 0 <= count <= min(values.size, run_values.size, run_lengths.size):
         raise LaunchError(
-            f"{what}: count is {count}, but there are {values.size} values, "
+            f"{function}: count is {count}, but there are {values.size} values, "
             f"and room for {run_values.size} and {run_lengths.size} runs"
         )
-    made = tg.zeros(1, tg.int32, values.device) if run_count is None else run_count
-    check_dtype(what, "run_count", made, tg.int32)
+    count_array = tg.zeros(1, tg.int32, values.device) if run_count is None else run_count
+    check_dtype(function, "run_count", count_array, tg.int32)
     if count:
         first = packed(values)[:count]
         begins, numbers = (tg.empty((count, 1), tg.int32, values.device) for _ in range(2))
-        places = tg.empty(count + 1, tg.int32, values.device)
+        positions = tg.empty(count + 1, tg.int32, values.device)
         tg.launch(mark, count, [first], [begins])
         scan(begins, numbers, inclusive=True)
-        tg.launch(collect, count, [first, begins, numbers], [run_values, places, made])
-        tg.launch(measure, count, [places, made], [run_lengths])
+        tg.launch(collect, count, [first, begins, numbers], [run_values, positions, count_array])
+        tg.launch(measure, count, [positions, count_array], [run_lengths])
     else:
-        made.zero_()
-    return int(made.numpy()[0]) if run_count is None else made
+        count_array.zero_()
+    return int(count_array.numpy()[0]) if run_count is None else count_array

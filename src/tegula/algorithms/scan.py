@@ -52,10 +52,10 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
     if not in_array.size:
         return
     shape = in_array.size, components(in_array.dtype)
-    made = out_array if out_array.is_contiguous else tg.empty_like(in_array)
-    scan(scalars(packed(in_array), *shape), scalars(made, *shape), inclusive)
-    if made is not out_array:
-        out_array.assign(array(made, out_array.dtype, out_array.shape, copy=False))
+    target = out_array if out_array.is_contiguous else tg.empty_like(in_array)
+    scan(scalars(packed(in_array), *shape), scalars(target, *shape), inclusive)
+    if target is not out_array:
+        out_array.assign(array(target, out_array.dtype, out_array.shape, copy=False))
 
 
 def scan(a: array, out: array, inclusive: bool) -> None:
@@ -65,10 +65,8 @@ def scan(a: array, out: array, inclusive: bool) -> None:
     before = tg.zeros((chunks, columns), a.dtype, a.device, requires_grad=a.requires_grad)
     if chunks > 1:
         sums = tg.zeros((chunks, columns), a.dtype, a.device, requires_grad=a.requires_grad)
-        whole = chunks - 1  # the sum of the last chunk is not needed
-        reduce_along(
-            [a[: whole * CHUNK].reshape((whole, CHUNK, columns))], sums[:whole], (whole, CHUNK, columns)
-        )
+        full = chunks - 1  # the sum of the last chunk is not needed
+        reduce_along([a[: full * CHUNK].reshape((full, CHUNK, columns))], sums[:full], (full, CHUNK, columns))
         scan(sums, before, inclusive=False)
     kernel = INCLUSIVE if inclusive else EXCLUSIVE
     tg.launch_tiled(kernel, (chunks, columns), [a, before], [out], block_dim=THREADS)

@@ -65,8 +65,8 @@ def count_digits(low: tg.uint64, high: tg.uint64, digit: int):
 @tg.func
 def recount_digits(low: tg.uint64, high: tg.uint64, digit: int):
     """The words after a digit was counted once more."""
-    one = tg.uint64(1) << tg.uint64(8 * (digit & 7))
-    return low + tg.where(digit < 8, one, tg.uint64(0)), high + tg.where(digit < 8, tg.uint64(0), one)
+    unit = tg.uint64(1) << tg.uint64(8 * (digit & 7))
+    return low + tg.where(digit < 8, unit, tg.uint64(0)), high + tg.where(digit < 8, tg.uint64(0), unit)
 
 
 @cache
@@ -89,7 +89,7 @@ def _gpu_kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
     def move_short(
         keys,
         values,
-        places: tg.array2d[tg.int32],
+        positions: tg.array2d[tg.int32],
         number: int,
         chunk: int,
         shift: int,
@@ -103,10 +103,10 @@ def _gpu_kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
         for i in range(c * chunk, tg.min((c + 1) * chunk, number)):
             key = keys[i]
             d = digit(key, shift, mask)
-            place = places[c, d] + count_digits(low, high, d)
+            position = positions[c, d] + count_digits(low, high, d)
             low, high = recount_digits(low, high, d)
-            to_keys[place] = key
-            to_values[place] = values[i]
+            to_keys[position] = key
+            to_values[position] = values[i]
 
     return count_short, move_short
 
@@ -130,7 +130,7 @@ def _kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
     def move(
         keys,
         values,
-        places: tg.array2d[tg.int32],
+        positions: tg.array2d[tg.int32],
         number: int,
         chunk: int,
         shift: int,
@@ -143,23 +143,23 @@ def _kernels(dtype: DType) -> tuple[tg.Kernel, tg.Kernel]:
         for i in range(c * chunk, tg.min((c + 1) * chunk, number)):
             key = keys[i]
             d = digit(key, shift, mask)
-            place = places[c, d]
-            places[c, d] = place + 1
-            to_keys[place] = key
-            to_values[place] = values[i]
+            position = positions[c, d]
+            positions[c, d] = position + 1
+            to_keys[position] = key
+            to_values[position] = values[i]
 
     return count, move
 
 
 @tg.kernel
-def place_digits(counts: tg.array2d[tg.int32], digits: int, places: tg.array2d[tg.int32]):
+def place_digits(counts: tg.array2d[tg.int32], digits: int, positions: tg.array2d[tg.int32]):
     """Write the exclusive scan of the counts by digit and then by chunk, in one thread."""
     total = 0
     for d in range(digits):
         for c in range(counts.shape[0]):
-            here = counts[c, d]
-            places[c, d] = total
-            total += here
+            count = counts[c, d]
+            positions[c, d] = total
+            total += count
 
 
 @tg.kernel
@@ -171,11 +171,11 @@ def sum_counts(counts: tg.array1d[tg.int32], sums: tg.array1d[tg.int32]):
 
 
 @tg.kernel
-def scan_counts(counts: tg.array1d[tg.int32], before: tg.array1d[tg.int32], places: tg.array1d[tg.int32]):
+def scan_counts(counts: tg.array1d[tg.int32], before: tg.array1d[tg.int32], positions: tg.array1d[tg.int32]):
     """Write the sums of the counts before each of a block's counts, after those before the block."""
     c = tg.tid()
     t = tg.tile_load(counts, shape=(SUMMED,), offset=(c * SUMMED,))
-    tg.tile_store(places, tg.tile_scan_exclusive(t) + before[c], offset=(c * SUMMED,))
+    tg.tile_store(positions, tg.tile_scan_exclusive(t) + before[c], offset=(c * SUMMED,))
 
 
 @tg.kernel
@@ -189,10 +189,10 @@ def number_segments(
 
 
 @tg.kernel
-def gather(a, places: tg.array[tg.int32], out):
+def gather(a, positions: tg.array[tg.int32], out):
     """Gather the elements of an array at given positions."""
     i = tg.tid()
-    out[i] = a[places[i]]
+    out[i] = a[positions[i]]
 
 
 def radix_sort_pairs(
@@ -246,31 +246,31 @@ def segmented_sort_pairs(
         ValueError: on a CPU, a segment is not within the first `count` elements; `count` is negative.
         launch: the devices or dtypes differ, or an array is too small or not packed.
     """
-    what = "segmented_sort_pairs"
+    function = "segmented_sort_pairs"
     if isinstance(count, bool) or not isinstance(count, int | np.integer):
-        raise TypeError(f"{what}: count must be an integer, got {count!r}")
+        raise TypeError(f"{function}: count must be an integer, got {count!r}")
     if not 0 <= count < 1 << 31:
-        raise ValueError(f"{what}: count is {count}, which is not from 0 to {(1 << 31) - 1}")
-    check_together(what, keys, starts=segment_start_indices, ends=segment_end_indices)
-    _check(what, keys, values, int(count))
-    starts, ends = _segments(what, segment_start_indices, segment_end_indices)
+        raise ValueError(f"{function}: count is {count}, which is not from 0 to {(1 << 31) - 1}")
+    check_together(function, keys, starts=segment_start_indices, ends=segment_end_indices)
+    _check(function, keys, values, int(count))
+    starts, ends = _segments(function, segment_start_indices, segment_end_indices)
     if not count or not starts.size:
         return
     if keys.device.is_cpu:
         low, high = starts.numpy(), ends.numpy()
         if (low < 0).any() or (high < low).any() or (high > count).any():
-            raise ValueError(f"{what}: a segment is not within the first {count} elements")
+            raise ValueError(f"{function}: a segment is not within the first {count} elements")
     count = int(count)
     numbers = np.arange(count, dtype=np.int32)
-    segments, places = (array(np.tile(numbers, 2), device=keys.device) for _ in range(2))
+    segments, positions = (array(np.tile(numbers, 2), device=keys.device) for _ in range(2))
     tg.launch(number_segments, starts.size, [starts, ends, count], [segments])
     order = tg.clone(keys)
-    sort(order, places, count, 0, scalar_of(keys.dtype).bits)
+    sort(order, positions, count, 0, scalar_of(keys.dtype).bits)
     by_key = tg.empty(2 * count, tg.int32, keys.device)
-    tg.launch(gather, count, [segments, places], [by_key])
-    sort(by_key, places, count, 0, max(1, count.bit_length()))
+    tg.launch(gather, count, [segments, positions], [by_key])
+    sort(by_key, positions, count, 0, max(1, count.bit_length()))
     for a in (keys, values):
-        tg.launch(gather, count, [a, places], [a[count : 2 * count]])
+        tg.launch(gather, count, [a, positions], [a[count : 2 * count]])
         a[:count].assign(a[count : 2 * count])
 
 
@@ -304,46 +304,48 @@ class Chunks:
         """The counts and the places, [chunk, digit]: those of a long chunk are adjacent, those of a digit for short
         ones."""
         size = chunks << bits
-        found = (a[:size] for a in (self._counts, self._places))
+        tables_of_size = (a[:size] for a in (self._counts, self._places))
         if self.long:
-            counts, places = (a.reshape((chunks, 1 << bits)) for a in found)
+            counts, positions = (a.reshape((chunks, 1 << bits)) for a in tables_of_size)
         else:
-            counts, places = (a.reshape((1 << bits, chunks)).transpose() for a in found)
-        return counts, places
+            counts, positions = (a.reshape((1 << bits, chunks)).transpose() for a in tables_of_size)
+        return counts, positions
 
-    def place(self, counts: array, places: array) -> None:
+    def place(self, counts: array, positions: array) -> None:
         """Compute output offsets from digit counts by an exclusive scan."""
         if self.long:
-            tg.launch(place_digits, 1, [counts, counts.shape[1], places], device=counts.device, block_dim=1)
+            tg.launch(
+                place_digits, 1, [counts, counts.shape[1], positions], device=counts.device, block_dim=1
+            )
         else:
-            flat, out = (a.transpose().reshape(a.size) for a in (counts, places))
+            flat, out = (a.transpose().reshape(a.size) for a in (counts, positions))
             self._scan(flat, out, 0)
 
-    def _scan(self, counts: array, places: array, level: int) -> None:
+    def _scan(self, counts: array, positions: array, level: int) -> None:
         """Write the exclusive running sums of counts on a GPU, without new memory."""
         blocks = -(-counts.size // SUMMED)
         sums, before = (a[:blocks] for a in self._sums[level])
         if blocks > 1:
             tg.launch_tiled(sum_counts, blocks, [counts], [sums], block_dim=SUMMING)
             self._scan(sums, before, level + 1)
-        tg.launch_tiled(scan_counts, blocks, [counts, before], [places], block_dim=SUMMING)
+        tg.launch_tiled(scan_counts, blocks, [counts, before], [positions], block_dim=SUMMING)
 
 
 def sort(keys: array, values: array, count: int, begin: int, end: int, chunks: Chunks | None = None) -> None:
     """Sort the first `count` key-value pairs by the keys' bits from `begin` to `end`; later elements are scratch
     memory. `chunks`: the scratch memory of an earlier sort of at least as many elements, which is reused."""
-    made = chunks or Chunks(count, keys.device)
-    kernels = made.kernels(keys.dtype)
-    length, number = made.cut(count)
+    buffers = chunks or Chunks(count, keys.device)
+    kernels = buffers.kernels(keys.dtype)
+    length, number = buffers.cut(count)
     pairs = [(keys[:count], values[:count]), (keys[count : 2 * count], values[count : 2 * count])]
-    for low, bits in digits(begin, end, made.digit):
+    for low, bits in digits(begin, end, buffers.digit):
         (k, v), (to_k, to_v) = pairs
-        counts, places = made.tables(number, bits)
+        counts, positions = buffers.tables(number, bits)
         mask = (1 << bits) - 1
-        tg.launch(kernels[0], number, [k, counts, count, length, low, mask], block_dim=made.block_dim)
-        made.place(counts, places)
-        moved = [k, v, places, count, length, low, mask]
-        tg.launch(kernels[1], number, moved, [to_k, to_v], block_dim=made.block_dim)
+        tg.launch(kernels[0], number, [k, counts, count, length, low, mask], block_dim=buffers.block_dim)
+        buffers.place(counts, positions)
+        moved = [k, v, positions, count, length, low, mask]
+        tg.launch(kernels[1], number, moved, [to_k, to_v], block_dim=buffers.block_dim)
         pairs.reverse()
     for now, first in zip(pairs[0], (keys, values), strict=True):
         if now.ptr != first.ptr:
@@ -359,30 +361,30 @@ def digits(begin: int, end: int, widest: int = DIGIT) -> Iterator[tuple[int, int
         yield low, high - low
 
 
-def _check(what: str, keys: array, values: array, count: int) -> None:
+def _check(function: str, keys: array, values: array, count: int) -> None:
     """Raise LaunchError for keys and values that cannot be sorted."""
-    check_together(what, keys, values=values)
+    check_together(function, keys, values=values)
     if keys.dtype not in KEYS:
-        raise LaunchError(f"{what}: keys of {keys.dtype} cannot be sorted", f"convert them to {KEYS[0]}")
+        raise LaunchError(f"{function}: keys of {keys.dtype} cannot be sorted", f"convert them to {KEYS[0]}")
     if count < 0 or min(keys.size, values.size) < 2 * count:
         raise LaunchError(
-            f"{what}: to sort {count} elements, the arrays need {2 * count} elements; they have {keys.size} and "
+            f"{function}: to sort {count} elements, the arrays need {2 * count} elements; they have {keys.size} and "
             f"{values.size}"
         )
     for name, a in (("keys", keys), ("values", values)):
         if a.ndim != 1 or not a.is_contiguous:
-            raise LaunchError(f"{what}: {name} must be packed, in one dimension")
+            raise LaunchError(f"{function}: {name} must be packed, in one dimension")
 
 
-def _segments(what: str, starts: array, ends: array | None) -> tuple[array, array]:
+def _segments(function: str, starts: array, ends: array | None) -> tuple[array, array]:
     """The start and end positions of segments, end exclusive."""
     for name, a in (("segment_start_indices", starts), ("segment_end_indices", ends)):
         if a is not None:
-            check_dtype(what, name, a, tg.int32)
+            check_dtype(function, name, a, tg.int32)
             if a.ndim != 1:
-                raise LaunchError(f"{what}: {name} has {a.ndim} dimensions, not 1")
+                raise LaunchError(f"{function}: {name} has {a.ndim} dimensions, not 1")
     if ends is None:
         return packed(starts[:-1]), packed(starts[1:])
     if starts.size != ends.size:
-        raise LaunchError(f"{what}: there are {starts.size} starts and {ends.size} ends")
+        raise LaunchError(f"{function}: there are {starts.size} starts and {ends.size} ends")
     return packed(starts), packed(ends)

@@ -36,11 +36,11 @@ class Evaluation:
         input_names: Sequence[str],
         output_names: Callable[[int], str],
         run: Callable[[], Sequence[Any]],
-        kept: Sequence[Any],
+        saved: Sequence[Any],
     ) -> None:
         self.name, self.inputs, self.input_names = name, inputs, input_names
         self.output_name, self._run = output_names, run
-        self._kept = [(a, tg.clone(a, requires_grad=False)) for a in kept if isinstance(a, tg.array)]
+        self._kept = [(a, tg.clone(a, requires_grad=False)) for a in saved if isinstance(a, tg.array)]
 
     def run(self) -> Sequence[Any]:
         """Compute the outputs for the current inputs."""
@@ -66,12 +66,12 @@ class Evaluation:
         """The positions of the pairs of an input and an output that have gradients: all pairs, or the pairs of a
         mask."""
         names = [self.output_name(k) for k in range(len(outputs))]
-        wanted = mask and {
+        nonzero = mask and {
             (_position(i, self.input_names, 0), _position(k, names, len(self.input_names))) for i, k in mask
         }
         for i, source in enumerate(self.inputs):
             for k, target in enumerate(outputs):
-                if (not wanted or (i, k) in wanted) and has_gradient(source) and has_gradient(target):
+                if (not nonzero or (i, k) in nonzero) and has_gradient(source) and has_gradient(target):
                     yield i, k
 
 
@@ -105,12 +105,17 @@ def evaluation(
     """
     if inputs is None:
         raise LaunchError("there are no inputs to differentiate by", "give inputs=[...]")
-    given = list(inputs)
+    arrays = list(inputs)
     if not isinstance(function, tg.Kernel):
         names = list(inspect.signature(function).parameters)
-        kept = given if restore_inputs else []
+        saved = arrays if restore_inputs else []
         return Evaluation(
-            function.__name__, given, names, lambda k: f"output_{k}", lambda: _listed(function(*given)), kept
+            function.__name__,
+            arrays,
+            names,
+            lambda k: f"output_{k}",
+            lambda: _listed(function(*arrays)),
+            saved,
         )
     if not outputs:
         raise LaunchError(
@@ -120,11 +125,13 @@ def evaluation(
     names = [p.name for p in function.parameters]
 
     def run() -> Sequence[Any]:
-        tg.launch(function, dim, given, targets, block_dim=block_dim, device=device)
+        tg.launch(function, dim, arrays, targets, block_dim=block_dim, device=device)
         return targets
 
-    kept = [*given, *targets]
-    return Evaluation(function.name, given, names[: len(given)], lambda k: names[len(given) + k], run, kept)
+    saved = [*arrays, *targets]
+    return Evaluation(
+        function.name, arrays, names[: len(arrays)], lambda k: names[len(arrays) + k], run, saved
+    )
 
 
 def _listed(results: Any) -> Sequence[Any]:

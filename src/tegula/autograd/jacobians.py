@@ -89,7 +89,7 @@ def jacobian_fd(
 
 def by_adjoint(of: Evaluation, mask: Mask | None, most: int) -> Jacobians:
     """The Jacobians of an evaluation by its adjoint."""
-    found: Jacobians = {}
+    jacobians: Jacobians = {}
     with of.restored():
         with tg.Tape() as tape:
             outputs = of.run()
@@ -103,30 +103,30 @@ def by_adjoint(of: Evaluation, mask: Mask | None, most: int) -> Jacobians:
                 seed[row] = 1.0
                 tape.backward(grads={target: seed.reshape(target.numpy().shape)})
                 rows[row] = components_of(source.grad)
-            found[i, k] = _jacobian(rows, source)
+            jacobians[i, k] = _jacobian(rows, source)
         tape.zero()
-    return found
+    return jacobians
 
 
 def by_differences(of: Evaluation, mask: Mask | None, most: int, eps: float) -> Jacobians:
     """The Jacobians of an evaluation by central differences."""
-    found: Jacobians = {}
+    jacobians: Jacobians = {}
     with of.restored():
         outputs = of.run()
         of.restore()
         targets: dict[int, list[int]] = {}
         for i, k in of.pairs(outputs, mask):
             targets.setdefault(i, []).append(k)
-        for i, wanted in targets.items():
+        for i, target in targets.items():
             source = of.inputs[i]
             values = source.numpy().copy()
-            columns = {k: np.full((values.size, components_of(outputs[k]).size), np.nan) for k in wanted}
+            columns = {k: np.full((values.size, components_of(outputs[k]).size), np.nan) for k in target}
             for n in range(values.size if most <= 0 else min(most, values.size)):
                 (above, up), (below, down) = (_perturbed(of, source, values, n, step) for step in (eps, -eps))
-                for k in wanted:
+                for k in target:
                     columns[k][n] = (up[k] - down[k]) / (above - below)
-            found |= {(i, k): _jacobian(columns[k].T, source) for k in wanted}
-    return found
+            jacobians |= {(i, k): _jacobian(columns[k].T, source) for k in target}
+    return jacobians
 
 
 def _perturbed(

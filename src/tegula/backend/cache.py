@@ -91,18 +91,18 @@ class Cache:
         """Remove unfinished files, and the least recently used entries until the other entries have at most `limit`
         bytes."""
         now = time.time()
-        found: list[tuple[float, int, Path]] = []
+        files: list[tuple[float, int, Path]] = []
         for path in self.path.glob("*"):
             try:
                 status = path.stat()
             except OSError:
                 continue
             if not path.name.startswith("."):
-                found.append((status.st_mtime, status.st_size, path))
+                files.append((status.st_mtime, status.st_size, path))
             elif now - status.st_mtime > (FORGOTTEN if path.name.startswith(MEMO) else ABANDONED):
                 _remove(path)
-        total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found):
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
             if total <= limit:
                 return
             _remove(path)
@@ -118,10 +118,10 @@ class Cache:
 
     def clear(self) -> int:
         """Remove all entries and all other files of the cache. Returns the number of entries removed."""
-        found = self.entries()
-        for path in [*found, *self.path.glob(MEMO + "*")]:
+        entries = self.entries()
+        for path in [*entries, *self.path.glob(MEMO + "*")]:
             _remove(path)
-        return len(found)
+        return len(entries)
 
 
 def _encode(entry: Entry, name: str) -> bytes:
@@ -136,8 +136,8 @@ def _decode(data: bytes, name: str) -> Entry | None:
         return None
     magic, checksum, key_size, text_size, code_size = HEADER.unpack_from(data)
     body = data[HEADER.size :]
-    whole = len(body) == key_size + text_size + code_size and hashlib.sha256(body).digest() == checksum
-    if magic != MAGIC or not whole or body[:key_size] != name.encode():
+    is_complete = len(body) == key_size + text_size + code_size and hashlib.sha256(body).digest() == checksum
+    if magic != MAGIC or not is_complete or body[:key_size] != name.encode():
         return None
     code_at = key_size + text_size
     return Entry(json.loads(body[key_size:code_at]), body[code_at:])

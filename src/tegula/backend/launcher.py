@@ -741,12 +741,12 @@ def _wrapper(name: str, type: str) -> str:
     kinds = [kind for kind in rest.strip("()").split(", ") if kind]
     passed = ", ".join(f"{kind} %a{k}" for k, kind in enumerate(kinds))
     value = "" if result == "void" else "%r = "
-    back = "ret void" if result == "void" else f"ret {result} %r"
+    ending = "ret void" if result == "void" else f"ret {result} %r"
     return f"""
 define internal {result} @{name}({passed}) alwaysinline {{
   %function = call ptr @thing(i64 {WORLD[name]})
   {value}call {result} %function({passed})
-  {back}
+  {ending}
 }}"""
 
 

@@ -38,9 +38,9 @@ def _machine(target: CpuTarget) -> Any:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()
-    made = llvm.Target.from_triple(target.triple)
+    target_machine = llvm.Target.from_triple(target.triple)
     options = {"cpu": target.cpu, "features": target.features, "opt": 3 if target.optimised else 0}
-    return made.create_target_machine(**options, reloc="pic", codemodel="small", jit=False)
+    return target_machine.create_target_machine(**options, reloc="pic", codemodel="small", jit=False)
 
 
 def _parse_module(ir_text: str, target: CpuTarget, context: Any) -> Any:
@@ -116,14 +116,14 @@ def compile_object(ir_text: str, target: CpuTarget) -> bytes:
 
     InternalError, with the line, if LLVM refuses the text, or if the object calls a function that it does not
     contain."""
-    made = _machine(target).emit_object(_prepare_module(ir_text, target, complete=False))
-    missing = undefined_symbols(made)
+    object_code = _machine(target).emit_object(_prepare_module(ir_text, target, complete=False))
+    missing = undefined_symbols(object_code)
     if missing and NAMES.issuperset(missing):
-        made = _machine(target).emit_object(_prepare_module(ir_text, target, complete=True))
-        missing = undefined_symbols(made)
+        object_code = _machine(target).emit_object(_prepare_module(ir_text, target, complete=True))
+        missing = undefined_symbols(object_code)
     if missing:
         raise InternalError(f"generated code calls undefined functions: {', '.join(missing)}")
-    return made
+    return object_code
 
 
 def assembly(ir_text: str, target: CpuTarget) -> str:
@@ -147,10 +147,10 @@ def _cuda_machine(target: CudaTarget) -> Any:
     # llvmlite cannot initialise one foreign target alone.
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    made = llvm.Target.from_triple(target.triple)
+    target_machine = llvm.Target.from_triple(target.triple)
     # At level 3 the code generator runs global value numbering twice, for a third of its time; at 2 it removes common
     # subexpressions instead, and ptxas emits the same or equivalent machine code.
-    return made.create_target_machine(cpu=target.arch, features=target.features, opt=2)
+    return target_machine.create_target_machine(cpu=target.arch, features=target.features, opt=2)
 
 
 def compile_ptx(ir_text: str, arch: str) -> str:
@@ -183,14 +183,14 @@ def _ptx_module(ir_text: str, target: CudaTarget) -> Any:
 
 def _check_intrinsics(called: Sequence[str], ir_text: str) -> None:
     for name in called:
-        if found := _MATHEMATICS.fullmatch(name):
-            raise InternalError(f"llvm.{found[1]} has no PTX")
-        if not (found := _APPROXIMATE.fullmatch(name)):
+        if mathematical := _MATHEMATICS.fullmatch(name):
+            raise InternalError(f"llvm.{mathematical[1]} has no PTX")
+        if not (mathematical := _APPROXIMATE.fullmatch(name)):
             continue
         for call in re.finditer(rf"\bcall([^\n@]*)@{re.escape(name)}\([^\n]*", ir_text):
             if not {"afn", "fast"} & set(call[1].split()):
                 raise InternalError(
-                    f"llvm.{found[1]} has PTX only as an approximation (afn): {call[0].strip()}"
+                    f"llvm.{mathematical[1]} has PTX only as an approximation (afn): {call[0].strip()}"
                 )
 
 

@@ -33,9 +33,9 @@ _MACHINES = {"x86_64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
 
 
 def _function(name: str, result: Any, *arguments: Any) -> Any:
-    made = getattr(ctypes.CDLL(None, use_errno=True), name)
-    made.restype, made.argtypes = result, arguments
-    return made
+    function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    function.restype, function.argtypes = result, arguments
+    return function
 
 
 _size, _pointer, _int = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
@@ -164,8 +164,8 @@ def _address(elf: Elf, layout: _Layout, base: int, index: int) -> int:
         return symbol.value
     if symbol.section != UNDEFINED and symbol.section >= len(elf.sections):
         raise InternalError(f"{symbol.name} lies in a section of unknown kind {symbol.section:#x}")
-    place = layout.places.get(symbol.section)
-    return 0 if place is None else base + place + symbol.value
+    offset = layout.places.get(symbol.section)
+    return 0 if offset is None else base + offset + symbol.value
 
 
 def _got_slots(elf: Elf) -> dict[int, int]:

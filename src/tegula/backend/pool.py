@@ -62,8 +62,8 @@ _local = _Local()
 
 def _scratch(size: int) -> int:
     """The address of the calling thread's scratch memory, of at least `size` bytes."""
-    held, address = _local.held
-    return address if size <= held else _local.grow(size)
+    size_held, address = _local.held
+    return address if size <= size_held else _local.grow(size)
 
 
 def thread_count() -> int:
@@ -71,12 +71,12 @@ def thread_count() -> int:
     on.
 
     ValueError if TEGULA_NUM_THREADS is not a positive number."""
-    wanted = os.environ.get("TEGULA_NUM_THREADS")
-    if not wanted:
+    requested = os.environ.get("TEGULA_NUM_THREADS")
+    if not requested:
         return len(os.sched_getaffinity(0))
-    if not wanted.isascii() or not wanted.isdigit() or int(wanted) < 1:
-        raise ValueError(f"TEGULA_NUM_THREADS must be a positive number, got {wanted!r}")
-    return int(wanted)
+    if not requested.isascii() or not requested.isdigit() or int(requested) < 1:
+        raise ValueError(f"TEGULA_NUM_THREADS must be a positive number, got {requested!r}")
+    return int(requested)
 
 
 def support(text: str) -> LoadedObject:
@@ -102,9 +102,9 @@ def _native() -> LoadedObject:
     global _code
     with _lock:
         if _code is None:
-            made = support(thunk_text(baseline().is_x86))
-            connect(made.address("python"), _local)
-            _code = made
+            native_code = support(thunk_text(baseline().is_x86))
+            connect(native_code.address("python"), _local)
+            _code = native_code
         return _code
 
 

@@ -83,18 +83,18 @@ def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
 
 
 def fill_multiprocessor(
-    made: Cubin, ptx: str, arch: str, threads: int, configured: str | None = None
+    cubin: Cubin, ptx: str, arch: str, threads: int, configured: str | None = None
 ) -> Cubin:
     """The code reassembled for as many CTAs of `threads` on a multiprocessor as possible without spilled registers.
 
     Memory-bound kernels gain from occupancy. The highest occupancy is tried first, then half of it, then one more
     block; but not if a thread would get less than `MIN_FRACTION` of the registers that ptxas chose, or as many as for a
     number of blocks that was tried before."""
-    if made.is_ptx or made.spill_bytes:
-        return made
-    now = REGISTERS // (-(-made.registers // 8) * 8 * threads)
+    if cubin.is_ptx or cubin.spill_bytes:
+        return cubin
+    now = REGISTERS // (-(-cubin.registers // 8) * 8 * threads)
     most = min(THREADS // threads, MAX_BLOCKS)
-    tried = int(made.registers * MIN_FRACTION)
+    tried = int(cubin.registers * MIN_FRACTION)
     for blocks in (most, (now + most) // 2, now + 1):
         registers = REGISTERS // (blocks * threads) // 8 * 8
         if blocks <= now or blocks > most:
@@ -106,7 +106,7 @@ def fill_multiprocessor(
         denser = compile_cubin(fuller, arch, configured)
         if not denser.spill_bytes:
             return denser
-    return made
+    return cubin
 
 
 def has_lines(ptx: str) -> bool:
@@ -116,17 +116,17 @@ def has_lines(ptx: str) -> bool:
 
 def check_log(log: str) -> None:
     """Complaint if an assembler's log contains a complaint."""
-    found = [line.strip() for line in log.splitlines() if _COMPLAINT.search(line)]
-    if found:
-        raise Complaint("ptxas complains about the generated code:\n" + "\n".join(found))
+    complaints = [line.strip() for line in log.splitlines() if _COMPLAINT.search(line)]
+    if complaints:
+        raise Complaint("ptxas complains about the generated code:\n" + "\n".join(complaints))
 
 
 def _run(program: Path, ptx: str, arch: str) -> tuple[int, str, bytes]:
     with tempfile.TemporaryDirectory(prefix="tegula-ptx-") as folder:
-        source, made = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source, output = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
         lines = ["--generate-line-info"] if has_lines(ptx) else []
-        command = [str(program), "-v", f"--gpu-name={arch}", *lines, "-o", str(made), str(source)]
+        command = [str(program), "-v", f"--gpu-name={arch}", *lines, "-o", str(output), str(source)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
         except subprocess.TimeoutExpired as error:
@@ -134,7 +134,7 @@ def _run(program: Path, ptx: str, arch: str) -> tuple[int, str, bytes]:
         except OSError as error:
             raise InternalError(f"ptxas cannot be started: {error}") from error
         log = done.stderr + done.stdout
-        return done.returncode, log, made.read_bytes() if done.returncode == 0 else b""
+        return done.returncode, log, output.read_bytes() if done.returncode == 0 else b""
 
 
 def _read(code: bytes, log: str) -> Cubin:
@@ -174,13 +174,13 @@ def _stamp(program: Path) -> str:
 @cache
 def _found(name: str, cuda_home: str, cuda_path: str, path: str) -> tuple[Path, ...]:
     """`name` in all places, each file once. The variables are arguments so that a change of them is seen."""
-    places = [Path(base, "bin") for base in (cuda_home, cuda_path) if base]
+    folders = [Path(base, "bin") for base in (cuda_home, cuda_path) if base]
     on_path = which(name, path=path) if path else None
-    places += [Path(on_path).parent] if on_path else []
-    places += [Path("/usr/local/cuda/bin"), *_packaged("nvidia", "cu*/bin", "cuda_nvcc/bin")]
-    places += _packaged("triton", "backends/nvidia/bin")
-    found = dict.fromkeys((place / name).resolve() for place in places)
-    return tuple(p for p in found if p.is_file() and os.access(p, os.X_OK))
+    folders += [Path(on_path).parent] if on_path else []
+    folders += [Path("/usr/local/cuda/bin"), *_packaged("nvidia", "cu*/bin", "cuda_nvcc/bin")]
+    folders += _packaged("triton", "backends/nvidia/bin")
+    paths = dict.fromkeys((folder / name).resolve() for folder in folders)
+    return tuple(p for p in paths if p.is_file() and os.access(p, os.X_OK))
 
 
 def _packaged(package: str, *patterns: str) -> Iterator[Path]:
@@ -197,8 +197,8 @@ def version(program: Path) -> str:
         done = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
-    found = re.search(r"release ([\d.]+)", done.stdout)
-    return found[1] if found else "unknown"
+    version_match = re.search(r"release ([\d.]+)", done.stdout)
+    return version_match[1] if version_match else "unknown"
 
 
 # Disassembly ---------------------------------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ def repair_ptx(ptx: str) -> str:
     return _EXTREME.sub(_widened, _NEGATION.sub(_replacement, ptx))
 
 
-def _widened(found: re.Match[str]) -> str:
-    indent, op, kind, to, *operands = found.groups()
+def _widened(call_match: re.Match[str]) -> str:
+    indent, op, kind, to, *operands = call_match.groups()
     steps = [_wide(kind, name, x) for name, x in zip("ab", operands, strict=True)]
     return f"{indent}{{ .reg .b32 a, b; {' '.join(steps)} {op}.{kind}32 a, a, b; cvt.u16.u32 {to}, a; }}"
 
@@ -32,8 +32,8 @@ def _wide(kind: str, name: str, operand: str) -> str:
     return f"mov.b32 {name}, {value - 65536 if kind == 's' and value >= 32768 else value};"
 
 
-def _replacement(found: re.Match[str]) -> str:
-    indent, op, bits, to, source = found.groups()
+def _replacement(call_match: re.Match[str]) -> str:
+    indent, op, bits, to, source = call_match.groups()
     if op == "neg":
         return f"{indent}not.b{bits} {to}, {source};{indent}add.s{bits} {to}, {to}, 1;"
     return (

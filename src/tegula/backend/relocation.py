@@ -15,26 +15,26 @@ def uses_got(machine: int, kind: int) -> bool:
     return kind in _GOT.get(machine, ())
 
 
-def apply(machine: int, image: bytearray, at: int, kind: int, target: int, place: int) -> None:
-    """Write one relocation at offset `at` of the image, which will run at address `place`.
+def apply(machine: int, image: bytearray, at: int, kind: int, target: int, offset: int) -> None:
+    """Write one relocation at offset `at` of the image, which will run at address `offset`.
 
     `target`: the target address, addend included. InternalError for an unknown kind or a distance that does not fit."""
     try:
         if machine == X86_64:
-            _apply_x86(image, at, kind, target, place)
+            _apply_x86(image, at, kind, target, offset)
         else:
-            _apply_aarch64(image, at, kind, target, place)
+            _apply_aarch64(image, at, kind, target, offset)
     except struct.error as error:
-        raise InternalError(f"relocation {kind} does not reach {target:#x} from {place:#x}") from error
+        raise InternalError(f"relocation {kind} does not reach {target:#x} from {offset:#x}") from error
 
 
-def _apply_x86(image: bytearray, at: int, kind: int, target: int, place: int) -> None:
+def _apply_x86(image: bytearray, at: int, kind: int, target: int, offset: int) -> None:
     if kind in (2, 4, 9, 41, 42):  # PC32, PLT32, GOTPCREL, GOTPCRELX, REX_GOTPCRELX
-        struct.pack_into("<i", image, at, target - place)
+        struct.pack_into("<i", image, at, target - offset)
     elif kind == 1:  # 64
         struct.pack_into("<Q", image, at, target & 0xFFFFFFFFFFFFFFFF)
     elif kind == 24:  # PC64
-        struct.pack_into("<q", image, at, target - place)
+        struct.pack_into("<q", image, at, target - offset)
     elif kind == 10:  # 32
         struct.pack_into("<I", image, at, target)
     elif kind == 11:  # 32S
@@ -48,23 +48,23 @@ def _apply_x86(image: bytearray, at: int, kind: int, target: int, place: int) ->
 _LOW12 = {277: 0, 278: 0, 284: 1, 285: 2, 286: 3, 299: 4, 312: 3}
 
 
-def _apply_aarch64(image: bytearray, at: int, kind: int, target: int, place: int) -> None:
+def _apply_aarch64(image: bytearray, at: int, kind: int, target: int, offset: int) -> None:
     if kind == 257:  # ABS64
         struct.pack_into("<Q", image, at, target & 0xFFFFFFFFFFFFFFFF)
     elif kind == 260:  # PREL64
-        struct.pack_into("<q", image, at, target - place)
+        struct.pack_into("<q", image, at, target - offset)
     elif kind == 261:  # PREL32
-        struct.pack_into("<i", image, at, target - place)
+        struct.pack_into("<i", image, at, target - offset)
     elif kind in (275, 276, 311):  # ADR_PREL_PG_HI21, the same unchecked, ADR_GOT_PAGE
-        pages = _signed((target >> 12) - (place >> 12), 21, kind)
+        pages = _signed((target >> 12) - (offset >> 12), 21, kind)
         _insert(image, at, 3 << 29 | 0x7FFFF << 5, (pages & 3) << 29 | (pages >> 2) << 5)
     elif kind == 274:  # ADR_PREL_LO21
-        near = _signed(target - place, 21, kind)
+        near = _signed(target - offset, 21, kind)
         _insert(image, at, 3 << 29 | 0x7FFFF << 5, (near & 3) << 29 | (near >> 2) << 5)
     elif kind in (282, 283):  # JUMP26, CALL26
-        _insert(image, at, 0x3FFFFFF, _signed((target - place) >> 2, 26, kind))
+        _insert(image, at, 0x3FFFFFF, _signed((target - offset) >> 2, 26, kind))
     elif kind == 280:  # CONDBR19
-        _insert(image, at, 0x7FFFF << 5, _signed((target - place) >> 2, 19, kind) << 5)
+        _insert(image, at, 0x7FFFF << 5, _signed((target - offset) >> 2, 19, kind) << 5)
     elif kind in _LOW12:
         _insert(image, at, 0xFFF << 10, ((target & 0xFFF) >> _LOW12[kind]) << 10)
     elif kind != 0:

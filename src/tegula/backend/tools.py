@@ -24,10 +24,10 @@ def sources_digest(memos: Path, root: Path = ROOT) -> bytes:
 
     `memos`: a directory that remembers the digest under the files' sizes, times of change and inodes, so that most
     processes need not read them. A file cannot be changed without a new time of status change (ctime)."""
-    found = _read.get(root)
-    if found is None:
-        found = _read[root] = _remembered(memos, root)
-    return found
+    digest = _read.get(root)
+    if digest is None:
+        digest = _read[root] = _remembered(memos, root)
+    return digest
 
 
 def _remembered(memos: Path, root: Path) -> bytes:

@@ -177,7 +177,7 @@ def prepare(scratch: int, look: int) -> None:
 def raise_recorded() -> None:
     """Raise the exception that cancelled a kernel; KeyboardInterrupt if none was recorded."""
     words = (ctypes.c_void_p * 3).from_address(_found[0])
-    found, words[:] = list(words), [None] * 3
-    if found[0] is None:
+    recorded, words[:] = list(words), [None] * 3
+    if recorded[0] is None:
         raise KeyboardInterrupt
-    _restore(*found)
+    _restore(*recorded)

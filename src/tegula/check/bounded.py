@@ -47,9 +47,9 @@ def explore(kernel: Kernel, spread: GpuCompilation, gap: Gap, guards: Sequence[G
     """The verdict of a bounded search: refuted, with a counterexample that satisfies the guards; else unproved, with
     the gap in the proof as reason."""
     search = BoundedSearch(kernel, spread, guards)
-    found = search.verdict()
-    if found is not None:
-        return found
+    verdict = search.verdict()
+    if verdict is not None:
+        return verdict
     unknown = search.undecided
     return Verdict(
         UNPROVED,
@@ -75,8 +75,8 @@ class BoundedSearch:
         self.barriers = [(op.result, stages_of(op), arrivals_at(op.result)) for op in barriers]
         self.roles = [_role(region, spread.threads) for region in self.program.roles]
         self.guarded = {
-            v: (place.offset, place.offset + place.size)
-            for v, place in spread.shared.places.items()
+            v: (allocation.offset, allocation.offset + allocation.size)
+            for v, allocation in spread.shared.places.items()
             if isinstance(v.type, MbarrierType)
         }
         self.cuts = byte_boundaries(_parts(spread.shared))
@@ -118,8 +118,10 @@ class BoundedSearch:
 
     def _satisfies(self, launch: Launch) -> bool:
         """Whether a launch satisfies the kernel's guards."""
-        given = {(leaf.parameter, leaf.dim): n for leaf, n in launch.known.items() if leaf.kind in HOSTS}
-        return all(guard.holds(lambda leaf: given.get(leaf, 1)) for guard in self.guards)
+        known_lengths = {
+            (leaf.parameter, leaf.dim): n for leaf, n in launch.known.items() if leaf.kind in HOSTS
+        }
+        return all(guard.holds(lambda leaf: known_lengths.get(leaf, 1)) for guard in self.guards)
 
     def _run(self, traces: Sequence[Trace], record: bool) -> Run:
         byte_boundaries = [*self.cuts, *sorted(self.program.cuts)]
@@ -135,11 +137,11 @@ class BoundedSearch:
         run = self._run(traces, True)
         with suppress(Refuted):
             run.simulate()
-        places = {fault.loc, *(loc for loc, _ in fault.places)}
-        stages = {(s.barrier, s.stage) for s in run.steps if s.loc in places and s.barrier}
+        locations = {fault.loc, *(loc for loc, _ in fault.places)}
+        stages = {(s.barrier, s.stage) for s in run.steps if s.loc in locations and s.barrier}
         last = run.steps[-1:] if run.steps and run.steps[-1].stage < 0 else []
-        kept = [s for s in run.steps if s.loc in places or (s.barrier, s.stage) in stages]
-        return tuple([*kept[-SHOWN:], *(s for s in last if s not in kept)])
+        relevant = [s for s in run.steps if s.loc in locations or (s.barrier, s.stage) in stages]
+        return tuple([*relevant[-SHOWN:], *(s for s in last if s not in relevant)])
 
 
 def refuted(
@@ -174,8 +176,8 @@ def _by_one_warp(op: Op) -> bool:
 def _parts(shared: SharedMemory) -> dict[Value, tuple[int, int, int]]:
     """The offset and size of each buffer, and its number of stages or slots."""
     out: dict[Value, tuple[int, int, int]] = {}
-    for v, place in shared.places.items():
+    for v, allocation in shared.places.items():
         piped = isinstance(v.owner, BufNew) and v.owner.pipe
         parts = v.type.shape[0] if isinstance(v.type, BufType) and piped else 1
-        out[v] = (place.offset, place.size, parts)
+        out[v] = (allocation.offset, allocation.size, parts)
     return out

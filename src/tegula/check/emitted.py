@@ -37,10 +37,10 @@ def disagreement(ptx: str, kernel: Kernel) -> Disagreement | None:
         wrong = _misplaced(step, ops)
         if wrong:
             return Disagreement(step.line, ops[step.number] if 0 <= step.number < len(ops) else None, wrong)
-    there = {step.number for step in code.steps}
-    kept = {_iteration(op) for op, number in numbers.items() if number in there}
+    emitted_steps = {step.number for step in code.steps}
+    iterations = {_iteration(op) for op, number in numbers.items() if number in emitted_steps}
     for op, number in numbers.items():
-        if number not in there and _iteration(op) in kept:
+        if number not in emitted_steps and _iteration(op) in iterations:
             return Disagreement(0, op, f"{op.NAME} has no instruction")
     return _strays(code, Paths(kernel, numbers), ops)
 
@@ -52,9 +52,9 @@ def require(ptx: str, kernel: Kernel) -> None:
     if wrong is None:
         return
     op = wrong.op.NAME if wrong.op is not None else "the roles"
-    where = wrong.op.loc if wrong.op is not None else kernel.loc
+    location = wrong.op.loc if wrong.op is not None else kernel.loc
     raise InternalError(
-        f"kernel {kernel.name}: the PTX does not follow {op} at {where}: {wrong.what} (line {wrong.line} of the PTX)"
+        f"kernel {kernel.name}: the PTX does not follow {op} at {location}: {wrong.what} (line {wrong.line} of the PTX)"
     )
 
 
@@ -83,7 +83,7 @@ def _misplaced(step: Step, ops: list[Synchronising]) -> str:
     if step.number >= len(ops):
         return f"there is no op {step.number}"
     pattern = re.compile(ops[step.number].instructions)
-    wrong = [one for one in step.instructions if not pattern.match(one)]
+    wrong = [instruction for instruction in step.instructions if not pattern.match(instruction)]
     return f"{ops[step.number].NAME} does not lower to {wrong[0]}" if wrong else ""
 
 
@@ -133,17 +133,17 @@ class Code:
                 inside, number, first, texts = True, -1, k, []
             elif text.startswith("// end inline asm"):
                 inside = False
-                found = tuple(m[0] for m in SYNCHRONISING.finditer(" ".join(texts)))
-                if number >= 0 and not found:
+                mnemonics = tuple(m[0] for m in SYNCHRONISING.finditer(" ".join(texts)))
+                if number >= 0 and not mnemonics:
                     pending = number
-                elif found:
-                    at.steps.append(Step(first, number, found))
+                elif mnemonics:
+                    at.steps.append(Step(first, number, mnemonics))
             elif inside:
                 noted = _NOTE.search(line)
                 number = int(noted[1]) if noted else number
                 texts.append(line.partition("//")[0].strip())
-            elif made := _LABEL.match(line):
-                label = made[1]
+            elif label_match := _LABEL.match(line):
+                label = label_match[1]
                 if label in tables:
                     continue
                 at.next.append(label)
@@ -174,8 +174,8 @@ class Code:
     def _tables(lines: list[str]) -> dict[str, list[str]]:
         """The targets of jumps by index, by the label of the list."""
         text = "\n".join(lines)
-        found = re.finditer(r"^\s*(\$?\w+):\s*\.branchtargets\s+([^;]*);", text, re.M)
-        return {m[1]: [x.strip() for x in m[2].split(",")] for m in found}
+        matches = re.finditer(r"^\s*(\$?\w+):\s*\.branchtargets\s+([^;]*);", text, re.M)
+        return {m[1]: [x.strip() for x in m[2].split(",")] for m in matches}
 
     @property
     def steps(self) -> Iterator[Step]:

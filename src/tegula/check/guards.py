@@ -42,10 +42,10 @@ class Guard:
     def __str__(self) -> str:
         return f"{self.text} (line {self.loc.line}; checked at each launch)"
 
-    def holds(self, given: Callable[[Leaf], int]) -> bool:
+    def holds(self, value_of: Callable[[Leaf], int]) -> bool:
         """Whether a launch satisfies the guard; false where an intermediate integer overflows its type."""
         try:
-            n = value(self.term, given)
+            n = value(self.term, value_of)
         except OverflowError:
             return False
         return (
@@ -62,24 +62,26 @@ class Guard:
         return [self.kind, self.term, self.text, [at.file, at.line, at.column, at.end_column, at.function]]
 
 
-def require(kernel: Kernel, guards: Sequence[Guard], given: Callable[[Leaf], int]) -> None:
+def require(kernel: Kernel, guards: Sequence[Guard], value_of: Callable[[Leaf], int]) -> None:
     """Raise LaunchError for a launch of a kernel that does not satisfy one of the guards."""
     for guard in guards:
-        if not guard.holds(given):
-            asked = ", ".join(f"{_named(kernel, leaf)} = {given(leaf)}" for leaf in leaves(guard.term))
-            place = f"line {guard.loc.line} of {guard.loc.file}"
-            what = f"kernel {kernel.name}: a launch must satisfy '{guard.text}' ({place}), not with {asked}"
-            raise LaunchError(what, "the schedule is proved for launches that satisfy it")
+        if not guard.holds(value_of):
+            asked = ", ".join(f"{_named(kernel, leaf)} = {value_of(leaf)}" for leaf in leaves(guard.term))
+            location = f"line {guard.loc.line} of {guard.loc.file}"
+            message = (
+                f"kernel {kernel.name}: a launch must satisfy '{guard.text}' ({location}), not with {asked}"
+            )
+            raise LaunchError(message, "the schedule is proved for launches that satisfy it")
 
 
 def requiring(kernel: Kernel, guards: Sequence[Guard]) -> Callable[[Sequence[Any]], None]:
     """A function that raises LaunchError for arguments of a kernel, arrays and numbers, that do not satisfy a guard."""
 
-    def given(args: Sequence[Any], leaf: Leaf) -> int:
+    def read_leaf(args: Sequence[Any], leaf: Leaf) -> int:
         k, dim = leaf
         return int(args[k]) if dim < 0 else args[k].shape[dim]
 
-    return lambda args: require(kernel, guards, lambda leaf: given(args, leaf))
+    return lambda args: require(kernel, guards, lambda leaf: read_leaf(args, leaf))
 
 
 def _named(kernel: Kernel, leaf: Leaf) -> str:
@@ -89,15 +91,15 @@ def _named(kernel: Kernel, leaf: Leaf) -> str:
 
 def from_row(row: Sequence[Any]) -> Guard:
     """The guard of a row that a cache entry stores."""
-    kind, term, text, place = row
-    return Guard(kind, term, text, Location(*place))
+    kind, term, text, location = row
+    return Guard(kind, term, text, Location(*location))
 
 
 def asserted(kernel: Kernel) -> tuple[Guard, ...]:
     """The asserts before a kernel's roles whose conditions depend on arguments and array lengths alone."""
     known = OfLaunch(kernel)
-    found = dict.fromkeys(op.condition for op in asserts(kernel) if known(op.condition))
-    return tuple(_guard(kernel, "assert", v) for v in found)
+    conditions = dict.fromkeys(op.condition for op in asserts(kernel) if known(op.condition))
+    return tuple(_guard(kernel, "assert", v) for v in conditions)
 
 
 def of_certificate(kernel: Kernel, certificate: Mapping[str, Any]) -> tuple[Guard, ...]:
@@ -111,10 +113,10 @@ def of_certificate(kernel: Kernel, certificate: Mapping[str, Any]) -> tuple[Guar
 
 
 def _guard(kernel: Kernel, kind: str, v: Value) -> Guard:
-    made = next((op for op in kernel.walk() if isinstance(op, Assert) and op.condition is v), None)
-    owner = made if kind == "assert" else v.owner
+    assertion = next((op for op in kernel.walk() if isinstance(op, Assert) and op.condition is v), None)
+    owner = assertion if kind == "assert" else v.owner
     loc = (owner.loc if isinstance(owner, Op) else kernel.loc).chain()[-1]
-    text = str(made.message) if kind == "assert" and made is not None else TEXTS[kind]
+    text = str(assertion.message) if kind == "assert" and assertion is not None else TEXTS[kind]
     return Guard(kind, _term(kernel, v), text, loc)
 
 
@@ -143,24 +145,24 @@ def leaves(t: Term) -> list[Leaf]:
     return list(dict.fromkeys(leaf for x in t[3:] for leaf in leaves(x)))
 
 
-def value(t: Term, given: Callable[[Leaf], int]) -> int:
+def value(t: Term, value_of: Callable[[Leaf], int]) -> int:
     """The value of a term; OverflowError where an intermediate integer does not fit its type."""
     if not isinstance(t, list):
         return int(t)
     if t[0] == "given":
-        n = given((t[1], t[2]))
+        n = value_of((t[1], t[2]))
         if t[2] >= 0 and n > MAX_EXTENT:
             raise OverflowError
         return n
     name, kind, attribute, *args = t
     if name == "if":  # only the selected operand is computed
-        return value(args[1 if value(args[0], given) else 2], given)
+        return value(args[1 if value(args[0], value_of) else 2], value_of)
     table = OF_BOOLS if kind == "bool" and name in OF_BOOLS else VALUES
-    found = int(table[f"{name}.{attribute}" if attribute else name](*(value(x, given) for x in args)))
+    result = int(table[f"{name}.{attribute}" if attribute else name](*(value(x, value_of) for x in args)))
     low, high = limits(DTYPES[kind])
-    if not low <= found <= high:
+    if not low <= result <= high:
         raise OverflowError
-    return found
+    return result
 
 
 def limits(t: DType) -> tuple[int, int]:

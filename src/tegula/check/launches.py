@@ -112,10 +112,10 @@ class Leaves:
         if leaf is None:
             return lambda launch, known: None
         if isinstance(op, ArrayLoad):
-            place, cast = _index_position(op), cast_to(value.type)
+            position, cast = _index_position(op), cast_to(value.type)
 
             def element(launch: Launch, known: Callable[[Value], int | None]) -> int | None:
-                n = launch.of(leaf, known(place) if place is not None else None)
+                n = launch.of(leaf, known(position) if position is not None else None)
                 return None if n is None else cast(n)
 
             return element
@@ -142,10 +142,14 @@ def launches(
     """The distinct launches to simulate, all of which satisfy the guards."""
     tried = Candidates(leaves, followed, stages)
     pairs = zip_longest(tried.per_leaf_candidates(), tried.random_launches())
-    found = (x for x in chain(tried.with_equal_trip_counts(), chain.from_iterable(pairs)) if x is not None)
+    candidates = (
+        x for x in chain(tried.with_equal_trip_counts(), chain.from_iterable(pairs)) if x is not None
+    )
     seen: set[tuple[tuple[int, ...], str]] = set()
     new = (
-        x for x in found if (key := (tuple(x.known.values()), x.elements)) not in seen and not seen.add(key)
+        x
+        for x in candidates
+        if (key := (tuple(x.known.values()), x.elements)) not in seen and not seen.add(key)
     )
     return islice((launch for launch in new if satisfies(launch)), MAX_LAUNCHES)
 
@@ -155,25 +159,26 @@ class Candidates:
 
     def __init__(self, leaves: Leaves, followed: Followed, stages: Sequence[int]) -> None:
         self.counts = sorted({n for s in stages for n in (0, 1, 2, s - 1, s, s + 1, 2 * s + 1)})
-        found: dict[Leaf, tuple[set[int], set[int], DType]] = {}
-        made = (v for op in leaves.kernel.walk() for v in op.results)
-        relevant = [v for v in (*leaves.kernel.params, *made) if v in followed.needed]
+        bounds_of_leaves: dict[Leaf, tuple[set[int], set[int], DType]] = {}
+        values = (v for op in leaves.kernel.walk() for v in op.results)
+        relevant = [v for v in (*leaves.kernel.params, *values) if v in followed.needed]
         for value in relevant:
             leaf = leaves.of(value)
             if leaf is not None:
                 assert isinstance(value.type, DType)
-                found.setdefault(leaf, (set(), set(), value.type))
+                bounds_of_leaves.setdefault(leaf, (set(), set(), value.type))
         for closure, constants, divisors in _decisions(relevant):
             fed = set(map(leaves.of, closure))
-            for near, by, _ in (row for leaf, row in found.items() if leaf in fed):
+            for near, by, _ in (row for leaf, row in bounds_of_leaves.items() if leaf in fed):
                 near.update(constants)
                 by.update(divisors)
         self.scales = {
-            leaf: max([1, *(d for d in by if d <= MAX_INPUT)]) for leaf, (_, by, _) in found.items()
+            leaf: max([1, *(d for d in by if d <= MAX_INPUT)])
+            for leaf, (_, by, _) in bounds_of_leaves.items()
         }
         self.numbers = {
             leaf: [n for n in self._numbers(near, {1, *stages, *by}) if _fits(n, leaf, t)]
-            for leaf, (near, by, t) in found.items()
+            for leaf, (near, by, t) in bounds_of_leaves.items()
         }
         self.patterns = self._patterns()
 
@@ -184,13 +189,13 @@ class Candidates:
     def _numbers(self, near: Iterable[int], scales: Iterable[int]) -> list[int]:
         """The candidate values of a leaf: trip counts and numbers near the kernel's constants first, then multiples."""
         most = self.counts[-1]
-        found = [*self.counts, -1, *(c + by for c in sorted(near) for by in (-1, 0, 1, most))]
+        candidates = [*self.counts, -1, *(c + by for c in sorted(near) for by in (-1, 0, 1, most))]
         for d in sorted(scales):
-            found += [n * d + rest for n in self.counts for rest in (0, 1)]
+            candidates += [n * d + rest for n in self.counts for rest in (0, 1)]
         for d in sorted(scales):
-            found += [(c + by) * d for c in sorted(near) for by in (0, 1, most)]
-        found += [1 << k for k in range(3, 9)] + [-self.counts[-1]]
-        return [n for n in dict.fromkeys(found) if abs(n) <= MAX_INPUT]
+            candidates += [(c + by) * d for c in sorted(near) for by in (0, 1, most)]
+        candidates += [1 << k for k in range(3, 9)] + [-self.counts[-1]]
+        return [n for n in dict.fromkeys(candidates) if abs(n) <= MAX_INPUT]
 
     def _values_for_trip_count(self, count: int) -> dict[Leaf, int]:
         """The values of leaves for which loops have about `count` iterations, with a remainder where `count` is at

@@ -56,9 +56,9 @@ def _check_counts(kernel: Kernel) -> None:
         count = op.arrivals if isinstance(op, MbarrierNew) else 0
         count = op.bytes if isinstance(op, MbarrierExpect) else count
         if count > MAX_COUNTED:
-            what = "bytes are announced" if isinstance(op, MbarrierExpect) else "arrivals are counted"
+            subject = "bytes are announced" if isinstance(op, MbarrierExpect) else "arrivals are counted"
             raise Refuted(
-                "budget", f"{count} {what}, a barrier counts {MAX_COUNTED}", op.loc, "use smaller tiles"
+                "budget", f"{count} {subject}, a barrier counts {MAX_COUNTED}", op.loc, "use smaller tiles"
             )
 
 
@@ -109,7 +109,7 @@ def _of_pipe(buffer: Value) -> bool:
 
 def _check_named_barriers(kernel: Kernel, threads: int) -> None:
     """Check that each named barrier belongs to one group of threads, and that a block has at most 16."""
-    taken: dict[int, Op] = {}
+    users_of_barrier: dict[int, Op] = {}
     for barrier, number in named_barriers(kernel, threads).items():
         assert isinstance(barrier.owner, Op)
         if number < 0:
@@ -119,7 +119,7 @@ def _check_named_barriers(kernel: Kernel, threads: int) -> None:
             raise Refuted("budget", message, barrier.owner.loc, "create fewer named barriers")
     for op in kernel.walk():
         for name in own_barriers(op, threads):
-            other = taken.setdefault(name, op)
+            other = users_of_barrier.setdefault(name, op)
             if name >= NAMED_BARRIERS:
                 message = f"this role needs named barrier {name}, but a block has only {NAMED_BARRIERS}"
                 raise Refuted("budget", message, op.loc, "use fewer roles")
@@ -131,10 +131,10 @@ def _check_named_barriers(kernel: Kernel, threads: int) -> None:
 
 def _check_warps(roles: Roles, threads: int) -> None:
     """Check that each warp has one role."""
-    taken: dict[int, str] = {}
+    names: dict[int, str] = {}
     for name, (first, count) in zip(roles.names, roles.warps, strict=True):
         for warp in range(first, first + count):
-            other = taken.setdefault(warp, name)
+            other = names.setdefault(warp, name)
             if other != name or warp * WARP >= threads:
                 message = (
                     f"warp {warp} is in {other} and in {name}"

@@ -136,46 +136,48 @@ class Run:
             return True
         at, phase = self.phase(op, event.barrier, event.stage)
         before = warp.waits.get(at, 0)
-        wanted = before - warp.first.setdefault(at, event.parity)
-        again = wanted & 1 != event.parity
-        if again:
+        awaited = before - warp.first.setdefault(at, event.parity)
+        lags = awaited & 1 != event.parity
+        if lags:
             self.doubt = self.doubt or Refuted(
                 "phase",
                 f"{self.name_of_warp(warp)} waits for parity {event.parity} of {named(phase)}, but its wait number "
-                f"{before + 1} must be for phase {wanted}, of parity {wanted & 1}",
+                f"{before + 1} must be for phase {awaited}, of parity {awaited & 1}",
                 op.loc,
                 "flip the parity of the wait each time the stage index returns to 0",
             )
-            wanted -= 1
-        if phase.number == wanted:
+            awaited -= 1
+        if phase.number == awaited:
             return False
-        if phase.number != wanted + 1:
-            raise self._aliased(warp, op, phase, wanted)
-        if not again:
+        if phase.number != awaited + 1:
+            raise self._aliased(warp, op, phase, awaited)
+        if not lags:
             warp.waits[at] = before + 1
         warp.over.pop(at, None)
-        warp.over[at] = wanted + 1
-        if wanted >= 0:
-            _join(warp.clock, phase.ended[wanted])
-            warp.past |= phase.pasts[wanted]
+        warp.over[at] = awaited + 1
+        if awaited >= 0:
+            _join(warp.clock, phase.ended[awaited])
+            warp.past |= phase.pasts[awaited]
         self._tick(warp)
         self.waits += 1
         bit = 1 << self.waits
         warp.past |= bit
-        phase.waited.setdefault(wanted, []).append((warp, bit))
-        self.note(warp, op, f"goes past phase {wanted}" if wanted >= 0 else "finds it fresh", phase, wanted)
+        phase.waited.setdefault(awaited, []).append((warp, bit))
+        self.note(
+            warp, op, f"goes past phase {awaited}" if awaited >= 0 else "finds it fresh", phase, awaited
+        )
         return True
 
-    def _aliased(self, warp: Warp, op: Op, phase: Phase, wanted: int) -> Refuted:
+    def _aliased(self, warp: Warp, op: Op, phase: Phase, awaited: int) -> Refuted:
         """The fault of a wait whose parity matches a phase other than the awaited one."""
         who = self.name_of_warp(warp)
-        if phase.number < wanted:
-            said = f"parity lets {who}, which waits for phase {wanted} of {named(phase)}, pass in phase {phase.number}"
+        if phase.number < awaited:
+            text = f"parity lets {who}, which waits for phase {awaited} of {named(phase)}, pass in phase {phase.number}"
         else:
-            said = f"phase {wanted + 1} of {named(phase)} ends before {who} has waited for phase {wanted}"
+            text = f"phase {awaited + 1} of {named(phase)} ends before {who} has waited for phase {awaited}"
         return Refuted(
             "aliasing",
-            said,
+            text,
             op.loc,
             "a role that waits for phase n must also arrive for phase n + 2, or the parity aliases",
             _at(phase.last, "it ends here"),
@@ -253,15 +255,19 @@ class Run:
 
     def _miscounted(self, warp: Warp, op: Op, phase: Phase, last: int) -> Refuted:
         """The fault of an arrival that the barrier does not count. `last`: the phase of the warp's previous arrival."""
-        who, where = self.name_of_warp(warp), named(phase)
+        who, phase_name = self.name_of_warp(warp), named(phase)
         if last < phase.number - 1:
-            message = f"phase {last + 1} of {where} has ended without an arrival of {who}"
+            message = f"phase {last + 1} of {phase_name} has ended without an arrival of {who}"
             help = f"the barrier counts {phase.count}: count the warps of all roles that arrive"
         elif last == phase.number:
-            message = f"{who} arrives twice in phase {last} of {where}, which counts {phase.count} arrivals"
+            message = (
+                f"{who} arrives twice in phase {last} of {phase_name}, which counts {phase.count} arrivals"
+            )
             help = "arrive once for each item, after a wait for the phase before"
         else:
-            message = f"{where} counts {phase.count} arrivals in phase {phase.number}, but {who} arrives too"
+            message = (
+                f"{phase_name} counts {phase.count} arrivals in phase {phase.number}, but {who} arrives too"
+            )
             help = "count the warps of all roles that arrive, each once for each item"
         return Refuted("arrivals", message, op.loc, help, _at(phase.last, "an arrival before it"))
 
@@ -407,17 +413,15 @@ class Run:
 
     def _race(self, race: Race) -> Refuted:
         first, second = race.first, race.second
-        where = _where(second.at)
+        address = _where(second.at)
         before = f"{self.roles[first.role].name} {_does(first)} before"
         if race.fence:
             message = (
-                f"{where}: {self.roles[second.role].name} {_does(second)}, without a proxy fence in between"
+                f"{address}: {self.roles[second.role].name} {_does(second)}, without a proxy fence in between"
             )
             help = "call tg.fence_async() in the threads that accessed the memory, before they arrive"
             return Refuted("fence", message, second.op.loc, help, ((first.op.loc, before),))
-        message = (
-            f"{where}: {self.roles[second.role].name} {_does(second)} while another access may be in progress"
-        )
+        message = f"{address}: {self.roles[second.role].name} {_does(second)} while another access may be in progress"
         help = _remedy(first, second)
         other = f"{self.roles[first.role].name} {_does(first)}, without an order between the two accesses"
         return Refuted("race", message, second.op.loc, help, ((first.op.loc, other),))
@@ -471,21 +475,21 @@ class Run:
 
     def sync(self, warp: Warp, op: Op, event: E.Sync) -> bool:
         """Synchronise warps: early warps block until the last one arrives."""
-        there = [
+        waiting = [
             w
             for w in self.warps
             if w.role == warp.role and not (event.warp_group and _is_in_other_warp_group(w))
         ]
-        if warp not in there:
+        if warp not in waiting:
             return True
         if warp.synced:
             warp.synced = False
             return True
-        if any((w.step, w.event) != (warp.step, warp.event) for w in there):
+        if any((w.step, w.event) != (warp.step, warp.event) for w in waiting):
             return False
-        known = [max(column) for column in zip(*(w.clock for w in there), strict=True)]
-        past = reduce(or_, (w.past for w in there))
-        for w in there:
+        known = [max(column) for column in zip(*(w.clock for w in waiting), strict=True)]
+        past = reduce(or_, (w.past for w in waiting))
+        for w in waiting:
             w.clock[:], w.past = known, past
             w.synced = w is not warp
         return True

@@ -74,8 +74,8 @@ class Memory:
         """A barrier that lies in a range of bytes; None without one."""
         key = (at.start, at.end)
         if key not in self._struck:
-            found = (v for v, (start, end) in self.barriers.items() if start < at.end and at.start < end)
-            self._struck[key] = next(found, None)
+            barriers = (v for v, (start, end) in self.barriers.items() if start < at.end and at.start < end)
+            self._struck[key] = next(barriers, None)
         return self._struck[key]
 
     def record(self, access: Access, clock: Clock) -> Race | None:
@@ -99,13 +99,13 @@ class Memory:
         return None
 
     def _write(self, cell: Cell, access: Access, clock: Clock) -> Race | None:
-        again = any(_same_step(other, access) for other in cell.writes)
-        before = cell.before if again else [*cell.writes, *cell.reads.values()]
+        repeats = any(_same_step(other, access) for other in cell.writes)
+        before = cell.before if repeats else [*cell.writes, *cell.reads.values()]
         for other in before:
             race = self._after(other, access, clock)
             if race is not None:
                 return race
-        if again:
+        if repeats:
             cell.writes.append(access)
         else:
             cell.before, cell.writes, cell.reads = before, [access], {}
@@ -134,8 +134,8 @@ def _private(a: Access, b: Access) -> bool:
 
 
 def _own(buffer: Value) -> bool:
-    made = buffer.owner
-    return not isinstance(made, BufNew) or not made.pipe or bool(made.by_hand)
+    owner = buffer.owner
+    return not isinstance(owner, BufNew) or not owner.pipe or bool(owner.by_hand)
 
 
 def byte_boundaries(ranges: Mapping[Value, tuple[int, int, int]]) -> list[int]:

@@ -45,17 +45,17 @@ def determinism(kernel: Kernel, proved: bool) -> str:
 
 def _reasons(kernel: Kernel) -> Iterator[str]:
     used = {v for op in kernel.walk() for v in op.operands}
-    found = _accesses(kernel)
-    for array, does in found.items():
+    accesses = _accesses(kernel)
+    for array, does in accesses.items():
         for op, how in does.updates:
-            given = [v for v in op.results if v in used]
-            if given:
+            results = [v for v in op.results if v in used]
+            if results:
                 yield f"{NO}: what the atomic access of {does.name}{_at(op)} returns depends on the order"
             elif how in ("add", "sub") and _of_floats(array):
                 yield f"{NO}: the sums of floats in {does.name}{_at(op)} depend on the order of atomic additions"
             elif not all(commute(how, other) for _, other in does.updates):
                 yield f"{NO}: the atomic updates of {does.name}{_at(op)} do not commute"
-        others = [other for v in _aliases(kernel, array) if (other := found.get(v)) is not None]
+        others = [other for v in _aliases(kernel, array) if (other := accesses.get(v)) is not None]
         changes = [*does.writes, *(op for op, _ in does.updates)]
         for op in (*does.reads, *(op for other in others for op in other.reads)) if changes else ():
             yield f"{UNKNOWN}: {does.name} is read{_at(op)} and changed{_at(changes[0])}"
@@ -64,20 +64,20 @@ def _reasons(kernel: Kernel) -> Iterator[str]:
 
 
 def _accesses(kernel: Kernel) -> dict[Value, _Accesses]:
-    found: dict[Value, _Accesses] = {}
+    accesses: dict[Value, _Accesses] = {}
     for op in kernel.walk():
         for e in op.effects():
             if e.value is None or not isinstance(e.value.type, ArrayType):
                 continue
             array = array_root(e.value)
-            does = found.setdefault(array, _Accesses(array.name or "an array"))
+            does = accesses.setdefault(array, _Accesses(array.name or "an array"))
             if e.kind == "atomic":
                 does.updates.append((op, combination(op)))
             elif e.kind == "read":
                 does.reads.append(op)
             else:
                 does.writes.append(op)
-    return found
+    return accesses
 
 
 def _aliases(kernel: Kernel, array: Value) -> list[Value]:

@@ -30,9 +30,9 @@ FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, Recursio
 
 def check_schedule(kernel: Kernel, spread: GpuCompilation) -> Verdict:
     """The verdict on a kernel as it is emitted."""
-    found = _judged(kernel, spread)
-    known = found.status in (PROVED, NO_SCHEDULE)
-    return found if found.status == REFUTED else replace(found, results=determinism(kernel, known))
+    judged = _judged(kernel, spread)
+    known = judged.status in (PROVED, NO_SCHEDULE)
+    return judged if judged.status == REFUTED else replace(judged, results=determinism(kernel, known))
 
 
 def check_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mapping[str, Any]) -> Verdict:
@@ -92,12 +92,12 @@ def certified(kernel: Kernel, spread: GpuCompilation) -> tuple[str, tuple[Guard,
 def verify_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mapping[str, Any]) -> None:
     """Raise Rejected unless the certificate, and the checks outside of certificates, prove the schedule."""
     verify(kernel, spread, certificate)
-    both = shared_by_roles(kernel, spread.shared.places)
-    if both is not None:
-        first, second = (v.name or "a buffer" for v in both)
-        owner = both[0].owner
-        what = f"{first} and {second}, of two roles, share bytes"
-        raise Rejected(what, owner if isinstance(owner, Op) else None)
+    shared = shared_by_roles(kernel, spread.shared.places)
+    if shared is not None:
+        first, second = (v.name or "a buffer" for v in shared)
+        owner = shared[0].owner
+        message = f"{first} and {second}, of two roles, share bytes"
+        raise Rejected(message, owner if isinstance(owner, Op) else None)
 
 
 def _gap(kernel: Kernel, e: Stuck | Rejected) -> Gap:

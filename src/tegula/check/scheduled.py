@@ -117,15 +117,15 @@ class Scheduled(ABC):
 
     def _written(self) -> set[Value]:
         """The arrays that the kernel changes, or that share bytes with one that it changes."""
-        found: set[Value] = set()
+        values: set[Value] = set()
         for op in self.ops:
             for e in op.effects():
                 if e.kind == "read" or e.value is None or not isinstance(e.value.type, ArrayType):
                     continue
                 array, params = array_of(e.value), self.kernel.params
                 access = self.kernel.access[params.index(array)] if array in params else None
-                found |= {array, *(params if access is None else (params[k] for k in access.aliases))}
-        return found
+                values |= {array, *(params if access is None else (params[k] for k in access.aliases))}
+        return values
 
     def pure(self, op: Op) -> bool:
         """Whether the results of an op are a function of its operands in all of a launch."""
@@ -141,19 +141,19 @@ class Scheduled(ABC):
 
     def events_of(self, op: Op) -> tuple[E.Event, ...]:
         """The events of an op, without the stages and numbers that depend on the path."""
-        found = self._happenings.get(op)
-        if found is None:
-            found = self._happenings[op] = tuple(E.events(op, _Anywhere(self)))
-        return found
+        known_events = self._happenings.get(op)
+        if known_events is None:
+            known_events = self._happenings[op] = tuple(E.events(op, _Anywhere(self)))
+        return known_events
 
     def acts(self, op: Op) -> bool:
         """Whether an op has events other than accesses of memory, synchronisation and fences."""
-        found = self._acts.get(op)
-        if found is None:
-            found = self._acts[op] = type(op) in E.RULES and any(
+        known_acts = self._acts.get(op)
+        if known_acts is None:
+            known_acts = self._acts[op] = type(op) in E.RULES and any(
                 not isinstance(e, E.MemoryAccess | E.Sync | E.Fence) for e in self.events_of(op)
             )
-        return found
+        return known_acts
 
     def counts(self, op: Op) -> bool:
         """Whether an op is a step: one that acts, or has such ops in it, or a branch that threads take together and
@@ -187,8 +187,8 @@ class _Anywhere:
 
     def bytes(self, buffer: Value) -> E.Bytes:
         """The bytes of the whole buffer that a view shows, counted from its own start."""
-        place = self.of.places.get(root(buffer))
-        return E.Bytes(0, place.size if place is not None else 1, root(buffer))
+        allocation = self.of.places.get(root(buffer))
+        return E.Bytes(0, allocation.size if allocation is not None else 1, root(buffer))
 
     def warp_groups(self, op: Op) -> int:
         """The number of warp groups of the role that an op is in; 1 outside of roles."""
@@ -273,5 +273,5 @@ def computing(kernel: Kernel, v: Value) -> list[Any]:
     def integers(op: Op) -> bool:
         return all(isinstance(x.type, DType) and x.type.is_int for x in (*op.operands, *op.results))
 
-    made = (op for op in ops if isinstance(op, COMPUTED) and not isinstance(op, ConstantLike))
-    return [op for op in made if op.result in cone and integers(op)]
+    operations = (op for op in ops if isinstance(op, COMPUTED) and not isinstance(op, ConstantLike))
+    return [op for op in operations if op.result in cone and integers(op)]

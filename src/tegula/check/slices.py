@@ -24,10 +24,10 @@ class Followed:
     """The slice of a kernel: ops with events, their control flow, and the scalars that both depend on. `tracked`: the
     tracked memory; `in_flight`: tiles that matmuls in flight may write."""
 
-    def __init__(self, kernel: Kernel, places: Mapping[Value, SharedAllocation]) -> None:
+    def __init__(self, kernel: Kernel, allocations: Mapping[Value, SharedAllocation]) -> None:
         self.kernel = kernel
         self.users = uses(kernel.body)
-        self.tracked = tracked(places)
+        self.tracked = tracked(allocations)
         self.in_flight = _tiles_in_flight(kernel, self.users)
         self._loud: dict[Op, bool] = {}
         self.needed = self._needed()
@@ -60,7 +60,7 @@ class Followed:
 
     def _needed(self) -> set[Value]:
         """The scalars that the events, and their stages, depend on."""
-        found: set[Value] = set()
+        needed: set[Value] = set()
         queue = [
             v
             for op in _of_groups(self.kernel.body)
@@ -69,11 +69,11 @@ class Followed:
         ]
         while queue:
             value = queue.pop()
-            if value in found:
+            if value in needed:
                 continue
-            found.add(value)
+            needed.add(value)
             queue += sources(value)
-        return found | self.in_flight
+        return needed | self.in_flight
 
     def _inputs(self, op: Op) -> list[Value]:
         return op.control_operands if isinstance(op, Carrier) else numbers(op)
@@ -108,8 +108,8 @@ def sources(value: Value) -> list[Value]:
     owner = value.owner
     op = owner.parent if isinstance(owner, Region) else owner
     if isinstance(op, Carrier):
-        one = next((c for c in op.carried if value in c.own), None)
-        return [*op.control_operands, *(one.values if one is not None else ())]
+        carried = next((c for c in op.carried if value in c.own), None)
+        return [*op.control_operands, *(carried.values if carried is not None else ())]
     if isinstance(owner, Region):
         return []
     return [v for v in owner.operands if isinstance(v.type, DType)] if owner is not None else []
@@ -141,14 +141,14 @@ def _values(op: Op) -> list[Value]:
     return list(dict.fromkeys(v for o in (op, *inner) for v in (*o.operands, *o.results)))
 
 
-def tracked(places: Mapping[Value, SharedAllocation]) -> set[Value]:
+def tracked(allocations: Mapping[Value, SharedAllocation]) -> set[Value]:
     """The buffers that are not private to one role: buffers of pipes, sources of bulk stores, and buffers that share
     bytes with them or with a buffer of another role."""
-    buffers = [v for v in places if isinstance(v.type, BufType)]
+    buffers = [v for v in allocations if isinstance(v.type, BufType)]
     rings = {v for v in buffers if isinstance(v.owner, BufNew) and v.owner.pipe}
 
     def shares(a: Value, b: Value) -> bool:
-        p, q = places[a], places[b]
+        p, q = allocations[a], allocations[b]
         return p.offset < q.offset + q.size and q.offset < p.offset + p.size
 
     def home(v: Value) -> Region | None:
@@ -167,22 +167,22 @@ def tracked(places: Mapping[Value, SharedAllocation]) -> set[Value]:
 
 def _tiles_in_flight(kernel: Kernel, users: dict[Value, list[tuple[Op, int]]]) -> set[Value]:
     """The tiles that may be results of matmuls in flight, through block arguments too."""
-    found: set[Value] = set()
+    tiles: set[Value] = set()
     queue = [op.result for op in kernel.walk() if E.leaves_in_flight(op)]
     while queue:
         value = queue.pop()
-        if value in found:
+        if value in tiles:
             continue
-        found.add(value)
+        tiles.add(value)
         for op, k in users.get(value, []):
             queue += _carried_to(op, k)
-    return found
+    return tiles
 
 
 def _carried_to(op: Op, k: int) -> list[Value]:
     if isinstance(op, LoopLike):
-        place = k - (len(op.operands) - len(op.initial))
-        return [*op.carried[place].own] if place >= 0 else []
+        position = k - (len(op.operands) - len(op.initial))
+        return [*op.carried[position].own] if position >= 0 else []
     if isinstance(op, Yield) and op.parent is not None:
         around = op.parent.parent
         decides = isinstance(around, LoopLike) and op.parent is not around.body

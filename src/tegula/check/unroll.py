@@ -92,18 +92,18 @@ class Program:
 
     def _steps(self, region: Region) -> list[Callable[[Env, Trace, Launch], None]]:
         if region not in self._compiled:
-            made = (self._step(op) for op in region.ops if not isinstance(op, Roles))
-            self._compiled[region] = [step for step in made if step is not None]
+            steps = (self._step(op) for op in region.ops if not isinstance(op, Roles))
+            self._compiled[region] = [step for step in steps if step is not None]
         return self._compiled[region]
 
     def _step(self, op: Op) -> Callable[[Env, Trace, Launch], None] | None:
         if isinstance(op, CONTROL):
             if self.followed.accesses_only(op) and self.followed.has_tracked_events(op):
                 return self._optional_accesses(op)
-            wanted = self.followed.has_tracked_events(op) or any(
+            is_followed = self.followed.has_tracked_events(op) or any(
                 r in self.followed.needed for r in op.results
             )
-            return _CONTROLS[type(op)](self, op) if wanted else None
+            return _CONTROLS[type(op)](self, op) if is_followed else None
         if self.followed.has_tracked_events(op):
             return self._event(op)
         if any(r in self.followed.needed for r in op.results):
@@ -132,14 +132,14 @@ class Program:
     def _event(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
         """A function that appends the op to the trace, with its events, which are cached by the numbers that they
         depend on."""
-        given = numbers(op)
+        arguments = numbers(op)
         known: dict[tuple[Any, ...], Done] = {}
         acts, in_flight = self.followed.acts(op), [v for v in op.operands if v in self.followed.in_flight]
         special = in_flight or multiplies(op) or isinstance(op, MmaWait)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             if acts:
-                key = tuple(map(env.get, given))
+                key = tuple(map(env.get, arguments))
                 done = known.get(key)
                 if done is None:
                     done = known[key] = Done(op, tuple(E.events(op, _Known(self, op, env))))
@@ -223,23 +223,23 @@ class Program:
         """A function that runs all iterations of a `for` loop; Undecided where the bounds are not known, or threads
         part."""
         body, index = op.body, op.index
-        kept = carried(op, op.initial, op.arguments, body.yielded, self.followed.needed)
+        carried_values = carried(op, op.initial, op.arguments, body.yielded, self.followed.needed)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             steps = self._steps(body)
             bounds = [self.decided(env.get(v), op) for v in op.bounds]
-            now = [env.get(c.start) for c in kept]
+            now = [env.get(c.start) for c in carried_values]
             if not bounds[2]:
                 raise Undecided(op)
             for k in range(*bounds):
                 self._check_register_operands(body, trace)
                 env[index] = k
-                for c, x in zip(kept, now, strict=True):
+                for c, x in zip(carried_values, now, strict=True):
                     env[c.argument] = x
                 for step in steps:
                     step(env, trace, launch)
-                now = [env.get(c.end) for c in kept]
-            for c, x in zip(kept, now, strict=True):
+                now = [env.get(c.end) for c in carried_values]
+            for c, x in zip(carried_values, now, strict=True):
                 env[c.result] = x
 
         return run
@@ -250,11 +250,11 @@ class Program:
         test, body = op.condition, op.body
         end = body.yielded
         tested = carried(op, op.initial, test.args, end, self.followed.needed)
-        kept = carried(op, op.initial, body.args, end, self.followed.needed)
+        carried_values = carried(op, op.initial, body.args, end, self.followed.needed)
         condition = test.yielded[0]
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
-            now = [env.get(c.start) for c in kept]
+            now = [env.get(c.start) for c in carried_values]
             for _ in range(MAX_STEPS):
                 for c, x in zip(tested, now, strict=True):
                     env[c.argument] = x
@@ -263,14 +263,14 @@ class Program:
                 if not self.decided(env.get(condition), op):
                     break
                 self._check_register_operands(body, trace)
-                for c, x in zip(kept, now, strict=True):
+                for c, x in zip(carried_values, now, strict=True):
                     env[c.argument] = x
                 for step in self._steps(body):
                     step(env, trace, launch)
-                now = [env.get(c.end) for c in kept]
+                now = [env.get(c.end) for c in carried_values]
             else:
                 raise TooLong
-            for c, x in zip(kept, now, strict=True):
+            for c, x in zip(carried_values, now, strict=True):
                 env[c.result] = x
 
         return run
@@ -280,10 +280,10 @@ class Program:
         threads part."""
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
-            taken = op.then if self.decided(env.get(op.condition), op) else op.orelse
-            for step in self._steps(taken):
+            branch = op.then if self.decided(env.get(op.condition), op) else op.orelse
+            for step in self._steps(branch):
                 step(env, trace, launch)
-            for v, r in zip(taken.yielded, op.results, strict=True):
+            for v, r in zip(branch.yielded, op.results, strict=True):
                 if r in self.followed.needed:
                     env[r] = env.get(v)
 
@@ -308,38 +308,38 @@ class _Known:
     def bytes(self, buffer: Value) -> E.Bytes:
         """The bytes of an operand: the stage of a ring, or the whole buffer. A contiguous part of a stage is exact; any
         other part counts as the whole stage."""
-        whole = root(buffer)
-        place = self.program.places[whole]
-        assert isinstance(whole.owner, BufNew)
-        stages = whole.owner.stages
-        if not stages or not whole.owner.pipe:
-            return E.Bytes(place.offset, place.offset + place.size, whole)
-        stage = self._stage(buffer, whole)
-        size = place.size // stages
+        buffer_root = root(buffer)
+        allocation = self.program.places[buffer_root]
+        assert isinstance(buffer_root.owner, BufNew)
+        stages = buffer_root.owner.stages
+        if not stages or not buffer_root.owner.pipe:
+            return E.Bytes(allocation.offset, allocation.offset + allocation.size, buffer_root)
+        stage = self._stage(buffer, buffer_root)
+        size = allocation.size // stages
         if not 0 <= stage < stages:
             raise Refuted(
                 "stage",
-                f"{self.op.NAME} uses stage {stage} of {whole.name or 'a pipe'}, which has {stages} stages",
+                f"{self.op.NAME} uses stage {stage} of {buffer_root.name or 'a pipe'}, which has {stages} stages",
                 self.op.loc,
                 "a stage is the number of the item modulo the number of stages",
             )
-        start = place.offset + stage * size
-        part = self._part(buffer, whole)
+        start = allocation.offset + stage * size
+        part = self._part(buffer, buffer_root)
         if part is None:
-            return E.Bytes(start, start + size, whole, stage)
+            return E.Bytes(start, start + size, buffer_root, stage)
         self.program.cuts.update(start + at for at in part)
-        return E.Bytes(start + part[0], start + part[1], whole, stage)
+        return E.Bytes(start + part[0], start + part[1], buffer_root, stage)
 
-    def _part(self, buffer: Value, whole: Value) -> tuple[int, int] | None:
+    def _part(self, buffer: Value, buffer_root: Value) -> tuple[int, int] | None:
         """The bytes of a stage that a packed view shows; None for the whole stage, and for other views."""
-        assert isinstance(whole.owner, BufNew) and isinstance(whole.type, BufType)
-        if not whole.owner.by_hand or whole.owner.swizzled or not is_packed(buffer):
+        assert isinstance(buffer_root.owner, BufNew) and isinstance(buffer_root.type, BufType)
+        if not buffer_root.owner.by_hand or buffer_root.owner.swizzled or not is_packed(buffer):
             return None
         strides = [1]
-        for n in reversed(whole.type.shape[1:]):
+        for n in reversed(buffer_root.type.shape[1:]):
             strides.insert(0, strides[0] * n)
         at, views = 0, list[BufView]()
-        while buffer is not whole:
+        while buffer is not buffer_root:
             if not isinstance(buffer.owner, BufView):
                 return None
             views.insert(0, buffer.owner)
@@ -348,16 +348,16 @@ class _Known:
             starts = [self.number(v) for v in view.starts]
             at += sum(n * s for n, s in zip(starts[k == 0 :], strides[k == 0 :], strict=True))
             strides = [strides[d] * s for d, s in zip(view.dims, view.steps, strict=True)]
-        size = element_bytes(whole.type.dtype)
+        size = element_bytes(buffer_root.type.dtype)
         count = prod(views[-1].shape)
         return at * size, (at + count) * size
 
-    def _stage(self, buffer: Value, whole: Value) -> int:
+    def _stage(self, buffer: Value, buffer_root: Value) -> int:
         """The stage of the ring that the view nearest to the ring selects."""
         view = buffer
-        while view is not whole:
+        while view is not buffer_root:
             assert isinstance(view.owner, ViewLike)
-            if view.owner.shown is whole and isinstance(view.owner, BufView):
+            if view.owner.shown is buffer_root and isinstance(view.owner, BufView):
                 return self.number(view.owner.starts[0])
             view = view.owner.shown
         raise Undecided(self.op)

@@ -107,9 +107,9 @@ class Verdict:
             return
         steps = [(s.loc, f"step {k}: {s}") for k, s in enumerate(self.steps, 1) if s.loc is not UNKNOWN]
         cls = ScheduleRefuted if self.status == REFUTED else ScheduleUnproved
-        what = f"{self.message}{self.where}" if self.gap is None else str(self.gap)
+        message = f"{self.message}{self.where}" if self.gap is None else str(self.gap)
         help = "\n".join(filter(None, (self.help, BOUNDED if self.status == UNPROVED else "")))
-        raise cls(self.loc, what=what, notes=[*self.places, *steps], help=help)
+        raise cls(self.loc, what=message, notes=[*self.places, *steps], help=help)
 
     @property
     def where(self) -> str:
@@ -156,12 +156,12 @@ class Verdict:
         }
 
 
-def from_summary(kept: Mapping[str, Any]) -> Verdict:
+def from_summary(summary: Mapping[str, Any]) -> Verdict:
     """The verdict of a cache entry on a schedule that is proved, or on none."""
-    guards = tuple(map(from_row, kept["guards"]))
-    certificate, results, automatic = kept["certificate"], kept["results"], kept["automatic"]
+    guards = tuple(map(from_row, summary["guards"]))
+    certificate, results, automatic = summary["certificate"], summary["results"], summary["automatic"]
     return Verdict(
-        kept["status"], certificate=certificate, guards=guards, results=results, automatic=automatic
+        summary["status"], certificate=certificate, guards=guards, results=results, automatic=automatic
     )
 
 

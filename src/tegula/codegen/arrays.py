@@ -164,8 +164,8 @@ def _array_store(s: State, op: ArrayStore) -> None:
     scalar, count = scalar_of(array.dtype), components(array.dtype)
     kind, size = memory_type(scalar), max(1, scalar.bits // 8)
     if _fills_register(s, array.dtype):
-        whole = packed(s.code, value, scalar, count)
-        s.code.line(f"store <{count} x {kind}> {whole}, ptr {pointer}, align {size}")
+        contiguous = packed(s.code, value, scalar, count)
+        s.code.line(f"store <{count} x {kind}> {contiguous}, ptr {pointer}, align {size}")
         return
     each = _adjacent(s, op.array, array.dtype)
     if each == 1:
@@ -180,15 +180,15 @@ def _array_store(s: State, op: ArrayStore) -> None:
 def length_of(s: State, op: ArrayShape) -> str:
     """The length that `array.shape` returns, i64. TypeMismatch if int32 may not hold it."""
     array, dim = op.array, op.dim
-    whole = array_root(array)
-    k = s.kernel.params.index(whole) if whole in s.kernel.params else None
+    root = array_root(array)
+    k = s.kernel.params.index(root) if root in s.kernel.params else None
     access = s.kernel.access[k] if k is not None else None
     long = access.long if access is not None else ()
-    if k is not None and long and (whole is not array or dim in long):
+    if k is not None and long and (root is not array or dim in long):
         name = s.kernel.param_names[k]
-        what = f"the length of array '{name}' is needed here as an int32, and dimension {long[0]} has 2**31 or more"
+        message = f"the length of array '{name}' is needed here as an int32, and dimension {long[0]} has 2**31 or more"
         raise TypeMismatch(
-            op.loc, what=what, help="pass a view of fewer elements, or the length as an argument"
+            op.loc, what=message, help="pass a view of fewer elements, or the length as an argument"
         )
     return s.arrays[array].shape[dim]
 
@@ -216,8 +216,8 @@ def _array_cas(s: State, op: ArrayCas) -> Components:
 def buffer_view(s: State, op: BufView) -> None:
     """Lower `buf.view`: the result has another pointer and other strides."""
     source = s.buffers[op.buffer] if op.buffer in s.buffers else s.tiles[op.buffer]
-    made = sliced(s, source, [s.i64(v) for v in op.starts], op.attrs)
-    (s.buffers if isinstance(op, BufView) else s.tiles)[op.result] = made
+    view = sliced(s, source, [s.i64(v) for v in op.starts], op.attrs)
+    (s.buffers if isinstance(op, BufView) else s.tiles)[op.result] = view
 
 
 def sliced(s: State, source: View, starts: list[str], attrs: dict[str, tuple[int, ...]]) -> View:
@@ -293,8 +293,8 @@ def _update(s: State, op: BufUpdate) -> None:
     """Lower `buf.update`. One thread runs a block, so the lanes' updates are sequential."""
     pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
     old, by = s.memory.load_element(pointer, t, stride), s.components(op.value)
-    made = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, by, strict=True))
-    s.memory.store_element(pointer, made, t, stride)
+    updated = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, by, strict=True))
+    s.memory.store_element(pointer, updated, t, stride)
 
 
 def _exchange(s: State, op: BufExchange) -> Components:

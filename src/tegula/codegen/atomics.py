@@ -98,11 +98,11 @@ def compare_and_swap_loop(code: Code, kind: str, pointer: str, dtype: DType, val
     phi_at = len(code.lines)
     code.line("")
     new = to_bits(code, _combined(code, kind, dtype, from_bits(code, seen, dtype), value), dtype)
-    found, swapped = _exchange(code, pointer, dtype, seen, new)
-    code.lines[phi_at] = f"  {seen} = phi {bits} [ {first}, %{before} ], [ {found}, %{code.block} ]"
+    observed, swapped = _exchange(code, pointer, dtype, seen, new)
+    code.lines[phi_at] = f"  {seen} = phi {bits} [ {first}, %{before} ], [ {observed}, %{code.block} ]"
     code.branch(swapped, done, head)
     code.place(done)
-    return from_bits(code, found, dtype)
+    return from_bits(code, observed, dtype)
 
 
 def compare_and_swap(

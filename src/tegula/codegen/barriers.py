@@ -115,11 +115,11 @@ def expect(s: State, op: MbarrierExpect) -> None:
 def wait(s: State, op: MbarrierWait) -> None:
     """Lower `mbarrier.wait`: wait until the parity of the barrier's phase differs from the operand's parity."""
     barriers, stage = op.barriers, op.stage
-    at, wanted = _stage(s, barriers, stage), s.i64(op.parity)
+    at, phase = _stage(s, barriers, stage), s.i64(op.parity)
 
     def over() -> tuple[str, str]:
         bit = s.code.emit(f"and i64 {get(s, at, PHASE)}, 1")
-        return s.code.emit(f"icmp ne i64 {bit}, {wanted}"), _arriving(s, barriers)
+        return s.code.emit(f"icmp ne i64 {bit}, {phase}"), _arriving(s, barriers)
 
     wait_until(s, _site(s, op, barriers), over, lambda: (get(s, at, PHASE), s.i64(stage)))
 
@@ -159,9 +159,9 @@ def load(s: State, op: Op) -> None:
     zero = Value(t.dtype, None)
     s.scalars[zero] = (constant(scalar_of(t.dtype), 0),)
     attrs = {"shape": t.shape, "bounds_check": True, "aligned": False}
-    made = TileLoad([array, zero, *starts], [t.tile], attrs, [], op.loc)
-    s.inline[made.result] = made
-    tiles.materialise(s, made.result, s.buffers[buffer])
+    load = TileLoad([array, zero, *starts], [t.tile], attrs, [], op.loc)
+    s.inline[load.result] = load
+    tiles.materialise(s, load.result, s.buffers[buffer])
     at = _stage(s, barriers, stage)
     _announced(s, at, -t.tile.size * element_bytes(t.dtype))
     _complete_phase(s, barriers, at)

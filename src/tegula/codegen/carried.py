@@ -77,8 +77,8 @@ class CarriedTiles:
         for k, slot in enumerate(self.slots):
             for group in self.arguments:
                 s.tiles[group[k]] = slot.view
-        made = [v for v in self.body.yielded if isinstance(v.type, TileType)]
-        for k, value in enumerate(made):
+        yielded_tiles = [v for v in self.body.yielded if isinstance(v.type, TileType)]
+        for k, value in enumerate(yielded_tiles):
             if isinstance(value.owner, Op) and value.owner.parent is self.body:
                 s.destinations[value] = partial(self._offered, value, k)
 
@@ -104,10 +104,10 @@ class CarriedTiles:
 
     def _free(self, arg: Value, op: Op) -> bool:
         """Whether a carried tile is dead after `op`, which may read each element before it overwrites the element."""
-        here = self.order[op]
+        position = self.order[op]
         for user in self._users(arg, op):
             at = self.order.get(user, len(self.order))
-            if at > here or (at == here and not _replaces(self.s, op, arg)):
+            if at > position or (at == position and not _replaces(self.s, op, arg)):
                 return False
         return True
 
@@ -135,8 +135,8 @@ class CarriedTiles:
             s.destinations.pop(value, None)
         chosen: list[TileSlot | None] = []
         for value in yielded:
-            here = [x for x in self.slots if x.view == s.tiles.get(value)]
-            chosen.append(next((x for x in here if not any(x is c for c in chosen)), None))
+            matching = [x for x in self.slots if x.view == s.tiles.get(value)]
+            chosen.append(next((x for x in matching if not any(x is c for c in chosen)), None))
         pending = [k for k in range(len(yielded)) if chosen[k] is None]
         reads = {k: accessed(s, yielded[k]) for k in pending}
         for k in pending:
@@ -192,27 +192,27 @@ class CarriedTiles:
                 s.origins[slot.view.pointer] = everywhere
 
 
-def offer(s: State, region: Region, values: list[Value], places: list[View]) -> None:
+def offer(s: State, region: Region, values: list[Value], slots: list[View]) -> None:
     """Offer memory for the values that a region yields, so that they are computed there without a copy."""
-    for value, place in zip(values, places, strict=True):
+    for value, slot in zip(values, slots, strict=True):
         if isinstance(value.owner, Op) and value.owner.parent is region and value not in s.destinations:
-            s.destinations[value] = lambda place=place: place
+            s.destinations[value] = lambda view=slot: view
 
 
-def join(s: State, values: list[Value], places: list[View]) -> None:
+def join(s: State, values: list[Value], slots: list[View]) -> None:
     """Copy the values that a branch yields to the memory of the join's results. The copy is parallel, because a loop in
     the branch may have left one value in the memory of another."""
     reads = [accessed(s, v) for v in values]
     pending: list[tuple[Value, View]] = []
-    for k, (value, place) in enumerate(zip(values, places, strict=True)):
+    for k, (value, slot) in enumerate(zip(values, slots, strict=True)):
         s.destinations.pop(value, None)
-        if any(other.pointer in reads[k] for other in places if other is not place):
+        if any(other.pointer in reads[k] for other in slots if other is not slot):
             aside, t = Value(value.type, None), tile_of(value)
             s.tiles[aside] = tiles.materialise(s, value, s.allocate("aside", t.dtype, t.shape))
             value = aside
-        pending.append((value, place))
-    for value, place in pending:
-        tiles.materialise(s, value, place)
+        pending.append((value, slot))
+    for value, slot in pending:
+        tiles.materialise(s, value, slot)
 
 
 def accessed(s: State, value: Value) -> set[str]:

@@ -32,6 +32,6 @@ def trips(s: State, op: For, width: int = 1) -> str:
         moves = code.emit(f"icmp ne {t} {by}, {zero}")
         safe = code.emit(f"select {flag} {moves}, {t} {by}, {t} {one}")
         runs = code.emit(f"and {flag} {runs}, {moves}")
-        whole = code.emit(f"udiv {t} {code.emit(f'sub {t} {gap}, {one}')}, {safe}")
-        gap = code.emit(f"add {t} {whole}, {one}")
+        quotient = code.emit(f"udiv {t} {code.emit(f'sub {t} {gap}, {one}')}, {safe}")
+        gap = code.emit(f"add {t} {quotient}, {one}")
     return code.emit(f"select {flag} {runs}, {t} {gap}, {t} {zero}")

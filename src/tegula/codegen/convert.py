@@ -55,8 +55,10 @@ def _int_to_float(code: Code, x: str, source: DType, to: DType, width: int) -> s
     ):  # float32 would round twice; the range of other narrow floats is too small
         wide = float64
         x = _rounded_to_odd(code, x, source, width) if source.bits == 64 else x
-    made = _cast(code, "sitofp" if source.kind == "i" else "uitofp", x, _scalar(source), _scalar(wide), width)
-    return convert(code, made, wide, to, width)
+    converted = _cast(
+        code, "sitofp" if source.kind == "i" else "uitofp", x, _scalar(source), _scalar(wide), width
+    )
+    return convert(code, converted, wide, to, width)
 
 
 def _rounded_to_odd(code: Code, x: str, source: DType, width: int) -> str:
@@ -64,8 +66,8 @@ def _rounded_to_odd(code: Code, x: str, source: DType, width: int) -> str:
     correct: the lowest kept bit is set if any dropped bit was set."""
     ints = _Ints(code, 64, width)
     low = ints.op("and", x, 0x7FF)
-    kept = ints.op("and", x, -0x800)
-    odd = ints.pick(ints.test("ne", low, 0), ints.op("or", kept, 0x800), kept)
+    high_bits = ints.op("and", x, -0x800)
+    odd = ints.pick(ints.test("ne", low, 0), ints.op("or", high_bits, 0x800), high_bits)
     if source.kind == "i":
         is_small = ints.test("ult", ints.op("add", ints.op("ashr", x, 53), 1), 2)
     else:
@@ -85,11 +87,11 @@ def _float_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> s
     too_large = code.emit(f"fcmp oge {floats} {x}, {constant(source, 2.0 ** (to.bits - signed), width)}")
     inside = code.emit(f"select {flag} {above}, {floats} {x}, {floats} {smallest}")
     inside = code.emit(f"select {flag} {too_large}, {floats} {smallest}, {floats} {inside}")
-    made = truncated(code, inside, source, to, width)
+    picked = truncated(code, inside, source, to, width)
     ints = _Ints(code, to.bits, width)
     largest = (1 << (to.bits - 1)) - 1 if signed else -1
-    made = ints.pick(too_large, largest, made)
-    return ints.pick(code.emit(f"fcmp uno {floats} {x}, {x}"), 0, made) if signed else made
+    picked = ints.pick(too_large, largest, picked)
+    return ints.pick(code.emit(f"fcmp uno {floats} {x}, {x}"), 0, picked) if signed else picked
 
 
 def truncated(code: Code, x: str, source: DType, to: DType, width: int) -> str:
@@ -97,8 +99,8 @@ def truncated(code: Code, x: str, source: DType, to: DType, width: int) -> str:
     if to.bits >= 32:
         name = "fptosi" if to.kind == "i" else "fptoui"
         return _cast(code, name, x, _scalar(source), _scalar(to), width)
-    made = _cast(code, "fptosi", x, _scalar(source), "i32", width)
-    return _cast(code, "trunc", made, "i32", _scalar(to), width)
+    converted = _cast(code, "fptosi", x, _scalar(source), "i32", width)
+    return _cast(code, "trunc", converted, "i32", _scalar(to), width)
 
 
 def _mangled(dtype: DType, width: int) -> str:
@@ -154,12 +156,12 @@ class _Ints:
 def _round_to_odd(code: Code, x: str, width: int) -> str:
     """float64 to float32, rounded to odd, so that the following rounding is correct."""
     near = _cast(code, "fptrunc", x, "double", "float", width)
-    back = _cast(code, "fpext", near, "float", "double", width)
+    widened = _cast(code, "fpext", near, "float", "double", width)
     ints = _Ints(code, 32, width)
     bits = ints.of(near, "float")
     wide = vector_of("double", width)
-    inexact = code.emit(f"fcmp one {wide} {back}, {x}")
-    sizes = [code.call("fabs", _mangled(float64, width), wide, f"{wide} {v}") for v in (back, x)]
+    inexact = code.emit(f"fcmp one {wide} {widened}, {x}")
+    sizes = [code.call("fabs", _mangled(float64, width), wide, f"{wide} {v}") for v in (widened, x)]
     larger = code.emit(f"fcmp ogt {wide} {', '.join(sizes)}")
     odd = ints.op("or", ints.pick(larger, ints.op("sub", bits, 1), bits), 1)
     return ints.to(ints.pick(inexact, odd, bits), "float")

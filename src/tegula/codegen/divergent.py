@@ -113,13 +113,13 @@ def _branch_values(s: State, region: Region, mask: str, body: Body) -> list[Comp
     before = code.block
     code.place(run)
     body(region)
-    made = [s.spread(v, s.width) for v in yielded]
+    values = [s.spread(v, s.width) for v in yielded]
     last = code.block
     code.jump(done)
     code.place(done)
     return [
         tuple(code.phi(_type(s, v), ("zeroinitializer", before), (x, last)) for x in parts)
-        for v, parts in zip(yielded, made, strict=True)
+        for v, parts in zip(yielded, values, strict=True)
     ]
 
 
@@ -192,9 +192,9 @@ def _while(s: State, op: While, body: Body) -> None:
     iterations.open()
     at = len(code.lines)
     code.line("")
-    kept = code.fresh("k")
+    mask = code.fresh("k")
     carried.open()
-    alive = s.mask = kept if narrow else _of_wide(s, kept)
+    alive = s.mask = mask if narrow else _of_wide(s, mask)
     body(condition)
     active = _both(s, alive, s.spread(condition.yielded[0], width)[0])
     iterations.test(_any(s, active), inner)
@@ -205,7 +205,7 @@ def _while(s: State, op: While, body: Body) -> None:
     going = active if narrow else _to_wide(s, active)
     code.lines[at] = iterations.close(
         lambda before, last: [
-            f"  {kept} = phi {t} [ {outer}, %{before} ], [ {going}, %{last} ]",
+            f"  {mask} = phi {t} [ {outer}, %{before} ], [ {going}, %{last} ]",
             *carried.phis(before, last),
         ]
     )

@@ -143,12 +143,12 @@ def _zero(dtype: DType) -> str:
 
 
 def _map(s: State, op: TileMap, index: list[str], width: int, masked: bool) -> Components:
-    taken = taken_operand(s, op)
-    if taken is not None:
+    selected = taken_operand(s, op)
+    if selected is not None:
         return (
-            element(s, taken, index, width, masked)
-            if isinstance(taken.type, TileType)
-            else splat(s, taken, width)
+            element(s, selected, index, width, masked)
+            if isinstance(selected.type, TileType)
+            else splat(s, selected, width)
         )
     args = [
         element(s, v, index, width, masked) if isinstance(v.type, TileType) else splat(s, v, width)
@@ -203,10 +203,10 @@ def run_regions(
 ) -> list[list[Components]]:
     """The values that a straight region yields for each of several elements, lowered op by op. `known`: for each
     element, results of the same ops that are already computed."""
-    given = known if known is not None else [dict[Value, Components]()] * len(elements)
+    environments = known if known is not None else [dict[Value, Components]()] * len(elements)
     envs = [
         {**dict(zip(region.args, args, strict=True)), **done}
-        for args, done in zip(elements, given, strict=True)
+        for args, done in zip(elements, environments, strict=True)
     ]
     return _straight(s, region, envs, width)
 
@@ -222,8 +222,8 @@ def _straight(
             continue
         if op.result in envs[0]:
             continue
-        made = lower_all(s.code, op, [[env[v] for v in op.operands] for env in envs], width)
-        for env, parts in zip(envs, made, strict=True):
+        results = lower_all(s.code, op, [[env[v] for v in op.operands] for env in envs], width)
+        for env, parts in zip(envs, results, strict=True):
             env[op.result] = parts
     raise InternalError("a region without a yield")
 
@@ -248,24 +248,24 @@ def _side(
     region: Region,
     envs: Sequence[dict[Value, Components]],
     conditions: Sequence[str],
-    taken: bool,
+    selected: bool,
     width: int,
 ) -> list[list[Components]]:
-    """The values that one branch yields for each element; unspecified if all elements take the other branch. `taken`:
-    whether the branch is the one for a true condition."""
+    """The values that one branch yields for each element; unspecified if all elements take the other branch.
+    `selected`: whether the branch is the one for a true condition."""
     code = s.code
     if not is_long(region):
         return _straight(s, region, envs, width)
     flag, every = vector_of("i1", width), "splat (i1 true)" if width > 1 else "true"
-    mine = [c if taken else code.emit(f"xor {flag} {c}, {every}") for c in conditions]
-    some = reduce(lambda a, b: code.emit(f"or {flag} {a}, {b}"), mine)
+    active = [c if selected else code.emit(f"xor {flag} {c}, {every}") for c in conditions]
+    some = reduce(lambda a, b: code.emit(f"or {flag} {a}, {b}"), active)
     if width > 1:
         bits = code.emit(f"bitcast {flag} {some} to i{width}")
         some = code.emit(f"icmp ne i{width} {bits}, 0")
     run, done, before = code.label("some"), code.label("none"), code.block
     code.branch(some, run, done)
     code.place(run)
-    made, last = _straight(s, region, [dict(env) for env in envs], width), code.block
+    results, last = _straight(s, region, [dict(env) for env in envs], width), code.block
     code.jump(done)
     code.place(done)
     types = [register_type(scalar_of(v.type), width) for v in region.yielded]  # type: ignore[arg-type]
@@ -274,7 +274,7 @@ def _side(
             tuple(code.phi(t, ("poison", before), (x, last)) for x in parts)
             for t, parts in zip(types, yielded, strict=True)
         ]
-        for yielded in made
+        for yielded in results
     ]
 
 
@@ -298,21 +298,23 @@ def without_absent(s: State, tile: Value, values: Components, index: list[str], 
     """Elements of a tile whose last dimension is the lanes, with 0 for absent lanes."""
     if not s.kernel.launch.partial:
         return values
-    where = s.memory.iota(index[-1], width)
+    positions = s.memory.iota(index[-1], width)
     limit = s.memory.splat_i64(s.present, width)
-    here = s.code.emit(f"icmp slt {vector_of('i64', width)} {where}, {limit}")
+    in_bounds = s.code.emit(f"icmp slt {vector_of('i64', width)} {positions}, {limit}")
     dtype = scalar_of(tile.type.dtype)  # type: ignore[union-attr]
     t = register_type(dtype, width)
     zero = _zero(dtype) if width == 1 else "zeroinitializer"
-    return tuple(s.code.emit(f"select {vector_of('i1', width)} {here}, {t} {v}, {t} {zero}") for v in values)
+    return tuple(
+        s.code.emit(f"select {vector_of('i1', width)} {in_bounds}, {t} {v}, {t} {zero}") for v in values
+    )
 
 
 def _broadcast(s: State, op: TileBroadcast, index: list[str], width: int, masked: bool) -> Components:
     source = op.tile
-    shape, whole = source.type.shape, op.shape  # type: ignore[union-attr]
-    inner = index[len(whole) - len(shape) :]
+    shape, shape_after = source.type.shape, op.shape  # type: ignore[union-attr]
+    inner = index[len(shape_after) - len(shape) :]
     at = ["0" if n == 1 else i for n, i in zip(shape, inner, strict=True)]
-    if shape[-1] == whole[-1] or width == 1:
+    if shape[-1] == shape_after[-1] or width == 1:
         return element(s, source, at, width, masked)
     dtype = scalar_of(source.type.dtype)  # type: ignore[union-attr]
     return tuple(s.memory.splat(x, dtype, width) for x in element(s, source, at, 1, masked))
@@ -343,46 +345,46 @@ def inside(s: State, op: TileLoad | TileStore | TileAtomic) -> str:
         room = code.emit(f"sub i64 {length}, {n}")
         fits = code.emit(f"icmp sle i64 {offset}, {room}")
         low = code.emit(f"icmp sge i64 {offset}, 0")
-        both = code.emit(f"and i1 {fits}, {low}")
-        ok = both if ok == "true" else code.emit(f"and i1 {ok}, {both}")
+        in_range = code.emit(f"and i1 {fits}, {low}")
+        ok = in_range if ok == "true" else code.emit(f"and i1 {ok}, {in_range}")
     s.inside[op] = ok
     return ok
 
 
-def array_pointer(s: State, array: ArrayAt, where: list[str]) -> str:
+def array_pointer(s: State, array: ArrayAt, indices: list[str]) -> str:
     """The address of an element of an array."""
-    pointer, last = array.pointer, len(where) - 1
-    for d, (i, stride) in enumerate(zip(where, array.strides, strict=True)):
+    pointer, last = array.pointer, len(indices) - 1
+    for d, (i, stride) in enumerate(zip(indices, array.strides, strict=True)):
         unit = str(element_bytes(array.dtype)) if array.contiguous and d == last else stride
         pointer = s.memory.bytes_offset(pointer, s.memory.mul(i, unit))
     return pointer
 
 
-def row_ok(s: State, array: ArrayAt, where: list[str]) -> str:
+def row_ok(s: State, array: ArrayAt, indices: list[str]) -> str:
     """An i1 that is true if all coordinates except the last are in bounds."""
     ok = "true"
-    for i, n in zip(where[:-1], array.shape[:-1], strict=True):
+    for i, n in zip(indices[:-1], array.shape[:-1], strict=True):
         test = s.code.emit(f"icmp ult i64 {i}, {n}")
         ok = test if ok == "true" else s.code.emit(f"and i1 {ok}, {test}")
     return ok
 
 
-def column_mask(s: State, array: ArrayAt, where: list[str], width: int) -> str:
-    """The mask of the elements in bounds, of `width` elements from `where` on."""
-    positions = s.memory.iota(where[-1], width)
+def column_mask(s: State, array: ArrayAt, indices: list[str], width: int) -> str:
+    """The mask of the elements in bounds, of `width` elements from `indices` on."""
+    positions = s.memory.iota(indices[-1], width)
     bound = s.memory.splat_i64(array.shape[-1], width)
     mask = s.code.emit(f"icmp ult {vector_of('i64', width)} {positions}, {bound}")
-    ok = row_ok(s, array, where)
+    ok = row_ok(s, array, indices)
     if ok != "true":
         mask = s.code.emit(f"and {vector_of('i1', width)} {mask}, {s.memory.splat(ok, bool_, width)}")
     return mask
 
 
-def clamp_pointer(s: State, array: ArrayAt, where: list[str], pointer: str) -> str:
+def clamp_pointer(s: State, array: ArrayAt, indices: list[str], pointer: str) -> str:
     """The address of a vector, or the address of the array if the vector begins after the array's end: a masked access
     to an unmapped page takes hundreds of cycles even if all lanes are masked."""
-    ok = s.code.emit(f"icmp slt i64 {where[-1]}, {array.shape[-1]}")
-    row = row_ok(s, array, where)
+    ok = s.code.emit(f"icmp slt i64 {indices[-1]}, {array.shape[-1]}")
+    row = row_ok(s, array, indices)
     if row != "true":
         ok = s.code.emit(f"and i1 {ok}, {row}")
     return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {array.pointer}")
@@ -390,11 +392,11 @@ def clamp_pointer(s: State, array: ArrayAt, where: list[str], pointer: str) -> s
 
 def _load(s: State, op: TileLoad, index: list[str], width: int, masked: bool) -> Components:
     array = s.arrays[op.array]
-    where = [s.memory.add(o, i) for o, i in zip(offsets(s, op), index, strict=True)]
-    pointer = array_pointer(s, array, where)
+    indices = [s.memory.add(o, i) for o, i in zip(offsets(s, op), index, strict=True)]
+    pointer = array_pointer(s, array, indices)
     scalar = scalar_of(array.dtype)
     if masked and needs_bounds(s, op):
-        return _masked(s, op, array, where, pointer, width)
+        return _masked(s, op, array, indices, pointer, width)
     if width == 1:
         return s.memory.load_element(pointer, array.dtype)
     if array.contiguous:
@@ -409,18 +411,22 @@ def _along(s: State, array: ArrayAt, pointer: str, k: int) -> str:
     return s.memory.bytes_offset(pointer, s.memory.mul(unit, str(k)))
 
 
-def _masked(s: State, op: TileLoad, array: ArrayAt, where: list[str], pointer: str, width: int) -> Components:
+def _masked(
+    s: State, op: TileLoad, array: ArrayAt, indices: list[str], pointer: str, width: int
+) -> Components:
     """Elements of a load, with the fill value out of bounds; no memory out of bounds is read."""
     fill = splat(s, op.fill, width)
     scalar = scalar_of(array.dtype)
     if width > 1 and array.contiguous and components(array.dtype) == 1:
-        mask = column_mask(s, array, where, width)
-        return (s.memory.masked_load(clamp_pointer(s, array, where, pointer), scalar, width, mask, fill[0]),)
-    ok = column_mask(s, array, where, width)
+        mask = column_mask(s, array, indices, width)
+        return (
+            s.memory.masked_load(clamp_pointer(s, array, indices, pointer), scalar, width, mask, fill[0]),
+        )
+    ok = column_mask(s, array, indices, width)
     lanes = []
     for k in range(width):
-        here = ok if width == 1 else s.code.emit(f"extractelement {vector_of('i1', width)} {ok}, i32 {k}")
-        lanes.append(_one_or_fill(s, op.fill, array, _along(s, array, pointer, k), here))
+        lane_ok = ok if width == 1 else s.code.emit(f"extractelement {vector_of('i1', width)} {ok}, i32 {k}")
+        lanes.append(_one_or_fill(s, op.fill, array, _along(s, array, pointer, k), lane_ok))
     return lanes[0] if width == 1 else s.memory.packed(lanes, scalar, width)
 
 
@@ -430,8 +436,8 @@ def _one_or_fill(s: State, fill: Value, array: ArrayAt, pointer: str, ok: str) -
 
     safe = s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {scratch_address(s, array.dtype)}")
     t = register_type(scalar_of(array.dtype), 1)
-    got = s.memory.load_element(safe, array.dtype)
-    pairs = zip(got, s.components(fill), strict=True)
+    element = s.memory.load_element(safe, array.dtype)
+    pairs = zip(element, s.components(fill), strict=True)
     return tuple(s.code.emit(f"select i1 {ok}, {t} {a}, {t} {b}") for a, b in pairs)
 
 
@@ -441,15 +447,15 @@ def element_addresses(
     """For each of `width` elements of a tile with separate coordinates: the address, and an i1 that is true if the
     element is in bounds."""
     array = s.arrays[op.array]
-    (where,), *at = (element(s, v, index, width, masked) for v in (op.where, *op.at))
-    made: list[tuple[str, str]] = []
+    (index_parts,), *at = (element(s, v, index, width, masked) for v in (op.where, *op.at))
+    addresses: list[tuple[str, str]] = []
     for k in range(width):
         ok, *own = (
             x if width == 1 else s.memory.lane(x, dtype, width, k)
-            for x, dtype in ((where, bool_), *((x, int64) for (x,) in at))
+            for x, dtype in ((index_parts, bool_), *((x, int64) for (x,) in at))
         )
-        made.append((array_pointer(s, array, own), is_selected(s, ok, array, own)))
-    return made
+        addresses.append((array_pointer(s, array, own), is_selected(s, ok, array, own)))
+    return addresses
 
 
 def is_selected(s: State, ok: str, array: ArrayAt, at: list[str]) -> str:
@@ -461,8 +467,8 @@ def is_selected(s: State, ok: str, array: ArrayAt, at: list[str]) -> str:
 
 def _gathered(s: State, op: ArrayGather, index: list[str], width: int, masked: bool) -> Components:
     array = s.arrays[op.array]
-    places = element_addresses(s, op, index, width, masked)
-    lanes = [_one_or_fill(s, op.fill, array, pointer, ok) for pointer, ok in places]
+    addresses = element_addresses(s, op, index, width, masked)
+    lanes = [_one_or_fill(s, op.fill, array, pointer, ok) for pointer, ok in addresses]
     return lanes[0] if width == 1 else s.memory.packed(lanes, scalar_of(array.dtype), width)
 
 

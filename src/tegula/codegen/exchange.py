@@ -34,8 +34,8 @@ class _Segments:
 
     def allocate(self, name: str, dtype: ElementType) -> View:
         """Memory for one value per lane, absent lanes included."""
-        made = self.s.allocate(name, dtype, (self.room,))
-        return View(made.pointer, dtype, (self.room,), (1,), self.room)
+        view = self.s.allocate(name, dtype, (self.room,))
+        return View(view.pointer, dtype, (self.room,), (1,), self.room)
 
     def values(self, value: Value, missing: float = 0) -> View:
         """A view of the lanes' values in memory, with `missing` for absent lanes."""
@@ -98,18 +98,18 @@ def flip(s: State, op: LaneXor) -> None:
         _picked(s, op, lambda rows, lane: s.code.emit(f"xor i64 {lane}, {s.i64(op.mask)}"))
         return
     rows, mask = _Segments(s, op), int(owner.value) % op.width
-    source, made = rows.values(op.value), rows.allocate("flipped", op.result.type)  # type: ignore[arg-type]
-    scalar = scalar_of(made.dtype)
+    source, result = rows.values(op.value), rows.allocate("flipped", op.result.type)  # type: ignore[arg-type]
+    scalar = scalar_of(result.dtype)
     width, t = rows.at_once(scalar), register_type(scalar, 1)
     order = [k ^ mask & (width - 1) for k in range(width)]
     with s.code.loop("0", str(rows.room), str(width)) as loop:
         far = mask & -width
         other = s.code.emit(f"xor i64 {loop.index}, {far}") if far else loop.index
-        for a, b in zip(_parts(s, source, other), _parts(s, made, loop.index), strict=True):
+        for a, b in zip(_parts(s, source, other), _parts(s, result, loop.index), strict=True):
             x = s.memory.load(a, scalar, width)
             x = s.memory.shuffled(x, "poison", t, width, order) if width > 1 else x
             s.memory.store(b, x, scalar, width)
-    rows.done(op, made)
+    rows.done(op, result)
 
 
 Source = Callable[[_Segments, str], str]
@@ -118,27 +118,27 @@ Source = Callable[[_Segments, str], str]
 def _picked(s: State, op: SegmentOp, source: Source) -> None:
     """Lower an op that reads the value of another lane, lane by lane."""
     rows = _Segments(s, op)
-    values, made = rows.values(op.value), rows.allocate("picked", op.result.type)  # type: ignore[arg-type]
+    values, result = rows.values(op.value), rows.allocate("picked", op.result.type)  # type: ignore[arg-type]
     with s.code.loop("0", s.present) as loop:
         at = rows.member(loop.index, source(rows, loop.index))
-        s.memory.store_view(made, [loop.index], s.memory.load_view(values, [at], 1), 1)
-    rows.done(op, made)
+        s.memory.store_view(result, [loop.index], s.memory.load_view(values, [at], 1), 1)
+    rows.done(op, result)
 
 
 def collect(s: State, op: LaneCollect) -> None:
     """Lower `lane.collect`: each lane's value is added to the sum of its target lane."""
     rows = _Segments(s, op)
-    made = rows.allocate("collected", op.result.type)  # type: ignore[arg-type]
-    scalar = scalar_of(made.dtype)
-    zero = (constant(scalar, 0),) * components(made.dtype)
+    result = rows.allocate("collected", op.result.type)  # type: ignore[arg-type]
+    scalar = scalar_of(result.dtype)
+    zero = (constant(scalar, 0),) * components(result.dtype)
     with s.code.loop("0", str(rows.room)) as loop:
-        s.memory.store_view(made, [loop.index], zero, 1)
+        s.memory.store_view(result, [loop.index], zero, 1)
     with s.code.loop("0", s.present) as loop:
         at = rows.member(loop.index, rows.number(op.target, loop.index))
-        before, more = s.memory.load_view(made, [at], 1), rows.own(op.value, loop.index)
+        before, more = s.memory.load_view(result, [at], 1), rows.own(op.value, loop.index)
         total = tuple(_combined(s, S.Add, scalar, a, b, 1) for a, b in zip(before, more, strict=True))
-        s.memory.store_view(made, [at], total, 1)
-    rows.done(op, made)
+        s.memory.store_view(result, [at], total, 1)
+    rows.done(op, result)
 
 
 def _combined(s: State, kind: type, dtype: DType, a: str, b: str, width: int) -> str:
@@ -149,7 +149,7 @@ def reduce(s: State, op: LaneReduce) -> None:
     """Lower `lane.reduce`: halves of a segment are combined until one value is left, which is broadcast to the
     segment."""
     rows, scalar = _Segments(s, op), scalar_of(op.result.type)  # type: ignore[arg-type]
-    values, made = (
+    values, result = (
         rows.values(op.value, op.neutral),
         rows.allocate("reduced", op.result.type),  # type: ignore[arg-type]
     )
@@ -157,15 +157,15 @@ def reduce(s: State, op: LaneReduce) -> None:
     with s.code.loop("0", str(rows.room), str(rows.width)) as loop:
         starts = [s.memory.add(loop.index, str(k)) for k in range(0, rows.width, width)]
         sources = [_parts(s, values, at) for at in starts]
-        targets = [_parts(s, made, at) for at in starts]
-        for c in range(components(made.dtype)):
+        targets = [_parts(s, result, at) for at in starts]
+        for c in range(components(result.dtype)):
             total = _wrap_cell(
                 s, op.combine, scalar, [s.memory.load(p[c], scalar, width) for p in sources], width
             )
             spread = s.memory.splat(total, scalar, width)
             for p in targets:
                 s.memory.store(p[c], spread, scalar, width)
-    rows.done(op, made)
+    rows.done(op, result)
 
 
 def _wrap_cell(s: State, kind: type, dtype: DType, vectors: Sequence[str], width: int) -> str:
@@ -173,25 +173,25 @@ def _wrap_cell(s: State, kind: type, dtype: DType, vectors: Sequence[str], width
         half = len(vectors) // 2
         pairs = zip(vectors[:half], vectors[half:], strict=True)
         vectors = [_combined(s, kind, dtype, a, b, width) for a, b in pairs]
-    (whole,), t = vectors, register_type(dtype, 1)
+    (vector,), t = vectors, register_type(dtype, 1)
     while width > 1:
         half = width // 2
-        low, high = (s.memory.shuffled(whole, "poison", t, width, [*range(k, k + half)]) for k in (0, half))
+        low, high = (s.memory.shuffled(vector, "poison", t, width, [*range(k, k + half)]) for k in (0, half))
         if half == 1:
             low, high = (s.code.emit(f"extractelement <1 x {t}> {x}, i32 0") for x in (low, high))
-        whole, width = _combined(s, kind, dtype, low, high, half), half
-    return whole
+        vector, width = _combined(s, kind, dtype, low, high, half), half
+    return vector
 
 
 def ballot(s: State, op: LaneBallot) -> None:
     """Lower `lane.ballot`: the flags of a segment become the bits of an integer."""
     rows = _Segments(s, op)
-    values, made = rows.values(op.value), rows.allocate("votes", uint32)
+    values, result = rows.values(op.value), rows.allocate("votes", uint32)
     with s.code.loop("0", str(rows.room), str(rows.width)) as loop:
         flags = s.memory.load(s.memory.at(values, [loop.index]), scalar_of(values.dtype), rows.width)
         spread = s.memory.splat(_bits(s, flags, rows.width), uint32, rows.width)
-        s.memory.store(s.memory.at(made, [loop.index]), spread, uint32, rows.width)
-    rows.done(op, made)
+        s.memory.store(s.memory.at(result, [loop.index]), spread, uint32, rows.width)
+    rows.done(op, result)
 
 
 def _bits(s: State, flags: str, width: int) -> str:
@@ -203,7 +203,7 @@ def _bits(s: State, flags: str, width: int) -> str:
 def match(s: State, op: LaneMatch) -> None:
     """Lower `lane.match`: each lane compares its value with the values of its segment's lanes."""
     rows = _Segments(s, op)
-    values, made = rows.values(op.value), rows.allocate("matches", uint32)
+    values, result = rows.values(op.value), rows.allocate("matches", uint32)
     dtype = scalar_of(values.dtype)
     t = register_type(dtype, rows.width)
     with s.code.loop("0", s.present) as loop:
@@ -213,10 +213,10 @@ def match(s: State, op: LaneMatch) -> None:
         same = s.code.emit(f"icmp eq {t} {row}, {s.memory.splat(x, dtype, rows.width)}")
         if not rows.whole:
             lanes, limit = s.memory.iota(first, rows.width), s.memory.splat_i64(s.present, rows.width)
-            there = s.code.emit(f"icmp ult {vector_of('i64', rows.width)} {lanes}, {limit}")
-            same = s.code.emit(f"and {vector_of('i1', rows.width)} {same}, {there}")
-        s.memory.store(s.memory.at(made, [loop.index]), _bits(s, same, rows.width), uint32)
-    rows.done(op, made)
+            is_present = s.code.emit(f"icmp ult {vector_of('i64', rows.width)} {lanes}, {limit}")
+            same = s.code.emit(f"and {vector_of('i1', rows.width)} {same}, {is_present}")
+        s.memory.store(s.memory.at(result, [loop.index]), _bits(s, same, rows.width), uint32)
+    rows.done(op, result)
 
 
 RULES = {

@@ -79,10 +79,10 @@ class Fusion:
     def inlines(self, op: Op) -> bool:
         """Whether an op's tile is computed inside its only consumer."""
         size = 1 + sum(self.sizes.get(v, 0) for v in op.operands if v not in self.s.tiles)
-        made = self._inlines(op, size)
-        if made:
+        inlined = self._inlines(op, size)
+        if inlined:
             self.sizes[op.result] = size
-        return made
+        return inlined
 
     def _inlines(self, op: Op, size: int) -> bool:
         uses = self.users.get(op.result, [])
@@ -114,8 +114,8 @@ class Fusion:
     def _streams(self, op: Op, user: Op, position: int) -> bool:
         """Whether the consumer visits each element once and in order, or is a matmul that reads the array directly."""
         if isinstance(user, TileMatmul):
-            found = loaded_operand(user, position) if position < 2 else None
-            return found is not None and found[0] is op and read_in_place(self.s, user, position)
+            load = loaded_operand(user, position) if position < 2 else None
+            return load is not None and load[0] is op and read_in_place(self.s, user, position)
         if not isinstance(user, CONSUMERS):
             return False
         if isinstance(user, TileReduce):

@@ -238,10 +238,10 @@ class _Walk:
         ):
             check_access(self.s, op)
         if self.s.debug:
-            said = dict(group_operands(op, self.s.known))  # type: ignore[arg-type]
+            implicit = dict(group_operands(op, self.s.known))  # type: ignore[arg-type]
             for k, value in enumerate(op.operands):
-                if k in said:
-                    check_uniform(self.s, op, value, said[k])
+                if k in implicit:
+                    check_uniform(self.s, op, value, implicit[k])
         rule = _RULES.get(type(op))
         if rule is not None:
             rule(self, op)
@@ -250,9 +250,9 @@ class _Walk:
         elif op.results and isinstance(op.results[0].type, TileType):
             self._pure_tile(op)
         else:
-            made = lower_access(self.s, op)
-            if made is not None:
-                self.s.scalars[op.result] = made
+            access = lower_access(self.s, op)
+            if access is not None:
+                self.s.scalars[op.result] = access
 
     def _straight(self, op: Op) -> None:
         s = self.s
@@ -357,9 +357,9 @@ class _Walk:
     def from_thread(self, op: TileFromThread) -> None:
         """Lower `tile.from_thread`: a fill with the value of one lane."""
         s = self.s
-        made = Value(op.value.type, None)
-        s.scalars[made] = tiles.from_thread(s, op)
-        s.inline[op.result] = TileFull([made], [op.result.type], {"shape": op.shape})
+        lane_value = Value(op.value.type, None)
+        s.scalars[lane_value] = tiles.from_thread(s, op)
+        s.inline[op.result] = TileFull([lane_value], [op.result.type], {"shape": op.shape})
         if reads_elements(s.users.get(op.result, [])):
             tiles.materialise(s, op.result)
 
@@ -400,13 +400,13 @@ class _Walk:
         for value in op.results:
             s.lanes[value] = s.lane_array(value.name or "lane", value.type)  # type: ignore[arg-type]
         outer = self._outer_varying(body)
-        width, whole = lane_width(s, op), "0"
+        width, vector = lane_width(s, op), "0"
         if width > 1:
-            whole = self._whole(width)
-            with self.code.loop("0", whole, str(width)) as loop:
+            vector = self._whole(width)
+            with self.code.loop("0", vector, str(width)) as loop:
                 self._step(op, outer, loop.index, width)
-        if whole != s.present:
-            with self.code.loop(whole, s.present) as loop:
+        if vector != s.present:
+            with self.code.loop(vector, s.present) as loop:
                 self._step(op, outer, loop.index, 1)
 
     def _whole(self, width: int) -> str:
@@ -423,8 +423,8 @@ class _Walk:
             s.scalars[value] = self._own(value)
         (body,) = op.regions
         self._lane_region(body)
-        for result, made in zip(op.results, body.yielded, strict=True):
-            store_lanes(s, s.lanes[result], s.spread(made, width))
+        for result, computed in zip(op.results, body.yielded, strict=True):
+            store_lanes(s, s.lanes[result], s.spread(computed, width))
         for value in outer:
             del s.scalars[value]
         s.lane, s.width = "", 1
@@ -454,9 +454,9 @@ class _Walk:
             elif isinstance(op, STRAIGHT):
                 self._straight(op)
             else:
-                made = lower_lanes_access(s, op) if s.width > 1 else lower_access(s, op)
-                if made is not None:
-                    s.scalars[op.result] = made
+                access = lower_lanes_access(s, op) if s.width > 1 else lower_access(s, op)
+                if access is not None:
+                    s.scalars[op.result] = access
 
     def _branching(self, region: Region, args: list[Components]) -> list[Components]:
         """The values that a map's region with control flow yields for one element."""
@@ -472,7 +472,7 @@ class _Walk:
     def control(self, op: If | For | While) -> None:
         """Lower `if`, `for` or `while`. Scalars are carried in registers, tiles and lane-varying values in memory."""
         s = self.s
-        kept = dict(s.inside), dict(s.tiles)
+        saved = dict(s.inside), dict(s.tiles)
         if s.width > 1 and op in s.known.divergent:
             divergent(s, op, self._lane_region)
         elif isinstance(op, If):
@@ -481,8 +481,8 @@ class _Walk:
             self._for(op)
         else:
             self._while(op)
-        made = {r: s.tiles[r] for r in op.results if r in s.tiles}
-        s.inside, s.tiles = kept[0], {**kept[1], **made}
+        tiles_of_results = {r: s.tiles[r] for r in op.results if r in s.tiles}
+        s.inside, s.tiles = saved[0], {**saved[1], **tiles_of_results}
 
     def _body(self, region: Region) -> None:
         if self.s.lane:
@@ -539,9 +539,9 @@ class _Walk:
         s, code = self.s, self.code
         condition = s.scalar(op.condition)
         joined = [k for k, r in enumerate(op.results) if isinstance(r.type, TileType)]
-        places = [s.room(op.results[k], "joined") for k in joined]
+        slots = [s.room(op.results[k], "joined") for k in joined]
         homes = {r: self._home(r) for r in op.results if self._in_lanes(r)}
-        kept = [k for k, r in enumerate(op.results) if k not in joined and r not in homes]
+        in_registers = [k for k, r in enumerate(op.results) if k not in joined and r not in homes]
         labels = [code.label("then"), code.label("else")]
         done = code.label("endif")
         code.branch(condition, *labels)
@@ -552,17 +552,17 @@ class _Walk:
             s.tiles, s.inside = dict(before[0]), dict(before[1])
             code.place(label)
             out = region.yielded
-            offer(s, region, [out[k] for k in joined], places)
+            offer(s, region, [out[k] for k in joined], slots)
             self._body(region)
-            join(s, [out[k] for k in joined], places)
+            join(s, [out[k] for k in joined], slots)
             self._move([v for v, r in zip(out, op.results, strict=True) if r in homes], list(homes.values()))
-            yielded.append([s.spread(out[k], s.width_of(op.results[k])) for k in kept])
+            yielded.append([s.spread(out[k], s.width_of(op.results[k])) for k in in_registers])
             ends.append(code.block)
             code.jump(done)
         code.place(done)
         s.lanes.update(homes)
-        s.tiles.update({op.results[k]: place for k, place in zip(joined, places, strict=True)})
-        s.scalars.update(joined_registers(s, [op.results[k] for k in kept], yielded, ends))
+        s.tiles.update({op.results[k]: slot for k, slot in zip(joined, slots, strict=True)})
+        s.scalars.update(joined_registers(s, [op.results[k] for k in in_registers], yielded, ends))
 
     def _for(self, op: For) -> None:
         """Lower a `for`, whose trip count is known on entry."""
@@ -635,12 +635,12 @@ class _CarriedLoop:
         carried = [[group[k] for k in tile] for group in arguments]
         self.tiles = CarriedTiles(s, op, [initial[k] for k in tile], [op.results[k] for k in tile], carried)
         self.homes = {k: walk._home(op.results[k]) for k in every if walk._in_lanes(op.results[k])}
-        self.kept = kept = [k for k in every if k not in self.homes and k not in tile]
+        self.kept = register_results = [k for k in every if k not in self.homes and k not in tile]
         self.registers = CarriedRegisters(
             s,
-            [initial[k] for k in kept],
-            [[group[k] for k in kept] for group in arguments],
-            [op.results[k] for k in kept],
+            [initial[k] for k in register_results],
+            [[group[k] for k in register_results] for group in arguments],
+            [op.results[k] for k in register_results],
         )
         walk._move([initial[k] for k in self.homes], list(self.homes.values()))
 

@@ -84,8 +84,8 @@ def _read(s: State, at: LaneAddress, element: ElementType, component_stride: int
     s.code.branch(at.test, near, far)
     s.code.place(near)
     if at.shared:
-        one = s.memory.load_element(at.first, element, component_stride)
-        together = tuple(s.memory.splat(x, scalar_of(element), s.width) for x in one)
+        scalar = s.memory.load_element(at.first, element, component_stride)
+        together = tuple(s.memory.splat(x, scalar_of(element), s.width) for x in scalar)
     else:
         together = _neighbours(s, at.first, element)
     end = s.code.block
@@ -108,8 +108,8 @@ def _neighbours(s: State, pointer: str, element: ElementType) -> Components:
         mask, zero = _for_components(s, n), constant(scalar, 0, count)
         return s.memory.masked_load(pointer, scalar, count, mask, zero)
 
-    whole = _by_mask(s, register_type(scalar, count), plain, masked)
-    return s.memory.separated(whole, scalar, s.width, n)
+    vector = _by_mask(s, register_type(scalar, count), plain, masked)
+    return s.memory.separated(vector, scalar, s.width, n)
 
 
 def _by_mask(s: State, t: str, plain: Callable[[], str], masked: Callable[[], str]) -> str:
@@ -165,14 +165,14 @@ def _write(
 
 def _write_neighbours(s: State, pointer: str, element: ElementType, value: Components) -> None:
     scalar, n = scalar_of(element), len(value)
-    whole = s.memory.interleaved(value, scalar, s.width)
+    vector = s.memory.interleaved(value, scalar, s.width)
 
     def plain() -> str:
-        s.memory.store(pointer, whole, scalar, s.width * n)
+        s.memory.store(pointer, vector, scalar, s.width * n)
         return ""
 
     def masked() -> str:
-        s.memory.masked_store(pointer, whole, scalar, s.width * n, _for_components(s, n))
+        s.memory.masked_store(pointer, vector, scalar, s.width * n, _for_components(s, n))
         return ""
 
     _by_mask(s, "", plain, masked)
@@ -205,12 +205,12 @@ def _mask(s: State) -> str:
 
 
 def _array_place(s: State, array: Value, indices: list[Value]) -> LaneAddress:
-    whole = s.arrays[array]
-    units = list(whole.strides)
-    if whole.contiguous:
-        units[-1] = str(element_bytes(whole.dtype))
+    root = s.arrays[array]
+    units = list(root.strides)
+    if root.contiguous:
+        units[-1] = str(element_bytes(root.dtype))
     offsets = list(zip(indices, units, strict=True))
-    return lane_address(s, whole.pointer, s.known.varying(array), offsets, whole.dtype)
+    return lane_address(s, root.pointer, s.known.varying(array), offsets, root.dtype)
 
 
 def _array_load(s: State, op: ArrayLoad) -> Components:
@@ -252,8 +252,8 @@ def _update(s: State, op: BufUpdate) -> None:
     """Lower `buf.update` where no two lanes update the same element."""
     at, t, stride = _tile_place(s, op.buffer, op.indices)
     old, by = _read(s, at, t, stride), s.spread(op.value, s.width)
-    made = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, by, strict=True))
-    _write(s, at, t, made, stride)
+    updated = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, by, strict=True))
+    _write(s, at, t, updated, stride)
 
 
 # Views ---------------------------------------------------------------------------------------------------------------
@@ -309,19 +309,19 @@ def _scalarised(s: State, op: ElementAccess) -> Components | None:
     code, width, mask, first = s.code, s.width, s.mask, s.lane
     kinds = [(scalar_of(r.type), components(r.type)) for r in op.results]  # type: ignore[arg-type]
     types = [register_type(t, width) for t, n in kinds for _ in range(n)]
-    kept = {v: s.scalars[v] for v in op.operands if v in s.scalars and s.known.varying(v)}
+    saved = {v: s.scalars[v] for v in op.operands if v in s.scalars and s.known.varying(v)}
     with code.loop("0", str(width), carried=[(t, "zeroinitializer") for t in types]) as loop:
         before, run, skip = code.block, code.label("active"), code.label("next")
         if mask:
             test = code.emit(f"extractelement {vector_of('i1', width)} {mask}, i64 {loop.index}")
             code.branch(test, run, skip)
             code.place(run)
-        made = _one_lane(s, op, kept, loop.index)
+        value = _one_lane(s, op, saved, loop.index)
         s.lane, s.width, s.mask = first, width, mask
-        s.scalars.update(kept)
+        s.scalars.update(saved)
         loop.next = [
             code.emit(f"insertelement {t} {old}, {t.split(' x ')[1][:-1]} {x}, i64 {loop.index}")
-            for t, old, x in zip(types, loop.values, made or (), strict=True)
+            for t, old, x in zip(types, loop.values, value or (), strict=True)
         ]
         if mask:
             last = code.block
@@ -344,12 +344,12 @@ def _one_lane(s: State, op: ElementAccess, varying: dict[Value, Components], k: 
     known: dict[Value, Any] = s.arrays if target in s.arrays else s.buffers
     if not s.known.varying(target):
         return lower_access(s, op)
-    whole = known[target]
-    own = s.code.emit(f"extractelement {vector_of('ptr', width)} {whole.pointer}, i64 {k}")
-    known[target] = replace(whole, pointer=own)
-    made = lower_access(s, op)
-    known[target] = whole
-    return made
+    target_value = known[target]
+    own = s.code.emit(f"extractelement {vector_of('ptr', width)} {target_value.pointer}, i64 {k}")
+    known[target] = replace(target_value, pointer=own)
+    is_whole_vector = lower_access(s, op)
+    known[target] = target_value
+    return is_whole_vector
 
 
 _RULES = {

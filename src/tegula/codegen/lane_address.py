@@ -77,13 +77,13 @@ def _unflattened(s: State, k: int) -> str:
     for d in range(rank - 1, k - 1, -1):
         at = code.emit(f"urem i64 {rest}, {s.dims[d]}") if d > 0 else rest
         first = code.emit(f"trunc i64 {at} to i32")
-        here = code.emit(f"add {t} {s.memory.splat(first, uint32, width)}, {beyond}")
+        index_vector = code.emit(f"add {t} {s.memory.splat(first, uint32, width)}, {beyond}")
         if d == 0:
-            return here
+            return index_vector
         length = s.memory.splat(code.emit(f"trunc i64 {s.dims[d]} to i32"), uint32, width)
         if d == k:
-            return elementwise(code, S.Mod([], []), uint32, [here, length], width)
-        beyond = elementwise(code, S.Div([], []), uint32, [here, length], width)
+            return elementwise(code, S.Mod([], []), uint32, [index_vector, length], width)
+        beyond = elementwise(code, S.Div([], []), uint32, [index_vector, length], width)
         rest = code.emit(f"udiv i64 {rest}, {s.dims[d]}")
     raise AssertionError("the loop ends at component k")
 
@@ -197,8 +197,8 @@ def _agrees(s: State, value: Value, step: int) -> tuple[str, str]:
     t, code, width = f"<{s.width} x i64>", s.code, s.width
     index = convert(code, s.scalar(value), value.type, int64, width)  # type: ignore[arg-type]
     first = code.emit(f"extractelement {t} {index}, i32 0")
-    wanted = s.memory.iota(first, width) if step else s.memory.splat_i64(first, width)
-    return first, code.emit(f"icmp eq {t} {index}, {wanted}")
+    lanes_expected = s.memory.iota(first, width) if step else s.memory.splat_i64(first, width)
+    return first, code.emit(f"icmp eq {t} {index}, {lanes_expected}")
 
 
 def _tested(s: State, pointer: str, varying: Offsets, neighbour: int | None) -> tuple[str, str]:

@@ -62,21 +62,21 @@ class _Reader:
             self.labels[self.block] = at
         elif "phi ptr" in line:
             for name, incoming in PHI.findall(line):
-                taken = INCOMING.findall(incoming)
-                self.phis[name] = [pointer for pointer, _ in taken]
+                uses = INCOMING.findall(incoming)
+                self.phis[name] = [pointer for pointer, _ in uses]
                 self.origins[name] = frozenset((name,))
-                self.passed += taken
+                self.passed += uses
 
     def _access(self, at: int, line: str) -> None:
         known = self.origins
-        found: frozenset[str] = frozenset()
+        pieces_read: frozenset[str] = frozenset()
         for pointer in POINTER.findall(line):
-            found |= known.get(pointer, frozenset())
-        if found:
-            self._use(found, at)
+            pieces_read |= known.get(pointer, frozenset())
+        if pieces_read:
+            self._use(pieces_read, at)
             derived = RESULT.match(line)
             if derived:
-                known[derived[1]] = found
+                known[derived[1]] = pieces_read
 
     def _use(self, pieces: Iterable[str], at: int) -> None:
         for piece in pieces:
@@ -97,13 +97,13 @@ class _Reader:
 
     def _pieces(self, phi: str) -> set[str]:
         """The pieces whose address a phi may hold, directly or through other phis."""
-        found, left = {phi}, [phi]
+        pieces, left = {phi}, [phi]
         while left:
-            taken = (self.origins.get(p, frozenset()) for p in self.phis.get(left.pop(), []))
-            fresh = set().union(*taken) - found
-            found |= fresh
+            origins = (self.origins.get(p, frozenset()) for p in self.phis.get(left.pop(), []))
+            fresh = set().union(*origins) - pieces
+            pieces |= fresh
             left += fresh
-        return found - self.phis.keys()
+        return pieces - self.phis.keys()
 
 
 class _Loops:
@@ -128,14 +128,14 @@ class _Loops:
                 yield self.loops[at]
             at = self.parents[at]
 
-    def extended(self, made: int, first: int, end: int) -> Span:
+    def extended(self, extended_to: int, first: int, end: int) -> Span:
         """A range extended over every loop with a use of the piece, unless the loop contains the allocation and all
         uses."""
         start, last = first, end
         for head, after in self.around(first):
-            if made < head or after < end:
+            if extended_to < head or after < end:
                 start = head
         for head, after in self.around(end - 1):
-            if made < head or first < head:
+            if extended_to < head or first < head:
                 last = after
         return start, last

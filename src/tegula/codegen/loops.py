@@ -25,7 +25,7 @@ def joined_registers(
     """The components of the results of a branch, whose sides yield theirs at the ends of two blocks. Phis come first in
     a block, and the components of vector registers after these."""
     code = s.code
-    made: dict[Value, Components] = {}
+    joined_values: dict[Value, Components] = {}
     vectors: dict[Value, str] = {}
     for r, a, b in zip(results, *yielded, strict=True):
         wide, scalar = vector_register(s, r), scalar_of(element(r.type))
@@ -34,11 +34,13 @@ def joined_registers(
             vectors[r] = code.phi(wide, *zip(sides, ends, strict=True))
         else:
             t = register_type(scalar, s.width_of(r))
-            made[r] = tuple(code.phi(t, *zip(pair, ends, strict=True)) for pair in zip(a, b, strict=True))
+            joined_values[r] = tuple(
+                code.phi(t, *zip(pair, ends, strict=True)) for pair in zip(a, b, strict=True)
+            )
     for r, vector in vectors.items():
         t = element(r.type)
-        made[r] = code.unpacked(scalar_type(scalar_of(t)), components(t), vector)
-    return made
+        joined_values[r] = code.unpacked(scalar_type(scalar_of(t)), components(t), vector)
+    return joined_values
 
 
 def _whole(code: Code, parts: Components, dtype: DType) -> str:
@@ -83,23 +85,23 @@ class CarriedRegisters:
         """Set the values of the next iteration. `active`: the lanes that ran the current iteration; other lanes keep
         their values."""
         s = self.s
-        made = [s.spread(v, s.width_of(r)) for v, r in zip(yielded, self.results, strict=True)]
+        vectors = [s.spread(v, s.width_of(r)) for v, r in zip(yielded, self.results, strict=True)]
         self.next = (
             [
                 self._kept(r, active, *pair)
-                for r, *pair in zip(self.results, made, self.registers, strict=True)
+                for r, *pair in zip(self.results, vectors, self.registers, strict=True)
             ]
             if active
-            else made
+            else vectors
         )
         self.next_whole = [s.code.packed.get(parts, "") for parts in self.next]
 
-    def _kept(self, result: Value, active: str, made: Components, before: Components) -> Components:
+    def _kept(self, result: Value, active: str, previous: Components, before: Components) -> Components:
         t = register_type(scalar_of(element(result.type)), self.s.width)
         flag = vector_of("i1", self.s.width)
         return tuple(
             self.s.code.emit(f"select {flag} {active}, {t} {a}, {t} {b}")
-            for a, b in zip(made, before, strict=True)
+            for a, b in zip(previous, before, strict=True)
         )
 
     def phis(self, before: str, last: str) -> list[str]:
@@ -126,12 +128,12 @@ class CarriedRegisters:
 
     def _joined(self, wide: str, t: str, names: Components) -> list[str]:
         """The instructions that define a vector register by its components."""
-        made = "poison"
+        value = "poison"
         out: list[str] = []
         for i, name in enumerate(names):
             to = self.s.code.fresh("v") if i < len(names) - 1 else self.s.code.packed[names]
-            out.append(f"  {to} = insertelement {wide} {made}, {t} {name}, i32 {i}")
-            made = to
+            out.append(f"  {to} = insertelement {wide} {value}, {t} {name}, i32 {i}")
+            value = to
         return out
 
     def finish(self) -> None:

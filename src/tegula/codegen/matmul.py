@@ -79,14 +79,14 @@ class MatmulSpec:
     def parameters(self) -> list[str]:
         """The function's parameters, each as type and name: a, b, c; alpha and beta if scaled; the run-time strides of
         a and b; the address and the row stride in bytes of each region to prefetch; scratch."""
-        made = ["ptr %a", "ptr %b", "ptr %c"]
+        types = ["ptr %a", "ptr %b", "ptr %c"]
         if self.scaled:
-            made += [f"{scalar_type(self.acc)} %{x}" for x in ("alpha", "beta")[: 1 + self.accumulate]]
+            types += [f"{scalar_type(self.acc)} %{x}" for x in ("alpha", "beta")[: 1 + self.accumulate]]
         for name, strides in (("a", self.a_strides), ("b", self.b_strides)):
-            made += [f"i64 %{name}{axis}" for axis, stride in enumerate(strides) if stride is None]
+            types += [f"i64 %{name}{axis}" for axis, stride in enumerate(strides) if stride is None]
         for i in range(len(self.ahead)):
-            made += [f"ptr %ahead{i}", f"i64 %step{i}"]
-        return [*made, "ptr %scratch"]
+            types += [f"ptr %ahead{i}", f"i64 %step{i}"]
+        return [*types, "ptr %scratch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def choose_blocking(m: int, n: int, k: int, lanes: int, registers: int) -> Block
     accumulators, B vectors and one A value fit the registers."""
     lanes = min(lanes, power_of_two(n))
     vectors = ceil(n / lanes)
-    found: list[tuple[int, int, Blocking]] = []
+    candidates: list[tuple[int, int, Blocking]] = []
     for width in range(1, min(vectors, MAX_VECTORS) + 1):
         panels = balanced(vectors, width)
         for height in range(1, min(m, MAX_ROWS, (registers - 1 - width) // width) + 1):
@@ -166,9 +166,9 @@ def choose_blocking(m: int, n: int, k: int, lanes: int, registers: int) -> Block
             code = sum(
                 unrolled(c := r.size * p.size, k) * (c + r.size + p.size) for r in rows for p in bodies
             )
-            found.append((cycles, code, Blocking(lanes, rows, panels)))
-    limit = NEARLY * min(cycles for cycles, _, _ in found)
-    return min((f for f in found if f[0] <= limit), key=lambda f: (f[1], f[0]))[2]
+            candidates.append((cycles, code, Blocking(lanes, rows, panels)))
+    limit = NEARLY * min(cycles for cycles, _, _ in candidates)
+    return min((f for f in candidates if f[0] <= limit), key=lambda f: (f[1], f[0]))[2]
 
 
 def power_of_two(n: int) -> int:
@@ -223,10 +223,10 @@ class _Matmul:
         self.registers = REGISTERS[vector_bytes]
         self.blocking = choose_blocking(self.m, self.n, self.k, lanes, self.registers)
         self.scratch = 0
-        again = sum(r.count for r in self.blocking.rows) > 1
+        repeats = sum(r.count for r in self.blocking.rows) > 1
         self.pack_a = self.a.dtype != self.acc
-        self.pack_b = self.b.column != "1" or (self.b.dtype != self.acc and again)
-        self.keep_b = self.b.row.startswith("%") and again and not self.pack_b and not self.straight
+        self.pack_b = self.b.column != "1" or (self.b.dtype != self.acc and repeats)
+        self.keep_b = self.b.row.startswith("%") and repeats and not self.pack_b and not self.straight
         if self.pack_a:
             self.packed_a = self._reserve(self.m, self.k)
         if self.pack_b:
@@ -251,20 +251,20 @@ class _Matmul:
     def function(self, name: str) -> str:
         a = self._pack(self.a, self.packed_a, self.m, self.k) if self.pack_a else self.a
         b = self._pack(self.b, self.packed_b, self.k, self.n) if self.pack_b else self.b
-        kept = self._in_scratch(self.panel) if self.keep_b else None
+        scratch_panel = self._in_scratch(self.panel) if self.keep_b else None
         for run in _split_last(self.blocking.panels, self.n % self.blocking.lanes != 0):
             for panel in self._each(run):
                 columns = self._columns(run)
                 first = self.memory.mul(panel, str(self.blocking.lanes))
                 source = MatrixOperand(self.at(b, "0", first), b.dtype, b.row, b.column)
-                for rows in _split_first(self.blocking.rows) if kept else self.blocking.rows:
+                for rows in _split_first(self.blocking.rows) if scratch_panel else self.blocking.rows:
                     for row in self._each(rows):
                         self._prefetch_ahead(panel, run.size, row, rows.size)
                         left = MatrixOperand(self.at(a, row, "0"), a.dtype, a.row, a.column)
                         sums = MatrixOperand(self.at(self.c, row, first), self.acc, self.c.row, self.c.column)
-                        begins = kept if rows.start == 0 else None
+                        begins = scratch_panel if rows.start == 0 else None
                         _Block(self, left, source, sums, rows.size, columns, begins).emit()
-                    source = kept or source
+                    source = scratch_panel or source
         parameters = ", ".join(
             p.replace("ptr", "ptr noalias") if p in OWN_POINTERS else p for p in self.spec.parameters()
         )
@@ -310,11 +310,11 @@ class _Matmul:
 
     def _columns(self, run: Run) -> tuple[Column, ...]:
         lanes = self.blocking.lanes
-        made = [Column(i * lanes, lanes, lanes) for i in range(run.size)]
+        columns = [Column(i * lanes, lanes, lanes) for i in range(run.size)]
         rest = self.n % lanes
         if rest and (run.start + run.count * run.size) * lanes > self.n:
-            made[-1] = Column(made[-1].offset, power_of_two(rest), rest)
-        return tuple(made)
+            columns[-1] = Column(columns[-1].offset, power_of_two(rest), rest)
+        return tuple(columns)
 
     # Packing ---------------------------------------------------------------------------------------------------------
 
@@ -456,11 +456,11 @@ class _Block:
         c: MatrixOperand,
         rows: int,
         columns: tuple[Column, ...],
-        kept: MatrixOperand | None,
+        packed_operand: MatrixOperand | None,
     ) -> None:
         self.matmul, self.code, self.memory = matmul, matmul.code, matmul.memory
         self.acc = matmul.acc
-        self.a, self.b, self.c, self.kept = a, b, c, kept
+        self.a, self.b, self.c, self.kept = a, b, c, packed_operand
         self.rows, self.columns = rows, columns
         self.factors: dict[tuple[str, int], str] = {}
         self.cells = [(i, column) for i in range(rows) for column in columns]
@@ -488,21 +488,21 @@ class _Block:
     def _steps(self, k: str, count: int, sums: list[str]) -> list[str]:
         """The sums after adding `count` outer products, from step k on."""
         a, b = self._advanced(self.a, "0", k), self._advanced(self.b, k, "0")
-        kept = self._advanced(self.kept, k, "0") if self.kept is not None else None
+        packed_panel = self._advanced(self.kept, k, "0") if self.kept is not None else None
         for step in range(count):
             vectors = [self._load_b(b, step, column) for column in self.columns]
-            if kept is not None:
+            if packed_panel is not None:
                 for column, vector in zip(self.columns, vectors, strict=True):
-                    pointer = self.matmul.at(kept, str(step), str(column.offset))
+                    pointer = self.matmul.at(packed_panel, str(step), str(column.offset))
                     self.matmul.store(pointer, vector, column.width, column.width)
-            made: list[str] = []
+            lines: list[str] = []
             for row in range(self.rows):
                 factor = self._load_a(a, row, step)
                 for column, vector in zip(self.columns, vectors, strict=True):
-                    made.append(
-                        self._multiply_add(column.width, factor[column.width], vector, sums[len(made)])
+                    lines.append(
+                        self._multiply_add(column.width, factor[column.width], vector, sums[len(lines)])
                     )
-            sums = made
+            sums = lines
         return sums
 
     def _advanced(self, x: MatrixOperand, row: str, column: str) -> MatrixOperand:

@@ -191,10 +191,10 @@ class MemoryEmitter:
         wide, one = register_type(dtype, width), register_type(dtype, 1)
         out: list[str] = []
         for c in range(len(lanes[0])):
-            made = "poison"
+            vector = "poison"
             for k, element in enumerate(lanes):
-                made = self.code.emit(f"insertelement {wide} {made}, {one} {element[c]}, i32 {k}")
-            out.append(made)
+                vector = self.code.emit(f"insertelement {wide} {vector}, {one} {element[c]}, i32 {k}")
+            out.append(vector)
         return tuple(out)
 
     def shuffled(self, a: str, b: str, scalar: str, width: int, order: list[int]) -> str:
@@ -203,26 +203,26 @@ class MemoryEmitter:
         mask = ", ".join(f"i32 {k}" if k >= 0 else "i32 poison" for k in order)
         return self.code.emit(f"shufflevector {t} {a}, {t} {b}, <{len(order)} x i32> <{mask}>")
 
-    def separated(self, whole: str, dtype: DType, width: int, n: int) -> Components:
+    def separated(self, vector: str, dtype: DType, width: int, n: int) -> Components:
         """`width` adjacent elements of n components each, deinterleaved into one register for each component."""
         if n == 1:
-            return (whole,)
+            return (vector,)
         t = register_type(dtype, 1)
         return tuple(
-            self.shuffled(whole, "poison", t, width * n, [k * n + c for k in range(width)]) for c in range(n)
+            self.shuffled(vector, "poison", t, width * n, [k * n + c for k in range(width)]) for c in range(n)
         )
 
     def interleaved(self, value: Components, dtype: DType, width: int) -> str:
         """`width` elements interleaved into one vector, from one register for each component."""
-        t, n, whole = register_type(dtype, 1), len(value), value[0]
+        t, n, vector = register_type(dtype, 1), len(value), value[0]
         for c in range(1, n):
             padded = self.shuffled(value[c], "poison", t, width, [*range(width), *[-1] * (width * (c - 1))])
             order = [*range(width * (c + 1))]
-            whole = self.shuffled(whole, padded, t, width * c, order)
+            vector = self.shuffled(vector, padded, t, width * c, order)
         if n == 1:
-            return whole
+            return vector
         return self.shuffled(
-            whole, "poison", t, width * n, [c * width + k for k in range(width) for c in range(n)]
+            vector, "poison", t, width * n, [c * width + k for k in range(width) for c in range(n)]
         )
 
     def lane(self, value: str, dtype: DType, width: int, k: int) -> str:
@@ -236,8 +236,8 @@ class MemoryEmitter:
         if not value.startswith("%"):
             return f"splat ({register_type(dtype, 1)} {value})"
         t = register_type(dtype, width)
-        one = self.code.emit(f"insertelement {t} poison, {register_type(dtype, 1)} {value}, i32 0")
-        return self.code.emit(f"shufflevector {t} {one}, {t} poison, <{width} x i32> zeroinitializer")
+        single = self.code.emit(f"insertelement {t} poison, {register_type(dtype, 1)} {value}, i32 0")
+        return self.code.emit(f"shufflevector {t} {single}, {t} poison, <{width} x i32> zeroinitializer")
 
     def iota(self, start: str, width: int) -> str:
         """A vector of start, start + 1, ... as i64."""
@@ -254,8 +254,8 @@ class MemoryEmitter:
         if not value.startswith("%"):
             return f"splat (i64 {value})"
         t = f"<{width} x i64>"
-        one = self.code.emit(f"insertelement {t} poison, i64 {value}, i32 0")
-        return self.code.emit(f"shufflevector {t} {one}, {t} poison, <{width} x i32> zeroinitializer")
+        single = self.code.emit(f"insertelement {t} poison, i64 {value}, i32 0")
+        return self.code.emit(f"shufflevector {t} {single}, {t} poison, <{width} x i32> zeroinitializer")
 
 
 def mangled_memory(dtype: DType) -> str:

@@ -140,8 +140,8 @@ class Iterations:
             code.branch(condition, inner, self.done)
             return
         self.bound = []
-        made = code.emit(f"sub {t} {trip}, {trip}_run") if trip else self.count
-        few = code.emit(f"icmp ult {t} {made}, {self.every}")
+        remaining = code.emit(f"sub {t} {trip}, {trip}_run") if trip else self.count
+        few = code.emit(f"icmp ult {t} {remaining}, {self.every}")
         code.branch(code.emit(f"and i1 {condition}, {few}"), inner, self.pause)
         self.more = f"and i1 {condition}, true"
 
@@ -156,16 +156,16 @@ class Iterations:
             self._poll_here()
         last = code.block
         code.jump(self.head)
-        made = phis(self.before, last)
-        lines, after = ([x for x in made if (" = phi " in x) == kind] for kind in (True, False))
+        phis_after = phis(self.before, last)
+        lines, after = ([x for x in phis_after if (" = phi " in x) == kind] for kind in (True, False))
         if self.nested:
             lines = self._split(lines, last)
             code.place(self.pause)
-            look, again = code.label("clock"), f"{self.run}_again"
+            look, again_label = code.label("clock"), f"{self.run}_again"
             code.branch(code.emit(self.more), look, self.done)
             code.place(look)
-            poll_if_due(self.s, again)
-            code.place(again)
+            poll_if_due(self.s, again_label)
+            code.place(again_label)
             code.jump(self.run)
         if self.counts:
             start = self.run if self.nested else self.before
@@ -186,16 +186,16 @@ class Iterations:
     def _split(self, lines: list[str], last: str) -> list[str]:
         """The phis of the inner loop's header. The phis of the outer loop's header are written to their reserved
         line."""
-        found = [m.groups() for line in lines if (m := PHI.fullmatch(line))]
-        assert len(found) == len(lines)
+        phi_fields = [m.groups() for line in lines if (m := PHI.fullmatch(line))]
+        assert len(phi_fields) == len(lines)
         outer = [
             f"  {name}_run = phi {t} [ {initial}, %{self.before} ], [ {name}, %{self.run}_again ]"
-            for name, t, initial, _ in found
+            for name, t, initial, _ in phi_fields
         ]
         self.s.code.lines[self.at] = "\n".join([*outer, *self.bound])
         return [
             f"  {name} = phi {t} [ {name}_run, %{self.run} ], [ {following}, %{last} ]"
-            for name, t, _, following in found
+            for name, t, _, following in phi_fields
         ]
 
 
@@ -230,9 +230,9 @@ def emit_poll(s: State, go: str) -> None:
     """Call the function in the watch, and exit the kernel if it returns nonzero."""
     code = s.code
     function = code.emit(f"load volatile ptr, ptr {_watch(s, LOOK)}, align 8")
-    said = code.emit(f"call i32 {function}(i64 {s.watch}) {HIDDEN}")
+    status = code.emit(f"call i32 {function}(i64 {s.watch}) {HIDDEN}")
     stop = code.label("stop")
-    code.branch(code.emit(f"icmp eq i32 {said}, 0"), go, stop)
+    code.branch(code.emit(f"icmp eq i32 {status}, 0"), go, stop)
     code.place(stop)
     code.line("ret i32 1")
 

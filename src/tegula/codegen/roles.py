@@ -66,12 +66,12 @@ def lower_roles(s: State, op: Roles, body: Body) -> None:
     _connect(s, op)
     scheduler = words(s, "roles", MOVES // WORD + 1)
     controls = [words(s, f"{name}: waits", STAGE // WORD + 1) for name in names]
-    places = [
+    slots = [
         RoleAt(k, names, first * WARP, n * WARP, controls[k], scheduler)
         for k, (first, n) in enumerate(op.warps)
     ]
     before = len(s.polls)
-    frames = [_lower_role(s, op, at, body) for at in places]
+    frames = [_lower_role(s, op, at, body) for at in slots]
     for k, frame in enumerate(frames):
         stack = _piece(s, f"{names[k]}: stack", STACK_BYTES)
         top = s.memory.bytes_offset(stack, str(STACK_BYTES))

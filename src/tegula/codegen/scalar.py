@@ -88,8 +88,8 @@ def lower_all(code: Code, op: Op, elements: Sequence[Sequence[Components]], widt
         for operands in elements
         for xs in zip(*operands, strict=True)
     ]
-    made = [convert(code, x, float32, dtype, 1) for x in code.together[type(op)](code, wide)]
-    return [tuple(made[k : k + each]) for k in range(0, len(made), each)]
+    results = [convert(code, x, float32, dtype, 1) for x in code.together[type(op)](code, wide)]
+    return [tuple(results[k : k + each]) for k in range(0, len(results), each)]
 
 
 def is_batched(code: Code, op: Op) -> bool:
@@ -113,12 +113,12 @@ def elementwise(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> 
     kind = type(op)
     if dtype.is_float and dtype.bits < 32 and kind not in _SIGN_BIT:
         wide = [convert(code, x, dtype, float32, width) for x in xs]
-        made = elementwise(code, op, float32, wide, width)
+        result = elementwise(code, op, float32, wide, width)
         if kind in _TO_BOOL:
-            return made
+            return result
         if kind in _EXACT:
-            return narrow_exact(code, made, dtype, width)
-        return convert(code, made, float32, dtype, width)
+            return narrow_exact(code, result, dtype, width)
+        return convert(code, result, float32, dtype, width)
     rule = (_FLOAT if dtype.is_float else _BOOL if dtype.is_bool else _INT).get(kind)
     if rule is None:
         raise InternalError(f"no lowering of {op.NAME} for {dtype}")
@@ -309,13 +309,13 @@ def _sign_bit(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> st
     integer = DTYPES[f"uint{dtype.bits}"]
     ints = [x if t == bits else code.emit(f"bitcast {t} {x} to {bits}") for x in xs]
     if isinstance(op, S.Neg):
-        made = code.emit(f"xor {bits} {ints[0]}, {constant(integer, sign, width)}")
+        bits_set = code.emit(f"xor {bits} {ints[0]}, {constant(integer, sign, width)}")
     else:
-        made = code.emit(f"and {bits} {ints[0]}, {constant(integer, sign - 1, width)}")
+        bits_set = code.emit(f"and {bits} {ints[0]}, {constant(integer, sign - 1, width)}")
     if isinstance(op, S.CopySign):
         of_other = code.emit(f"and {bits} {ints[1]}, {constant(integer, sign, width)}")
-        made = code.emit(f"or {bits} {made}, {of_other}")
-    return made if t == bits else code.emit(f"bitcast {bits} {made} to {t}")
+        bits_set = code.emit(f"or {bits} {bits_set}, {of_other}")
+    return bits_set if t == bits else code.emit(f"bitcast {bits} {bits_set} to {t}")
 
 
 def _by_sign(intrinsic: str) -> Rule:
@@ -389,7 +389,7 @@ def _fast_exp2(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> s
     def number(x: float) -> str:
         return constant(dtype, x, width)
 
-    def whole(n: int) -> str:
+    def scaled_power(n: int) -> str:
         return str(n) if width == 1 else f"splat (i32 {n})"
 
     def call(name: str, *args: str) -> str:
@@ -401,18 +401,18 @@ def _fast_exp2(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> s
     x = _pick(code, outside, dtype, number(0.0), xs[0], width)
     nearest = call("roundeven", x)
     fraction = code.emit(f"fsub {f} {x}, {nearest}")
-    made = number(EXP2[-1])
+    polynomial = number(EXP2[-1])
     for c in reversed(EXP2[:-1]):
-        made = call("fma", made, fraction, number(c))
+        polynomial = call("fma", polynomial, fraction, number(c))
     power = code.emit(f"fptosi {f} {nearest} to {i}")
-    half = code.emit(f"ashr {i} {power}, {whole(1)}")
+    half = code.emit(f"ashr {i} {power}, {scaled_power(1)}")
     for part in (half, code.emit(f"sub {i} {power}, {half}")):
-        bits = code.emit(f"shl {i} {code.emit(f'add {i} {part}, {whole(127)}')}, {whole(23)}")
-        made = code.emit(f"fmul {f} {made}, {code.emit(f'bitcast {i} {bits} to {f}')}")
-    made = _pick(code, low, dtype, number(0.0), made, width)
-    made = _pick(code, high, dtype, number(math.inf), made, width)
+        bits = code.emit(f"shl {i} {code.emit(f'add {i} {part}, {scaled_power(127)}')}, {scaled_power(23)}")
+        polynomial = code.emit(f"fmul {f} {polynomial}, {code.emit(f'bitcast {i} {bits} to {f}')}")
+    polynomial = _pick(code, low, dtype, number(0.0), polynomial, width)
+    polynomial = _pick(code, high, dtype, number(math.inf), polynomial, width)
     missing = code.emit(f"fcmp uno {f} {xs[0]}, {xs[0]}")
-    return _pick(code, missing, dtype, xs[0], made, width)
+    return _pick(code, missing, dtype, xs[0], polynomial, width)
 
 
 _FLOAT: dict[type[Op], Rule] = {
@@ -463,10 +463,10 @@ def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Comp
     xs = [packed(code, x, dtype, n) for x, dtype in zip(operands, types, strict=True)]
     dtype = scalar_of(t)
     if isinstance(op, S.Select):
-        made = _pick(code, xs[0], dtype, xs[1], xs[2], n)
+        picked = _pick(code, xs[0], dtype, xs[1], xs[2], n)
     else:
-        made = elementwise(code, op, types[0], xs, n)
-    return code.unpacked(scalar_type(dtype), n, made)
+        picked = elementwise(code, op, types[0], xs, n)
+    return code.unpacked(scalar_type(dtype), n, picked)
 
 
 def _kept(code: Code, op: Op, parts: Components) -> Components:
@@ -485,14 +485,14 @@ def packed(code: Code, parts: Components, dtype: DType, n: int) -> str:
         return code.packed[parts]
     t = scalar_type(dtype)
     if len(set(parts)) > 1:
-        made = "poison"
+        vector = "poison"
         for k, part in enumerate(parts):
-            made = code.emit(f"insertelement <{n} x {t}> {made}, {t} {part}, i32 {k}")
-        return made
+            vector = code.emit(f"insertelement <{n} x {t}> {vector}, {t} {part}, i32 {k}")
+        return vector
     if not parts[0].startswith("%"):
         return f"splat ({t} {parts[0]})"
-    one = code.emit(f"insertelement <{n} x {t}> poison, {t} {parts[0]}, i32 0")
-    return code.emit(f"shufflevector <{n} x {t}> {one}, <{n} x {t}> poison, <{n} x i32> zeroinitializer")
+    single = code.emit(f"insertelement <{n} x {t}> poison, {t} {parts[0]}, i32 0")
+    return code.emit(f"shufflevector <{n} x {t}> {single}, <{n} x {t}> poison, <{n} x i32> zeroinitializer")
 
 
 def _bits(code: Code, flags: Components, width: int) -> str:
@@ -501,11 +501,11 @@ def _bits(code: Code, flags: Components, width: int) -> str:
     if width == 1 and flags in code.packed:
         mask = code.emit(f"bitcast <{n} x i1> {code.packed[flags]} to i{n}")
         return code.emit(f"zext i{n} {mask} to i32") if n < 32 else mask
-    made = zero = constant(uint32, 0, width)
+    word = zero = constant(uint32, 0, width)
     for k, flag in enumerate(flags):
         bit = _pick(code, flag, uint32, constant(uint32, 1 << k, width), zero, width)
-        made = code.emit(f"or {t} {made}, {bit}")
-    return made
+        word = code.emit(f"or {t} {word}, {bit}")
+    return word
 
 
 # Vectors and selection --------------------------------------------------------------------------------------
@@ -581,28 +581,30 @@ def _extracted(code: Code, parts: Components, matches: list[list[str]], dtype: D
     """The component where all dimensions match; the last along each dimension that has no match."""
     if not matches:
         return parts[0]
-    here, inner = matches[0], len(parts) // len(matches[0])
-    chosen = here.index("true") if "true" in here else len(here) - 1
+    chunk, inner = matches[0], len(parts) // len(matches[0])
+    chosen = chunk.index("true") if "true" in chunk else len(chunk) - 1
     result = _extracted(code, parts[chosen * inner : (chosen + 1) * inner], matches[1:], dtype, width)
-    for k in range(len(here) - 1):
-        if here[k] not in ("true", "false"):
+    for k in range(len(chunk) - 1):
+        if chunk[k] not in ("true", "false"):
             part = _extracted(code, parts[k * inner : (k + 1) * inner], matches[1:], dtype, width)
-            result = _pick(code, here[k], dtype, part, result, width)
+            result = _pick(code, chunk[k], dtype, part, result, width)
     return result
 
 
 def _inserted(
-    code: Code, parts: Components, value: str, where: str, matches: list[list[str]], dtype: DType, width: int
+    code: Code, parts: Components, value: str, guard: str, matches: list[list[str]], dtype: DType, width: int
 ) -> Iterator[str]:
-    """The components, with the value where all dimensions match and `where` (an i1 register, or "") holds."""
+    """The components, with the value where all dimensions match and `guard` (an i1 register, or "") holds."""
     if not matches:
-        yield value if not where else _pick(code, where, dtype, value, parts[0], width)
+        yield value if not guard else _pick(code, guard, dtype, value, parts[0], width)
         return
-    here, inner = matches[0], len(parts) // len(matches[0])
-    for k, match in enumerate(here):
+    chunk, inner = matches[0], len(parts) // len(matches[0])
+    for k, match in enumerate(chunk):
         slice_ = parts[k * inner : (k + 1) * inner]
         if match == "false":
             yield from slice_
             continue
-        both = where if match == "true" else match if not where else _flags(code, "and", where, match, width)
-        yield from _inserted(code, slice_, value, both, matches[1:], dtype, width)
+        condition = (
+            guard if match == "true" else match if not guard else _flags(code, "and", guard, match, width)
+        )
+        yield from _inserted(code, slice_, value, condition, matches[1:], dtype, width)

@@ -144,8 +144,8 @@ class State:
     def lane_array(self, name: str, dtype: ElementType) -> View:
         """Scratch memory for one value per lane, component-major."""
         n = self.block_dim
-        made = self.allocate(name, dtype, (n,))
-        return View(made.pointer, dtype, (n,), (1,), n)
+        view = self.allocate(name, dtype, (n,))
+        return View(view.pointer, dtype, (n,), (1,), n)
 
     def scalar(self, value: Value) -> str:
         """The register of a scalar value."""

@@ -36,20 +36,20 @@ def structure_load(s: State, op: StructureLoad | StructureValue) -> Components:
         kind = memory_type(scalar)
         vector = s.code.emit(f"load <{count} x {kind}>, ptr {pointer}, align {size}, !invariant.load !{{}}")
         return s.code.unpacked(kind, count, vector)
-    made: list[str] = []
+    values: list[str] = []
     for first in range(0, count, most):
         at = pointer
         if first:
             at = s.code.emit(f"getelementptr i8, {space} {pointer}, i64 {first * size}")
         kind = vector_of(memory_type(scalar), most)
-        whole = s.code.emit(f"load {kind}, {space} {at}, align {most * size}, !invariant.load !{{}}")
+        loaded = s.code.emit(f"load {kind}, {space} {at}, align {most * size}, !invariant.load !{{}}")
         if scalar == bool_:
-            whole = s.code.emit(f"icmp ne i8 {whole}, 0")
+            loaded = s.code.emit(f"icmp ne i8 {loaded}, 0")
         if most == 1:
-            made.append(whole)
+            values.append(loaded)
         else:
-            made += [s.code.emit(f"extractelement {kind} {whole}, i32 {k}") for k in range(most)]
-    return tuple(made)
+            values += [s.code.emit(f"extractelement {kind} {loaded}, i32 {k}") for k in range(most)]
+    return tuple(values)
 
 
 def structure_add(s: State, op: StructureAdd) -> None:

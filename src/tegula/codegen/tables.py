@@ -26,17 +26,19 @@ def table_elements(code: Code, op: TableGet, at: Sequence[str], width: int) -> s
     scalar, space = memory_type(dtype), code.table_space
     table = code.table(dtype, op.elements, lambda: _written(scalar, dtype, op.elements))
     kind = f"ptr {space}".rstrip()
-    place = f"getelementptr inbounds {scalar}, {kind} {table}, {wide} {number}"
+    pointer = f"getelementptr inbounds {scalar}, {kind} {table}, {wide} {number}"
     size = max(1, dtype.bits // 8)
     if width == 1:
-        made = code.emit(f"load {scalar}, {kind} {code.emit(place)}, align {size}, !invariant.load !{{}}")
+        loaded = code.emit(f"load {scalar}, {kind} {code.emit(pointer)}, align {size}, !invariant.load !{{}}")
     else:
         vector = vector_of(scalar, width)
         name = {"half": "f16", "float": "f32", "double": "f64"}.get(scalar, scalar)
-        pointers = f"<{width} x ptr> align {size} {code.emit(place)}"
+        pointers = f"<{width} x ptr> align {size} {code.emit(pointer)}"
         every = f"{flags} splat (i1 true), {vector} poison"
-        made = code.call("masked.gather", f"v{width}{name}.v{width}p0", vector, f"{pointers}, {every}")
-    return code.emit(f"icmp ne {vector_of('i8', width)} {made}, zeroinitializer") if dtype.is_bool else made
+        loaded = code.call("masked.gather", f"v{width}{name}.v{width}p0", vector, f"{pointers}, {every}")
+    return (
+        code.emit(f"icmp ne {vector_of('i8', width)} {loaded}, zeroinitializer") if dtype.is_bool else loaded
+    )
 
 
 def _wide(n: int, width: int) -> str:

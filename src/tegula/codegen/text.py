@@ -115,11 +115,11 @@ class Code:
 
     def table_lines(self) -> str:
         """The definitions of all tables."""
-        made = (
+        lines = (
             f"{name} = private unnamed_addr {self.table_space}constant {data}"
             for data, name in self.tables.items()
         )
-        return "".join(f"{line}\n" for line in made)
+        return "".join(f"{line}\n" for line in lines)
 
     def fresh(self, prefix: str = "v") -> str:
         """A new name of a value."""
@@ -194,10 +194,10 @@ class Code:
 
         `carried`: (type, initial value) of carried values. The body sets `loop.next`; `loop.results` are the final
         values. `metadata`: text after the back branch, as in ", !llvm.loop !0"."""
-        made = Loop(self, start, stop, step, carried or [], metadata)
-        made.open()
-        yield made
-        made.close()
+        loop_state = Loop(self, start, stop, step, carried or [], metadata)
+        loop_state.open()
+        yield loop_state
+        loop_state.close()
 
 
 class Loop:

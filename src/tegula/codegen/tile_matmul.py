@@ -94,22 +94,22 @@ def _converted(s: State, source: View, target: View) -> None:
 def loaded_operand(op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:
     """The load that produces operand `position` (0 or 1) of a matmul, and whether the operand is its transpose; None if
     no load does."""
-    made = (op.a, op.b)[position].owner
-    transposed = isinstance(made, TilePermute) and made.perm == (1, 0)
-    if isinstance(made, TilePermute) and transposed:
-        made = made.tile.owner
-    return (made, transposed) if isinstance(made, TileLoad) else None
+    owner = (op.a, op.b)[position].owner
+    transposed = isinstance(owner, TilePermute) and owner.perm == (1, 0)
+    if isinstance(owner, TilePermute) and transposed:
+        owner = owner.tile.owner
+    return (owner, transposed) if isinstance(owner, TileLoad) else None
 
 
 def read_in_place(s: State, op: TileMatmul, position: int) -> bool:
     """Whether a matmul reads operand `position` (0 or 1), a tile load or its transpose, directly from the array."""
-    found = loaded_operand(op, position)
-    if found is None:
+    load = loaded_operand(op, position)
+    if load is None:
         return False
-    array = s.arrays.get(found[0].array)
+    array = s.arrays.get(load[0].array)
     if array is None or not array.contiguous:
         return False
-    spec = _spec(op, tuple(k == position for k in (0, 1)), tuple(k == position and found[1] for k in (0, 1)))
+    spec = _spec(op, tuple(k == position for k in (0, 1)), tuple(k == position and load[1] for k in (0, 1)))
     return reads_in_place(spec, s.target.vector_bytes)[position]
 
 
@@ -138,7 +138,9 @@ def _from(at_array: bool, transposed: bool, row: int) -> tuple[int | None, int |
 def _multiply(s: State, op: TileMatmul, into: View, work: DType, accumulate: bool) -> None:
     """Emit the call. If operands are read from arrays, emit two versions, because tiles that cross an array's edge are
     copied first."""
-    direct = {v: found for k, v in enumerate((op.a, op.b)) if (found := _direct(s, op, k)) is not None}
+    direct = {
+        v: direct_load for k, v in enumerate((op.a, op.b)) if (direct_load := _direct(s, op, k)) is not None
+    }
     loads = [load for load, _ in direct.values()]
     if not loads:
         _call(s, op, [_packed(s, v) for v in (op.a, op.b)], into, work, accumulate, _sources(s, op))
@@ -156,34 +158,34 @@ def _multiply(s: State, op: TileMatmul, into: View, work: DType, accumulate: boo
     _call(s, op, sources, into, work, accumulate, _sources(s, op))
     code.jump(done)
     code.place(slow)
-    kept = dict(s.tiles)
+    saved = dict(s.tiles)
     _call(s, op, [others.get(v) or _packed(s, v) for v in (op.a, op.b)], into, work, accumulate, [])
-    s.tiles = kept
+    s.tiles = saved
     code.jump(done)
     code.place(done)
 
 
 def _direct(s: State, op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:
     """The load of an operand that the matmul reads from the array, and whether the operand is the load's transpose."""
-    found, value = loaded_operand(op, position), (op.a, op.b)[position]
-    if found is None or any(v in s.tiles or v not in s.inline for v in (value, found[0].result)):
+    load, value = loaded_operand(op, position), (op.a, op.b)[position]
+    if load is None or any(v in s.tiles or v not in s.inline for v in (value, load[0].result)):
         return None
-    return found
+    return load
 
 
 def _sources(s: State, op: TileMatmul) -> list[TileLoad]:
     """The loads of the same iteration from which the operands are derived: directly, transposed, or through maps."""
-    found: dict[TileLoad, None] = {}
+    loads: dict[TileLoad, None] = {}
     open_ = [op.a, op.b]
     while open_:
-        made = open_.pop(0).owner
-        if isinstance(made, TileLoad) and made.parent is op.parent:
-            array = s.arrays.get(made.array)
-            if array is not None and array.contiguous and len(made.shape) == 2:
-                found[made] = None
-        elif isinstance(made, TilePermute | TileMap):
-            open_.extend(made.operands)
-    return list(found)
+        owner = open_.pop(0).owner
+        if isinstance(owner, TileLoad) and owner.parent is op.parent:
+            array = s.arrays.get(owner.array)
+            if array is not None and array.contiguous and len(owner.shape) == 2:
+                loads[owner] = None
+        elif isinstance(owner, TilePermute | TileMap):
+            open_.extend(owner.operands)
+    return list(loads)
 
 
 def _packed(s: State, value: Value) -> Source:
@@ -254,10 +256,10 @@ def _following(s: State, load: TileLoad) -> tuple[PrefetchRegion, str, str] | No
     if not any(moves):
         return None
     array = s.arrays[load.array]
-    where = [s.memory.add(o, str(move)) for o, move in zip(offsets(s, load), moves, strict=True)]
+    starts = [s.memory.add(o, str(move)) for o, move in zip(offsets(s, load), moves, strict=True)]
     rows, columns = load.shape
     size = PrefetchRegion(rows, columns * element_bytes(array.dtype))
-    return size, array_pointer(s, array, where), array.strides[0]
+    return size, array_pointer(s, array, starts), array.strides[0]
 
 
 def _is_one(value: Value) -> bool:

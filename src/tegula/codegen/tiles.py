@@ -107,20 +107,20 @@ def store(s: State, op: TileStore) -> None:
 
     def emit(masked: bool) -> None:
         def body(index: list[str], w: int) -> None:
-            where = [s.memory.add(o, i) for o, i in zip(starts, index, strict=True)]
+            indices = [s.memory.add(o, i) for o, i in zip(starts, index, strict=True)]
             values = element(s, value, index, w, masked)
             if masked or absent:
-                _masked_store(s, array, where, index, values, w, absent)
+                _masked_store(s, array, indices, index, values, w, absent)
             else:
-                _plain_store(s, array, where, values, w)
+                _plain_store(s, array, indices, values, w)
 
         sweep(s, t.shape, width, body, rare=masked)
 
     guarded(s, [value], [op], emit)
 
 
-def _plain_store(s: State, array: ArrayAt, where: list[str], values: Components, width: int) -> None:
-    pointer, scalar = array_pointer(s, array, where), scalar_of(array.dtype)
+def _plain_store(s: State, array: ArrayAt, indices: list[str], values: Components, width: int) -> None:
+    pointer, scalar = array_pointer(s, array, indices), scalar_of(array.dtype)
     if width == 1:
         s.memory.store_element(pointer, values, array.dtype)
     elif array.contiguous:
@@ -133,27 +133,33 @@ def _plain_store(s: State, array: ArrayAt, where: list[str], values: Components,
 
 
 def _store_mask(
-    s: State, array: ArrayAt, where: list[str], index: list[str], width: int, absent: bool
+    s: State, array: ArrayAt, indices: list[str], index: list[str], width: int, absent: bool
 ) -> str:
-    mask = column_mask(s, array, where, width)
+    mask = column_mask(s, array, indices, width)
     if absent:
         positions, limit = s.memory.iota(index[-1], width), s.memory.splat_i64(s.present, width)
-        here = s.code.emit(f"icmp slt {vector_of('i64', width)} {positions}, {limit}")
-        mask = s.code.emit(f"and {vector_of('i1', width)} {mask}, {here}")
+        in_bounds = s.code.emit(f"icmp slt {vector_of('i64', width)} {positions}, {limit}")
+        mask = s.code.emit(f"and {vector_of('i1', width)} {mask}, {in_bounds}")
     return mask
 
 
 def _masked_store(
-    s: State, array: ArrayAt, where: list[str], index: list[str], values: Components, width: int, absent: bool
+    s: State,
+    array: ArrayAt,
+    indices: list[str],
+    index: list[str],
+    values: Components,
+    width: int,
+    absent: bool,
 ) -> None:
     """Store elements that are in bounds and belong to present lanes."""
-    pointer, scalar = array_pointer(s, array, where), scalar_of(array.dtype)
-    mask = _store_mask(s, array, where, index, width, absent)
+    pointer, scalar = array_pointer(s, array, indices), scalar_of(array.dtype)
+    mask = _store_mask(s, array, indices, index, width, absent)
     if width > 1 and array.contiguous:
-        n, whole = len(values), s.memory.interleaved(values, scalar, width)
+        n, vector = len(values), s.memory.interleaved(values, scalar, width)
         if n > 1:
             mask = s.memory.shuffled(mask, "poison", "i1", width, [k for k in range(width) for _ in range(n)])
-        s.memory.masked_store(clamp_pointer(s, array, where, pointer), whole, scalar, width * n, mask)
+        s.memory.masked_store(clamp_pointer(s, array, indices, pointer), vector, scalar, width * n, mask)
         return
     for k in range(width):
         parts = values if width == 1 else tuple(s.memory.lane(v, scalar, width, k) for v in values)
@@ -181,17 +187,17 @@ def tile_atomic(s: State, op: TileAtomic) -> None:
     zero = tuple(constant(scalar_of(t.dtype), 0) for _ in range(components(t.dtype)))
 
     def body(index: list[str], w: int) -> None:
-        where = [s.memory.add(o, i) for o, i in zip(starts, index, strict=True)]
+        indices = [s.memory.add(o, i) for o, i in zip(starts, index, strict=True)]
         parts = element(s, value, index, 1, True)
         if previous is not None:
             s.memory.store_view(previous, index, zero, 1)
 
         def act() -> None:
-            old = atomic_element(s.code, op.op, array_pointer(s, array, where), array.dtype, parts)
+            old = atomic_element(s.code, op.op, array_pointer(s, array, indices), array.dtype, parts)
             if previous is not None:
                 s.memory.store_view(previous, index, old, 1)
 
-        _when(s, _store_mask(s, array, where, index, 1, absent), act)
+        _when(s, _store_mask(s, array, indices, index, 1, absent), act)
 
     sweep(s, t.shape, 1, body)
     if previous is not None:
@@ -292,22 +298,22 @@ def reduce(s: State, op: TileReduce) -> None:
     result = s.room(op.result, "reduced")
     kind = _combiner(op.combine)
     absent = t.partial and s.kernel.launch.partial
-    whole = axis is None or len(t.shape) == 1
+    is_total = axis is None or len(t.shape) == 1
     if kind is None or components(t.dtype) != 1 or absent:
         view = materialise(s, value)
-        _reduce_generic(s, op.combine, view, t, result, None if whole else axis, absent)
-    elif axis is None or whole or axis == len(t.shape) - 1:
-        guarded(s, [value], [], lambda masked: _reduce_rows(s, kind, value, t, result, whole, masked))
+        _reduce_generic(s, op.combine, view, t, result, None if is_total else axis, absent)
+    elif axis is None or is_total or axis == len(t.shape) - 1:
+        guarded(s, [value], [], lambda masked: _reduce_rows(s, kind, value, t, result, is_total, masked))
     else:
         guarded(s, [value], [], lambda masked: _reduce_columns(s, kind, value, t, result, axis, masked))
     s.tiles[op.result] = result
 
 
 def _reduce_rows(
-    s: State, kind: type[Op], value: Value, t: TileType, result: View, whole: bool, masked: bool
+    s: State, kind: type[Op], value: Value, t: TileType, result: View, is_total: bool, masked: bool
 ) -> None:
     """Reduce along the last dimension, or over the whole tile."""
-    if whole:
+    if is_total:
         total = _accumulate(s, kind, value, t, [], masked)
         s.memory.store_view(result, ["0"] * len(result.shape), (total,), 1)
         return
@@ -453,7 +459,7 @@ def _reduce_generic(
 
 def _fold(
     s: State, region: Region, view: View, t: TileType, at: list[str], axes: list[int], result: View,
-    where: list[str], absent: bool,
+    indices: list[str], absent: bool,
 ) -> None:  # fmt: skip
     """Combine all elements along `axes` except the first into `result[where]`."""
     lengths = [s.present if absent and d == len(t.shape) - 1 else str(t.shape[d]) for d in axes]
@@ -463,14 +469,14 @@ def _fold(
             _when(s, s.code.emit(f"xor i1 {first}, true"), lambda: step(index))
             return
         with s.code.loop("0", lengths[depth]) as loop:
-            here = s.code.emit(f"icmp eq i64 {loop.index}, 0")
+            is_first = s.code.emit(f"icmp eq i64 {loop.index}, 0")
             following = list(index)
             following[axes[depth]] = loop.index
-            nest(depth + 1, following, s.code.emit(f"and i1 {first}, {here}"))
+            nest(depth + 1, following, s.code.emit(f"and i1 {first}, {is_first}"))
 
     def step(index: list[str]) -> None:
-        old, new = s.memory.load_view(result, where, 1), s.memory.load_view(view, index, 1)
-        s.memory.store_view(result, where, _run(s, region, [old, new]), 1)
+        old, new = s.memory.load_view(result, indices, 1), s.memory.load_view(view, index, 1)
+        s.memory.store_view(result, indices, _run(s, region, [old, new]), 1)
 
     nest(0, at, "true")
 
@@ -514,10 +520,12 @@ def gather(s: State, op: Op) -> None:
     than one element in the last dimension are copied by vectors."""
     assert isinstance(op, TileGather)
     source, picks, axis = materialise(s, op.tile), materialise(s, op.index), op.axis
-    made: TileType = op.result.type  # type: ignore[assignment]
+    result_type: TileType = op.result.type  # type: ignore[assignment]
     view, n = s.room(op.result, "gathered"), source.shape[axis]
-    scalar = scalar_of(made.dtype)
-    width = 1 if axis == len(made.shape) - 1 else width_for(s, [], made.shape, (made.dtype,))
+    scalar = scalar_of(result_type.dtype)
+    width = (
+        1 if axis == len(result_type.shape) - 1 else width_for(s, [], result_type.shape, (result_type.dtype,))
+    )
     code = s.code
     from tegula.codegen.convert import convert
 
@@ -526,15 +534,15 @@ def gather(s: State, op: Op) -> None:
         wide = convert(code, raw, scalar_of(picks.dtype), int64, 1)
         negative = code.emit(f"icmp slt i64 {wide}, 0")
         at = code.emit(f"select i1 {negative}, i64 {code.emit(f'add i64 {wide}, {n}')}, i64 {wide}")
-        s.memory.store_view(view, index, (constant(scalar, 0, w),) * components(made.dtype), w)
+        s.memory.store_view(view, index, (constant(scalar, 0, w),) * components(result_type.dtype), w)
 
         def copy() -> None:
-            where = [*index[:axis], at, *index[axis + 1 :]]
-            s.memory.store_view(view, index, s.memory.load_view(source, where, w), w)
+            indices = [*index[:axis], at, *index[axis + 1 :]]
+            s.memory.store_view(view, index, s.memory.load_view(source, indices, w), w)
 
         _when(s, code.emit(f"icmp ult i64 {at}, {n}"), copy)
 
-    sweep(s, made.shape, width, body)
+    sweep(s, result_type.shape, width, body)
     s.tiles[op.result] = view
 
 
@@ -561,7 +569,7 @@ def from_lanes(s: State, op: TileFromLanes) -> None:
     if op.grid is not None:
         _from_grid(s, op)
         return
-    made: TileType = op.result.type  # type: ignore[assignment]
+    result_type: TileType = op.result.type  # type: ignore[assignment]
     if value not in s.lanes:
         view = s.lane_array("lanes", value.type)  # type: ignore[arg-type]
         parts = s.components(value)
@@ -576,22 +584,22 @@ def from_lanes(s: State, op: TileFromLanes) -> None:
         return
     strides: list[int] = []
     step = n
-    for extent in reversed(made.shape[:-1]):
+    for extent in reversed(result_type.shape[:-1]):
         strides.insert(0, step)
         step *= extent
-    s.tiles[op.result] = View(view.pointer, made.dtype, made.shape, (*strides, 1))
+    s.tiles[op.result] = View(view.pointer, result_type.dtype, result_type.shape, (*strides, 1))
 
 
 def _from_grid(s: State, op: TileFromLanes) -> None:
     result, scalar = s.room(op.result, "tile"), scalar_of(op.value.type)  # type: ignore[arg-type]
     zero = (constant(scalar, 0),) * components(op.value.type)  # type: ignore[arg-type]
     with s.code.loop("0", str(s.block_dim)) as loop:
-        here = (
+        elements = (
             "true"
             if s.present == str(s.block_dim)
             else s.code.emit(f"icmp ult i64 {loop.index}, {s.present}")
         )
-        parts = _where(s, here, lambda: _lane_components(s, op.value, loop.index), zero, scalar)
+        parts = _where(s, elements, lambda: _lane_components(s, op.value, loop.index), zero, scalar)
         for (at, ok), x in zip(_grid_places(s, result.shape, op.grid, loop.index), parts, strict=True):
 
             def write(at: list[str] = at, x: str = x) -> None:
@@ -613,7 +621,7 @@ def _grid_places(
         digit = s.memory.quotient(lane, period) if period > 1 else lane
         digits.insert(0, s.code.emit(f"urem i64 {digit}, {g}"))
         period *= g
-    found: list[tuple[list[str], str]] = []
+    grid_elements: list[tuple[list[str], str]] = []
     for slot in _positions(slots(shape, grid)):
         ok, at = "true", list[str]()
         for n, g, digit, k in zip(shape, grid, digits, slot, strict=True):
@@ -621,20 +629,20 @@ def _grid_places(
             if (k + 1) * g > n:
                 test = s.code.emit(f"icmp ult i64 {at[-1]}, {n}")
                 ok = test if ok == "true" else s.code.emit(f"and i1 {ok}, {test}")
-        found.append((at, ok))
-    return found
+        grid_elements.append((at, ok))
+    return grid_elements
 
 
 def _where(
-    s: State, ok: str, made: Callable[[], Components], otherwise: Components, dtype: DType
+    s: State, ok: str, default: Callable[[], Components], otherwise: Components, dtype: DType
 ) -> Components:
-    """The components that `made` returns if a condition holds, else `otherwise`, without a read."""
+    """The components that `default` returns if a condition holds, else `otherwise`, without a read."""
     if ok == "true":
-        return made()
+        return default()
     then, done, before = s.code.label("then"), s.code.label("done"), s.code.block
     s.code.branch(ok, then, done)
     s.code.place(then)
-    parts = made()
+    parts = default()
     last = s.code.block
     s.code.jump(done)
     s.code.place(done)
@@ -659,11 +667,11 @@ def to_lanes(s: State, op: TileToLanes) -> None:
     if op.grid is not None:
         zero = (constant(scalar_of(t), 0),)
         with s.code.loop("0", str(s.block_dim)) as loop:
-            found = [
+            values = [
                 _where(s, ok, lambda at=at: s.memory.load_view(source, at, 1), zero, scalar_of(t))
                 for at, ok in _grid_places(s, source.shape, op.grid, loop.index)
             ]
-            s.memory.store_view(view, [loop.index], tuple(x for parts in found for x in parts), 1)
+            s.memory.store_view(view, [loop.index], tuple(x for parts in values for x in parts), 1)
         s.lanes[op.result] = view
         return
     leading = source.shape[:-1]

@@ -20,8 +20,8 @@ def transposes(source: View, target: View) -> bool:
 
 def _along(source: View) -> int:
     """The dimension along which the elements of a view are adjacent; -1 if there is none."""
-    found = [d for d, n in enumerate(source.shape[:-1]) if n > 1 and source.strides[d] == 1]
-    return found[-1] if found else -1
+    candidates = [d for d, n in enumerate(source.shape[:-1]) if n > 1 and source.strides[d] == 1]
+    return candidates[-1] if candidates else -1
 
 
 def transposed_copy(s: State, source: View, target: View, width: int) -> None:
@@ -66,10 +66,10 @@ def _each(s: State, length: int, step: int) -> Iterator[str]:
         yield "0"
         return
     with s.code.loop("0", str(length), str(step)) as loop:
-        whole = length % step == 0
+        divides = length % step == 0
         yield (
             loop.index
-            if whole
+            if divides
             else s.code.call("smin", "i64", "i64", f"i64 {loop.index}, i64 {length - step}")
         )
 

@@ -38,13 +38,13 @@ def unswitched(s: State, value: Value, view: View, sweep: Sweep) -> None:
 
 def _branch(s: State, value: Value, view: View, index: list[str], emit: Callable[[], None]) -> None:
     """Branch on the first unknown condition, until all conditions are known."""
-    found = next(iter(_conditions(s, value)), None)
-    if found is None:
-        kept = _resolved(s, value)
-        if not (kept in s.tiles and s.tiles[kept] == view):
+    unswitchable = next(iter(_conditions(s, value)), None)
+    if unswitchable is None:
+        resolved = _resolved(s, value)
+        if not (resolved in s.tiles and s.tiles[resolved] == view):
             emit()
         return
-    condition, _ = found
+    condition, _ = unswitchable
     code = s.code
     (holds,) = element(s, condition, index, 1, False)
     yes, no, done = code.label("yes"), code.label("no"), code.label("either")
@@ -63,8 +63,8 @@ def _branch(s: State, value: Value, view: View, index: list[str], emit: Callable
 def _resolved(s: State, value: Value) -> Value:
     """The tile that equals a value under the known conditions."""
     op = fused(s, value)
-    taken = taken_operand(s, op) if op is not None else None
-    return value if taken is None or not isinstance(taken.type, TileType) else _resolved(s, taken)
+    operand = taken_operand(s, op) if op is not None else None
+    return value if operand is None or not isinstance(operand.type, TileType) else _resolved(s, operand)
 
 
 def _conditions(s: State, value: Value) -> list[tuple[Value, int]]:
@@ -77,10 +77,10 @@ def _walk(s: State, value: Value) -> Iterator[tuple[Value, int]]:
     op = fused(s, value)
     if not isinstance(op, TileMap):
         return
-    taken = taken_operand(s, op)
-    if taken is not None:
-        if isinstance(taken.type, TileType):
-            yield from _walk(s, taken)
+    operand = taken_operand(s, op)
+    if operand is not None:
+        if isinstance(operand.type, TileType):
+            yield from _walk(s, operand)
         return
     inputs = [v for v in op.inputs if isinstance(v.type, TileType)]
     if is_select(op):
@@ -115,26 +115,28 @@ def _equal_conditions(s: State, a: Value, b: Value) -> bool:
     """Whether two conditions are computed alike from the same values."""
     if a is b:
         return True
-    one, other = fused(s, a), fused(s, b)
-    if isinstance(one, TileBroadcast) and isinstance(other, TileBroadcast):
-        return one.shape == other.shape and _same_source(one.tile, other.tile)
-    if not (isinstance(one, TileMap) and isinstance(other, TileMap)) or len(one.inputs) != len(other.inputs):
+    first, other = fused(s, a), fused(s, b)
+    if isinstance(first, TileBroadcast) and isinstance(other, TileBroadcast):
+        return first.shape == other.shape and _same_source(first.tile, other.tile)
+    if not (isinstance(first, TileMap) and isinstance(other, TileMap)) or len(first.inputs) != len(
+        other.inputs
+    ):
         return False
-    pairs = zip(one.function.walk(), other.function.walk(), strict=False)
-    if len(list(one.function.walk())) != len(list(other.function.walk())):
+    pairs = zip(first.function.walk(), other.function.walk(), strict=False)
+    if len(list(first.function.walk())) != len(list(other.function.walk())):
         return False
-    places = {v: k for k, v in enumerate(one.elements)}, {v: k for k, v in enumerate(other.elements)}
+    numbers = {v: k for k, v in enumerate(first.elements)}, {v: k for k, v in enumerate(other.elements)}
     for x, y in pairs:
-        if not x.is_like(y) or [places[0].get(v) for v in x.operands] != [
-            places[1].get(v) for v in y.operands
+        if not x.is_like(y) or [numbers[0].get(v) for v in x.operands] != [
+            numbers[1].get(v) for v in y.operands
         ]:
             return False
         for k, (p, q) in enumerate(zip(x.results, y.results, strict=True)):
-            places[0][p] = places[1][q] = -1 - k - 8 * len(places[0])
+            numbers[0][p] = numbers[1][q] = -1 - k - 8 * len(numbers[0])
     return all(
         p is q
         or (isinstance(p.type, TileType) and isinstance(q.type, TileType) and _equal_conditions(s, p, q))
-        for p, q in zip(one.inputs, other.inputs, strict=True)
+        for p, q in zip(first.inputs, other.inputs, strict=True)
     )
 
 
@@ -142,7 +144,7 @@ def _same_source(a: Value, b: Value) -> bool:
     """Whether two tiles are equal up to dimensions of length 1."""
     if a is b:
         return True
-    one, other = a.owner, b.owner
-    if not isinstance(one, TileReshape) or not isinstance(other, TileReshape) or one.shape != other.shape:
+    first, other = a.owner, b.owner
+    if not isinstance(first, TileReshape) or not isinstance(other, TileReshape) or first.shape != other.shape:
         return False
-    return _same_source(one.tile, other.tile)
+    return _same_source(first.tile, other.tile)

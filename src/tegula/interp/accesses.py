@@ -93,10 +93,10 @@ def access_gather(m: GroupMachine, op: SharedGather) -> Iterator[ThreadAccess]:
     axis, pairs = op.axis, held(m.layouts[op.results[0]])
     yield ThreadAccess("read", index, pairs.threads, pairs.at[axis : axis + 1])
     n = source.shape[axis]
-    wanted = index.astype(np.int64)[pairs.at[axis]]
-    wanted = np.where(wanted < 0, wanted + n, wanted)
+    index_of_axis = index.astype(np.int64)[pairs.at[axis]]
+    index_of_axis = np.where(index_of_axis < 0, index_of_axis + n, index_of_axis)
     at = pairs.at.copy()
-    at[axis] = np.where((wanted >= 0) & (wanted < n), wanted, 0)
+    at[axis] = np.where((index_of_axis >= 0) & (index_of_axis < n), index_of_axis, 0)
     yield ThreadAccess("read", source, pairs.threads, at)
 
 

@@ -29,15 +29,15 @@ class Segments:
 
     def spread(self, x: np.ndarray, missing: Any) -> np.ndarray:
         """Per-lane values in rows, with `missing` for lanes after the machine's last lane."""
-        made = np.full((self.rows * self.width, *x.shape[1:]), missing, x.dtype)
-        made[: self.m.lanes] = x
-        return made.reshape((self.rows, self.width, *x.shape[1:]))
+        result = np.full((self.rows * self.width, *x.shape[1:]), missing, x.dtype)
+        result[: self.m.lanes] = x
+        return result.reshape((self.rows, self.width, *x.shape[1:]))
 
     def held(self, x: np.ndarray, missing: Any = 0) -> np.ndarray:
         """Per-lane values in rows, with `missing` for lanes that are not present."""
-        made = self.spread(x, missing)
-        made[~self.present] = missing
-        return made
+        result = self.spread(x, missing)
+        result[~self.present] = missing
+        return result
 
     def lanes(self, rows: np.ndarray) -> np.ndarray:
         """Values arranged in rows, as values per lane of the machine."""
@@ -64,21 +64,21 @@ def run_xor(m: Machine, op: LaneXor, mask: Mask) -> Any:
 def run_collect(m: Machine, op: LaneCollect, mask: Mask) -> Any:
     rows = Segments(m, op)
     value, target = rows.held(m.env[op.value]), rows.spread(m.env[op.target], 0) & (op.width - 1)
-    made = np.zeros_like(value)
+    result = np.zeros_like(value)
     for lane in range(op.width):
         at = np.arange(rows.rows), target[:, lane].astype(np.intp)
-        made[at] = made[at] + value[:, lane]
-    return rows.lanes(made)
+        result[at] = result[at] + value[:, lane]
+    return rows.lanes(result)
 
 
 @handles(LaneReduce)
 def run_reduce(m: Machine, op: LaneReduce, mask: Mask) -> Any:
     rows, x = Segments(m, op), m.env[op.value]
-    made = rows.held(x, neutral(op.op, from_numpy(x.dtype)))
-    while made.shape[1] > 1:
-        half = made.shape[1] // 2
-        made = op.combine.ref({}, made[:, :half], made[:, half:])  # type: ignore[attr-defined]
-    return rows.lanes(np.repeat(made, op.width, axis=1))
+    reduced = rows.held(x, neutral(op.op, from_numpy(x.dtype)))
+    while reduced.shape[1] > 1:
+        half = reduced.shape[1] // 2
+        reduced = op.combine.ref({}, reduced[:, :half], reduced[:, half:])  # type: ignore[attr-defined]
+    return rows.lanes(np.repeat(reduced, op.width, axis=1))
 
 
 def neutral(op: str, dtype: DType) -> Any:

@@ -74,15 +74,15 @@ def unspecified(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 @handles(PartialReduce)
 def run_partial_reduce(m: Machine, op: PartialReduce, mask: Mask) -> Any:
-    made = [_parts_reduced(m, op, k) for k in range(len(op.tiles))]
-    return made if len(made) > 1 else made[0]
+    parts = [_parts_reduced(m, op, k) for k in range(len(op.tiles))]
+    return parts if len(parts) > 1 else parts[0]
 
 
 def _parts_reduced(m: Machine, op: PartialReduce, which: int) -> np.ndarray:
     """The partial results of one of the reductions of `group.reduce`."""
     operand, region = op.tiles[which], op.combines[which]
     axis, count = op.axes[which], op.parts[which]
-    t, made = tile_of(operand), tile_of(op.results[which])
+    t, reduced = tile_of(operand), tile_of(op.results[which])
     tile, rank = m.env[operand], len(t.shape)
     element = tile.shape[rank:]
     part = parts(group_machine(m, op).layouts[operand], axis)
@@ -91,18 +91,18 @@ def _parts_reduced(m: Machine, op: PartialReduce, which: int) -> np.ndarray:
         if axis is None
         else (np.moveaxis(tile, axis, 0), _line(part, axis))
     )
-    there = np.ones(len(lines), np.bool_)
+    in_bounds = np.ones(len(lines), np.bool_)
     if t.partial and (axis is None or axis == rank - 1):
-        here = elements_present(m, t)
-        there = here.reshape(-1) if axis is None else _line(here, axis)
+        present = elements_present(m, t)
+        in_bounds = present.reshape(-1) if axis is None else _line(present, axis)
     rest = lines.shape[1 : lines.ndim - len(element)]
     lines = lines.reshape(len(lines), -1, *element)
     out = unspecified((count, *lines.shape[1:]), tile.dtype)
     for k in range(count):
-        if (mine := there & (part == k)).any():
-            out[k] = fold(m, region, lines[mine])
+        if (selected := in_bounds & (part == k)).any():
+            out[k] = fold(m, region, lines[selected])
     if axis is None:
-        return out.reshape(*made.shape, *element)
+        return out.reshape(*reduced.shape, *element)
     return np.moveaxis(out.reshape(count, *rest, *element), 0, axis)
 
 

@@ -43,10 +43,10 @@ def constant(value: Any, t: ElementType) -> np.ndarray:
         low = -(1 << (scalar.bits - 1)) if scalar.is_signed else 0
         exact = np.array(value, dtype=object)
         flat = [(int(v) - low) % (1 << scalar.bits) + low for v in exact.reshape(-1)]
-        made = np.array(flat, to_numpy(scalar)).reshape(exact.shape)
+        result = np.array(flat, to_numpy(scalar)).reshape(exact.shape)
     else:
-        made = convert(np.array(value, np.float64), to_numpy(scalar))
-    return np.broadcast_to(made, shape).copy()
+        result = convert(np.array(value, np.float64), to_numpy(scalar))
+    return np.broadcast_to(result, shape).copy()
 
 
 @handles(Call, CooperativeCall)
@@ -84,12 +84,12 @@ def run_place(m: Machine, op: BlockPlace, mask: Mask) -> Any:
     group, rest = divmod(inside, op.raster * columns)
     first = group * op.raster
     height = min(op.raster, rows - first)
-    places = [*np.unravel_index(number, tuple(outer) or (1,)), first + rest % height, rest // height]
-    here = places[len(places) - len(m.grid.dims) + 1 + op.dim]
+    coordinates = [*np.unravel_index(number, tuple(outer) or (1,)), first + rest % height, rest // height]
+    coordinate = coordinates[len(coordinates) - len(m.grid.dims) + 1 + op.dim]
     if op.scale:
         up, down = op.scale[op.dim]
-        here = min(here * up, m.grid.dims[op.dim] * down - up)
-    return m.broadcast(np.array(here, np.int32))
+        coordinate = min(coordinate * up, m.grid.dims[op.dim] * down - up)
+    return m.broadcast(np.array(coordinate, np.int32))
 
 
 def scaled_grid(dims: Sequence[int], scale: Sequence[tuple[int, int]]) -> list[int]:
@@ -166,16 +166,16 @@ def _gathered(x: np.ndarray, shape: Sequence[int], grid: Sequence[int]) -> np.nd
     count, rank = slots(shape, grid), len(grid)
     order = [k for d in range(rank) for k in (rank + d, d)]
     pairs = x.reshape(*grid, *count).transpose(order)
-    whole = pairs.reshape([n * g for n, g in zip(count, grid, strict=True)])
-    return whole[tuple(slice(n) for n in shape)].copy()
+    matrix = pairs.reshape([n * g for n, g in zip(count, grid, strict=True)])
+    return matrix[tuple(slice(n) for n in shape)].copy()
 
 
 @handles(TileFromThread)
 def run_from_thread(m: Machine, op: TileFromThread, mask: Mask) -> Any:
     x = m.env[op.value]
     lane = int(m.group(op.thread))
-    there = 0 <= lane < m.lanes and bool(m.present[lane])
-    value = x[lane] if there else np.zeros_like(x[0])
+    is_present = 0 <= lane < m.lanes and bool(m.present[lane])
+    value = x[lane] if is_present else np.zeros_like(x[0])
     return np.broadcast_to(value, (*op.shape, *value.shape)).copy()
 
 

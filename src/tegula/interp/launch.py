@@ -54,16 +54,16 @@ def run_lowered(
     dims: Sequence[int],
     block_dim: int | None,
     layouts: Mapping[Value, Layout],
-    places: Mapping[Value, AllocatedMemory],
+    memory: Mapping[Value, AllocatedMemory],
     threads: int,
     print_line: Callable[[str], None] = print,
 ) -> None:
     """`run` for a kernel that was lowered to the threads of a block. `layouts`: the layout of each tile value;
-    `places`: the place of each buffer and stack in shared memory; `threads`: whole warps, at least block_dim.
+    `memory`: the place of each buffer and stack in shared memory; `threads`: whole warps, at least block_dim.
 
     DataRace if threads of a block access the same bytes in no fixed order."""
     values = arguments(kernel, args, dims, block_dim)
-    block = Block(kernel, values, Spread(layouts, places, threads))
+    block = Block(kernel, values, Spread(layouts, memory, threads))
     run_blocks(kernel, values, dims, block.machine, print_line)
 
 
@@ -142,12 +142,12 @@ def _run_block(
 def _argument(name: str, t: Type, arg: Any, lane_count: int) -> RunValue:
     if isinstance(t, ArrayType):
         return _array(name, t, arg)
-    wanted = element(t)
-    shape = element_shape(wanted)
+    dtype = element(t)
+    shape = element_shape(dtype)
     if np.shape(arg) != shape:
         raise LaunchError(f"argument '{name}' is a {t}, got a value of shape {np.shape(arg)}")
-    made = lanes.constant(np.asarray(arg).tolist(), wanted)
-    return np.broadcast_to(made, (lane_count, *shape)).copy()
+    value = lanes.constant(np.asarray(arg).tolist(), dtype)
+    return np.broadcast_to(value, (lane_count, *shape)).copy()
 
 
 def _array(name: str, t: ArrayType, arg: Any) -> np.ndarray:

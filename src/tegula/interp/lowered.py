@@ -123,12 +123,12 @@ class GroupMachine(Machine):
         threads do so too, and such accesses need an order even if they are scalar accesses of arrays."""
         assert isinstance(op, ElementAccess)
         for effect in op.effects():
-            here = np.array(at).reshape(len(at), -1)
+            spans = np.array(at).reshape(len(at), -1)
             who = lanes
-            if not self.apart and len(lanes) and (here == here[:, :1]).all():
-                who, here = np.arange(self.threads), np.repeat(here[:, :1], self.threads, axis=1)
+            if not self.apart and len(lanes) and (spans == spans[:, :1]).all():
+                who, spans = np.arange(self.threads), np.repeat(spans[:, :1], self.threads, axis=1)
             scalar = self.apart and isinstance(op.target.type, ArrayType)
-            self._record(TracedAccess(op, effect.kind, scalar), ThreadAccess(effect.kind, array, who, here))
+            self._record(TracedAccess(op, effect.kind, scalar), ThreadAccess(effect.kind, array, who, spans))
 
     def _record(self, access: TracedAccess, by_threads: ThreadAccess) -> None:
         offsets, size = offsets_of(by_threads)
@@ -140,22 +140,22 @@ class GroupMachine(Machine):
 
     def new_buffer(self, op: BufNew) -> RunValue:
         t = buffer_type(op.results[0].type)
-        place = self.places[op.results[0]]
-        view = spread_view(self.shared, place.offset, t.dtype, t.shape, place.strides)
+        offset = self.places[op.results[0]]
+        view = spread_view(self.shared, offset.offset, t.dtype, t.shape, offset.strides)
         if not isinstance(op.tile.owner, TileEmpty):
             view[...] = self.env[op.tile]
         return view
 
     def new_stack(self, op: Op) -> RunValue:
         t = stack_type(op.results[0].type)
-        place = self.places[op.results[0]]
-        count = self.shared[place.offset : place.offset + 4].view(np.int32)
-        at = place.offset + COUNT_BYTES
-        made = SharedStack(
+        offset = self.places[op.results[0]]
+        count = self.shared[offset.offset : offset.offset + 4].view(np.int32)
+        at = offset.offset + COUNT_BYTES
+        result = SharedStack(
             count, spread_view(self.shared, at, t.dtype, (t.capacity,), (components(t.dtype),))
         )
-        made.count = 0
-        return made
+        result.count = 0
+        return result
 
     def barrier(self, of_warps: bool) -> None:
         """Synchronise the threads of the group, or the threads of each warp, for the race check."""

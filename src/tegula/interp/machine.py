@@ -243,13 +243,13 @@ def _results(op: Op, values: Sequence[RunValue]) -> Any:
 def run_if(m: Machine, op: If, mask: Mask) -> Any:
     then, other = op.regions
     condition = m.env[op.condition]
-    taken, skipped = mask & condition, mask & ~condition
+    active, skipped = mask & condition, mask & ~condition
     if not skipped.any():
-        return _results(op, m.region(then, (), taken))
-    if not taken.any():
+        return _results(op, m.region(then, (), active))
+    if not active.any():
         return _results(op, m.region(other, (), skipped))
-    new = m.region(then, (), taken)
-    return _results(op, m.merge_all(op, taken, new, m.region(other, (), skipped)))
+    new = m.region(then, (), active)
+    return _results(op, m.merge_all(op, active, new, m.region(other, (), skipped)))
 
 
 def _trip_count(start: int, stop: int, step: int) -> int:

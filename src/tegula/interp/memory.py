@@ -67,9 +67,9 @@ def accesses(
         for k in np.flatnonzero(~inside)[:1]:
             shape, index = array.shape[: len(picked)], [int(i[k]) for i in picked]
             m.report.out_of_bounds(op, target, index, shape, m.block, int(lanes[k]))
-        here = tuple(i[inside] for i in picked)
-        m.accessed(op, array, lanes[inside], here)
-        yield array, lanes[inside], here
+        selected = tuple(i[inside] for i in picked)
+        m.accessed(op, array, lanes[inside], selected)
+        yield array, lanes[inside], selected
 
 
 def _load(m: Machine, op: ArrayLoad | BufGet | TileExtract, mask: Mask) -> np.ndarray:
@@ -100,9 +100,9 @@ def update(
     turn[order] = position - np.maximum.accumulate(np.where(first, position, 0))
     for k in range(int(turn.max(initial=-1)) + 1):
         now = turn == k
-        here = tuple(i[now] for i in at)
-        old[now] = array[here]
-        array[here] = combine(old[now], *(x[now] for x in operands))
+        selected = tuple(i[now] for i in at)
+        old[now] = array[selected]
+        array[selected] = combine(old[now], *(x[now] for x in operands))
     return old
 
 
@@ -177,11 +177,11 @@ def run_buf_view(m: Machine, op: BufView, mask: Mask) -> Any:
 
 
 def _per_lane(
-    m: Machine, op: Op, of: Value, where: Sequence[Value], mask: Mask, view: Callable[..., np.ndarray]
+    m: Machine, op: Op, of: Value, indices: Sequence[Value], mask: Mask, view: Callable[..., np.ndarray]
 ) -> RunValue:
     """One view if it is the same in all active lanes, else a view for each lane."""
     reference = m.env[of]
-    numbers = np.array([m.env[v].astype(np.int64) for v in where]).reshape(-1, m.lanes)
+    numbers = np.array([m.env[v].astype(np.int64) for v in indices]).reshape(-1, m.lanes)
     active = np.flatnonzero(mask)
     same = (numbers[:, active] == numbers[:, active[:1]]).all()
     if same and not isinstance(reference, list):
@@ -213,8 +213,8 @@ def _array_view(m: Machine, op: ArrayView, array: np.ndarray, numbers: list[int]
             index.append(slice(first, stop if stop >= 0 else None, step))
     if outside:
         m.report.out_of_bounds(op, op.array, outside, array.shape[: len(index)], m.block, lane)
-        kept = sum(isinstance(i, slice) for i in index)
-        return np.zeros((0,) * kept + array.shape[len(index) :], array.dtype)
+        rank = sum(isinstance(i, slice) for i in index)
+        return np.zeros((0,) * rank + array.shape[len(index) :], array.dtype)
     return array[tuple(index)]
 
 
@@ -258,10 +258,10 @@ def _buf_view(
     origin = buffer[tuple(slice(n, None) for n in numbers)]
     # NumPy makes strided views of built-in dtypes only.
     own = origin.view(np.uint8) if buffer.dtype.itemsize == 1 else origin
-    made = as_strided(
+    view = as_strided(
         own, (*shape, *element), (*strides, *buffer.strides[len(numbers) :]), writeable=-1 not in dims
     )
-    return made.view(buffer.dtype)
+    return view.view(buffer.dtype)
 
 
 @handles(BufNew)
@@ -288,10 +288,10 @@ def run_reshape(m: Machine, op: BufReshape, mask: Mask) -> Any:
     rank = len(buffer_type(op.buffer.type).shape)
 
     def reshaped(buffer: np.ndarray) -> np.ndarray:
-        made = buffer.reshape((*op.shape, *buffer.shape[rank:]))
-        if not np.may_share_memory(made, buffer):
+        result = buffer.reshape((*op.shape, *buffer.shape[rank:]))
+        if not np.may_share_memory(result, buffer):
             raise InternalError(f"{op.loc}: a reshape of a view whose elements are not packed")
-        return made
+        return result
 
     if not isinstance(reference, list):
         return reshaped(reference)

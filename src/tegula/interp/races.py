@@ -22,10 +22,10 @@ class DataRace(InternalError):
     `before`, `after`: the accesses; `threads`: the threads; `where`: the bytes."""
 
     def __init__(
-        self, before: TracedAccess, after: TracedAccess, threads: tuple[int, int], where: str
+        self, before: TracedAccess, after: TracedAccess, threads: tuple[int, int], location: str
     ) -> None:
-        self.before, self.after, self.threads, self.where = before, after, threads, where
-        message = f"thread {threads[1]} {DONE[after.kind]} {where} ({after.op.NAME})"
+        self.before, self.after, self.threads, self.where = before, after, threads, location
+        message = f"thread {threads[1]} {DONE[after.kind]} {location} ({after.op.NAME})"
         other = f"thread {threads[0]} {DONE[before.kind]} them ({before.op.NAME}), with no barrier between"
         notes: list[tuple[Location, str]] = [(before.op.loc, f"before it, {other}")]
         super().__init__(rendered("data-race", after.op.loc, message, notes))
@@ -99,10 +99,10 @@ class Races:
         if not of_warps:
             self.floor = self.floor_of_warps
 
-    def _in_order(self, found: np.ndarray, who: np.ndarray) -> np.ndarray:
+    def _in_order(self, conflicting: np.ndarray, who: np.ndarray) -> np.ndarray:
         """Whether barriers order entries of the log before accesses that threads `who` make now."""
-        same_warp = found % self.threads // WARP == who // WARP
-        return (found < self.floor) | (same_warp & (found < self.floor_of_warps))
+        same_warp = conflicting % self.threads // WARP == who // WARP
+        return (conflicting < self.floor) | (same_warp & (conflicting < self.floor_of_warps))
 
     def new_op(self) -> None:
         """Begin a new dynamic op, which makes several accesses where views differ by lane."""
@@ -159,13 +159,13 @@ class Races:
             if not _clash(sort, written.sort(), region.shared):
                 continue
             for entries in slots:
-                found = entries[units]
-                bad = ~self._in_order(found, who) & (found % self.threads != who)
-                bad &= found < self.first * self.threads
-                self._raise(region, access, units, who, found, bad)
+                previous = entries[units]
+                bad = ~self._in_order(previous, who) & (previous % self.threads != who)
+                bad &= previous < self.first * self.threads
+                self._raise(region, access, units, who, previous, bad)
         if region.in_flight is not None:
-            found = region.in_flight[units]
-            self._raise(region, access, units, who, found, found >= 0)
+            previous = region.in_flight[units]
+            self._raise(region, access, units, who, previous, previous >= 0)
 
     def _raise(
         self,
@@ -173,15 +173,15 @@ class Races:
         access: TracedAccess,
         units: np.ndarray,
         who: np.ndarray,
-        found: np.ndarray,
+        conflicting: np.ndarray,
         bad: np.ndarray,
     ) -> None:
         if not bad.any():
             return
         k = int(np.flatnonzero(bad)[0])
-        entry, at = int(found[k]), int(units[k]) * region.unit
-        where = f"bytes {at} to {at + region.unit - 1} of {region.name}"
-        raise DataRace(self.log[entry // self.threads], access, (entry % self.threads, int(who[k])), where)
+        entry, at = int(conflicting[k]), int(units[k]) * region.unit
+        location = f"bytes {at} to {at + region.unit - 1} of {region.name}"
+        raise DataRace(self.log[entry // self.threads], access, (entry % self.threads, int(who[k])), location)
 
     def _enter(self, slots: np.ndarray, units: np.ndarray, entries: np.ndarray) -> None:
         """Update the log with entries of the first thread, of one other thread, and of one of another warp. An old

@@ -43,8 +43,8 @@ class RunReport:
         if self.pending:
             self.print_line(self.pending)
         for file, line, operand in self.warned:
-            what = f"{operand} differs between threads of a block: thread 0's value is used"
-            text = f"{what} (in kernel {self.kernel.name})"
+            message = f"{operand} differs between threads of a block: thread 0's value is used"
+            text = f"{message} (in kernel {self.kernel.name})"
             warnings.warn_explicit(text, DifferingOperand, file, line)
         if self.failure is not None:
             raise self.failure

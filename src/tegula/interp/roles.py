@@ -226,16 +226,16 @@ class RoleMachine(Machine):
     """The lanes of one role."""
 
     def __init__(self, block: Machine, role: int, scheduler: RoleScheduler, first: int, lanes: int) -> None:
-        here = slice(first, first + lanes)
+        lanes_of_role = slice(first, first + lanes)
         super().__init__(
             lanes,
-            block.present[here],
+            block.present[lanes_of_role],
             block.report,
             block.block,
-            [component[here] for component in block.tid],
+            [component[lanes_of_role] for component in block.tid],
         )
         self.grid, self.blocks = block.grid, block.blocks
-        self.role, self.scheduler, self.here = role, scheduler, here
+        self.role, self.scheduler, self.here = role, scheduler, lanes_of_role
 
     def own(self, value: Value, x: RunValue) -> RunValue:
         """The per-lane value in the role of a value computed before the roles."""

@@ -34,5 +34,5 @@ def run_add(m: Machine, op: StructureAdd, mask: Mask) -> None:
     count, kind = components(op.type), np.ctypeslib.as_ctypes_type(to_numpy(scalar_of(op.type)))
     addends = m.env[op.value]
     for lane in np.flatnonzero(mask):
-        held = np.ctypeslib.as_array((kind * count).from_address(int(m.env[op.address][lane])))
-        held += np.reshape(addends[lane], -1)
+        adjoint = np.ctypeslib.as_array((kind * count).from_address(int(m.env[op.address][lane])))
+        adjoint += np.reshape(addends[lane], -1)

@@ -89,13 +89,13 @@ def window(
     array = m.group(source)
     starts = [int(m.group(v)) for v in offsets]
     at = np.meshgrid(*(s + np.arange(n) for s, n in zip(starts, t.shape, strict=True)), indexing="ij")
-    here = elements_present(m, t)
-    inside = here.copy()
+    present = elements_present(m, t)
+    inside = present.copy()
     for i, n in zip(at, array.shape, strict=False):
         inside &= (i >= 0) & (i < n)
     unchecked = isinstance(op, TileAccess) and (not op.bounds_check or op.aligned)
-    if unchecked and (here & ~inside).any():
-        first = tuple(np.argwhere(here & ~inside)[0])
+    if unchecked and (present & ~inside).any():
+        first = tuple(np.argwhere(present & ~inside)[0])
         m.report.out_of_bounds(op, source, [int(i[first]) for i in at], array.shape[: len(at)], m.block, 0)
     return inside, tuple(i[inside] for i in at)
 
@@ -221,7 +221,7 @@ def _filled_parts(m: Machine, op: TileReduce) -> list[int]:
 
 @handles(TileReduce)
 def run_reduce(m: Machine, op: TileReduce, mask: Mask) -> Any:
-    t, made = tile_of(op.tile), tile_of(op.results[0])
+    t, reduced = tile_of(op.tile), tile_of(op.results[0])
     tile, axis, rank = m.env[op.tile], op.axis, len(t.shape)
     element = tile.shape[rank:]
     if "bases" in op.attrs:
@@ -230,4 +230,4 @@ def run_reduce(m: Machine, op: TileReduce, mask: Mask) -> Any:
         tile = np.take(tile, np.arange(m.count), rank - 1)
     lines = tile.reshape(-1, 1, *element) if axis is None else np.moveaxis(tile, axis, 0)
     lines = lines.reshape(lines.shape[0], -1, *element)
-    return fill_absent(m, made, fold(m, op.combine, lines).reshape(*made.shape, *element))
+    return fill_absent(m, reduced, fold(m, op.combine, lines).reshape(*reduced.shape, *element))

@@ -186,11 +186,11 @@ class Signature:
     __slots__ = ("attrs", "bodies", "effects", "first_index", "fixed", "lanes", "most", "operands", "outputs")
 
     def __init__(self, cls: type) -> None:
-        found = _fields(cls)
-        self.operands = [f for f in found if isinstance(f, operand)]
-        self.attrs = {f.name: f for f in found if isinstance(f, attr)}
-        self.bodies = [f for f in found if isinstance(f, body)]
-        self.outputs = [f for f in found if isinstance(f, output)]
+        fields = _fields(cls)
+        self.operands = [f for f in fields if isinstance(f, operand)]
+        self.attrs = {f.name: f for f in fields if isinstance(f, attr)}
+        self.bodies = [f for f in fields if isinstance(f, body)]
+        self.outputs = [f for f in fields if isinstance(f, output)]
         loose = [k for k, f in enumerate(self.operands) if isinstance(f, variadic | optional)]
         variable = bool(loose) and isinstance(self.operands[loose[0]], variadic)
         if len(loose) > 1 or (loose and not variable and loose[0] + 1 < len(self.operands)):
@@ -204,8 +204,8 @@ class Signature:
                 f.after = len(self.operands) - k - 1
         for k, region in enumerate(self.bodies):
             region.at = k
-        for k, made in enumerate(self.outputs):
-            made.at = k
+        for k, result in enumerate(self.outputs):
+            result.at = k
         self.lanes = tuple(k for k, f in enumerate(self.operands) if f.lane)
         self.first_index = next((k for k, f in enumerate(self.operands) if f.index), None)
         self.effects = [f for f in (*self.operands, *self.outputs) if f.effects]
@@ -239,7 +239,7 @@ def _numbered(operands: Sequence[operand]) -> str:
 
 def _fields(cls: type) -> list[Field]:
     """The fields of a class and its bases, fields of the bases first; a name counts once."""
-    found: dict[str, Field] = {}
+    fields_by_name: dict[str, Field] = {}
     for base in reversed(cls.__mro__):
-        found |= {name: f for name, f in vars(base).items() if isinstance(f, Field)}
-    return list(found.values())
+        fields_by_name |= {name: f for name, f in vars(base).items() if isinstance(f, Field)}
+    return list(fields_by_name.values())

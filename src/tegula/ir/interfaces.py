@@ -148,10 +148,10 @@ class LoopLike(Carrier):
         """The initial value of each carried variable that the loop does not change, by the arguments and the result of
         the variable."""
         return {
-            v: one.initial
-            for one in self.carried
-            if one.initial is not None and one.yielded[0] is one.arguments[-1]
-            for v in one.own
+            v: carried.initial
+            for carried in self.carried
+            if carried.initial is not None and carried.yielded[0] is carried.arguments[-1]
+            for v in carried.own
         }
 
     def append(self, initial: Value, name: str = "") -> Value:
@@ -225,9 +225,9 @@ class ReshapeLike(Op):
         """The single op that is equivalent to an earlier op followed by this one; None if there is none."""
 
     @abstractmethod
-    def carried(self, layout: Layout, back: bool = False) -> Layout | None:
-        """The layout of the result, given the tile's layout, if each thread keeps its elements; with `back`, the layout
-        of the tile, given the result's. None if the mapped layout is not a layout."""
+    def carried(self, layout: Layout, inverse: bool = False) -> Layout | None:
+        """The layout of the result for a layout of the tile, if each thread keeps its elements; with `inverse`, the
+        layout of the tile for a layout of the result. None if the mapped layout is not a layout."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,15 +174,15 @@ class _Liveness:
             return
         self.mark_op(op)
         if isinstance(op, Carrier):
-            for one in op.carried:
-                if value in one.own:
-                    self.mark(one.values)
+            for carried in op.carried:
+                if value in carried.own:
+                    self.mark(carried.values)
 
 
 def _sweep(region: Region, live: _Liveness) -> None:
     region.ops = [op for op in region.ops if op.NAME == "yield" or op in live.ops]
     for op in region.ops:
         if isinstance(op, Carrier):
-            op.erase([k for k, one in enumerate(op.carried) if one.result not in live.values])
+            op.erase([k for k, carried in enumerate(op.carried) if carried.result not in live.values])
         for nested in op.regions:
             _sweep(nested, live)

@@ -160,8 +160,8 @@ OPTIONAL = frozenset({"long", "scale"})
 
 
 def _record(record: LaunchClass | AccessClass) -> dict[str, Any]:
-    found = {name: getattr(record, name) for name in field_names(record)}
-    return {name: value for name, value in found.items() if name not in OPTIONAL or value != ()}
+    fields = {name: getattr(record, name) for name in field_names(record)}
+    return {name: value for name, value in fields.items() if name not in OPTIONAL or value != ()}
 
 
 def _float(value: float) -> str:
@@ -246,9 +246,9 @@ class _Parser:
             body.args.append(value)
             access.append(self.record(AccessClass) if self.peek() == "[" else None)
         self.ops(body)
-        made = Kernel(name, names, body, launch, access, loc)
-        made.schedule = schedule
-        return made
+        kernel = Kernel(name, names, body, launch, access, loc)
+        kernel.schedule = schedule
+        return kernel
 
     def ops(self, region: Region) -> None:
         while not self.accept("}"):
@@ -302,8 +302,8 @@ class _Parser:
         return number, json.loads(name) if name[:1] == '"' else name, self.type()
 
     def definition(self, owner: Region) -> Value:
-        number, name, made = self.declaration()
-        value = Value(made, owner, name)
+        number, name, type = self.declaration()
+        value = Value(type, owner, name)
         self.bind(number, value)
         return value
 
@@ -321,10 +321,10 @@ class _Parser:
 
     def type(self) -> Type:
         token = self.next()
-        made = parse_type(token)
-        if made is None:
+        parsed = parse_type(token)
+        if parsed is None:
             self.fail(f"'{token}' is not a type")
-        return made
+        return parsed
 
     def attributes(self) -> dict[str, Any]:
         self.expect("[")
@@ -355,10 +355,10 @@ class _Parser:
         if token == "loc":
             self.at -= 1
             return self.location()
-        made = parse_type(token)
-        if made is None:
+        parsed = parse_type(token)
+        if parsed is None:
             self.fail(f"'{token}' is not an attribute's value")
-        return made
+        return parsed
 
     def place(self) -> Location:
         return self.location() if self.accept("at") else UNKNOWN
@@ -443,9 +443,9 @@ def _split(text: str) -> list[str]:
 
 def parse_element(text: str) -> ElementType:
     """The element type whose `str` is the text; ValueError if there is none."""
-    made = parse_type(text)
-    if isinstance(made, DType | VecType | MatType):
-        return made
+    parsed = parse_type(text)
+    if isinstance(parsed, DType | VecType | MatType):
+        return parsed
     raise ValueError(text)
 
 

@@ -148,9 +148,9 @@ class Op:
         loc: Location = UNKNOWN,
     ) -> Self:
         """An op with the results that `infer` gives it; TypeRule where the operands do not fit."""
-        made = cls(operands, (), attrs, regions, loc)
-        made.results = [Value(t, made) for t in made.infer()]
-        return made
+        op = cls(operands, (), attrs, regions, loc)
+        op.results = [Value(t, op) for t in op.infer()]
+        return op
 
     @property
     def result(self) -> Value:
@@ -216,9 +216,9 @@ class Region:
 
     def add_argument(self, type: Type, name: str = "", at: int | None = None) -> Value:
         """A new argument: the last one, or at position `at`."""
-        made = Value(type, self, name)
-        self.args.insert(len(self.args) if at is None else at, made)
-        return made
+        argument = Value(type, self, name)
+        self.args.insert(len(self.args) if at is None else at, argument)
+        return argument
 
     def set_arguments(self, arguments: Sequence[Value]) -> None:
         """Replace the region's arguments by arguments that were made for it."""

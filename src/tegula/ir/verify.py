@@ -138,14 +138,14 @@ class _Verifier:
             fault = op.signature.fault(op)
             if fault:
                 self.fail(op, fault)
-            wanted = op.infer()
+            inferred = op.infer()
         except TypeRule as error:
             self.fail(op, str(error) or f"operands do not fit: {error.fields}")
         except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             self.fail(op, f"malformed: {type(error).__name__}: {error}")
         actual = [v.type for v in op.results]
-        if list(wanted) != actual:
-            self.fail(op, f"the results should be {_types(wanted)}, not {_types(actual)}")
+        if list(inferred) != actual:
+            self.fail(op, f"the results should be {_types(inferred)}, not {_types(actual)}")
         return [*(v.type for v in (*op.operands, *op.results)), *op.attrs.values()]
 
 

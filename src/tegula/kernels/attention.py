@@ -179,15 +179,15 @@ def attention(
         Dao, FlashAttention-2 (2023); Milakov and Gimelshein, Online normalizer calculation for softmax (2018).
     """
     if scale is not None and not 0.0 < scale < math.inf:
-        what = f"attention: scale must be positive, got {scale}"
-        raise tg.LaunchError(what, "negate q for a negative scale")
+        message = f"attention: scale must be positive, got {scale}"
+        raise tg.LaunchError(message, "negate q for a negative scale")
     plan: AttentionConfig = plans.find((q, k, v), out, (bool(causal), bool(return_lse)))
     fresh = [] if out is not None else [out := plan.new()]
     lse: Any = plan.new_lse() if return_lse else 0
     if needs_gradient(q, k, v):
-        for made in (*fresh, lse):
-            if isinstance(made, tg.array):
-                made.requires_grad = True
+        for output in (*fresh, lse):
+            if isinstance(output, tg.array):
+                output.requires_grad = True
     if plan.kernel is not None:
         inputs = [q, k, v]
         if plan.copies:
@@ -216,11 +216,11 @@ class AttentionConfig(NamedTuple):
 
 def _configure(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> AttentionConfig:
     """The configuration for arguments of attention; LaunchError for arguments that do not fit."""
-    given = {
+    chosen = {
         name: checked_array("attention", name, x, 4, DTYPES) for name, x in (("q", q), ("k", k), ("v", v))
     }
-    queries, keys = given["q"], given["k"]
-    _check(given)
+    queries, keys = chosen["q"], chosen["k"]
+    _check(chosen)
     batch, heads, length, depth = queries.shape
     dtype, device = queries.dtype, queries.device
     new = make_allocator(queries.shape, dtype, q, device)
@@ -229,13 +229,13 @@ def _configure(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> At
     if out is not None:
         target = checked_array("attention", "out", out, 4, (str(dtype),))
         expect_shape("attention", "out", target, queries.shape, "'q'")
-        reach = expect_disjoint("attention", target, given)
+        reach = expect_disjoint("attention", target, chosen)
     if not queries.size:
         return AttentionConfig(new, new_lse, reach, None)
     causal = causal and length > 1
     ragged = causal and (keys.shape[2] - length) % KEYS != 0
     copies = [
-        None if allows_bulk_reads(x) else partial(with_aligned_copy, dtype=dtype) for x in given.values()
+        None if allows_bulk_reads(x) else partial(with_aligned_copy, dtype=dtype) for x in chosen.values()
     ]
     grid, sizes = launch_shape(queries.shape, keys.shape, dtype.bits, processors(device), causal)
     return AttentionConfig(
@@ -283,18 +283,20 @@ def launch_shape(
     return grid, sizes
 
 
-def _check(given: dict[str, Any]) -> None:
+def _check(options: dict[str, Any]) -> None:
     """Raise LaunchError if queries, keys and values do not fit each other."""
-    q, k, v = given.values()
+    q, k, v = options.values()
     (batch, heads, _, depth), groups = q.shape, k.shape[1]
     if depth not in STAGES:
-        what = f"attention: the last dimension must be {' or '.join(map(str, STAGES))}, got 'q' of shape {q.shape}"
-        raise tg.LaunchError(what, "pad q, k and v with zeros, and give the scale")
+        message = f"attention: the last dimension must be {' or '.join(map(str, STAGES))}, got 'q' of shape {q.shape}"
+        raise tg.LaunchError(message, "pad q, k and v with zeros, and give the scale")
     expect_shape("attention", "k", k, (batch, groups, k.shape[2], depth), f"'q' of shape {q.shape}")
     expect_shape("attention", "v", v, k.shape, "'k'")
     if heads and (not groups or heads % groups):
-        what = f"attention: the {heads} heads of 'q' are not a multiple of the {groups} heads of 'k' and 'v'"
-        raise tg.LaunchError(what, "each head of 'k' and 'v' serves the same number of heads of 'q'")
+        message = (
+            f"attention: the {heads} heads of 'q' are not a multiple of the {groups} heads of 'k' and 'v'"
+        )
+        raise tg.LaunchError(message, "each head of 'k' and 'v' serves the same number of heads of 'q'")
     if not q.dtype == k.dtype == v.dtype:
-        what = f"attention: 'q', 'k' and 'v' must be of one dtype, got {q.dtype}, {k.dtype} and {v.dtype}"
-        raise tg.LaunchError(what, "convert 'k' and 'v' to the dtype of 'q'")
+        message = f"attention: 'q', 'k' and 'v' must be of one dtype, got {q.dtype}, {k.dtype} and {v.dtype}"
+        raise tg.LaunchError(message, "convert 'k' and 'v' to the dtype of 'q'")

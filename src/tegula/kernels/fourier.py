@@ -104,56 +104,54 @@ def _transformed(function: str, x: Any, dtypes: dict[Any, Any], n: int | None = 
     """The transforms of the rows of an array. `dtypes`: the dtype of results by the dtype of the argument; `n`: the
     length of the results of `irfft`."""
     is_pairs = is_tensor(x) and x.is_complex()
-    given = sys.modules["torch"].view_as_real(x.resolve_conj()) if is_pairs else x
-    found = as_array(function, "x", given)
+    view = sys.modules["torch"].view_as_real(x.resolve_conj()) if is_pairs else x
+    source = as_array(function, "x", view)
     if is_pairs:
-        found = tg.array(given, dtype=PAIRS[found.dtype], copy=False)
-    if found.dtype not in dtypes or not found.ndim or not found.shape[-1]:
+        source = tg.array(view, dtype=PAIRS[source.dtype], copy=False)
+    if source.dtype not in dtypes or not source.ndim or not source.shape[-1]:
         kinds = " or ".join(map(str, dtypes))
-        what = (
-            f"{function}: 'x' must be an array (..., N) of {kinds}, got {found.dtype} of shape {found.shape}"
-        )
-        raise tg.LaunchError(what, "complex64 is vec2f, complex128 vec2d")
-    *outer, wide = found.shape
+        message = f"{function}: 'x' must be an array (..., N) of {kinds}, got {source.dtype} of shape {source.shape}"
+        raise tg.LaunchError(message, "complex64 is vec2f, complex128 vec2d")
+    *outer, wide = source.shape
     length = wide if function != "irfft" else 2 * (wide - 1) if n is None else n
     if function == "irfft" and (length < 1 or length // 2 + 1 != wide):
-        what = f"irfft: 'x' of shape {found.shape} has no rows of n // 2 + 1 elements for n = {length}"
-        raise tg.LaunchError(what, f"rows of {wide} elements need n = {2 * wide - 2} or {2 * wide - 1}")
-    made = dtypes[found.dtype]
+        message = f"irfft: 'x' of shape {source.shape} has no rows of n // 2 + 1 elements for n = {length}"
+        raise tg.LaunchError(message, f"rows of {wide} elements need n = {2 * wide - 2} or {2 * wide - 1}")
+    kernel_dtype = dtypes[source.dtype]
     of_row = {"rfft": wide // 2 + 1, "irfft": length}.get(function, wide)
-    out = _new((*outer, of_row), made, x, found)
+    out = _new((*outer, of_row), kernel_dtype, x, source)
     if needs_gradient(x):
         out.requires_grad = True
     if math.prod(outer):
-        _launch(function, given, found, out, length, made)
-    return sys.modules["torch"].view_as_complex(out) if is_tensor(out) and made in REALS else out
+        _launch(function, view, source, out, length, kernel_dtype)
+    return sys.modules["torch"].view_as_complex(out) if is_tensor(out) and kernel_dtype in REALS else out
 
 
-def _new(shape: tuple[int, ...], dtype: Any, like: Any, found: Any) -> Any:
+def _new(shape: tuple[int, ...], dtype: Any, like: Any, source: Any) -> Any:
     """Uninitialised memory for results: a PyTorch tensor if `like` is one. Complex numbers are pairs of real
     numbers."""
     if not is_tensor(like):
-        return tg.empty(shape, dtype, found.device)
+        return tg.empty(shape, dtype, source.device)
     real, pair = REALS.get(dtype, dtype), (2,) if dtype in REALS else ()
     torch = sys.modules["torch"]
     return torch.empty((*shape, *pair), dtype=getattr(torch, str(real)), device=like.device)
 
 
-def _launch(function: str, x: Any, found: Any, out: Any, n: int, made: Any) -> None:
-    """Write the transforms of the rows of `x` to `out`. `found`: `x` as a tg.array; `n`: the length of the
+def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -> None:
+    """Write the transforms of the rows of `x` to `out`. `source`: `x` as a tg.array; `n`: the length of the
     transforms."""
-    *outer, wide = found.shape
+    *outer, wide = source.shape
     *batch, lines = outer or [1]
     rows = min(lines, max(1, ELEMENTS // n))
     threads = max(MIN_THREADS, min(MAX_THREADS, rows * n // OF_A_THREAD))
-    kernel = _kernel(function, n, wide, rows if outer else 0, found.dtype, made, len(batch))
+    kernel = _kernel(function, n, wide, rows if outer else 0, source.dtype, result, len(batch))
     grid = (*batch, -(-lines // rows))
-    given = x if tg.launch_key(x) is not None else found
-    tg.launch_tiled(kernel, grid, [given], [out], block_dim=-(-threads // 32) * 32, device=found.device)
+    argument = x if tg.launch_key(x) is not None else source
+    tg.launch_tiled(kernel, grid, [argument], [out], block_dim=-(-threads // 32) * 32, device=source.device)
 
 
 @cache
-def _kernel(function: str, n: int, wide: int, rows: int, given: Any, made: Any, batch: int) -> Any:
+def _kernel(function: str, n: int, wide: int, rows: int, argument: Any, result: Any, batch: int) -> Any:
     """The kernel whose blocks transform `rows` rows of `wide` elements each; `rows` is 0 for an array of one dimension.
     `batch`: the number of dimensions before the dimension of rows."""
     at = "".join(f"b{k}, " for k in range(batch))
@@ -167,7 +165,7 @@ def _kernel(function: str, n: int, wide: int, rows: int, given: Any, made: Any, 
     ]
     ndim = batch + (2 if rows else 1)
     names: dict[str, Any] = {"tg": tg, "rows": rows, "wide": wide, "n": n, "scale": 1.0 / n}
-    names |= {"Given": given, "Made": made}
+    names |= {"Given": argument, "Made": result}
     text = f"def {function}(x: tg.array{ndim}d[Given], out: tg.array{ndim}d[Made]):\n" + "".join(
         f"    {line}\n" for line in body
     )

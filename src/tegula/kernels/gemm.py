@@ -117,11 +117,11 @@ def matmul_kernel(
                         tg.tile_matmul(x, y, total, precision=precision)
                 # The copy keeps the accumulators of the MMA in registers; a tile that is transposed lives in shared
                 # memory.
-                whole = tg.tile_transpose(total * 1.0) if swapped else total
+                result = tg.tile_transpose(total * 1.0) if swapped else total
                 if splits > 1:
-                    tg.tile_store(c[j // width], whole, offset=(i * rows, j % width * columns))
+                    tg.tile_store(c[j // width], result, offset=(i * rows, j % width * columns))
                 else:
-                    finish(whole, bias, alpha, beta, c, i * rows, j * columns)
+                    finish(result, bias, alpha, beta, c, i * rows, j * columns)
 
     return matmul
 
@@ -323,17 +323,17 @@ def _configure(
 def _check(left: Any, right: Any, transposed: bool, precision: str, activation: str | None) -> None:
     """Raise LaunchError if the operands do not fit each other or an option is unknown."""
     if left.dtype != right.dtype:
-        what = f"matmul: 'a' and 'b' must be of one dtype, got {left.dtype} and {right.dtype}"
-        raise tg.LaunchError(what, "convert one of them")
+        message = f"matmul: 'a' and 'b' must be of one dtype, got {left.dtype} and {right.dtype}"
+        raise tg.LaunchError(message, "convert one of them")
     depth, n = left.shape[1], right.shape[0 if transposed else 1]
     fitting = f"'a' of shape {left.shape}" + " with transpose_b" * transposed
     expect_shape("matmul", "b", right, (n, depth) if transposed else (depth, n), fitting)
     if precision not in PRECISIONS:
-        what = f"matmul: there is no precision {precision!r}"
-        raise tg.LaunchError(what, f"there are {' and '.join(PRECISIONS)}")
+        message = f"matmul: there is no precision {precision!r}"
+        raise tg.LaunchError(message, f"there are {' and '.join(PRECISIONS)}")
     if activation is not None and activation not in EXACT:
-        what = f"matmul: there is no activation {activation!r}"
-        raise tg.LaunchError(what, f"there are {', '.join(EXACT)}; None is not an activation")
+        message = f"matmul: there is no activation {activation!r}"
+        raise tg.LaunchError(message, f"there are {', '.join(EXACT)}; None is not an activation")
 
 
 plans = ConfigCache(_configure)

@@ -22,8 +22,8 @@ def as_array(function: str, name: str, value: Any) -> Any:
     except (tg.LaunchError, tg.RunError):
         raise
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
-        what = f"{function}: '{name}' is not an array: {error}"
-        raise tg.LaunchError(what, "pass a tg.array, or an array of NumPy, CuPy or PyTorch") from error
+        message = f"{function}: '{name}' is not an array: {error}"
+        raise tg.LaunchError(message, "pass a tg.array, or an array of NumPy, CuPy or PyTorch") from error
 
 
 def checked_array(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str]) -> Any:
@@ -31,21 +31,23 @@ def checked_array(function: str, name: str, value: Any, ndim: int, dtypes: Seque
 
     The view is for shape, dtype and device. Launches get the argument itself, whose library may order work in a stream
     of its own."""
-    found = as_array(function, name, value)
-    if found.ndim != ndim:
-        what = f"{function}: '{name}' must have {ndim} dimension{'s' * (ndim > 1)}, got shape {found.shape}"
-        raise tg.LaunchError(what, "reshape it, or loop over the additional dimensions")
-    if str(found.dtype) not in dtypes:
-        what = f"{function}: '{name}' must be of {' or '.join(dtypes)}, got {found.dtype}"
-        raise tg.LaunchError(what, "convert it, or write a kernel for this type")
-    return found
+    array = as_array(function, name, value)
+    if array.ndim != ndim:
+        message = (
+            f"{function}: '{name}' must have {ndim} dimension{'s' * (ndim > 1)}, got shape {array.shape}"
+        )
+        raise tg.LaunchError(message, "reshape it, or loop over the additional dimensions")
+    if str(array.dtype) not in dtypes:
+        message = f"{function}: '{name}' must be of {' or '.join(dtypes)}, got {array.dtype}"
+        raise tg.LaunchError(message, "convert it, or write a kernel for this type")
+    return array
 
 
-def expect_shape(function: str, name: str, found: Any, wanted: tuple[int, ...], of: str) -> None:
-    """Raise LaunchError if the shape of an array is not `wanted`. `of`: the names of the arrays that imply `wanted`."""
-    if found.shape != wanted:
-        what = f"{function}: '{name}' must have shape {wanted} to fit {of}, got {found.shape}"
-        raise tg.LaunchError(what, "check the order of its dimensions")
+def expect_shape(function: str, name: str, array: Any, expected: tuple[int, ...], of: str) -> None:
+    """Raise LaunchError if the shape of an array is not `expected`, which the shapes of the arrays `of` imply."""
+    if array.shape != expected:
+        message = f"{function}: '{name}' must have shape {expected} to fit {of}, got {array.shape}"
+        raise tg.LaunchError(message, "check the order of its dimensions")
 
 
 def expect_disjoint(function: str, out: Any, inputs: dict[str, Any]) -> "ByteRanges":
@@ -73,10 +75,10 @@ class ByteRanges:
         for x, (name, low, high) in zip(inputs, self.inputs, strict=False):
             at = address(x)
             if first < at + high and at + low < end:
-                what = (
+                message = (
                     f"{self.function}: 'out' shares memory with '{name}', which is read while it is written"
                 )
-                raise tg.LaunchError(what, "leave out=, or pass other memory")
+                raise tg.LaunchError(message, "leave out=, or pass other memory")
 
 
 def address(x: Any) -> int:
@@ -96,14 +98,14 @@ Copies = Sequence[Callable[[Any], Any] | None]
 
 def with_aligned_copy(argument: Any, dtype: Any) -> Any:
     """A copy of an operand whose rows are aligned for bulk copies."""
-    made = with_aligned_rows(argument, argument.shape, dtype)
+    copy = with_aligned_rows(argument, argument.shape, dtype)
     if needs_gradient(argument):
-        tg.launch(copying(dtype, argument.ndim), argument.shape, [argument], [made])
+        tg.launch(copying(dtype, argument.ndim), argument.shape, [argument], [copy])
     elif is_in_order(argument):
-        made.copy_(argument.detach())
+        copy.copy_(argument.detach())
     else:
-        tg.copy(made, argument if isinstance(argument, tg.array) else tg.array(argument, copy=False))
-    return made
+        tg.copy(copy, argument if isinstance(argument, tg.array) else tg.array(argument, copy=False))
+    return copy
 
 
 def with_aligned_rows(argument: Any, shape: Sequence[int], dtype: Any) -> Any:
@@ -114,11 +116,11 @@ def with_aligned_rows(argument: Any, shape: Sequence[int], dtype: Any) -> Any:
     unit = 8 * MAP_ALIGNMENT // dtype.bits
     padded = (*outer, math.ceil(last / unit) * unit)
     if is_in_order(argument):
-        made = argument.new_empty(padded)
+        padded_array = argument.new_empty(padded)
     else:
         home = argument if isinstance(argument, tg.array) else tg.array(argument, copy=False)
-        made = tg.empty(padded, dtype, home.device, needs_gradient(argument))
-    return made[(*(slice(n) for n in outer), slice(last))]
+        padded_array = tg.empty(padded, dtype, home.device, needs_gradient(argument))
+    return padded_array[(*(slice(n) for n in outer), slice(last))]
 
 
 def is_tensor(value: Any) -> bool:
@@ -172,11 +174,11 @@ def transposing(dtype: Any) -> Any:
 def transposed_copy(argument: Any, dtype: Any) -> Any:
     """A transposed copy of a 2-D array whose rows are aligned for bulk copies."""
     rows, columns = argument.shape
-    made = with_aligned_rows(argument, (columns, rows), dtype)
+    copy = with_aligned_rows(argument, (columns, rows), dtype)
     if rows and columns:
         grid = [math.ceil(n / SIDE) for n in (rows, columns)]
-        tg.launch_tiled(transposing(dtype), grid, [argument], [made], block_dim=256)
-    return made
+        tg.launch_tiled(transposing(dtype), grid, [argument], [copy], block_dim=256)
+    return copy
 
 
 def allows_bulk_reads(x: Any) -> bool:
@@ -231,16 +233,16 @@ def scratch(shape: tuple[int, int, int], like: Any, device: Any, graded: bool = 
     if graded:
         return tg.empty(padded, tg.float32, device, True)[:, :, end]
     if is_in_order(like):
-        made = like.new_empty(padded, dtype=sys.modules["torch"].float32)
-        return made if padded == shape else made[:, :, end]
+        memory = like.new_empty(padded, dtype=sys.modules["torch"].float32)
+        return memory if padded == shape else memory[:, :, end]
     if device.is_cpu or tg.get_stream(device).cuda_stream != DEFAULT_STREAM:
         return tg.empty(padded, tg.float32, device)[:, :, end]
-    made = kept.known.get((device, shape))
-    if made is None:
+    memory = kept.known.get((device, shape))
+    if memory is None:
         if len(kept.known) >= MAX_SCRATCH:
             kept.known.clear()
-        made = kept.known[device, shape] = tg.empty(padded, tg.float32, device)[:, :, end]
-    return made
+        memory = kept.known[device, shape] = tg.empty(padded, tg.float32, device)[:, :, end]
+    return memory
 
 
 @cache

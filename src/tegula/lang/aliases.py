@@ -54,13 +54,13 @@ def alias_conflicts(body: Region, joined: Joined) -> AliasConflicts:
         return out
     objects = _Objects(body, joined)
     errors: dict[tuple[Location, str], MergedSharedTiles] = {}
-    for made in objects.merged:
-        for found, other in objects.observable_aliases(made):
-            if objects.refused(made, other):
-                error = objects.error(found, made, other)
+    for tile in objects.merged:
+        for update, other in objects.observable_aliases(tile):
+            if objects.refused(tile, other):
+                error = objects.error(update, tile, other)
                 errors.setdefault((error.loc or UNKNOWN_PLACE, error.message), error)
                 break
-            out.references |= {x for x in (made, other) if x in joined.merged}
+            out.references |= {x for x in (tile, other) if x in joined.merged}
     out.errors = list(errors.values())
     out.references |= objects.reshaped_views()
     for x in list(out.references):
@@ -74,14 +74,14 @@ def changed_copies(body: Region, joined: Joined, read_only: Mapping[Value, str])
         return []
     objects = _Objects(body, joined)
     errors: list[CompileError] = []
-    for made in objects.phis:
-        copies = [x for x in objects.reached(made, copies=False) if x in read_only]
-        for op in filter(_changes, objects.uses[made] if copies else []):
-            what, help = (
+    for tile in objects.phis:
+        copies = [x for x in objects.reached(tile, copies=False) if x in read_only]
+        for op in filter(_changes, objects.uses[tile] if copies else []):
+            message, help = (
                 f"the result of {read_only[copies[0]]} is read-only",
                 "change a copy of the tile: tg.copy(...)",
             )
-            errors.append(TypeMismatch(op.loc, what=what, help=help))
+            errors.append(TypeMismatch(op.loc, what=message, help=help))
     return errors
 
 
@@ -121,20 +121,22 @@ class _Objects(Uses):
         super().__init__(body)
         # Loops that were traced twice leave objects that are in no region.
         self.phis = {
-            made: [root(s) if s is not None and isinstance(s.type, BufType) else None for s in sources]
-            for made, sources in joined.merged.items()
-            if made.owner in self.order
+            tile: [root(s) if s is not None and isinstance(s.type, BufType) else None for s in sources]
+            for tile, sources in joined.merged.items()
+            if tile.owner in self.order
         }
         self.sources = joined.merged
-        copied = {made: [root(s)] for made, s in joined.copied.items() if made.owner in self.order}
+        copied = {tile: [root(s)] for tile, s in joined.copied.items() if tile.owner in self.order}
         shared = self._may_be_shared({**self.phis, **copied})
-        self.merged = {**self.phis, **{made: s for made, s in copied.items() if s[0] in shared}}
-        self.changes = {x: found for x, uses in self.uses.items() if (found := list(filter(_changes, uses)))}
+        self.merged = {**self.phis, **{tile: s for tile, s in copied.items() if s[0] in shared}}
+        self.changes = {
+            x: updates for x, uses in self.uses.items() if (updates := list(filter(_changes, uses)))
+        }
 
     def _may_be_shared(self, sources: Mapping[Value, Sequence[Value | None]]) -> set[Value | None]:
         known: set[Value | None] = {x for x in self.uses if x not in sources and is_shared(x)}
         while True:
-            more = {made for made, edges in sources.items() if known.intersection(edges)} - known
+            more = {tile for tile, edges in sources.items() if known.intersection(edges)} - known
             if not more:
                 return known
             known |= more
@@ -156,27 +158,27 @@ class _Objects(Uses):
             return any(a is not None and b is not None and self.may_alias(a, b, seen) for a, b in edges)
         return any(s is not None and self.may_alias(x, s, seen) for s in self.merged[y])
 
-    def observable_aliases(self, made: Value) -> Iterator[tuple[BufSet | BufWrite | BufUpdate, Value]]:
+    def observable_aliases(self, tile: Value) -> Iterator[tuple[BufSet | BufWrite | BufUpdate, Value]]:
         """The objects that an object made at a join may alias observably, each with a change of one of the two that is
         followed by a use of the other."""
-        if not self.uses[made] or all(s is None for s in self.merged[made]):
+        if not self.uses[tile] or all(s is None for s in self.merged[tile]):
             return
-        for other in self.uses if made in self.changes else self.changes:
+        for other in self.uses if tile in self.changes else self.changes:
             if (
                 not self.uses[other]
-                or other is made
-                or self.definition_index(other) > self.definition_index(made)
+                or other is tile
+                or self.definition_index(other) > self.definition_index(tile)
             ):
                 continue
-            found = self._missed_write(made, other)
-            if found is not None and self.may_alias(other, made, set()):
-                yield found, other
+            update = self._missed_write(tile, other)
+            if update is not None and self.may_alias(other, tile, set()):
+                yield update, other
 
-    def _missed_write(self, made: Value, other: Value) -> BufSet | BufWrite | BufUpdate | None:
+    def _missed_write(self, tile: Value, other: Value) -> BufSet | BufWrite | BufUpdate | None:
         """A write to one of two objects that is followed by a use of the other object."""
-        for changed, used in ((made, other), (other, made)):
+        for changed, used in ((tile, other), (other, tile)):
             for change in self.changes.get(changed, ()):
-                if self.order[change] > self.definition_index(made) and self.used_after(change, used):
+                if self.order[change] > self.definition_index(tile) and self.used_after(change, used):
                     return change
         return None
 
@@ -185,19 +187,19 @@ class _Objects(Uses):
         reshaping a strided view may copy it."""
         out: set[Value] = set()
         for op in self.order:
-            made = root(op.result) if isinstance(op, BufReshape) else None
+            view = root(op.result) if isinstance(op, BufReshape) else None
             if (
-                made in self.phis
-                and made not in out
-                and self._may_be_strided(made)
-                and self._interferes(op, made)
+                view in self.phis
+                and view not in out
+                and self._may_be_strided(view)
+                and self._interferes(op, view)
             ):
-                out.add(made)
+                out.add(view)
         return out
 
-    def _may_be_strided(self, made: Value) -> bool:
+    def _may_be_strided(self, tile: Value) -> bool:
         sources = (
-            s for x in self.reached(made, copies=False) for s in self.sources.get(x, ()) if s is not None
+            s for x in self.reached(tile, copies=False) for s in self.sources.get(x, ()) if s is not None
         )
         return any(isinstance(s.type, BufType) and not is_packed(s) for s in sources)
 
@@ -214,41 +216,43 @@ class _Objects(Uses):
                 return True
         return False
 
-    def refused(self, made: Value, other: Value) -> bool:
+    def refused(self, tile: Value, other: Value) -> bool:
         """Whether both objects may alias one shared tile, and the name merges several shared tiles or views; or whether
         one object may be a second name, which is a copy unless its tile is shared and thus cannot be a reference."""
-        common = {x for x in self._origins(made, other) if is_shared(x)}
-        direct = self.reached(made, copies=False) & self.reached(other, copies=False)
-        second = (self.reached(made, copies=False) | self.reached(other, copies=False)) - self.phis.keys()
+        common = {x for x in self._origins(tile, other) if is_shared(x)}
+        direct = self.reached(tile, copies=False) & self.reached(other, copies=False)
+        second = (self.reached(tile, copies=False) | self.reached(other, copies=False)) - self.phis.keys()
         if any(x in self.merged and common & self.reached(x) for x in second):
             return True
-        leaves = self._leaves(made)
+        leaves = self._leaves(tile)
         shared = set(filter(is_shared, leaves))
         return bool(common - direct) or bool(common) and (len(shared) > 1 or shared == leaves)
 
-    def error(self, change: BufSet | BufWrite | BufUpdate, made: Value, other: Value) -> MergedSharedTiles:
-        whole, part = _named(made), _named(other)
-        both = (
+    def error(self, change: BufSet | BufWrite | BufUpdate, tile: Value, other: Value) -> MergedSharedTiles:
+        changed, part = _named(tile), _named(other)
+        aliases = (
             f"{part} aliases the tile on some paths only"
-            if part != whole
+            if part != changed
             else "the tile has a second name on some paths only"
         )
-        if root(change.buffer) is made:
-            both = f"it aliases {part} on some paths and another tile on others" if part != whole else both
-            what = f"{whole} is changed, but {both}"
+        if root(change.buffer) is tile:
+            aliases = (
+                f"it aliases {part} on some paths and another tile on others" if part != changed else aliases
+            )
+            message = f"{changed} is changed, but {aliases}"
         else:
-            what = f"{part} is changed, while {both.replace(part, whole)}"
-        notes = [(_place(x), f"{_named(x)} is created here") for x in self._origins(made, other)]
-        notes += [(_place(x), _how_merged(x)) for x in (other, made) if x in self.merged]
-        return MergedSharedTiles(change.loc, notes=list(dict.fromkeys(notes)), what=what)
+            message = f"{part} is changed, while {aliases.replace(part, changed)}"
+        notes = [(_place(x), f"{_named(x)} is created here") for x in self._origins(tile, other)]
+        notes += [(_place(x), _how_merged(x)) for x in (other, tile) if x in self.merged]
+        return MergedSharedTiles(change.loc, notes=list(dict.fromkeys(notes)), what=message)
 
-    def _origins(self, made: Value, other: Value) -> list[Value]:
+    def _origins(self, tile: Value, other: Value) -> list[Value]:
         """The common sources of two objects that were not made at joins, in program order."""
-        found = self.reached(made) & self.reached(other)
-        return sorted((x for x in found if x not in self.merged), key=self.definition_index)
+        objects = self.reached(tile) & self.reached(other)
+        return sorted((x for x in objects if x not in self.merged), key=self.definition_index)
 
-    def _leaves(self, made: Value) -> set[Value]:
-        return {x for x in self.reached(made) if x not in self.merged}
+    def _leaves(self, tile: Value) -> set[Value]:
+        return {x for x in self.reached(tile) if x not in self.merged}
 
     def reached(self, x: Value, copies: bool = True) -> set[Value]:
         """The object and all objects that it may alias; with `copies` also the objects of which it may be a copy."""

@@ -202,8 +202,8 @@ class _Arrays:
     kind: str = "array"
 
     def __getitem__(self, item: object) -> ArrayAnnotation | IndexedAnnotation:
-        made = array_annotation(item, self.ndim)
-        return made if self.kind == "array" else IndexedAnnotation(made)
+        annotation = array_annotation(item, self.ndim)
+        return annotation if self.kind == "array" else IndexedAnnotation(annotation)
 
     def __call__(self, data: object = None, dtype: object = None, *args: Any, **kwargs: Any) -> Any:
         memory = args or not {"shape", "ptr"}.isdisjoint(kwargs)

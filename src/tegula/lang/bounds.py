@@ -52,24 +52,24 @@ def _items(tracer: Loops, node: ast.expr) -> Bounds | Items:
         return joined_items(tracer, node)
     if isinstance(node, ast.Call) and isinstance(function, Builtin) and function in COUNTED[:2]:
         return tracer.bounds_of(node, function.name)
-    found = tracer.items(tracer.expr(node))
-    if not isinstance(found, tuple):
+    items = tracer.items(tracer.expr(node))
+    if not isinstance(items, tuple):
         help = "loop over range(...), a tuple, or a vector or matrix"
         raise E.TypeMismatch(
-            tracer.location(node), help=help, what=f"cannot loop over {describe_type(found)}"
+            tracer.location(node), help=help, what=f"cannot loop over {describe_type(items)}"
         )
-    return found
+    return items
 
 
 def _enumerated(tracer: Loops, call: ast.Call) -> Bounds | Items:
     """enumerate(items, start=0)."""
     named = [k.value for k in call.keywords if k.arg == "start"]
     positional = list(call.args)
-    given = [*positional[1:], *named]
-    if not positional or len(given) > 1 or len(named) < len(call.keywords):
-        what = "enumerate takes an iterable, and start="
-        raise E.WrongArguments(tracer.location(call), what=what)
-    (first,) = map(tracer.expr, given) if given else (0,)
+    start = [*positional[1:], *named]
+    if not positional or len(start) > 1 or len(named) < len(call.keywords):
+        message = "enumerate takes an iterable, and start="
+        raise E.WrongArguments(tracer.location(call), what=message)
+    (first,) = map(tracer.expr, start) if start else (0,)
     b, over = tracer.builder, _items(tracer, positional[0])
     if not isinstance(over, Bounds):
         numbers = (
@@ -102,8 +102,8 @@ def _zipped(tracer: Loops, call: ast.Call) -> Bounds | Items:
         return tuple(zip(*(x for x in known if x is not None), strict=False))
     ranges = [x for x in parts if isinstance(x, Bounds)]
     if len(ranges) < len(parts):
-        what = "the number of items of a range next to a tuple in zip"
-        raise E.NotConstant(tracer.location(call), what=what)
+        message = "the number of items of a range next to a tuple in zip"
+        raise E.NotConstant(tracer.location(call), what=message)
     return _zipped_ranges(tracer, ranges, call)
 
 
@@ -117,7 +117,7 @@ def _known(x: Bounds | Items) -> Sequence[Any] | None:
 def _zipped_ranges(tracer: Loops, ranges: Sequence[Bounds], call: ast.Call) -> Bounds:
     """One loop over several ranges, which counts the iterations."""
     b = tracer.builder
-    lengths = [_length(tracer, one, call) for one in ranges]
+    lengths = [_length(tracer, bounds, call) for bounds in ranges]
     shortest = lengths[0]
     for n in lengths[1:]:
         known = isinstance(shortest, int) and isinstance(n, int)
@@ -126,46 +126,46 @@ def _zipped_ranges(tracer: Loops, ranges: Sequence[Bounds], call: ast.Call) -> B
     numbers = range(shortest) if isinstance(shortest, int) else None
 
     def item(index: Any) -> Binding:
-        return tuple(one.item(_at(tracer, one, index)) for one in ranges)
+        return tuple(bounds.item(_at(tracer, bounds, index)) for bounds in ranges)
 
     return Bounds(b.const(0, int64), stop, b.const(1, int64), numbers, item=item, joined=True)
 
 
-def counted(tracer: Loops, one: Bounds, call: ast.Call) -> Bounds:
+def counted(tracer: Loops, bounds: Bounds, call: ast.Call) -> Bounds:
     """A range as a loop that counts its iterations from 0, so that GPUs can prefetch for later iterations."""
-    b, t = tracer.builder, element(one.start.type)
-    length = _length(tracer, one, call)
+    b, t = tracer.builder, element(bounds.start.type)
+    length = _length(tracer, bounds, call)
     assert isinstance(t, DType)
     stop = b.const(length, t) if isinstance(length, int) else b.value(b.cast(length, t))
     numbers = range(length) if isinstance(length, int) else None
 
     def item(index: Any) -> Binding:
-        return one.item(_at(tracer, one, index))
+        return bounds.item(_at(tracer, bounds, index))
 
-    return Bounds(b.const(0, t), stop, b.const(1, t), numbers, one.stages, item, one.options)
+    return Bounds(b.const(0, t), stop, b.const(1, t), numbers, bounds.stages, item, bounds.options)
 
 
-def _at(tracer: Loops, one: Bounds, index: Any) -> Any:
+def _at(tracer: Loops, bounds: Bounds, index: Any) -> Any:
     """The element of a range at an index."""
     if isinstance(index, int):
-        assert one.numbers is not None
-        return one.numbers[index]
-    b, t = tracer.builder, element(one.start.type)
+        assert bounds.numbers is not None
+        return bounds.numbers[index]
+    b, t = tracer.builder, element(bounds.start.type)
     assert isinstance(t, DType)
-    return b.binary("add", one.start, b.binary("mul", b.cast(index, t), one.step))
+    return b.binary("add", bounds.start, b.binary("mul", b.cast(index, t), bounds.step))
 
 
-def _length(tracer: Loops, one: Bounds, call: ast.Call) -> Any:
+def _length(tracer: Loops, bounds: Bounds, call: ast.Call) -> Any:
     """The number of items of a range, an int if it is known."""
-    if one.numbers is not None:
-        return len(one.numbers)
-    b, step = tracer.builder, tracer.static(one.step)
+    if bounds.numbers is not None:
+        return len(bounds.numbers)
+    b, step = tracer.builder, tracer.static(bounds.step)
     if step is None:
         raise E.NotConstant(tracer.location(call), what="the step of this range")
-    if scalar_of(element(one.start.type)).kind == "u":
+    if scalar_of(element(bounds.start.type)).kind == "u":
         help = "cast its bounds: int(n)"
         raise E.TypeMismatch(tracer.location(call), help=help, what="a range of unsigned integers here")
-    start, stop = (b.cast(x, int64) for x in (one.start, one.stop))
+    start, stop = (b.cast(x, int64) for x in (bounds.start, bounds.stop))
     span = b.binary("sub", stop, start) if step > 0 else b.binary("sub", start, stop)
     count = b.binary("floordiv", b.binary("add", span, abs(step) - 1), abs(step))
     return tracer.public_call("max", [count, 0], {}, call)

@@ -60,9 +60,9 @@ class Branches(Joins):
         attrs: dict[str, Any] = {"leaves": True}
         attrs |= self.after_return() if before.get(RETURN, False) is not False else {}
         stays = self.builder.logical_not(left)
-        taken = {name: x.binding if isinstance(x, Partly) else x for name, x in before.items()}
-        taken.update({name: False for name in FLAGS if name in before})
-        first = self.path(taken, rest)
+        bindings = {name: x.binding if isinstance(x, Partly) else x for name, x in before.items()}
+        bindings.update({name: False for name in FLAGS if name in before})
+        first = self.path(bindings, rest)
         raised = [name for name in FLAGS if before.get(name, False) is not False]
         skipped = dict(before)
         for name in raised:

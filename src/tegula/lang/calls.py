@@ -186,18 +186,18 @@ class Calls(TracerState):
         if isinstance(callee, LocalFunction):
             return self.call_local(callee, args, kwargs, node)
         if isinstance(callee, StructType):
-            given = {key: self.argument(x, node) for key, x in kwargs.items()}
+            arguments = {key: self.argument(x, node) for key, x in kwargs.items()}
             args = [self.argument(x, node) for x in args]
-            return construct(self.builder, callee, args, given, self.location(node))
+            return construct(self.builder, callee, args, arguments, self.location(node))
         if callee is float or callee is int or callee is bool:
             return self.number(callee, args, kwargs, node)
         if isinstance(callee, DType | VecType | MatType):
             return self.with_constants(lambda a: convert(self.builder, callee, list(a), kwargs), tuple(args))
         if isinstance(callee, Opaque) and getattr(callee.object, "__module__", "") == "builtins":
             raise E.UnsupportedPython(self.location(node), what=f"'{callee.object.__name__}'")
-        what = f"{describe_type(callee)} is not a function of kernels"
+        message = f"{describe_type(callee)} is not a function of kernels"
         help = "decorate it with @tg.func" if isinstance(callee, Opaque) else ""
-        raise E.TypeMismatch(self.location(node), help=help, what=what)
+        raise E.TypeMismatch(self.location(node), help=help, what=message)
 
     # Constants -------------------------------------------------------------------------------------------------------
 
@@ -239,9 +239,9 @@ class Calls(TracerState):
         node, names = with_known_parts(node, self._local, self._known)
         for n in ast.walk(node):
             if isinstance(n, ast.Name) and n.id not in names:
-                found = self._python_value(n)
-                if found is not NO_DEFAULT:
-                    names[n.id] = found
+                value = self._python_value(n)
+                if value is not NO_DEFAULT:
+                    names[n.id] = value
         try:
             code = compile(ast.Expression(node), self.frame.source.file, "eval")
             return eval(code, names)
@@ -250,22 +250,22 @@ class Calls(TracerState):
         except NameError as e:
             raise E.UnknownName(self.location(node), name=getattr(e, "name", None) or str(e)) from None
         except Exception as e:
-            what = f"evaluating '{ast.unparse(node)}' failed: {type(e).__name__}: {e}"
-            raise E.TypeMismatch(self.location(node), what=what) from e
+            message = f"evaluating '{ast.unparse(node)}' failed: {type(e).__name__}: {e}"
+            raise E.TypeMismatch(self.location(node), what=message) from e
 
     def annotation(self, node: ast.expr) -> Any:
         """The type that an annotation names; quoted annotations are parsed as in Python. TypeError if it is not a
         type."""
-        found = self.evaluate(node)
-        while isinstance(found, str):
+        value = self.evaluate(node)
+        while isinstance(value, str):
             try:
-                parsed = ast.parse(found.strip(), mode="eval").body
+                parsed = ast.parse(value.strip(), mode="eval").body
             except SyntaxError:
-                raise TypeError(f"{found!r} is not a type that kernels support") from None
+                raise TypeError(f"{value!r} is not a type that kernels support") from None
             for part in ast.walk(parsed):
                 ast.copy_location(part, node)
-            found = self.evaluate(parsed)
-        return resolve(found)
+            value = self.evaluate(parsed)
+        return resolve(value)
 
     def _local(self, name: str) -> Any:
         """The binding of a name in this function or an enclosing one; NO_DEFAULT if there is none."""
@@ -337,8 +337,8 @@ class Calls(TracerState):
         if name == "slice" and 1 <= len(args) <= 3:
             return slice(*args)
         if len(args) != (2 if name == "pow" else 1):
-            what = f"{name} does not take {counted(len(args), 'argument')}"
-            raise E.WrongArguments(self.location(node), what=what)
+            message = f"{name} does not take {counted(len(args), 'argument')}"
+            raise E.WrongArguments(self.location(node), what=message)
         if name == "len":
             return self.builder.length(args[0])
         if name == "pow":
@@ -359,15 +359,15 @@ class Calls(TracerState):
         that the op is built before the enclosing branches and loops."""
         if count > self.launch.ndim:
             have = "1 dimension" if self.launch.ndim == 1 else f"{self.launch.ndim} dimensions"
-            what = f"{count} indices are unpacked, but this launch has {have}"
+            message = f"{count} indices are unpacked, but this launch has {have}"
             help = f"launch with dim of {count} entries (launch_tiled adds block_dim as the last one)"
-            raise E.WrongArguments(self.location(node), what=what, help=help)
+            raise E.WrongArguments(self.location(node), what=message, help=help)
         if self.cooperative:
-            what = f"tg.tid in {self.cooperative}, which has no position in the launch,"
+            message = f"tg.tid in {self.cooperative}, which has no position in the launch,"
             help = (
                 "number threads with tg.group_lane(), below tg.group_size(), or take an index as a parameter"
             )
-            raise E.UnsupportedPython(self.location(node), what=what, help=help)
+            raise E.UnsupportedPython(self.location(node), what=message, help=help)
         self.mark(node)
         with self.within(self.body):
             return self.builder.emit(Tid, [], {"count": count})
@@ -395,10 +395,10 @@ class Calls(TracerState):
                 return call_by_field(name, function, FIELDWISE.get(name), b, args, kwargs)
             return function(b, *args, **kwargs)
 
-        given = tuple(self.argument(x, node) for x in args)
+        arguments = tuple(self.argument(x, node) for x in args)
         named = {key: self.argument(x, node) for key, x in kwargs.items()}
         try:
-            return self.with_constants(lambda a: build(self.builder, a[0], a[1]), (given, named))
+            return self.with_constants(lambda a: build(self.builder, a[0], a[1]), (arguments, named))
         except E.CompileError:
             raise
         except TypeRule as rule:
@@ -406,12 +406,12 @@ class Calls(TracerState):
             raise
         except (TypeError, ValueError) as e:
             try:
-                inspect.signature(function).bind(self.builder, *given, **named)
+                inspect.signature(function).bind(self.builder, *arguments, **named)
             except TypeError as wrong:
-                what, help = misfit(name, function, list(named), wrong)
-                raise E.WrongArguments(self.location(node), what=what, help=help) from None
-            what = f"{name}: {e}" if isinstance(e, TypeError) else f"{name}: the arguments do not fit"
-            raise E.TypeMismatch(self.location(node), what=what, help=signature(name, function)) from None
+                message, help = misfit(name, function, list(named), wrong)
+                raise E.WrongArguments(self.location(node), what=message, help=help) from None
+            message = f"{name}: {e}" if isinstance(e, TypeError) else f"{name}: the arguments do not fit"
+            raise E.TypeMismatch(self.location(node), what=message, help=signature(name, function)) from None
 
     def _remedy(self, rule: TypeRule, name: str, function: Callable[..., Any]) -> str:
         """The help text for an argument of a wrong type or range: the accepted uses of the argument's type, and the
@@ -449,8 +449,8 @@ class Calls(TracerState):
             pairs = zip(chosen.definition.parameters, ordered, strict=True)
             arrays = [p.name for p, x in pairs if p.name in updated and kind_of(self.builder, x)]
             for name in [*chosen.definition.changed, *arrays]:
-                what = f"{f.name} has a declared gradient, so it cannot modify {name!r}"
-                raise E.UnsupportedPython(self.location(node), what=what, help="return it")
+                message = f"{f.name} has a declared gradient, so it cannot modify {name!r}"
+                raise E.UnsupportedPython(self.location(node), what=message, help="return it")
             return call_with_derivative(self, chosen, rule, ordered, node)
         if self.differentiable and self.keeps_calls:
             chosen = chosen.replay or chosen
@@ -458,15 +458,15 @@ class Calls(TracerState):
 
     def _check_one_dtype(self, f: FuncDef, args: Sequence[Any]) -> None:
         """Raise TypeRule if the arguments of a function of vectors have several dtypes."""
-        taken = [
+        scalars = [
             x.type
             for p, x in zip(f.definition.parameters, args, strict=False)
             if isinstance(p.annotation, ElementPattern) and isinstance(x, Value) and is_element(x.type)
         ]
-        other = next((t for t in taken if scalar_of(t) != scalar_of(taken[0])), None)
+        other = next((t for t in scalars if scalar_of(t) != scalar_of(scalars[0])), None)
         if other is not None:
             raise TypeRule(
-                "", cast_help(taken[0], other), "MixedScalars", op=f.name, left=taken[0], right=other
+                "", cast_help(scalars[0], other), "MixedScalars", op=f.name, left=scalars[0], right=other
             )
 
     def _by_position(
@@ -549,12 +549,12 @@ class Calls(TracerState):
 
         def element(elements: list[Value]) -> Any:
             rest = iter(elements)
-            given = [next(rest) if isinstance(x, Value) else x for x in values]
-            return self.call_function(f, given, {}, node)
+            components = [next(rest) if isinstance(x, Value) else x for x in values]
+            return self.call_function(f, components, {}, node)
 
-        made = self.builder.map(element, typed)
+        result = self.builder.map(element, typed)
         self.ends = {name: x for name, x in zip(f.definition.changed, args, strict=False)}
-        return made
+        return result
 
     def _componentwise(self, f: FuncDef, args: list[Any], node: ast.AST | None) -> Value:
         """A function of numbers applied to vectors or matrices of one type, component by component."""
@@ -564,50 +564,50 @@ class Calls(TracerState):
             if x.type != t:
                 raise TypeRule("", cast_help(t, x.type), "MixedScalars", op=f.name, left=t, right=x.type)
         parts = [self.builder.components_of(x) if is_compound(x) else [x] * components(t) for x in args]
-        made = [self.call_function(f, list(numbers), {}, node) for numbers in zip(*parts, strict=True)]
-        return self.builder.one(VecMake, made, {"type": with_scalar(t, made[0].type)})
+        results = [self.call_function(f, list(numbers), {}, node) for numbers in zip(*parts, strict=True)]
+        return self.builder.one(VecMake, results, {"type": with_scalar(t, results[0].type)})
 
     def _overload(
         self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None
     ) -> tuple[FuncDef, list[Any]]:
         """The overload whose parameters fit the arguments best; of equally good ones the last."""
         best: tuple[int, FuncDef, list[Any]] | None = None
-        problem, culprit, wanted = "", None, None
+        problem, culprit, expected = "", None, None
         for candidate in f.overloads:
             parameters = candidate.definition.parameters
             try:
-                found = self._ordered(candidate.name, parameters, args, kwargs)
+                arguments = self._ordered(candidate.name, parameters, args, kwargs)
             except E.CompileError:
                 raise
             except TypeError as e:
                 problem = problem or str(e)
                 continue
-            found = self._fixed(parameters, found)
+            arguments = self._fixed(parameters, arguments)
             types = [
                 as_argument(self.builder, p.annotation, x, given(x))
-                for p, x in zip(parameters, found, strict=True)
+                for p, x in zip(parameters, arguments, strict=True)
             ]
             cost = fit(parameters, types, args, kwargs)
             if cost is not None and (best is None or cost <= best[0]):
-                best = (cost, candidate, found)
+                best = (cost, candidate, arguments)
             elif cost is None and not problem:
                 p, culprit = next(
                     (p, x)
-                    for p, x, t in zip(parameters, found, types, strict=True)
+                    for p, x, t in zip(parameters, arguments, types, strict=True)
                     if match(p.annotation, t) is None
                 )
-                wanted = p.annotation
+                expected = p.annotation
                 if len(f.overloads) == 1:
                     require_constant(f.name, p, culprit, self.location(node))
-                got = describe_type(culprit)
-                got = f"another struct {got}" if got == p.wanted else got
-                problem = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {got}"
+                actual = describe_type(culprit)
+                actual = f"another struct {actual}" if actual == p.wanted else actual
+                problem = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {actual}"
         if best is not None:
             return best[1], best[2]
         if len(f.overloads) == 1:
             defined = f"defined: {signatures(f)}"
             raise TypeRule(
-                "", "", "WrongArguments", culprit=culprit, expected=wanted, otherwise=defined, what=problem
+                "", "", "WrongArguments", culprit=culprit, expected=expected, otherwise=defined, what=problem
             )
         types = signature_text(f.name, [describe_type(x) for x in [*args, *kwargs.values()]])
         help = self._cast_to_fit(f, args, node) or f"defined: {signatures(f)}"
@@ -624,13 +624,13 @@ class Calls(TracerState):
             types = [explain.scalar(x) if isinstance(given(x), DType | int | float) else None for x in args]
             if not len(parameters) == len(written) == len(args) or None in types or bool_ in types:
                 continue
-            wanted = [a for p in parameters if isinstance(a := p.annotation, DType) and not a.is_bool]
-            if len(wanted) == len(parameters):
+            dtypes = [a for p in parameters if isinstance(a := p.annotation, DType) and not a.is_bool]
+            if len(dtypes) == len(parameters):
                 parts = [
                     ast.unparse(n)
                     if match(p.annotation, given(x)) is not None
                     else explain.cast_text(n, x, t)
-                    for n, x, p, t in zip(written, args, parameters, wanted, strict=True)
+                    for n, x, p, t in zip(written, args, parameters, dtypes, strict=True)
                 ]
                 return f"cast it: {ast.unparse(node.func)}({', '.join(parts)})"
         return ""
@@ -684,27 +684,29 @@ class Calls(TracerState):
         finally:
             self.frame = caller
         try:
-            found = self._ordered(f.name, parameters, args, kwargs)
+            arguments = self._ordered(f.name, parameters, args, kwargs)
         except E.CompileError:
             raise
         except TypeError as e:
             defined = f"defined: {signature_text(f.name, [p.wanted for p in parameters])}"
             raise E.WrongArguments(self.location(node), what=str(e), help=defined) from None
-        found = self._fixed(parameters, found)
-        for p, x in zip(parameters, found, strict=True):
+        arguments = self._fixed(parameters, arguments)
+        for p, x in zip(parameters, arguments, strict=True):
             require_constant(f.name, p, x, self.location(node))
             if match(p.annotation, given(x)) is None:
-                what = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {describe_type(x)}"
-                raise TypeRule("", "", "WrongArguments", culprit=x, expected=p.annotation, what=what)
-        names = self._parameters(parameters, found)
+                message = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {describe_type(x)}"
+                raise TypeRule("", "", "WrongArguments", culprit=x, expected=p.annotation, what=message)
+        names = self._parameters(parameters, arguments)
         outer, flow = f.frame, Flow(f.tree)
         annotate_updates(flow, outer.lookup, self.library, self.updates)
         frame = Frame(outer.source, flow, outer.lookup, {**names}, self.builder.loc, outer, identity=f.tree)
         frame.thread_arrays = {p: kind for p, x in names.items() if (kind := kind_of(self.builder, x))}
         result = self.inline(frame, f.tree.body, f.name, node)
         for name in changed_arrays(self.builder, names, frame.names, [p.name for p in parameters]):
-            what = f"a function inside a kernel that changes {name!r}, an array of a thread,"
-            raise E.UnsupportedPython(self.location(node), what=what, help="define it outside, as a @tg.func")
+            message = f"a function inside a kernel that changes {name!r}, an array of a thread,"
+            raise E.UnsupportedPython(
+                self.location(node), what=message, help="define it outside, as a @tg.func"
+            )
         return result
 
     def _local_parameters(self, a: ast.arguments) -> list[Parameter]:
@@ -745,12 +747,12 @@ class Calls(TracerState):
             returns = [
                 n for s in body for n in ast.walk(s) if isinstance(n, ast.Return) and n.value is not None
             ]
-            places = [frame.source.location(n, frame.caller) for n in returns]
-            error.notes += [(at, f"{name} returns a value here") for at in places]
+            locations = [frame.source.location(n, frame.caller) for n in returns]
+            error.notes += [(at, f"{name} returns a value here") for at in locations]
             raise error
         if result is not None and frame.names[RETURN] is not True:
-            what = f"{name} returns a value on some paths only"
-            raise E.TypeMismatch(self.location(node), what=what)
+            message = f"{name} returns a value on some paths only"
+            raise E.TypeMismatch(self.location(node), what=message)
         return result
 
 

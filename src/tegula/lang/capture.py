@@ -159,9 +159,9 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
         return Namespace("", x) if x.__name__ == "tegula" else Opaque(x)
     if x is float or x is int or x is bool:
         return x
-    found = numpy_type(x)
-    if found is not None:
-        return found
+    dtype = numpy_type(x)
+    if dtype is not None:
+        return dtype
     for builtin in BUILTINS:
         if x is getattr(builtins, builtin):
             return Builtin(builtin)
@@ -207,14 +207,14 @@ def attribute(owner: Namespace | Opaque, name: str, library: Library, loc: Locat
             raise UnknownAttribute(
                 loc, help=suggestion(name, fields) if fields else "", owner=owner.name, name=name
             )
-        found = getattr(owner.object, name)
+        value = getattr(owner.object, name)
         ours = isinstance(public(name, library), PublicFunction | FuncDef)
-        help = f"use tg.{name}" if ours and not isinstance(found, FunctionType) else ""
-        return capture(name, found, loc, help)
+        help = f"use tg.{name}" if ours and not isinstance(value, FunctionType) else ""
+        return capture(name, value, loc, help)
     full = f"{owner.prefix}.{name}" if owner.prefix else name
-    found = public(full, library)
-    if found is not None:
-        return found
+    value = public(full, library)
+    if value is not None:
+        return value
     if owner.module is not None and hasattr(owner.module, name):
         return capture(name, getattr(owner.module, name), loc)
     raise UnknownAttribute(loc, help=_similar(full, library), owner=owner.name, name=name)

@@ -114,11 +114,11 @@ def unchanged(captured: Captured) -> bool:
     type."""
     fetch, name, value = captured
     try:
-        found = fetch(name)
+        current = fetch(name)
     except (ValueError, AttributeError):  # a variable of an enclosing function that was deleted
         return False
-    return found is value or (
-        isinstance(value, bool | int | float | str) and _content(found) == _content(value)
+    return current is value or (
+        isinstance(value, bool | int | float | str) and _content(current) == _content(value)
     )
 
 

@@ -32,9 +32,9 @@ _BOUND = "_tegula_bound"
 class Unfit(Exception):
     """A value is not accepted by a constant parameter; has the reason and a help text."""
 
-    def __init__(self, what: str, help: str) -> None:
-        super().__init__(what)
-        self.what, self.help = what, help
+    def __init__(self, message: str, help: str) -> None:
+        super().__init__(message)
+        self.what, self.help = message, help
 
 
 def takes_constant(annotation: Annotation) -> bool:
@@ -102,8 +102,8 @@ def bound_names(tracer: TracerState, definition: Definition) -> dict[str, Any]:
     for name, value in definition.bound.items():
         if "." in name:
             continue  # a leaf, which bindings_of knows
-        found = capture(name, value, definition.location)
-        names[name] = tracer.bound(found) if name in changed.rebound else found
+        captured = capture(name, value, definition.location)
+        names[name] = tracer.bound(captured) if name in changed.rebound else captured
     return names
 
 
@@ -114,10 +114,10 @@ def bound_function(f: FuncDef, values: Mapping[str, Any]) -> FuncDef:
     known: dict[Hashable, FuncDef] = vars(f).setdefault(_BOUND, {})
     if key not in known:
         known[key] = FuncDef(f.definition.bind(values))
-    made, own = known[key], [p.name for p in f.definition.parameters]
+    bound, own = known[key], [p.name for p in f.definition.parameters]
     # The gradient and replay functions may have been added since the last call.
-    made.gradient, made.replay = (_bound_at(rule, own, values) for rule in (f.gradient, f.replay))
-    return made
+    bound.gradient, bound.replay = (_bound_at(rule, own, values) for rule in (f.gradient, f.replay))
+    return bound
 
 
 def _bound_at(rule: FuncDef | None, own: Sequence[str], values: Mapping[str, Any]) -> FuncDef | None:
@@ -126,7 +126,7 @@ def _bound_at(rule: FuncDef | None, own: Sequence[str], values: Mapping[str, Any
         return None
     names = [p.name for p in rule.definition.parameters]
     return bound_function(
-        rule, {n: values[mine] for n, mine in zip(names, own, strict=False) if mine in values}
+        rule, {n: values[name] for n, name in zip(names, own, strict=False) if name in values}
     )
 
 

@@ -44,24 +44,24 @@ class CooperativeDef(FuncDef, Parts):
     @classmethod
     def of_library(cls, parts: Parts) -> CooperativeDef:
         """The cooperative function of a declaration of the standard library."""
-        made = cls(Definition(parts.declared, library=True), library=True)
-        made.variants = tuple(Variant(made.add(v.function), v.when) for v in parts.variants)
+        definition = cls(Definition(parts.declared, library=True), library=True)
+        definition.variants = tuple(Variant(definition.add(v.function), v.when) for v in parts.variants)
         if parts.rule is not None:
-            made.rule = Rule(made.add(parts.rule.function), parts.rule.keep)
-        made.numpy, made.examples = parts.numpy, parts.examples
-        return made
+            definition.rule = Rule(definition.add(parts.rule.function), parts.rule.keep)
+        definition.numpy, definition.examples = parts.numpy, parts.examples
+        return definition
 
     @cached_property
     def patterns(self) -> Mapping[str, Pattern]:
         """The pattern of each parameter's arguments; TypeMismatch if an annotation states none."""
-        found: dict[str, Pattern] = {}
+        found_patterns: dict[str, Pattern] = {}
         for p in self.definition.parameters:
             known = _pattern(p.annotation)
             if known is None or isinstance(known, AskedPattern):
-                what = f"'{p.name}' of the cooperative function {self.name} needs a type"
-                raise TypeMismatch(self.definition.parameter_location(p.name), what=what, help=HELP)
-            found[p.name] = known
-        return found
+                message = f"'{p.name}' of the cooperative function {self.name} needs a type"
+                raise TypeMismatch(self.definition.parameter_location(p.name), what=message, help=HELP)
+            found_patterns[p.name] = known
+        return found_patterns
 
     @property
     def rows(self) -> list[Row]:
@@ -82,22 +82,22 @@ class CooperativeDef(FuncDef, Parts):
         """The patterns of the results, with the names of the constants that ask for them."""
         declared = self.definition.returned
         each = get_args(declared) if self.gives_tuple else () if declared is None else (declared,)
-        made = tuple(map(_pattern, each))
-        if not all(isinstance(x, TilePattern | NumberPattern | AskedPattern) for x in made):
-            what = f"the result of the cooperative function {self.name} must be a tile, a number or a tuple of these"
-            raise TypeMismatch(self.definition.location, what=what, help=HELP)
-        return made  # pyright: ignore[reportReturnType]
+        results = tuple(map(_pattern, each))
+        if not all(isinstance(x, TilePattern | NumberPattern | AskedPattern) for x in results):
+            message = f"the result of the cooperative function {self.name} must be a tile, a number or a tuple of these"
+            raise TypeMismatch(self.definition.location, what=message, help=HELP)
+        return results  # pyright: ignore[reportReturnType]
 
     def given(self, constants: Mapping[str, Any], results: Sequence[Any]) -> Any:
         """The results of a program that a call with these constants returns: a tuple, or a single result if the others
         are optional or no tuple is declared."""
-        kept = [
+        batched = [
             result
             for pattern, result in zip(self.all_results, results, strict=True)
             if not isinstance(pattern, AskedPattern) or constants[pattern.name]
         ]
-        single = len(kept) == 1 and (not self.gives_tuple or len(kept) < len(results))
-        return None if not results else kept[0] if single else tuple(kept)
+        single = len(batched) == 1 and (not self.gives_tuple or len(batched) < len(results))
+        return None if not results else batched[0] if single else tuple(batched)
 
     @property
     def gives_tuple(self) -> bool:
@@ -134,10 +134,10 @@ class CooperativeDef(FuncDef, Parts):
     @property
     def conditions(self) -> str:
         """A help text with the conditions of the programs, as they are written."""
-        kept = (v.function.definition.source.tree.decorator_list for v in self.all_programs)
-        calls = (d for each in kept for d in each if isinstance(d, ast.Call))
-        found = [k.value for d in calls for k in d.keywords if k.arg == "when"]
-        texts = [ast.unparse(x.body if isinstance(x, ast.Lambda) else x) for x in found]
+        decorators = (v.function.definition.source.tree.decorator_list for v in self.all_programs)
+        calls = (d for each in decorators for d in each if isinstance(d, ast.Call))
+        conditions = [k.value for d in calls for k in d.keywords if k.arg == "when"]
+        texts = [ast.unparse(x.body if isinstance(x, ast.Lambda) else x) for x in conditions]
         return f"there are programs for {'; '.join(texts)}" if texts else ""
 
     @cached_property
@@ -150,8 +150,8 @@ class CooperativeDef(FuncDef, Parts):
         """The function that writes the result to the last parameter of its type; TypeMismatch if there is none."""
         target = self.overwritten
         if target is None:
-            what = f"{self.name} has no parameter of the type of its result, which it could overwrite"
-            raise TypeMismatch(self.definition.location, what=what)
+            message = f"{self.name} has no parameter of the type of its result, which it could overwrite"
+            raise TypeMismatch(self.definition.location, what=message)
         return Inplace(self, target)
 
     @property
@@ -167,12 +167,12 @@ class CooperativeDef(FuncDef, Parts):
         """Call the NumPy reference: outside kernels the function is its reference."""
         if self.numpy is None:
             raise OutsideKernel(None, name=self.name, what="tiles need a block of threads")
-        made = self.numpy(*args, **kwargs)
+        result = self.numpy(*args, **kwargs)
         if not any(isinstance(x, AskedPattern) for x in self.all_results):
-            return made
-        given = inspect.signature(self.definition.function).bind(*args, **kwargs)
-        given.apply_defaults()
-        return self.given(given.arguments, made)
+            return result
+        bound = inspect.signature(self.definition.function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return self.given(bound.arguments, result)
 
 
 class Inplace(FuncDef):
@@ -197,11 +197,11 @@ def _inplace_docstring(of: CooperativeDef, target: str) -> str:
     sections.pop("Returns", None)
     if "Raises" in sections:
         own = [e for e in sections["Raises"] if e != "nothing."]
-        given = {
+        results = {
             "type-mismatch": f"`{target}` is not a tile bound to a name, or read-only",
             "popped-tile-changed": f"`{target}` was popped from a pipe",
         }
-        sections["Raises"] = joined(own, [given])
+        sections["Raises"] = joined(own, [results])
     return assembled(
         f"The function tg.{of.name}, whose result overwrites `{target}`: nothing is returned.", sections
     )

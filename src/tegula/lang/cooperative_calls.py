@@ -74,10 +74,10 @@ def call_inplace(
     """Build a call of a cooperative function, and overwrite one of its arguments with the result. Returns the other
     requested results."""
     call = _Call(tracer, f.of, node, f.name)
-    found = call.ordered(args, kwargs)
-    target = call.changeable(f.target, found[f.target])
-    made = call.build(args, kwargs)
-    result, *asked = made if isinstance(made, tuple) else (made,)
+    arguments = call.ordered(args, kwargs)
+    target = call.changeable(f.target, arguments[f.target])
+    returned = call.build(args, kwargs)
+    result, *asked = returned if isinstance(returned, tuple) else (returned,)
     tracer.builder.write(target, result)
     return tuple(asked) if len(asked) > 1 else asked[0] if asked else None
 
@@ -102,49 +102,51 @@ class _Call:
         if not f.library:
             for part in ("variants", "rule"):
                 tracer.captures.attribute(f, part)
-        given = self._given(self._by_leaf(self.ordered(args, kwargs)))
-        program = self._program(given)
+        given_values = self._given(self._by_leaf(self.ordered(args, kwargs)))
+        program = self._program(given_values)
         loc, keeps = self.builder.loc, tracer.keeps_calls
         inside, tracer.cooperative = tracer.cooperative, self.name
         tracer.keeps_calls = keeps and f.rule is None
         try:
-            regions = [self._body(program, given)]
+            regions = [self._body(program, given_values)]
             if f.rule is not None and keeps and tracer.differentiable:
-                regions.append(self._adjoint(f.rule, given, regions[0]))
+                regions.append(self._adjoint(f.rule, given_values, regions[0]))
         finally:
             tracer.cooperative, tracer.keeps_calls = inside, keeps
             self.builder.loc = loc
-        made = self.builder.emit(CooperativeCall, [*given.values.values()], {"name": self.name}, regions)
-        returned, changed = made[: len(f.results)], made[len(f.results) :]
+        values = self.builder.emit(
+            CooperativeCall, [*given_values.values.values()], {"name": self.name}, regions
+        )
+        returned, changed = values[: len(f.results)], values[len(f.results) :]
         for name, value in zip(self.changed, changed, strict=True):
-            target = given.targets[name]
+            target = given_values.targets[name]
             assert isinstance(target.type, BufType)
             self.builder.write(target, self._as(value, scalar_of(target.type.dtype)))
-        results = [self._rounded(x, p, given) for x, p in zip(returned, f.results, strict=True)]
-        return f.given(given.constants, results)
+        results = [self._rounded(x, p, given_values) for x, p in zip(returned, f.results, strict=True)]
+        return f.given(given_values.constants, results)
 
     # Arguments -------------------------------------------------------------------------------------------------------
 
     def ordered(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by the names of their parameters."""
         try:
-            found = self.tracer._ordered(self.name, self.f.definition.parameters, args, kwargs)
+            arguments = self.tracer._ordered(self.name, self.f.definition.parameters, args, kwargs)
         except E.CompileError:
             raise
         except TypeError as e:
             raise E.WrongArguments(
                 self._place(), what=str(e), help=f"its signature: {self.signature}"
             ) from None
-        return dict(zip(self.f.patterns, found, strict=True))
+        return dict(zip(self.f.patterns, arguments, strict=True))
 
-    def _by_leaf(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    def _by_leaf(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments with tiles of structs flattened for parameters that accept tiles of any dtype."""
-        given: dict[str, Any] = {}
-        for name, x in found.items():
+        leaves: dict[str, Any] = {}
+        for name, x in arguments.items():
             pattern = self.patterns[name]
             tile = pattern.tile if isinstance(pattern, InOutPattern) else pattern
             if not isinstance(x, Columns):
-                given[name] = x
+                leaves[name] = x
                 continue
             takes = (
                 isinstance(tile, TilePattern) and isinstance(tile.dtype, Dtypes) and not tile.dtype.members
@@ -154,8 +156,8 @@ class _Call:
             names = [f"{name}.{leaf.name}" for leaf in x.struct.leaves]
             self.structs[name] = x.struct, names
             self._replace(name, names)
-            given |= zip(names, x.leaves, strict=True)
-        return given
+            leaves |= zip(names, x.leaves, strict=True)
+        return leaves
 
     def _replace(self, name: str, leaves: Sequence[str]) -> None:
         """Replace a parameter by several parameters of the same pattern."""
@@ -165,10 +167,10 @@ class _Call:
 
     def _whole_structs(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the parameters in a program, with leaves regrouped to tiles of structs."""
-        whole = dict(known)
+        structs = dict(known)
         for name, (struct, leaves) in self.structs.items():
-            whole[name] = grouped(Columns, struct, iter([known[leaf] for leaf in leaves]))
-        return whole
+            structs[name] = grouped(Columns, struct, iter([known[leaf] for leaf in leaves]))
+        return structs
 
     @property
     def signature(self) -> str:
@@ -191,40 +193,40 @@ class _Call:
         self.builder._check_writable(x)
         return x
 
-    def _given(self, found: Mapping[str, Any]) -> Given:
-        given = Given({}, {}, {}, Unified({}, {}, {}))
+    def _given(self, arguments: Mapping[str, Any]) -> Given:
+        values = Given({}, {}, {}, Unified({}, {}, {}))
         unifier, tiles = Unifier(), list[tuple[str, TilePattern, TileArgument]]()
         for name, pattern in self.patterns.items():
-            x = found[name]
+            x = arguments[name]
             if isinstance(pattern, ConstantPattern):
-                given.constants[name] = self._constant(name, pattern, x)
-                unifier.constant(name, given.constants[name])
+                values.constants[name] = self._constant(name, pattern, x)
+                unifier.constant(name, values.constants[name])
                 continue
             if isinstance(pattern, NumberPattern):
-                given.values[name] = self._number(name, pattern, x)
+                values.values[name] = self._number(name, pattern, x)
                 continue
             if not self.builder.is_tile(x):
                 self._wrong(name, f"'{name}' must be a {pattern}, got {describe_type(x)}")
             # Partial tiles stay partial in a program, except tiles that the program changes and elements of a batch.
             filled = isinstance(pattern, InOutPattern) or pattern.batch
             if isinstance(pattern, InOutPattern):
-                given.targets[name] = self.changeable(name, x)
+                values.targets[name] = self.changeable(name, x)
                 pattern = pattern.tile
-            value = given.values[name] = self.builder.tile(x, partial=not filled)
+            value = values.values[name] = self.builder.tile(x, partial=not filled)
             assert isinstance(value.type, TileType)
             tiles.append((name, pattern, TileArgument(value.type.dtype, value.type.shape)))
         try:
-            for name, value in given.values.items():
+            for name, value in values.values.items():
                 pattern = self.patterns[name]
                 if isinstance(pattern, NumberPattern) and is_element(value.type):
                     unifier.dtype(name, pattern.dtype, value.type)
-            given.unified = unifier.tiles(tiles)
+            values.unified = unifier.tiles(tiles)
         except Misfit as misfit:
             self._refuse(misfit)
-        for name, value in given.values.items():
+        for name, value in values.values.items():
             t = value.type.dtype if isinstance(value.type, TileType) else value.type
-            given.values[name] = self._as(value, self._run_in(self.patterns[name], t))
-        return given
+            values.values[name] = self._as(value, self._run_in(self.patterns[name], t))
+        return values
 
     def _constant(self, name: str, pattern: ConstantPattern, x: Any) -> Any:
         number = self.tracer.static(x)
@@ -252,67 +254,71 @@ class _Call:
     def _as(self, value: Value, to: Any) -> Value:
         return self.builder.cast(value, scalar_of(to))
 
-    def _rounded(self, x: Value, pattern: TilePattern | NumberPattern, given: Given) -> Value:
+    def _rounded(self, x: Value, pattern: TilePattern | NumberPattern, inputs: Given) -> Value:
         """A result, cast to the dtype of the caller's tiles."""
         if not isinstance(pattern.dtype, Dtypes):
             return x
-        return self._as(x, given.unified.dtype(pattern.dtype) or _dtype(x))
+        return self._as(x, inputs.unified.dtype(pattern.dtype) or _dtype(x))
 
     # Programs --------------------------------------------------------------------------------------------------------
 
-    def _program(self, given: Given) -> FuncDef:
+    def _program(self, inputs: Given) -> FuncDef:
         """The first program whose condition holds; an error if there is none."""
-        partial = any(isinstance(v.type, TileType) and v.type.partial for v in given.values.values())
+        partial = any(isinstance(v.type, TileType) and v.type.partial for v in inputs.values.values())
         of_group = {"group": self.builder.lanes, "partial": partial}
-        facts = {**given.unified.facts, **given.constants, **of_group}
+        facts = {**inputs.unified.facts, **inputs.constants, **of_group}
         try:
             variant = self.f.fitting_program(facts)
         except KeyError as unknown:
             variant, name = unknown.args
-            what = f"'{name}', which the condition of a program of {self.f.name} takes, is not known"
+            message = f"'{name}', which the condition of a program of {self.f.name} takes, is not known"
             help = f"choose from: {', '.join(facts)}"
-            raise E.TypeMismatch(variant.function.definition.location, what=what, help=help) from None
+            raise E.TypeMismatch(variant.function.definition.location, what=message, help=help) from None
         if variant is not None:
             return variant.function
-        shapes = ", ".join(f"'{name}' of shape {_shape(v)}" for name, v in given.values.items())
+        shapes = ", ".join(f"'{name}' of shape {_shape(v)}" for name, v in inputs.values.items())
         help = f"{self.f.conditions}; its signature: {self.signature}"
-        what = f"{self.name}: there is no program for {no_program(shapes, facts)}"
-        raise E.TypeMismatch(self._place(), what=what, help=help)
+        message = f"{self.name}: there is no program for {no_program(shapes, facts)}"
+        raise E.TypeMismatch(self._place(), what=message, help=help)
 
-    def _body(self, program: FuncDef, given: Given) -> Region:
-        region = Region([v.type for v in given.values.values()])
+    def _body(self, program: FuncDef, inputs: Given) -> Region:
+        region = Region([v.type for v in inputs.values.values()])
         with self.tracer.within(region):
-            batched = [self._is_batched(name) for name in given.values]
-            kept = [self._result_batched(p) for p in self.f.results] + [
+            batched = [self._is_batched(name) for name in inputs.values]
+            flags = [self._result_batched(p) for p in self.f.results] + [
                 self._is_batched(n) for n in self.changed
             ]
 
             def run(values: list[Value]) -> list[Value]:
-                return self._run(program, dict(zip(given.values, values, strict=True)), given)
+                return self._run(program, dict(zip(inputs.values, values, strict=True)), inputs)
 
-            made = self._over_batch(given.unified.batch, region.args, batched, kept, run)
-            self.builder.emit(Yield, made)
+            results = self._over_batch(inputs.unified.batch, region.args, batched, flags, run)
+            self.builder.emit(Yield, results)
         return region
 
-    def _run(self, program: FuncDef, values: dict[str, Value], given: Given) -> list[Value]:
+    def _run(self, program: FuncDef, values: dict[str, Value], inputs: Given) -> list[Value]:
         """Trace the program for one element of the batch. Returns its results, then the values of the tiles that it
         changes."""
         objects = {name: self.tracer.new_object(values[name], "register") for name in self.changed}
-        known = self._whole_structs({**values, **objects, **given.constants})
+        known = self._whole_structs({**values, **objects, **inputs.constants})
         returned = self._inlined(program, known)
         parts = returned if isinstance(returned, tuple) else () if returned is None else (returned,)
         if len(parts) != len(self.f.results):
             count = "1 value" if len(parts) == 1 else f"{len(parts)} values"
-            what = f"this program of {self.f.name} returns {count}, its signature says {len(self.f.results)}"
-            raise E.TypeMismatch(_returns(program), what=what, help=self.gives)
-        made = [self._checked(program, x, p, given) for x, p in zip(parts, self.f.results, strict=True)]
-        return [*made, *(self.builder.tile(x) for x in objects.values())]
+            message = (
+                f"this program of {self.f.name} returns {count}, its signature says {len(self.f.results)}"
+            )
+            raise E.TypeMismatch(_returns(program), what=message, help=self.gives)
+        results = [self._checked(program, x, p, inputs) for x, p in zip(parts, self.f.results, strict=True)]
+        return [*results, *(self.builder.tile(x) for x in objects.values())]
 
-    def _checked(self, program: FuncDef, x: Any, pattern: TilePattern | NumberPattern, given: Given) -> Value:
+    def _checked(
+        self, program: FuncDef, x: Any, pattern: TilePattern | NumberPattern, inputs: Given
+    ) -> Value:
         """A result of a program, checked against the signature."""
         dtype: Any = pattern.dtype
         if isinstance(dtype, Dtypes):
-            known = given.unified.dtype(dtype)
+            known = inputs.unified.dtype(dtype)
             dtype = None if known is None else run_in(dtype, known)
         if isinstance(pattern, NumberPattern):
             value = self.builder.value(x, dtype)
@@ -320,14 +326,16 @@ class _Call:
         elif self.builder.is_tile(x):
             value = self.builder.tile(x, partial=not pattern.batch)
             assert isinstance(value.type, TileType)
-            fits = value.type.shape in [_extents(form, given.unified) for form in pattern.forms]
+            fits = value.type.shape in [_extents(form, inputs.unified) for form in pattern.forms]
         else:
             value, fits = x, False
         if not fits or (dtype is not None and _dtype(value) != dtype):
-            what = f"this program of {self.f.name} returns {describe_type(x)}, its signature says {pattern}"
-            letters = ", ".join(f"{key} = {n}" for key, n in given.unified.facts.items())
+            message = (
+                f"this program of {self.f.name} returns {describe_type(x)}, its signature says {pattern}"
+            )
+            letters = ", ".join(f"{key} = {n}" for key, n in inputs.unified.facts.items())
             notes = [(self._place(), f"here {letters}")]
-            raise E.TypeMismatch(_returns(program), what=what, notes=notes, help=self.gives)
+            raise E.TypeMismatch(_returns(program), what=message, notes=notes, help=self.gives)
         return value
 
     def _inlined(self, function: FuncDef, known: Mapping[str, Any]) -> Any:
@@ -335,34 +343,36 @@ class _Call:
         parameters = function.definition.parameters
         unknown = [p.name for p in parameters if p.name not in known]
         if unknown:
-            what = f"'{unknown[0]}' is not a parameter of the cooperative function {self.f.name}"
+            message = f"'{unknown[0]}' is not a parameter of the cooperative function {self.f.name}"
             help = f"choose from: {', '.join(known)}"
-            raise E.TypeMismatch(function.definition.parameter_location(unknown[0]), what=what, help=help)
+            raise E.TypeMismatch(function.definition.parameter_location(unknown[0]), what=message, help=help)
         return self.tracer.inlined(function, [known[p.name] for p in parameters], self.node)
 
     # The adjoint -----------------------------------------------------------------------------------------------------
 
-    def _adjoint(self, rule: Rule, given: Given, body: Region) -> Region:
+    def _adjoint(self, rule: Rule, inputs: Given, body: Region) -> Region:
         """The region of the function's adjoint program, which yields the increments of the operands' adjoints."""
         keepable = [*self.f.patterns, *(["result"] if self.f.results else [])]
         unknown = [name for name in rule.keep if name not in keepable]
         if unknown:
-            what = f"the adjoint of {self.f.name} cannot keep '{unknown[0]}'"
+            message = f"the adjoint of {self.f.name} cannot keep '{unknown[0]}'"
             help = f"choose from: {', '.join(keepable)}"
-            raise E.TypeMismatch(rule.function.definition.location, what=what, help=help)
-        results = [v.type for v in body.yielded]
-        region, (arguments, made, grads) = rule_region([v.type for v in body.args], results)
-        names, count = list(given.values), len(self.f.results)
-        kept = [self._result_batched(p) for p in self.f.results] + [self._is_batched(n) for n in self.changed]
-        of_grads = [k for k, t in enumerate(results) if has_adjoint(t)]
-        flags = [*map(self._is_batched, names), *kept, *(kept[k] for k in of_grads)]
+            raise E.TypeMismatch(rule.function.definition.location, what=message, help=help)
+        result_types = [v.type for v in body.yielded]
+        region, (arguments, results, grads) = rule_region([v.type for v in body.args], result_types)
+        names, count = list(inputs.values), len(self.f.results)
+        keeps_batch = [self._result_batched(p) for p in self.f.results] + [
+            self._is_batched(n) for n in self.changed
+        ]
+        of_grads = [k for k, t in enumerate(result_types) if has_adjoint(t)]
+        flags = [*map(self._is_batched, names), *keeps_batch, *(keeps_batch[k] for k in of_grads)]
         active = [name for name, v in zip(names, body.args, strict=True) if has_adjoint(v.type)]
 
         def run(values: list[Value]) -> list[Value]:
             rest = iter(values)
             known = {name: next(rest) for name in names}
-            after = [next(rest) for _ in results]
-            adjoint: list[Any] = [None] * len(results)
+            after = [next(rest) for _ in result_types]
+            adjoint: list[Any] = [None] * len(result_types)
             for k in of_grads:
                 adjoint[k] = next(rest)
             scope: dict[str, Any] = {name: known[name] for name in rule.keep if name in known}
@@ -371,11 +381,13 @@ class _Call:
             if count:
                 scope["grad"] = tuple(adjoint[:count]) if self.f.gives_tuple else adjoint[0]
             scope |= {f"grad_{name}": g for name, g in zip(self.changed, adjoint[count:], strict=True)}
-            return self._grown(rule.function, {**scope, **given.constants}, [known[name] for name in active])
+            return self._grown(rule.function, {**scope, **inputs.constants}, [known[name] for name in active])
 
         with self.tracer.within(region):
-            wanted = [self._is_batched(name) for name in active]
-            values = self._over_batch(given.unified.batch, [*arguments, *made, *grads], flags, wanted, run)
+            requested = [self._is_batched(name) for name in active]
+            values = self._over_batch(
+                inputs.unified.batch, [*arguments, *results, *grads], flags, requested, run
+            )
             self.builder.emit(Yield, values)
         return region
 
@@ -383,15 +395,15 @@ class _Call:
         """The results of an adjoint program: one value for each float parameter."""
         returned = self._inlined(function, scope)
         parts = returned if isinstance(returned, tuple) else (returned,)
-        made = [self.builder.tile(x) if self.builder.is_tile(x) else x for x in parts]
+        gradients = [self.builder.tile(x) if self.builder.is_tile(x) else x for x in parts]
         kinds = [adjoint_type(v.type) for v in like]
-        if [x.type if isinstance(x, Value) else None for x in made] != [*map(_whole, kinds)]:
-            wanted = ", ".join(map(str, kinds))
-            what = f"the adjoint of {self.f.name} returns {', '.join(map(describe_type, made))}, not {wanted}"
-            raise E.TypeMismatch(_returns(function), what=what, help=_GROWN)
+        if [x.type if isinstance(x, Value) else None for x in gradients] != [*map(_whole, kinds)]:
+            expected = ", ".join(map(str, kinds))
+            message = f"the adjoint of {self.f.name} returns {', '.join(map(describe_type, gradients))}, not {expected}"
+            raise E.TypeMismatch(_returns(function), what=message, help=_GROWN)
         return [
             self.builder.one(TileMarkPartial, [x]) if isinstance(t, TileType) and t.partial else x
-            for x, t in zip(made, kinds, strict=True)
+            for x, t in zip(gradients, kinds, strict=True)
         ]
 
     # Batches ---------------------------------------------------------------------------------------------------------
@@ -408,11 +420,11 @@ class _Call:
         batch: Shape | None,
         values: Sequence[Value],
         batched: Sequence[bool],
-        kept: Sequence[bool],
+        flags: Sequence[bool],
         run: Callable[[list[Value]], list[Value]],
     ) -> list[Value]:
         """The results of run(values) for each element of a batch in turn. `batched`: the values with batch dimensions;
-        `kept`: the results with batch dimensions; the other results are summed over the batch."""
+        `flags`: the results with batch dimensions; the other results are summed over the batch."""
         if not batch:
             return run(list(values))
         b, count = self.builder, math.prod(batch)
@@ -422,16 +434,16 @@ class _Call:
         region = Region([int32])
         (index,) = region.args
         with self.tracer.within(region):
-            made = run([self._part(v, index) if has else v for v, has in zip(flat, batched, strict=True)])
-        targets = [self._memory(v, count if has else 0) for v, has in zip(made, kept, strict=True)]
+            results = run([self._part(v, index) if has else v for v, has in zip(flat, batched, strict=True)])
+        targets = [self._memory(v, count if has else 0) for v, has in zip(results, flags, strict=True)]
         with self.tracer.within(region):
-            for value, target, has in zip(made, targets, kept, strict=True):
+            for value, target, has in zip(results, targets, flags, strict=True):
                 self._store(value, target, index if has else None)
             b.emit(Yield, [])
         b.emit(For, [b.const(0, int32), b.const(count, int32), b.const(1, int32)], None, [region])
         return [
             self._unflattened(b.one(BufRead, [t]), batch) if has else b.one(BufRead, [t])
-            for t, has in zip(targets, kept, strict=True)
+            for t, has in zip(targets, flags, strict=True)
         ]
 
     def _flat(self, value: Value, rank: int, count: int) -> Value:
@@ -460,10 +472,10 @@ class _Call:
         t = like.type
         assert isinstance(t, TileType), "numbers of a batch are tiles"
         if count:
-            made = self.builder.one(TileEmpty, [], {"type": TileType(t.dtype, (count, *t.shape))})
+            memory = self.builder.one(TileEmpty, [], {"type": TileType(t.dtype, (count, *t.shape))})
         else:
-            made = self.builder.one(TileFull, [self.builder.const(0.0, t.dtype)], {"shape": t.shape})
-        return self.builder.one(BufNew, [made], {"storage": "register"})
+            memory = self.builder.one(TileFull, [self.builder.const(0.0, t.dtype)], {"shape": t.shape})
+        return self.builder.one(BufNew, [memory], {"storage": "register"})
 
     def _store(self, value: Value, target: Value, index: Value | None) -> None:
         b = self.builder
@@ -485,19 +497,19 @@ class _Call:
         plain = len(written) > at and not any(isinstance(a, ast.Starred) for a in written)
         return self.tracer.location(named.get(parameter, written[at] if plain else call))
 
-    def _wrong(self, parameter: str, what: str) -> NoReturn:
+    def _wrong(self, parameter: str, message: str) -> NoReturn:
         raise E.TypeMismatch(
-            self._place(parameter), what=f"{self.name}: {what}", help=f"its signature: {self.signature}"
+            self._place(parameter), what=f"{self.name}: {message}", help=f"its signature: {self.signature}"
         )
 
     def _refuse(self, misfit: Misfit) -> NoReturn:
-        place = self._place(misfit.parameter)
+        argument = self._place(misfit.parameter)
         if misfit.shapes is not None:
             left, right = misfit.shapes
-            what = f"{self.name}: {misfit.what}"
-            raise E.ShapeMismatch(place, what=what, left=left, right=right, help=misfit.help)
+            message = f"{self.name}: {misfit.what}"
+            raise E.ShapeMismatch(argument, what=message, left=left, right=right, help=misfit.help)
         help = misfit.help or f"its signature: {self.signature}"
-        raise E.TypeMismatch(place, what=f"{self.name}: {misfit.what}", help=help)
+        raise E.TypeMismatch(argument, what=f"{self.name}: {misfit.what}", help=help)
 
 
 def no_program(shapes: str, facts: Mapping[str, Any]) -> str:
@@ -523,11 +535,11 @@ def _whole(t: Type) -> Type:
 
 def _extents(form: Sequence[Any], unified: Unified) -> Shape:
     """The shape of a form in a signature; -1 for letters that no argument determines."""
-    made: list[int] = []
+    shape: list[int] = []
     for n in form:
         known = unified.extent(n)
-        made += known if isinstance(known, tuple) else (known,)
-    return tuple(made)
+        shape += known if isinstance(known, tuple) else (known,)
+    return tuple(shape)
 
 
 def _shape(value: Value) -> Shape:
@@ -537,8 +549,8 @@ def _shape(value: Value) -> Shape:
 def _returns(function: FuncDef) -> Location:
     """The location of a program's last `return` with a value; of its definition if there is none."""
     source = function.definition.source
-    found = [n for s in source.tree.body for n in ast.walk(s) if isinstance(n, ast.Return) and n.value]
-    return source.location(found[-1]) if found else function.definition.location
+    returns = [n for s in source.tree.body for n in ast.walk(s) if isinstance(n, ast.Return) and n.value]
+    return source.location(returns[-1]) if returns else function.definition.location
 
 
 __all__ = ["call_cooperative", "call_inplace"]

@@ -47,24 +47,24 @@ def known_module_option(name: str) -> bool:
     return name in MODULE_OPTIONS or name.startswith(MATHDX)
 
 
-def kernel_options(given: Mapping[str, Any], caller: FrameType) -> KernelOptions:
+def kernel_options(options: Mapping[str, Any], caller: FrameType) -> KernelOptions:
     """The options of `@kernel(...)`. WrongArguments, at the line of the decorator, for an unknown option."""
     known = field_names(KernelOptions)
-    place = Location(caller.f_code.co_filename, caller.f_lineno)
-    module_options = given.get("module_options")
+    location = Location(caller.f_code.co_filename, caller.f_lineno)
+    module_options = options.get("module_options")
     for name in module_options or () if isinstance(module_options, Mapping) else ():
         if not known_module_option(name):
-            raise unknown_option("module_options", name, MODULE_OPTIONS, place)
+            raise unknown_option("module_options", name, MODULE_OPTIONS, location)
     accepted = (*WITHOUT_EFFECT, "module_options")
-    for name in given:
+    for name in options:
         if name not in known and name not in accepted:
-            raise unknown_option("tg.kernel", name, (*known, "source", *accepted), place)
-    return KernelOptions(**{name: value for name, value in given.items() if name in known})
+            raise unknown_option("tg.kernel", name, (*known, "source", *accepted), location)
+    return KernelOptions(**{name: value for name, value in options.items() if name in known})
 
 
-def unknown_option(where: str, name: str, known: Sequence[str], place: Location) -> WrongArguments:
+def unknown_option(context: str, name: str, known: Sequence[str], location: Location) -> WrongArguments:
     """The error for an unknown option, with the most similar known one."""
-    return WrongArguments(place, what=f"{where} has no option '{name}'", help=suggestion(name, known))
+    return WrongArguments(location, what=f"{context} has no option '{name}'", help=suggestion(name, known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class KernelOptions:
 
     def schedule(self, name: str) -> dict[str, int | bool]:
         """The keywords of SCHEDULE that were given; LaunchError for an invalid value."""
-        found: dict[str, int | bool] = {}
+        options: dict[str, int | bool] = {}
         for key, allowed in SCHEDULE.items():
             value = getattr(self, key)
             if value is None:
@@ -110,8 +110,8 @@ class KernelOptions:
                 raise LaunchError(
                     f"kernel {name}: {key}= must be {words}, got {value!r}", "docs/schedules.md lists them"
                 )
-            found[key] = value
-        return found
+            options[key] = value
+        return options
 
 
 SCHEDULE: dict[str, Sequence[int]] = {
@@ -152,10 +152,10 @@ class KernelDef(Named):
         """The IR of this kernel for parameter types and a launch class; CompileError for an invalid program."""
         from tegula.lang.kernel import trace  # the tracer is loaded for the first kernel that is traced
 
-        made = trace(self.definition, param_types, launch, access, library)
-        made.schedule = self.options.schedule(self.name)
-        made.bounded = self.options.bounded(self.name)
-        return made
+        kernel = trace(self.definition, param_types, launch, access, library)
+        kernel.schedule = self.options.schedule(self.name)
+        kernel.bounded = self.options.bounded(self.name)
+        return kernel
 
     @cached_property
     def has_roles(self) -> bool:
@@ -229,12 +229,12 @@ def func(function: Any = None, /, *, source: str | None = None, **options: Any) 
     scope = sys._getframe(1)
     for option in options:
         if option not in ("name", "module"):  # accepted without effect
-            place = Location(scope.f_code.co_filename, scope.f_lineno)
-            raise unknown_option("tg.func", option, ("source", "name", "module"), place)
+            location = Location(scope.f_code.co_filename, scope.f_lineno)
+            raise unknown_option("tg.func", option, ("source", "name", "module"), location)
 
     def wrap(f: Callable[..., Any]) -> FuncDef:
-        made = Definition(f, source)
-        return FuncDef(made, _earlier(made, scope), id(scope))
+        definition = Definition(f, source)
+        return FuncDef(definition, _earlier(definition, scope), id(scope))
 
     return wrap if function is None else wrap(function)
 
@@ -298,13 +298,13 @@ def _check_function(f: object, decorator: str) -> None:
         raise TypeError(f"{decorator} takes a function made with @tg.func, got {f!r}")
 
 
-def _earlier(made: Definition, scope: FrameType) -> tuple[FuncDef, ...]:
+def _earlier(definition: Definition, scope: FrameType) -> tuple[FuncDef, ...]:
     """The earlier overloads of a new definition: the previous definitions of the same name in the same scope.
 
     Other objects bound to the name (a function from another module or from a factory, another function's object) are
     replaced, as in Python. So is a definition further down in the file, or in another version of the file, because the
     module, cell or loop is then running again. What is typed at the prompt is never run again."""
-    function = made.function
+    function = definition.function
     known = scope.f_locals.get(function.__name__)
     if not isinstance(known, FuncDef):
         return ()
@@ -315,8 +315,10 @@ def _earlier(made: Definition, scope: FrameType) -> tuple[FuncDef, ...]:
     last, code = before.__code__, function.__code__
     if is_typed(code.co_filename) and is_typed(last.co_filename):
         return known.definitions
-    again = known.definition.written is not made.written or code.co_firstlineno <= last.co_firstlineno
-    if last.co_filename != code.co_filename or again:
+    redefined = (
+        known.definition.written is not definition.written or code.co_firstlineno <= last.co_firstlineno
+    )
+    if last.co_filename != code.co_filename or redefined:
         return ()
     return known.definitions
 
@@ -504,9 +506,9 @@ def func_native(snippet: str, *args: Any, **options: Any) -> NoReturn:
         unsupported-python: always.
     """
     caller = sys._getframe(1)
-    place = Location(caller.f_code.co_filename, caller.f_lineno)
+    location = Location(caller.f_code.co_filename, caller.f_lineno)
     help = "write it in the language, as a @tg.func"
-    raise UnsupportedPython(place, what="source text of another language (func_native)", help=help)
+    raise UnsupportedPython(location, what="source text of another language (func_native)", help=help)
 
 
 constant.__tegula_builtin__ = "constant"

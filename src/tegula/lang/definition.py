@@ -88,12 +88,12 @@ class Definition:
                 else:
                     self._source = parsed(self.function, self.written)
             except Changed:
-                what = f"the text of {self.name} does not match its compiled code"
+                message = f"the text of {self.name} does not match its compiled code"
                 help = CHANGED if self.text is None else "pass the text of this function as source="
-                raise SourceNotFound(self.location, help=help, what=what) from None
+                raise SourceNotFound(self.location, help=help, what=message) from None
             except OSError:
-                what = f"the source of {self.name} is not available"
-                raise SourceNotFound(self.location, what=what) from None
+                message = f"the source of {self.name} is not available"
+                raise SourceNotFound(self.location, what=message) from None
         return self._source
 
     @property
@@ -128,8 +128,8 @@ class Definition:
             tree.args.vararg,
             tree.args.kwarg,
         ]
-        whole = name.partition(".")[0]
-        return next(self.source.location(a) for a in arguments if a is not None and a.arg == whole)
+        base = name.partition(".")[0]
+        return next(self.source.location(a) for a in arguments if a is not None and a.arg == base)
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -147,8 +147,8 @@ class Definition:
         try:
             return self._evaluated(annotation)
         except (TypeError, NameError, AttributeError, SyntaxError) as e:
-            what = f"the annotation of the result: {e}"
-            raise TypeMismatch(self.location, what=what, help=ANNOTATIONS) from e
+            message = f"the annotation of the result: {e}"
+            raise TypeMismatch(self.location, what=message, help=ANNOTATIONS) from e
 
     @property
     def whole(self) -> list[Parameter]:
@@ -157,46 +157,46 @@ class Definition:
 
     def kernel_of_leaves(self, leaves: Sequence[Parameter]) -> Definition:
         """The definition with the leaves of its compound parameters as parameters."""
-        made = copy.copy(self)
-        made._whole, made._parameters = self.parameters, list(leaves)
-        return made
+        copied = copy.copy(self)
+        copied._whole, copied._parameters = self.parameters, list(leaves)
+        return copied
 
     def typed(self, annotations: Sequence[Annotation]) -> Definition:
         """The definition with other types for its parameters."""
-        made = copy.copy(self)
-        made._parameters = [
+        copied = copy.copy(self)
+        copied._parameters = [
             replace(p, annotation=t) for p, t in zip(self.parameters, annotations, strict=True)
         ]
-        return made
+        return copied
 
     def _parameter(self, p: inspect.Parameter) -> Parameter:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            what = f"'{p.name}': kernels take no * or ** parameters"
+            message = f"'{p.name}': kernels take no * or ** parameters"
             help = INNERMOST if hasattr(self.function, "__wrapped__") else ""
-            raise TypeMismatch(self.parameter_location(p.name), what=what, help=help)
+            raise TypeMismatch(self.parameter_location(p.name), what=message, help=help)
         by_name = p.kind is p.KEYWORD_ONLY
         annotation = self._annotations.get(p.name, p.annotation)
         if annotation is p.empty:
             return Parameter(p.name, ANY, p.default, by_name)
         try:
-            found = self._evaluated(annotation)
-            changed = isinstance(found, InOutElement)
+            evaluated = self._evaluated(annotation)
+            changed = isinstance(evaluated, InOutElement)
             return Parameter(
-                p.name, resolve(found.type if changed else found), p.default, by_name, changed=changed
+                p.name, resolve(evaluated.type if changed else evaluated), p.default, by_name, changed=changed
             )
         except (TypeError, NameError, AttributeError, SyntaxError) as e:
-            what = f"the annotation of '{p.name}': {e}"
-            raise TypeMismatch(self.parameter_location(p.name), what=what, help=ANNOTATIONS) from e
+            message = f"the annotation of '{p.name}': {e}"
+            raise TypeMismatch(self.parameter_location(p.name), what=message, help=ANNOTATIONS) from e
 
     def _annotations_now(self) -> dict[str, Any]:
         """The values of string annotations, evaluated at the decoration as other annotations are. Names that are bound
         later are resolved at the first launch."""
-        found: dict[str, Any] = {}
+        evaluated: dict[str, Any] = {}
         for name, annotation in self.function.__annotations__.items():
             if isinstance(annotation, str):
                 with suppress(Exception):  # the first launch reports errors that remain
-                    found[name] = self._evaluated(annotation)
-        return found
+                    evaluated[name] = self._evaluated(annotation)
+        return evaluated
 
     def _evaluated(self, annotation: object) -> object:
         """The value of an annotation, which is a string if quoted or under `from __future__ import annotations`."""
@@ -218,22 +218,22 @@ class Definition:
 
     def with_constants(self, constants: Mapping[str, Any]) -> Definition:
         """The function with constants instead of variables, also in the functions that it calls."""
-        made = copy.copy(self)
-        made.constants = {**self.constants, **constants}
-        return made
+        copied = copy.copy(self)
+        copied.constants = {**self.constants, **constants}
+        return copied
 
     def bind(self, values: Mapping[str, Any]) -> Definition:
         """The function of the remaining parameters, with constants bound to some."""
-        made = copy.copy(self)
-        made.bound = {**self.bound, **values}
-        made._parameters = [p for p in self.parameters if p.name not in values]
-        return made
+        copied = copy.copy(self)
+        copied.bound = {**self.bound, **values}
+        copied._parameters = [p for p in self.parameters if p.name not in values]
+        return copied
 
     def annotated(self, types: Mapping[str, Annotation]) -> Definition:
         """The function with other types for some parameters."""
-        made = copy.copy(self)
-        made._parameters = [replace(p, annotation=types.get(p.name, p.annotation)) for p in self.parameters]
-        return made
+        copied = copy.copy(self)
+        copied._parameters = [replace(p, annotation=types.get(p.name, p.annotation)) for p in self.parameters]
+        return copied
 
     @property
     def takes_constants(self) -> bool:
@@ -248,8 +248,8 @@ class Definition:
 
     def _free(self) -> list[Any]:
         """The annotations of the parameters that are not bound, without texts of unknown names."""
-        given = {**self.function.__annotations__, **self._annotations}
-        return [a for name, a in given.items() if name not in self.bound and name != "return"]
+        annotations = {**self.function.__annotations__, **self._annotations}
+        return [a for name, a in annotations.items() if name not in self.bound and name != "return"]
 
     def variable(self, name: str) -> tuple[int, str]:
         """The identity of the variable that a free name refers to: equal for functions that share the variable."""

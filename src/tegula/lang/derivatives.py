@@ -90,11 +90,11 @@ class TracedCall:
 
 def _moved(loc: Location, moved: dict[int, Location]) -> Location:
     """The location with its callers replaced by the results of `moved`."""
-    found = moved.get(id(loc))
-    if found is None:
-        found = replace(loc, caller=_moved(loc.caller, moved)) if loc.caller is not None else loc
-        moved[id(loc)] = found
-    return found
+    location = moved.get(id(loc))
+    if location is None:
+        location = replace(loc, caller=_moved(loc.caller, moved)) if loc.caller is not None else loc
+        moved[id(loc)] = location
+    return location
 
 
 def _traced(
@@ -138,8 +138,8 @@ def _elements(
             return None
         args.append(tracer.builder.value(x, p.annotation if is_element(p.annotation) else None))
         if not is_element(args[-1].type):
-            what = f"{chosen.name} has a declared gradient, so it takes scalars, vectors and matrices only"
-            raise E.TypeMismatch(tracer.location(node), what=what)
+            message = f"{chosen.name} has a declared gradient, so it takes scalars, vectors and matrices only"
+            raise E.TypeMismatch(tracer.location(node), what=message)
     return args
 
 
@@ -167,16 +167,22 @@ def _rule(
     tracer: Calls, chosen: FuncDef, rule: FuncDef, args: Sequence[Value], body: Region, node: ast.AST | None
 ) -> Region:
     """The adjoint of a call: its region takes the call's operands, results, and the adjoints of the results."""
-    made = [v.type for v in body.yielded]
-    own, given = [v.type for v in args], [adjoint_type(t) for t in made if has_adjoint(t)]
+    result_types = [v.type for v in body.yielded]
+    argument_types = [v.type for v in args]
+    gradient_types = [adjoint_type(t) for t in result_types if has_adjoint(t)]
     if rule is chosen.gradient:
-        types = _declared(rule, [*own, *given], [*map(adjoint_type, own), *given])
-        own, given = types[: len(own)], types[len(own) :]
+        adjoint_types = [adjoint_type(t) for t in argument_types]
+        types = _declared(rule, [*argument_types, *gradient_types], [*adjoint_types, *gradient_types])
+        argument_types, gradient_types = types[: len(argument_types)], types[len(argument_types) :]
     else:
-        own, made = ([adjoint_type(t) for t in types] for types in (own, made))
-    own = [t for t, x in zip(own, args, strict=True) if not _is_fixed(x)]
+        argument_types, result_types = (
+            [adjoint_type(t) for t in types] for types in (argument_types, result_types)
+        )
+    argument_types = [t for t, x in zip(argument_types, args, strict=True) if not _is_fixed(x)]
     region, builder = Region(), tracer.builder
-    arguments, results, adjoints = ([region.add_argument(t) for t in types] for types in (own, made, given))
+    arguments, results, adjoints = (
+        [region.add_argument(t) for t in types] for types in (argument_types, result_types, gradient_types)
+    )
     with tracer.within(region):
         inside = _given(builder, args, arguments)
         if rule is chosen.gradient:
@@ -198,18 +204,18 @@ def _declared(rule: FuncDef, own: Sequence[Type], wide: Sequence[Type]) -> list[
     without a declared type has the adjoint's, so that the function computes in float32 for narrower floats."""
     declared = [p.annotation for p in rule.definition.parameters]
     declared += [None] * (len(own) - len(declared))
-    found: list[Type] = []
+    types: list[Type] = []
     for annotation, t, adjoint in zip(declared, own, wide, strict=False):
         fits = is_element(annotation) and with_scalar(element(t), scalar_of(annotation)) == annotation
         is_float = has_adjoint(t) and fits and scalar_of(annotation).is_float
-        found.append(annotation if is_float else t if is_element(annotation) else adjoint)
-    return found
+        types.append(annotation if is_float else t if is_element(annotation) else adjoint)
+    return types
 
 
 def _widened(builder: OpBuilder, grown: Sequence[Value], args: Sequence[Value]) -> list[Value]:
     """The increments of the arguments' adjoints, cast to the types of adjoints."""
-    wanted = [scalar_of(element(adjoint_type(v.type))) for v in args if has_adjoint(v.type)]
-    return [builder.cast(x, to) for x, to in zip(grown, wanted, strict=True)]
+    dtypes = [scalar_of(element(adjoint_type(v.type))) for v in args if has_adjoint(v.type)]
+    return [builder.cast(x, to) for x, to in zip(grown, dtypes, strict=True)]
 
 
 def _accumulated(tracer: Calls, rule: FuncDef, args: Sequence[Value], grads: Sequence[Value]) -> list[Value]:
@@ -218,10 +224,10 @@ def _accumulated(tracer: Calls, rule: FuncDef, args: Sequence[Value], grads: Seq
     d, builder = rule.definition, tracer.builder
     names = [p.name for p in d.parameters]
     if len(names) != len(args) + len(grads):
-        wanted = f"{len(args)} arguments and {len(grads)} results"
-        what = f"{rule.name} is the gradient of a function of {wanted}, but has {len(names)} parameters"
+        expected = f"{len(args)} arguments and {len(grads)} results"
+        message = f"{rule.name} is the gradient of a function of {expected}, but has {len(names)} parameters"
         help = "its parameters are the function's, then the adjoint of each result that is a float"
-        raise E.WrongArguments(d.location, what=what, help=help)
+        raise E.WrongArguments(d.location, what=message, help=help)
     wide = {n: adjoint_type(v.type) for n, v in zip(names, args, strict=False) if has_adjoint(v.type)}
     narrow = [n for n, v in zip(names, args, strict=False) if wide.get(n, v.type) != v.type]
     tree = _Adjoints(names[: len(args)], narrow).visit(copy.deepcopy(d.source.tree))
@@ -259,8 +265,8 @@ class _Adjoints(ast.NodeTransformer):
         self.generic_visit(node)
         to = self.converted.get(getattr(node.target, "id", ""))
         if to is not None:
-            made = ast.Call(ast.copy_location(ast.Name(to, ast.Load()), node), [node.value], [])
-            node.value = ast.copy_location(made, node.value)
+            call = ast.Call(ast.copy_location(ast.Name(to, ast.Load()), node), [node.value], [])
+            node.value = ast.copy_location(call, node.value)
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:

@@ -47,21 +47,21 @@ class ElectedTracer(Loops):
             raise E.ElectedBody(self.location(node.orelse[0]), what="an 'else' of 'if tg.elect():'")
         for name, target, _ in targets(node.body):
             if not isinstance(self.frame.names.get(name, UNBOUND), MARKS):
-                what = f"'{name}' is bound before 'if tg.elect():' and changed inside it"
-                raise E.ElectedBody(self.location(target), what=what, help=f"bind '{name}' inside it")
+                message = f"'{name}' is bound before 'if tg.elect():' and changed inside it"
+                raise E.ElectedBody(self.location(target), what=message, help=f"bind '{name}' inside it")
         outer, before = self.builder.region, self.builder.elected
         self.builder.elected = True
         try:
-            made = self.path(self.frame.names, lambda: self.block(node.body))
+            traced = self.path(self.frame.names, lambda: self.block(node.body))
         finally:
             self.builder.elected = before
-        if any(made.names.get(flag, False) is not False for flag in FLAGS):
+        if any(traced.names.get(flag, False) is not False for flag in FLAGS):
             raise E.ElectedBody(
                 self.location(node), what="a jump out of a loop or the role around 'if tg.elect():'"
             )
-        for op in made.region.walk():
+        for op in traced.region.walk():
             self._check_elected(op)
-        for op in made.region.ops:
+        for op in traced.region.ops:
             outer.append(op)
 
     def _check_elected(self, op: Op) -> None:

@@ -54,16 +54,16 @@ class Expressions(StructPlaces):
 
     def expr(self, node: ast.expr) -> Any:
         """The value of an expression."""
-        found = self.unread(node)
-        return found.read(self) if isinstance(found, StructElement) else found
+        unread_value = self.unread(node)
+        return unread_value.read(self) if isinstance(unread_value, StructElement) else unread_value
 
     def unread(self, node: ast.expr) -> Any:
         """The value of an expression, or the location of a struct in an array or tile, of which the caller may read a
         single field."""
         method = getattr(self, f"_{type(node).__name__}", None)
         if method is None:
-            what = UNSUPPORTED.get(type(node), f"'{ast.unparse(node)}'")
-            raise E.UnsupportedPython(self.location(node), help=HINTS.get(type(node), ""), what=what)
+            message = UNSUPPORTED.get(type(node), f"'{ast.unparse(node)}'")
+            raise E.UnsupportedPython(self.location(node), help=HINTS.get(type(node), ""), what=message)
         try:
             return method(node)
         except TypeRule as rule:
@@ -89,8 +89,8 @@ class Expressions(StructPlaces):
     def _Constant(self, node: ast.Constant) -> Any:
         if node.value is None or isinstance(node.value, bool | int | float | str):
             return node.value
-        what = "'...'" if node.value is ... else f"a {type(node.value).__name__} constant"
-        raise E.UnsupportedPython(self.location(node), what=what)
+        message = "'...'" if node.value is ... else f"a {type(node.value).__name__} constant"
+        raise E.UnsupportedPython(self.location(node), what=message)
 
     def _Name(self, node: ast.Name) -> Any:
         return self.name(node.id, node, self.frame)
@@ -113,10 +113,10 @@ class Expressions(StructPlaces):
         if frame.outer is not None:
             return self.name(name, node, frame.outer)
         try:
-            found = frame.lookup(name)
+            value = frame.lookup(name)
         except KeyError:
             raise E.UnknownName(self.location(node), help=self._similar(name, frame), name=name) from None
-        return capture(name, found, self.location(node))
+        return capture(name, value, self.location(node))
 
     def part(self, x: Any, node: ast.AST) -> Any:
         """A part of a tuple or struct. Raises the recorded error if branches have bound the part to values that cannot
@@ -130,23 +130,23 @@ class Expressions(StructPlaces):
         x = self.expr(node.value)
         name = node.target.id
         if self.frame.unsure:
-            what = f"':=' binds '{name}' in {self.frame.unsure}, which may not be evaluated"
+            message = f"':=' binds '{name}' in {self.frame.unsure}, which may not be evaluated"
             help = "assign it in a statement of its own"
-            raise E.UnsupportedPython(self.location(node), what=what, help=help)
+            raise E.UnsupportedPython(self.location(node), what=message, help=help)
         self.bind(name, x)
         return self.frame.names[name]
 
     def _Lambda(self, node: ast.Lambda) -> LocalFunction:
         """A lambda as a local function that returns the expression."""
         returned = ast.copy_location(ast.Return(node.body), node.body)
-        made = ast.FunctionDef("<lambda>", node.args, [returned], [])
-        return LocalFunction(ast.copy_location(made, node), self.frame)
+        function = ast.FunctionDef("<lambda>", node.args, [returned], [])
+        return LocalFunction(ast.copy_location(function, node), self.frame)
 
     def _unbound(self, name: str, loc: Location, frame: Frame) -> E.UnboundName:
         """The error for an unbound name, with a note for each place that binds it."""
         stores = [n for n in ast.walk(frame.source.tree) if isinstance(n, ast.Name) and n.id == name]
-        places = (frame.source.location(n, frame.caller) for n in stores if isinstance(n.ctx, ast.Store))
-        notes = [(at, "bound here") for at in sorted(places, key=lambda at: (at.line, at.column))]
+        lines = (frame.source.location(n, frame.caller) for n in stores if isinstance(n.ctx, ast.Store))
+        notes = [(at, "bound here") for at in sorted(lines, key=lambda at: (at.line, at.column))]
         return E.UnboundName(loc, name=name, notes=notes)
 
     def _similar(self, name: str, frame: Frame) -> str:
@@ -176,8 +176,8 @@ class Expressions(StructPlaces):
             owner = self.builder.value(owner)
         if not isinstance(owner, Value):
             raise E.UnknownAttribute(self.location(node), owner=describe_type(owner), name=node.attr)
-        found = method(owner, node.attr)
-        return self.builder.attribute(owner, node.attr) if found is None else found
+        bound_method = method(owner, node.attr)
+        return self.builder.attribute(owner, node.attr) if bound_method is None else bound_method
 
     # Collections -----------------------------------------------------------------------------------------------------
 
@@ -190,10 +190,10 @@ class Expressions(StructPlaces):
         """The items that an expression of a tuple display adds: one, or all items of a tuple after a '*'."""
         if not isinstance(node, ast.Starred):
             return (self.expr(node),)
-        found = self.items(self.expr(node.value))
-        if not isinstance(found, tuple):
-            raise E.TypeMismatch(self.location(node), what=f"cannot unpack {describe_type(found)}")
-        return found
+        items = self.items(self.expr(node.value))
+        if not isinstance(items, tuple):
+            raise E.TypeMismatch(self.location(node), what=f"cannot unpack {describe_type(items)}")
+        return items
 
     def index(self, node: ast.expr, owner: Any) -> tuple[Any, ...]:
         """The parts of a subscript of `owner`; `...` is replaced by a ':' for each missing dimension."""
@@ -201,9 +201,11 @@ class Expressions(StructPlaces):
         dots = [k for k, part in enumerate(parts) if isinstance(part, ast.Constant) and part.value is ...]
         rank = rank_of(owner)
         if len(dots) != 1 or rank is None:
-            found = tuple(self._index_part(part) for part in parts)
-            whole = len(found) == 1 and isinstance(found[0], tuple) and not isinstance(found[0], Fields)
-            return found[0] if whole else found
+            indices = tuple(self._index_part(part) for part in parts)
+            is_tuple = (
+                len(indices) == 1 and isinstance(indices[0], tuple) and not isinstance(indices[0], Fields)
+            )
+            return indices[0] if is_tuple else indices
         before, after = parts[: dots[0]], parts[dots[0] + 1 :]
         added = sum(isinstance(part, ast.Constant) and part.value is None for part in parts)
         missing = [slice(None)] * max(0, rank + added - len(before) - len(after))
@@ -229,15 +231,15 @@ class Expressions(StructPlaces):
         with self.written(
             (node.value, owner), *(zip(parts, index, strict=True) if len(parts) == len(index) else ())
         ):
-            made = self.with_constants(lambda i: self.builder.subscript(owner, i), index)
-        mark_part(self.builder, owner, index, made)
-        return made
+            result = self.with_constants(lambda i: self.builder.subscript(owner, i), index)
+        mark_part(self.builder, owner, index, result)
+        return result
 
     def item(self, owner: tuple[Any, ...], index: tuple[Any, ...], node: ast.AST) -> Any:
         """owner[i] for a tuple and a constant index or slice."""
         if isinstance(owner, Fields):
-            what = f"a value of the struct {owner.struct} has no items"
-            raise E.TypeMismatch(self.location(node), what=what, help="name a field, as in s.x")
+            message = f"a value of the struct {owner.struct} has no items"
+            raise E.TypeMismatch(self.location(node), what=message, help="name a field, as in s.x")
         (i,) = index if len(index) == 1 else (None,)
         bounds = [i.start, i.stop, i.step] if isinstance(i, slice) else [i]
         numbers = [None if b is None and isinstance(i, slice) else self.static(b) for b in bounds]
@@ -246,12 +248,12 @@ class Expressions(StructPlaces):
         try:
             return owner[slice(*numbers)] if isinstance(i, slice) else self.part(owner[numbers[0]], node)  # type: ignore[index]
         except IndexError:
-            what = f"a tuple of {len(owner)} has no item {numbers[0]}"
+            message = f"a tuple of {len(owner)} has no item {numbers[0]}"
             help = f"its items are 0 to {len(owner) - 1}" if owner else "it is empty"
-            raise E.OutOfRange(self.location(node), what=what, help=help) from None
+            raise E.OutOfRange(self.location(node), what=message, help=help) from None
         except (TypeError, ValueError):
-            what = f"a tuple index must be an integer or a slice, got {numbers[0]!r}"
-            raise E.TypeMismatch(self.location(node), what=what, help="write whole numbers") from None
+            message = f"a tuple index must be an integer or a slice, got {numbers[0]!r}"
+            raise E.TypeMismatch(self.location(node), what=message, help="write whole numbers") from None
 
     # Operators -------------------------------------------------------------------------------------------------------
 
@@ -284,8 +286,8 @@ class Expressions(StructPlaces):
             return left + right
         for side in (left, right):
             if not isinstance(side, (Value, np.generic, np.ndarray, *LITERALS)):
-                what = f"'{ast.unparse(node)}' is not defined for {describe_type(side)}"
-                raise E.TypeMismatch(self.location(node), what=what)
+                message = f"'{ast.unparse(node)}' is not defined for {describe_type(side)}"
+                raise E.TypeMismatch(self.location(node), what=message)
         folded = self._fold(op, left, right)
         return folded if folded is not None else self.builder.binary(op, self.typed(left), self.typed(right))
 
@@ -365,15 +367,19 @@ class Expressions(StructPlaces):
         if not isinstance(items, tuple) or isinstance(items, Fields):
             help = "write a tuple, as in x in (1, 2), or compare with =="
             raise E.UnsupportedPython(self.location(node), what=f"'in' {describe_type(right)}", help=help)
-        found: Any = False
+        is_member: Any = False
         numbers = (Value, np.generic, np.ndarray, *LITERALS)
         for item in items:
             if isinstance(left, numbers) and isinstance(item, numbers):
                 same = self.builder.compare("eq", self.typed(left), self.typed(item))
             else:
                 same = self._compare_static(node, ast.Eq(), left, item)
-            found = self.builder.binary("or", found, same) if isinstance(found, Value) else found or same
-        return found if inside else self.builder.logical_not(found)
+            is_member = (
+                self.builder.binary("or", is_member, same)
+                if isinstance(is_member, Value)
+                else is_member or same
+            )
+        return is_member if inside else self.builder.logical_not(is_member)
 
     def _compared(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> explain.Written:
         k = node.ops.index(op)
@@ -382,15 +388,15 @@ class Expressions(StructPlaces):
     def _compare_static(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> bool:
         """The result, in Python, of comparing dtypes, strings, None, functions or tuples of constants."""
         if any(isinstance(x, Fields) for x in (left, right)):
-            what = f"cannot compare {describe_type(left)} and {describe_type(right)}"
-            raise E.TypeMismatch(self.location(node), what=what, help="compare their fields")
+            message = f"cannot compare {describe_type(left)} and {describe_type(right)}"
+            raise E.TypeMismatch(self.location(node), what=message, help="compare their fields")
         builtin = {float: "float32", int: "int32", bool: "bool"}
         left, right = (
             str(builtin.get(x, x)) if is_element(x) or x in (float, int, bool) else x for x in (left, right)
         )
         if any(isinstance(x, Value) for x in (left, right)) or not isinstance(op, ast.Eq | ast.NotEq):
-            what = f"cannot compare {describe_type(left)} and {describe_type(right)}"
-            raise E.TypeMismatch(self.location(node), what=what)
+            message = f"cannot compare {describe_type(left)} and {describe_type(right)}"
+            raise E.TypeMismatch(self.location(node), what=message)
         return (left == right) == isinstance(op, ast.Eq)
 
     # Conditions ------------------------------------------------------------------------------------------------------

@@ -54,8 +54,8 @@ class Flow:
     def binding(self) -> list[tuple[ast.stmt, list[ast.Call | ast.NamedExpr]]]:
         """The statements, without statements of nested functions, whose expressions contain calls or `:=`, each with
         these nodes."""
-        found = ((statement, [*_binding(statement)]) for statement in _statements(self.tree.body))
-        return [(statement, nodes) for statement, nodes in found if nodes]
+        bindings = ((statement, [*_binding(statement)]) for statement in _statements(self.tree.body))
+        return [(statement, nodes) for statement, nodes in bindings if nodes]
 
     def _visit(self, statement: ast.stmt) -> None:
         pending: list[tuple[ast.AST, bool]] = [(statement, False)]

@@ -47,9 +47,9 @@ def annotate_updates(flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef],
                     updated_parameters(each, library, updates)
                 updated += _updated_variables(callee, node, updates)
         for attribute, names in ((CHANGED, bound), (UPDATED, updated)):
-            here = tuple(name for name in dict.fromkeys(names) if name in flow.locals)
-            if here or hasattr(statement, attribute):
-                setattr(statement, attribute, here)
+            modified = tuple(name for name in dict.fromkeys(names) if name in flow.locals)
+            if modified or hasattr(statement, attribute):
+                setattr(statement, attribute, modified)
 
 
 def updated_parameters(f: FuncDef, library: Mapping[str, FuncDef], updates: Updates) -> frozenset[str]:
@@ -105,15 +105,15 @@ def _callee(node: ast.expr, flow: Flow, lookup: Lookup, library: Mapping[str, Fu
     if not isinstance(node, ast.Name) or node.id in flow.locals:
         return None
     try:
-        found = lookup(node.id)
+        callee = lookup(node.id)
     except KeyError:
         return None
     for name in reversed(path):
-        in_language = isinstance(found, ModuleType) and found.__name__ == "tegula"
-        found = library.get(name) if in_language else getattr(found, name, None)
-    if isinstance(found, PublicFunction):
-        found = library.get(found.name)
-    return found if type(found) is FuncDef else None
+        in_language = isinstance(callee, ModuleType) and callee.__name__ == "tegula"
+        callee = library.get(name) if in_language else getattr(callee, name, None)
+    if isinstance(callee, PublicFunction):
+        callee = library.get(callee.name)
+    return callee if type(callee) is FuncDef else None
 
 
 def _variables(f: FuncDef, call: ast.Call) -> list[str]:
@@ -121,21 +121,21 @@ def _variables(f: FuncDef, call: ast.Call) -> list[str]:
     return [x.id for x in arguments(f, call, lambda p: p.changed).values()]
 
 
-def arguments(f: FuncDef, call: ast.Call, wanted: Callable[[Parameter], bool]) -> dict[str, ast.Name]:
+def arguments(f: FuncDef, call: ast.Call, accepts: Callable[[Parameter], bool]) -> dict[str, ast.Name]:
     """The variables that a call passes for the wanted parameters of the overloads of a function, by parameter."""
     if any(isinstance(a, ast.Starred) for a in call.args):
         return {}
     named = {k.arg: k.value for k in call.keywords if k.arg is not None}
-    found: dict[str, ast.Name] = {}
+    updated: dict[str, ast.Name] = {}
     for each in f.definitions:
         parameters = each.definition.parameters
         try:
-            given = ordered(f.name, parameters, call.args, named)
+            arguments = ordered(f.name, parameters, call.args, named)
         except TypeError:
             continue
-        pairs = zip(parameters, given, strict=True)
-        found |= {p.name: x for p, x in pairs if wanted(p) and isinstance(x, ast.Name)}
-    return found
+        pairs = zip(parameters, arguments, strict=True)
+        updated |= {p.name: x for p, x in pairs if accepts(p) and isinstance(x, ast.Name)}
+    return updated
 
 
 def test_in_body(node: ast.While) -> ast.While:
@@ -161,22 +161,22 @@ def bind_updated_variables(tracer: Calls, f: FuncDef, ends: Mapping[str, Any], c
         if name not in frame.names and (frame.outer is None or name not in frame.outer.names):
             continue  # a constant
         if name not in frame.names:
-            what = f"{f.name} changes '{name}', a variable of the enclosing function"
+            message = f"{f.name} changes '{name}', a variable of the enclosing function"
             help = "pass it as an argument, and return it"
         elif frame.unsure:
-            what = f"{f.name} changes '{name}' in {frame.unsure}, which may not be evaluated"
+            message = f"{f.name} changes '{name}' in {frame.unsure}, which may not be evaluated"
             help = "call it in a statement of its own"
         else:
             tracer.bind(name, ends[parameter])
             continue
-        raise E.UnsupportedPython(tracer.location(call), what=what, help=help)
+        raise E.UnsupportedPython(tracer.location(call), what=message, help=help)
 
 
 @contextmanager
-def reject_updates(frame: Frame, where: str) -> Iterator[None]:
+def reject_updates(frame: Frame, context: str) -> Iterator[None]:
     """Reject calls that change variables inside a `with` block of this method: the enclosing expression may skip their
     evaluation."""
-    before, frame.unsure = frame.unsure, where
+    before, frame.unsure = frame.unsure, context
     try:
         yield
     finally:

@@ -19,14 +19,14 @@ def while_next(names: Sequence[str], node: ast.For, in_ranges: bool) -> ast.Whil
     body: list[ast.stmt]
     if in_ranges:
         limits: list[ast.expr] = [ast.Attribute(_read(query), field, ast.Load()) for field in ("item", "end")]
-        found = ast.Assign([node.target], ast.Call(_read(functions[1]), [_read(query), _read(item)], []))
+        assignment = ast.Assign([node.target], ast.Call(_read(functions[1]), [_read(query), _read(item)], []))
         through = ast.Call(_read(counting), limits, [])
-        body = [ast.For(ast.Name(item, ast.Store()), through, [found, *node.body], [])]
-        new: list[ast.stmt] = [ends, found, *body]
+        body = [ast.For(ast.Name(item, ast.Store()), through, [assignment, *node.body], [])]
+        new: list[ast.stmt] = [ends, assignment, *body]
     else:
-        found = ast.Assign([node.target], _read(item))
-        body = [found, *node.body]
-        new = [ends, found]
+        assignment = ast.Assign([node.target], _read(item))
+        body = [assignment, *node.body]
+        new = [ends, assignment]
     loop = ast.While(ast.Constant(True), [ends, *body], [])
     for part in (*new, loop):
         _place(part, node.iter, {*node.body})
@@ -48,12 +48,12 @@ def _read(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
 
 
-def _place(node: ast.AST, at: ast.expr, kept: set[ast.stmt]) -> None:
-    """Give a new node and its nested nodes the location of another node, except for `kept` nodes, which have their
-    own."""
-    if node in kept:
+def _place(node: ast.AST, at: ast.expr, kept_statements: set[ast.stmt]) -> None:
+    """Give a new node and its nested nodes the location of another node. Statements of `kept_statements` keep their own
+    locations."""
+    if node in kept_statements:
         return
     if not hasattr(node, "lineno"):
         ast.copy_location(node, at)
     for child in ast.iter_child_nodes(node):
-        _place(child, at, kept)
+        _place(child, at, kept_statements)

@@ -116,11 +116,11 @@ class Joins(Expressions):
         for side in (a, b):
             if isinstance(side, Unbound | Conflict):
                 return _keep(side)
-        made = self._merge_bound(name, a, b, p, q)
+        merged = self._merge_bound(name, a, b, p, q)
         if not partly:
-            return made
-        rebuild = made.rebuild
-        return Merge(made.first, made.second, lambda results: Partly(rebuild(results)))
+            return merged
+        rebuild = merged.rebuild
+        return Merge(merged.first, merged.second, lambda results: Partly(rebuild(results)))
 
     def _merge_bound(self, name: str, a: Binding, b: Binding, p: Path, q: Path) -> Merge:
         a, b = convert_to_common_struct(a, b)
@@ -176,11 +176,13 @@ class Joins(Expressions):
             except TypeRule:
                 return None
 
-    def filled(self, x: Value, wanted: Type, region: Region) -> Value:
+    def filled(self, x: Value, expected: Type, region: Region) -> Value:
         """The value x at the end of a region; if x is a partial tile and a full tile is wanted, its absent lanes are
         0."""
         if not (
-            isinstance(x.type, TileType) and x.type.partial and wanted == TileType(x.type.dtype, x.type.shape)
+            isinstance(x.type, TileType)
+            and x.type.partial
+            and expected == TileType(x.type.dtype, x.type.shape)
         ):
             return x
         with self.within(region):
@@ -209,28 +211,28 @@ class Joins(Expressions):
         sources = [x if isinstance(x, Value) else None for x in (a, b)]
         if not any(map(is_object, sources)):
             return self._propagate_read_only(result, sources)
-        made = self.merged_object(result, sources)
+        merged = self.merged_object(result, sources)
         if name == RESULT:
-            self.objects.discard(made)
+            self.objects.discard(merged)
         else:
-            made.name = name
-        return made
+            merged.name = name
+        return merged
 
     def merged_object(self, tile: Value, sources: list[Value | None], register: bool = False) -> Value:
         """A new object for a tile with a source for each incoming edge (see `aliases.py`). The object is read-only if a
         source is. `register`: whether the object may be a register tile, by an edge that is not known yet."""
         known = [x for x in sources if x is not None]
         shared = bool(known) and all(map(self.declared_shared, known)) and not register
-        made = self.new_object(tile, "shared" if shared else "register")
-        self.joined.merged[made] = sources
-        return self._propagate_read_only(made, known)
+        merged = self.new_object(tile, "shared" if shared else "register")
+        self.joined.merged[merged] = sources
+        return self._propagate_read_only(merged, known)
 
-    def _propagate_read_only(self, made: Value, sources: Sequence[Value | None]) -> Value:
+    def _propagate_read_only(self, tile: Value, sources: Sequence[Value | None]) -> Value:
         """Mark a tile read-only if one of its sources is, and return it."""
         for x in sources:
             if x is not None and root(x) in self.builder.read_only:
-                self.builder.read_only[made] = self.builder.read_only[root(x)]
-        return made
+                self.builder.read_only[tile] = self.builder.read_only[root(x)]
+        return tile
 
     def declared_shared(self, x: Value) -> bool:
         """Whether the user declared that a tile is shared."""
@@ -259,8 +261,8 @@ class Joins(Expressions):
             return first
         tuples = isinstance(first, tuple) or isinstance(second, tuple)
         if tuples and not (alike(first, second) and len(leaves(first)) == len(leaves(second))):
-            what = f"the operands of a conditional expression are {describe_type(first)} and {describe_type(second)}"
-            raise E.TypeMismatch(self.location(node), what=what)
+            message = f"the operands of a conditional expression are {describe_type(first)} and {describe_type(second)}"
+            raise E.TypeMismatch(self.location(node), what=message)
         parts = [
             self._part(node, test, regions, pair) for pair in zip(leaves(first), leaves(second), strict=True)
         ]
@@ -292,8 +294,8 @@ class Joins(Expressions):
         first = self.filled(yielded[0], yielded[1].type, regions[0])
         second = self.filled(yielded[1], yielded[0].type, regions[1])
         if first.type != second.type:
-            what = f"the operands of a conditional expression are {first.type} and {second.type}"
-            raise E.TypeMismatch(self.location(node), what=what)
+            message = f"the operands of a conditional expression are {first.type} and {second.type}"
+            raise E.TypeMismatch(self.location(node), what=message)
         if not is_element(first.type) and not isinstance(first.type, TileType):
             help = "write an if statement around the uses"
             raise TypeRule(f"a conditional expression cannot have the type {first.type}", help)
@@ -309,14 +311,14 @@ class Joins(Expressions):
             values.append((flags[0], flags[1]))
 
         def rebuild(results: Iterator[Value]) -> Value:
-            made = self.merged_object(next(results), [*sources])
+            merged = self.merged_object(next(results), [*sources])
             if any(isinstance(x, Value) for x in named):
-                self.named_if[made] = next(results)
+                self.named_if[merged] = next(results)
             elif named[0] != named[1]:
-                self.named_if[made] = test if named[0] else self.builder.logical_not(test)
+                self.named_if[merged] = test if named[0] else self.builder.logical_not(test)
             if named != [True, True]:
-                self.objects.discard(made)
-            return made
+                self.objects.discard(merged)
+            return merged
 
         return _Part(values, rebuild)
 
@@ -325,9 +327,9 @@ class Joins(Expressions):
         tiles."""
         with self.within(region):
             if isinstance(x, Value) and isinstance(x.type, TileType) and self.declared_shared(x):
-                made = self.new_object(x, "shared")
-                self.objects.discard(made)
-                return made
+                tile = self.new_object(x, "shared")
+                self.objects.discard(tile)
+                return tile
             if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
                 return x
             if isinstance(x, (Value, np.generic, np.ndarray, *LITERALS)):
@@ -372,15 +374,15 @@ def conflict(name: str, a: Binding, b: Binding) -> Callable[[Location], E.Compil
     """The error for reading a name that paths bind to different kinds of objects."""
     before, after = describe_type(a), describe_type(b)
     if name == RESULT:
-        what = f"the function returns {before} on one path and {after} on another"
+        message = f"the function returns {before} on one path and {after} on another"
         help = "return the same type on every path, with a cast where it differs"
-        return lambda loc: E.TypeMismatch(loc, what=what, help=help)
-    places = dict.fromkeys((at, describe_type(x)) for x in (a, b) if (at := made_at(x)) is not None)
+        return lambda loc: E.TypeMismatch(loc, what=message, help=help)
+    definitions = dict.fromkeys((at, describe_type(x)) for x in (a, b) if (at := made_at(x)) is not None)
     if before == after:
         kind = "arrays" if is_handle(a) else "objects"
-        what = f"'{name}' is bound to different {kind} on the paths that reach this line"
-        return lambda loc: E.TypeMismatch(loc, what=what, help="use each object inside its own branch")
-    notes = [(at, f"{t} here") for at, t in places]
+        message = f"'{name}' is bound to different {kind} on the paths that reach this line"
+        return lambda loc: E.TypeMismatch(loc, what=message, help="use each object inside its own branch")
+    notes = [(at, f"{t} here") for at, t in definitions]
     return lambda loc: E.VariableChangesType(
         loc, name=name, before=before, after=after, notes=[n for n in notes if n[0] != loc]
     )

@@ -100,8 +100,8 @@ def bound_types(
     tracer = _traced(definition, param_types, launch, library)
     if tracer.errors:
         raise E.gathered(tracer.errors)
-    found = tracer.frame.names[name]
-    parts = found if isinstance(found, tuple) else (found,)
+    binding = tracer.frame.names[name]
+    parts = binding if isinstance(binding, tuple) else (binding,)
     types = tuple(part.type if isinstance(part, Value) else part for part in parts)
     return types, tuple(tracer.captures.found.values())
 
@@ -117,8 +117,8 @@ def _traced(
     definition = leaves_of(definition)
     parameters = definition.parameters
     if len(parameters) != len(param_types):
-        what = f"{definition.name} takes {counted(len(parameters), 'argument')}, got {len(param_types)}"
-        raise E.WrongArguments(definition.location, what=what)
+        message = f"{definition.name} takes {counted(len(parameters), 'argument')}, got {len(param_types)}"
+        raise E.WrongArguments(definition.location, what=message)
     source = definition.source
     body = Region(param_types)
     builder = KernelBuilder(body, definition.location, lanes=launch.block_dim, partial=launch.partial)

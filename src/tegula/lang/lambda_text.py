@@ -22,8 +22,8 @@ def expression_of(func: FunctionType) -> ast.expr | None:
     code = func.__code__
     text = text_of(func)
     if text is not None:
-        found = _in_file("".join(text.lines), code)
-        return None if found is None else found.body
+        function = _in_file("".join(text.lines), code)
+        return None if function is None else function.body
     for typed in _typed(code):
         for node in _lambdas(typed):
             if node.lineno == code.co_firstlineno and _compiled_alike(node, code):
@@ -34,10 +34,10 @@ def expression_of(func: FunctionType) -> ast.expr | None:
 def _in_file(text: str, code: CodeType) -> ast.Lambda | None:
     """The lambda at the place of code in the text of a file."""
     nodes = [n for n in _lambdas(text) if _parameters(n) == code.co_varnames[: code.co_argcount]]
-    found = [n for n in nodes if _at(n, code)]
+    lambdas = [n for n in nodes if _at(n, code)]
     # A conditional expression, and in Python 3.12 a constant, has no position.
-    found = found or [n for n in nodes if n.lineno == code.co_firstlineno and _compiled_alike(n, code)]
-    return found[0] if found else None
+    lambdas = lambdas or [n for n in nodes if n.lineno == code.co_firstlineno and _compiled_alike(n, code)]
+    return lambdas[0] if lambdas else None
 
 
 def _typed(code: CodeType) -> Iterator[str]:
@@ -84,10 +84,10 @@ def _compiled_alike(node: ast.Lambda, code: CodeType) -> bool:
     for names in (code.co_freevars,) if code.co_freevars else ():
         around = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
         inner = ast.fix_missing_locations(ast.copy_location(ast.Lambda(around, node), node))
-    made = compile(ast.Expression(inner), code.co_filename, "eval", dont_inherit=True)
+    compiled = compile(ast.Expression(inner), code.co_filename, "eval", dont_inherit=True)
     for _ in range(2 if code.co_freevars else 1):
-        made = next(c for c in made.co_consts if isinstance(c, CodeType))
-    return meaning(made) == meaning(code)
+        compiled = next(c for c in compiled.co_consts if isinstance(c, CodeType))
+    return meaning(compiled) == meaning(code)
 
 
 def _parameters(node: ast.Lambda) -> tuple[str, ...]:

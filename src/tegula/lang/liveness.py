@@ -86,5 +86,5 @@ def _bound(targets: Iterable[ast.expr]) -> Names:
 
 def _read(*nodes: ast.AST) -> Names:
     """The names that are read anywhere in the nodes."""
-    found = (n for node in nodes for n in ast.walk(node))
-    return frozenset(n.id for n in found if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+    nodes_of_names = (n for node in nodes for n in ast.walk(node))
+    return frozenset(n.id for n in nodes_of_names if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))

@@ -81,12 +81,12 @@ class Assumed:
     full: set[str] = field(default_factory=set)
     register: set[str] = field(default_factory=set)
 
-    def add_facts(self, found: Assumed) -> bool:
-        """Add the facts in `found`, and return whether any of them was new."""
+    def add_facts(self, other: Assumed) -> bool:
+        """Add the facts in `other`, and return whether any of them was new."""
         before = len(self.held) + len(self.full) + len(self.register)
-        self.held |= found.held
-        self.full |= found.full
-        self.register |= found.register
+        self.held |= other.held
+        self.full |= other.full
+        self.register |= other.register
         return len(self.held) + len(self.full) + len(self.register) > before
 
 
@@ -138,15 +138,15 @@ class Loops(Branches):
     def _through(self, node: ast.For, query: StructValue) -> None:
         """Trace a loop over the results of a query as a `while` loop that advances to the next result; for a query of
         ranges, as a loop over ranges with an inner loop over the results of each, unless the body leaves the loop."""
-        place = f"{node.lineno}:{node.col_offset}"
+        position = f"{node.lineno}:{node.col_offset}"
         span, at = query.struct.spans
         in_ranges = span != "" and not leaves_loop(node.body)
         functions = (span, at) if in_ranges else (query.struct.advance, "")
         hidden: dict[str, Any] = {
-            f"%{k} {place}": self.library[name] for k, name in enumerate(functions) if name
+            f"%{k} {position}": self.library[name] for k, name in enumerate(functions) if name
         }
-        hidden |= {f"%range {place}": Builtin("range"), f"%query {place}": query}
-        hidden[f"%item {place}"] = self.builder.const(0, int32)
+        hidden |= {f"%range {position}": Builtin("range"), f"%query {position}": query}
+        hidden[f"%item {position}"] = self.builder.const(0, int32)
         loop = while_next([*hidden], node, in_ranges)
         self.frame.names.update(hidden)
         self.trace_while(loop)
@@ -196,8 +196,8 @@ class Loops(Branches):
             self.record(error)
         except Reported:
             pass
-        zero, one = self.builder.const(0, int32), self.builder.const(1, int32)
-        return Bounds(zero, one, one, None)
+        zero, step = self.builder.const(0, int32), self.builder.const(1, int32)
+        return Bounds(zero, step, step, None)
 
     def _pipelined_bounds(self, call: ast.Call) -> Bounds:
         """The bounds of pipelined(...): the bounds of the range, and the number of stages."""
@@ -211,24 +211,24 @@ class Loops(Branches):
                 continue
             number = isinstance(value, int) and not isinstance(value, bool)
             if keyword.arg != "stages" or not number or not 1 <= value <= MAX_STAGES:
-                what = (
+                message = (
                     f"pipelined takes 1 to 3 integers, stages=, a constant from 1 to {MAX_STAGES}, and"
                     " specialize=, True or False"
                 )
-                raise E.WrongArguments(self.location(call), what=what)
+                raise E.WrongArguments(self.location(call), what=message)
             bounds.stages, bounds.options["asked"] = value, True
         return counted(self, bounds, call) if len(call.args) > 1 else bounds
 
     def _integer_bounds(self, args: list[Any], call: ast.Call) -> Bounds:
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
-        given = [start, stop, step]
-        typed = next((x.type for x in given if isinstance(x, Value) and self.static(x) is None), None)
-        typed = typed or next((x.type for x in given if isinstance(x, Value)), int32)
-        values = [self.builder.index(self.builder.value(x, typed)) for x in given]
+        arguments = [start, stop, step]
+        typed = next((x.type for x in arguments if isinstance(x, Value) and self.static(x) is None), None)
+        typed = typed or next((x.type for x in arguments if isinstance(x, Value)), int32)
+        values = [self.builder.index(self.builder.value(x, typed)) for x in arguments]
         for a in values:
             if a.type != typed:
-                what = f"the bounds of a loop mix {typed} and {a.type}"
-                raise E.TypeMismatch(self.location(call), what=what)
+                message = f"the bounds of a loop mix {typed} and {a.type}"
+                raise E.TypeMismatch(self.location(call), what=message)
         numbers = [self.static(x) for x in values]
         if numbers[2] == 0:
             help = "use a positive or a negative step"
@@ -269,8 +269,8 @@ class Loops(Branches):
         outer = self._outer_names()
         if flags and "unroll" in bounds.options:
             help = "put the remaining code under a condition, or loop over range(...)"
-            what = "an unrolled loop that is left before its end"
-            raise E.UnsupportedPython(self.location(node), what=what, help=help)
+            message = "an unrolled loop that is left before its end"
+            raise E.UnsupportedPython(self.location(node), what=message, help=help)
         if flags:
             results = self._as_while(body, bounds, flags)
         else:
@@ -299,10 +299,10 @@ class Loops(Branches):
         which is computed before the index is advanced: after the last iteration the index may wrap."""
         index, *_ = body.region.args
         with self.within(body.region):
-            again = self._another_iteration(index, bounds)
+            repeat = self._another_iteration(index, bounds)
             following = self.builder.binary("add", index, bounds.step)
         body.region.add_argument(bool_, at=1)
-        self._yield(body, [following, again, *body.handed])
+        self._yield(body, [following, repeat, *body.handed])
         condition = Region([a.type for a in body.region.args])
         with self.within(condition):
             _, more, *_ = condition.args
@@ -444,9 +444,9 @@ class Loops(Branches):
                 e.value for e in op.effects() if e.kind in ("write", "atomic") and not isinstance(op, BufNew)
             ]
             if any(x is not None and root(x) in own for x in changed):
-                what = "the condition of this loop changes a tile that the loop rebinds"
+                message = "the condition of this loop changes a tile that the loop rebinds"
                 help = "write 'while True:' with the change and 'if ...: break' in the body"
-                self.record(E.TypeMismatch(op.loc, what=what, help=help))
+                self.record(E.TypeMismatch(op.loc, what=message, help=help))
                 return
 
     def _close_condition(self, region: Region, test: Any, flags: list[str]) -> None:
@@ -492,8 +492,8 @@ class Loops(Branches):
     ) -> list[CarriedName]:
         """The names that the body rebinds and that are bound before the loop. A tile that is only changed in place is
         not carried. Tiles that end an iteration without absent lanes start as full tiles."""
-        found = bindings(body)
-        names = list(found.order)
+        bound = bindings(body)
+        names = list(bound.order)
         if target is not None:
             names += [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and n.id not in names]
         out: list[CarriedName] = []
@@ -502,11 +502,11 @@ class Loops(Branches):
             if isinstance(before, MARKS) or name in assumed.held:
                 continue
             in_place = is_object(before) or isinstance(before, Columns)
-            if in_place and name not in found.rebound:
+            if in_place and name not in bound.rebound:
                 continue
-            made = self._entry(name, before, name in assumed.full, name in assumed.register)
-            if made is not None:
-                out.append(made)
+            carried = self._entry(name, before, name in assumed.full, name in assumed.register)
+            if carried is not None:
+                out.append(carried)
         return out
 
     def _entry(self, name: str, x: Binding, full: bool = False, register: bool = False) -> CarriedName | None:
@@ -523,10 +523,10 @@ class Loops(Branches):
         if isinstance(x, tuple):
             known: list[CarriedName] = []
             for part in x:
-                made = self._kept(name, part) if is_kept(part) else self._entry(name, part, full, register)
-                if made is None:
+                carried = self._kept(name, part) if is_kept(part) else self._entry(name, part, full, register)
+                if carried is None:
                     return None
-                known.append(made)
+                known.append(carried)
             return CarriedName(
                 name,
                 x,
@@ -614,9 +614,9 @@ class Loops(Branches):
 
     def _flat(self, x: Binding, like: Binding = None) -> list[Value] | None:
         if isinstance(x, LITERALS):
-            wanted = like.type if is_element_value(like) else None
-            fits = isinstance(wanted, DType) and wanted.is_bool == isinstance(x, bool)
-            return [self.builder.value(x, wanted if fits and not isinstance(x, float) else None)]
+            expected = like.type if is_element_value(like) else None
+            fits = isinstance(expected, DType) and expected.is_bool == isinstance(x, bool)
+            return [self.builder.value(x, expected if fits and not isinstance(x, float) else None)]
         if is_element_value(x):
             return [x]
         if isinstance(x, Value) and isinstance(x.type, BufType | TileType):
@@ -634,8 +634,8 @@ class Loops(Branches):
         """Record that from the second iteration on, the name may be bound to the object at the end of the previous
         iteration."""
         if isinstance(started, tuple) and isinstance(end, tuple):
-            for one, other in zip(started, end, strict=False):
-                self._record_alias(one, other)
+            for start, other in zip(started, end, strict=False):
+                self._record_alias(start, other)
         elif is_object(started) and is_object(end) and started in self.joined.merged:
             self.joined.merged[started][1] = end
 
@@ -657,11 +657,11 @@ class Loops(Branches):
             return rebuilt(end, [self._result(x, y, results) for x, y in zip(before, end, strict=True)])
         if is_kept(end):
             return end
-        made = next(results)
-        if not isinstance(made.type, TileType):
-            return made
+        result = next(results)
+        if not isinstance(result.type, TileType):
+            return result
         sources: list[Value | None] = [x if is_object(x) else None for x in (before, end)]
-        return self.merged_object(made, sources)
+        return self.merged_object(result, sources)
 
     def _changed_type(self, node: ast.AST, c: CarriedName, end: Binding, arguments: Sequence[Value]) -> Start:
         """The binding after the loop of a name whose type changes in the loop. Record an error if the body reads the
@@ -678,12 +678,12 @@ class Loops(Branches):
             return lambda results: (skip(results), mark)[1]
         error = conflict(c.name, c.before, plain)
         if used & set(arguments):
-            place = (
+            location = (
                 plain.owner.loc
                 if isinstance(plain, Value) and isinstance(plain.owner, Op)
                 else self.location(node)
             )
-            self.record(error(place))
+            self.record(error(location))
             return lambda results: (skip(results), FAILED)[1]
         return lambda results: (skip(results), Conflict(error))[1]
 
@@ -718,12 +718,12 @@ class Loops(Branches):
         if any(is_handle(part) and is_made_in(part, body.region) for part in leaves(x)):
             values = None
         if values is None:
-            kept = (
+            escaping = (
                 x
                 if not (isinstance(x, Value) and is_made_in(x, body.region))
                 else Conflict(conflict(name, x, x))
             )
-            body.after[name] = lambda results: kept
+            body.after[name] = lambda results: escaping
             return
         for v in values:
             body.region.add_argument(v.type)
@@ -737,10 +737,10 @@ class Loops(Branches):
             return rebuilt(x, [self._carried_out(name, part, results) for part in x])
         if is_kept(x):
             return x
-        made = next(results)
-        if isinstance(made.type, TileType) and isinstance(x, Value) and isinstance(x.type, BufType):
-            return self.merged_object(made, [None, x])
-        return made
+        result = next(results)
+        if isinstance(result.type, TileType) and isinstance(x, Value) and isinstance(x.type, BufType):
+            return self.merged_object(result, [None, x])
+        return result
 
     def _flags(self, body: Body) -> list[str]:
         return [name for name in (BREAK, RETURN) if name in body.after]
@@ -781,8 +781,8 @@ def is_kept(x: Binding) -> bool:
 def _ops_using(arguments: Sequence[Value]) -> list[Op]:
     owner = arguments[0].owner
     assert isinstance(owner, Region)
-    wanted = set(arguments)
-    return [op for op in owner.walk() if not isinstance(op, Yield) and wanted & set(op.operands)]
+    targets = set(arguments)
+    return [op for op in owner.walk() if not isinstance(op, Yield) and targets & set(op.operands)]
 
 
 def full_of(t: Type) -> Type:

@@ -69,7 +69,7 @@ class _Walk:
             return queue
         if isinstance(op, TileMatmulWait):
             accumulators = self.found.setdefault(op, {})
-            accumulators.update(dict.fromkeys(_accumulator(p) for place in reversed(queue) for p in place))
+            accumulators.update(dict.fromkeys(_accumulator(p) for group in reversed(queue) for p in group))
             return queue[: op.pending]
         self._check(op, queue)
         if not in_flight(op):
@@ -90,7 +90,7 @@ class _Walk:
 
     def _check(self, op: Op, queue: Queue) -> None:
         """Record an error if the op uses an accumulator, or changes an operand, of a matmul in flight."""
-        for matmul in (p for place in queue for p in place):
+        for matmul in (p for group in queue for p in group):
             accumulator = _accumulator(matmul)
             if _accesses(op, accumulator):
                 self._error(op, matmul, "uses" if _reads(op) else "changes", accumulator, "adds to")
@@ -173,8 +173,8 @@ def _complete(wait: Op, accumulators: dict[Value, None]) -> None:
     """Replace a wait by one that reads and writes its accumulators; remove a wait that has none."""
     region = wait.parent
     assert region is not None
-    made = Region()
-    build = Builder(made, wait.loc)
+    replacement = Region()
+    build = Builder(replacement, wait.loc)
     reads = [build.insert(BufRead.typed([x])).result for x in accumulators]
     if reads:
         types = [v.type for v in reads]
@@ -182,6 +182,6 @@ def _complete(wait: Op, accumulators: dict[Value, None]) -> None:
         for x, value in zip(accumulators, done.results, strict=True):
             build.insert(BufWrite([x, value]))
     at = region.ops.index(wait)
-    region.ops[at : at + 1] = made.ops
-    for op in made.ops:
+    region.ops[at : at + 1] = replacement.ops
+    for op in replacement.ops:
         op.parent = region

@@ -76,11 +76,11 @@ def call_method(
     tracer: Calls, callee: TileMethod, args: Sequence[Any], kwargs: Mapping[str, Any], node: ast.AST | None
 ) -> Any:
     """The result of a call of a method."""
-    given = list(args)
-    if callee.name in OF_SHAPES and given and not is_tuple(given[0]):
-        given = [tuple(given)]
-    if callee.name == "transpose" and not given and not kwargs:
+    arguments = list(args)
+    if callee.name in OF_SHAPES and arguments and not is_tuple(arguments[0]):
+        arguments = [tuple(arguments)]
+    if callee.name == "transpose" and not arguments and not kwargs:
         t = callee.tile.type
         assert isinstance(t, TileType | BufType)
-        given = [tuple(reversed(range(len(t.shape))))]
-    return tracer.call(PublicFunction(METHODS[callee.name]), [callee.tile, *given], dict(kwargs), node)
+        arguments = [tuple(reversed(range(len(t.shape))))]
+    return tracer.call(PublicFunction(METHODS[callee.name]), [callee.tile, *arguments], dict(kwargs), node)

@@ -25,10 +25,10 @@ class Named:
         function = self.definition.function
         module, name = function.__module__, function.__qualname__
         try:
-            found = named(module, name) if module in sys.modules else None
+            value = named(module, name) if module in sys.modules else None
         except (AttributeError, ImportError):
-            found = None
-        if found is not self:
+            value = None
+        if value is not self:
             raise pickle.PicklingError(
                 f"{type(self).__name__} '{name}' cannot be pickled: module {module} has another object, or none, under "
                 "that name; define it at the top of a module"

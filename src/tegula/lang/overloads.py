@@ -48,9 +48,9 @@ class Parameter:
         return str(getattr(self.annotation, "__name__", self.annotation))
 
 
-def counted(n: int, what: str) -> str:
+def counted(n: int, noun: str) -> str:
     """A count as text: `1 argument`, `2 arguments`, `no arguments`."""
-    return f"{n or 'no'} {what}{'' if n == 1 else 's'}"
+    return f"{n or 'no'} {noun}{'' if n == 1 else 's'}"
 
 
 def ordered(
@@ -62,19 +62,21 @@ def ordered(
 ) -> list[Any]:
     """The arguments in the order of the parameters; TypeError if they do not fit. `default` gives the value of an
     omitted parameter with a default."""
-    places = [p for p in parameters if not p.by_name]
-    if len(args) > len(places):
-        raise TypeError(f"{name} takes {counted(len(places), 'argument')}, got {len(args)}")
-    given = {p.name: x for p, x in zip(places, args, strict=False)}
+    positional = [p for p in parameters if not p.by_name]
+    if len(args) > len(positional):
+        raise TypeError(f"{name} takes {counted(len(positional), 'argument')}, got {len(args)}")
+    bound = {p.name: x for p, x in zip(positional, args, strict=False)}
     known = {p.name for p in parameters}
     for key in kwargs:
-        if key not in known or key in given:
-            what = f"is given '{key}' twice" if key in given else f"has no parameter '{key}' to give by name"
-            raise TypeError(f"{name} {what}")
+        if key not in known or key in bound:
+            message = (
+                f"is given '{key}' twice" if key in bound else f"has no parameter '{key}' to give by name"
+            )
+            raise TypeError(f"{name} {message}")
     out: list[Any] = []
     for p in parameters:
-        if p.name in given or p.name in kwargs:
-            out.append(given[p.name] if p.name in given else kwargs[p.name])
+        if p.name in bound or p.name in kwargs:
+            out.append(bound[p.name] if p.name in bound else kwargs[p.name])
         elif p.default is not NO_DEFAULT:
             out.append(default(p))
         else:
@@ -93,59 +95,63 @@ GENERAL = LITERAL
 kind; a parameter of any type; a literal out of the type's range; a struct for the general struct of its kind."""
 
 
-def match(wanted: Annotation, x: Any) -> int | None:
+def match(annotation: Annotation, x: Any) -> int | None:
     """The cost of an argument for an annotation; None if it does not fit.
 
     `x`: the type of a value, CALLEE for a function or a dtype, or a Python number or another constant itself."""
-    if wanted is ANY:
+    if annotation is ANY:
         return GENERIC
-    if is_element(wanted):
-        return _match_element(wanted, x)
-    if isinstance(wanted, ElementPattern):
+    if is_element(annotation):
+        return _match_element(annotation, x)
+    if isinstance(annotation, ElementPattern):
         if isinstance(x, int | float):
-            return _match_element(wanted.of, x)
-        return EXACT if wanted.matches(x) else None
-    if isinstance(wanted, StructType):
+            return _match_element(annotation.of, x)
+        return EXACT if annotation.matches(x) else None
+    if isinstance(annotation, StructType):
         return (
-            EXACT if x is wanted else GENERAL if isinstance(x, StructType) and x.general is wanted else None
+            EXACT
+            if x is annotation
+            else GENERAL
+            if isinstance(x, StructType) and x.general is annotation
+            else None
         )
-    if isinstance(wanted, ConstantPattern):
-        return _match_constant(wanted, x)
-    if isinstance(wanted, ArrayAnnotation | TileAnnotation | StackAnnotation):
-        absent = x is None and isinstance(wanted, ArrayAnnotation)
-        return EXACT if absent or wanted.matches(x) else None
-    if isinstance(wanted, type) and not isinstance(x, Callee) and isinstance(x, wanted):
+    if isinstance(annotation, ConstantPattern):
+        return _match_constant(annotation, x)
+    if isinstance(annotation, ArrayAnnotation | TileAnnotation | StackAnnotation):
+        absent = x is None and isinstance(annotation, ArrayAnnotation)
+        return EXACT if absent or annotation.matches(x) else None
+    if isinstance(annotation, type) and not isinstance(x, Callee) and isinstance(x, annotation):
         return EXACT
-    if not isinstance(wanted, type) or wanted is Callable:
+    if not isinstance(annotation, type) or annotation is Callable:
         return LITERAL if isinstance(x, Callee) else None
     return None
 
 
-def _match_constant(wanted: ConstantPattern, x: Any) -> int | None:
+def _match_constant(pattern: ConstantPattern, x: Any) -> int | None:
     """The cost of an argument for a parameter that takes a constant, which may be restricted to a type."""
     if isinstance(x, Type):
         return None
-    if wanted.kind is object:
+    if pattern.kind is object:
         return GENERIC
-    fits = isinstance(x, Callee) and wanted.kind in (type, Callable)
-    return EXACT if fits or wanted.has(x) else None
+    fits = isinstance(x, Callee) and pattern.kind in (type, Callable)
+    return EXACT if fits or pattern.has(x) else None
 
 
-def _match_element(wanted: Any, x: Any) -> int | None:
+def _match_element(annotation: Any, x: Any) -> int | None:
     if is_element(x):
-        return EXACT if x == wanted else None
-    if not isinstance(wanted, DType) or not isinstance(x, bool | int | float):
+        return EXACT if x == annotation else None
+    if not isinstance(annotation, DType) or not isinstance(x, bool | int | float):
         return None
     if isinstance(x, bool):
-        return LITERAL if wanted == bool_ else None
+        return LITERAL if annotation == bool_ else None
     if isinstance(x, int):
-        if not wanted.is_int:
+        if not annotation.is_int:
             return None
-        low, width = (-(1 << (wanted.bits - 1)) if wanted.is_signed else 0), 1 << wanted.bits
-        return (LITERAL if wanted == int32 else WIDER_LITERAL) + (
+        low, width = (-(1 << (annotation.bits - 1)) if annotation.is_signed else 0), 1 << annotation.bits
+        return (LITERAL if annotation == int32 else WIDER_LITERAL) + (
             0 if low <= x < low + width else OUT_OF_RANGE
         )
-    return (LITERAL if wanted == float32 else WIDER_LITERAL) if wanted.is_float else None
+    return (LITERAL if annotation == float32 else WIDER_LITERAL) if annotation.is_float else None
 
 
 def constant_type(x: np.generic | np.ndarray) -> Type | None:
@@ -171,14 +177,14 @@ def fit(
 ) -> int | None:
     """The cost of a call's arguments for parameters, without the cost of defaults; None if they do not fit. `types`:
     the arguments and the defaults as inputs of `match`, in the order of the parameters."""
-    places = [p.name for p in parameters if not p.by_name]
-    given = {*places[: len(args)], *kwargs}
+    positional = [p.name for p in parameters if not p.by_name]
+    bound = {*positional[: len(args)], *kwargs}
     total = 0
     for p, x in zip(parameters, types, strict=True):
         cost = match(p.annotation, x)
         if cost is None:
             return None
-        total += cost if p.name in given else 0
+        total += cost if p.name in bound else 0
     return total
 
 

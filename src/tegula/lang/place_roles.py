@@ -33,18 +33,18 @@ class PlacedRole:
     registers: int
 
 
-def place(wanted: Sequence[Wanted]) -> list[PlacedRole]:
+def place(requests: Sequence[Wanted]) -> list[PlacedRole]:
     """The warps of each role; RoleGroups or RoleRegisters if the requests do not fit a block.
 
     Roles that request warp groups by number get these. The other roles follow in order: roles of four or more warps
     start at a warp group, smaller roles share a warp group as long as it has warps left."""
     groups: dict[int, list[Wanted]] = {}
     firsts: dict[Wanted, int] = {}
-    for w in (w for w in wanted if w.first >= 0):
+    for w in (w for w in requests if w.first >= 0):
         _occupy(groups, w, w.first)
         firsts[w] = w.first
     free, shared, room = 1 + max(groups, default=-1), -1, 0
-    for w in (w for w in wanted if w.first < 0):
+    for w in (w for w in requests if w.first < 0):
         if w.warps < 4 and w.warps <= room:
             firsts[w] = 4 * shared + 4 - room
             room -= w.warps
@@ -55,10 +55,10 @@ def place(wanted: Sequence[Wanted]) -> list[PlacedRole]:
             free += -(-w.warps // 4)
         _occupy(groups, w, firsts[w])
     if free > MAX_GROUPS:
-        what = f"the roles need {free} warp groups, a block has {MAX_GROUPS}"
-        raise E.RoleGroups(wanted[-1].loc, what=what)
+        message = f"the roles need {free} warp groups, a block has {MAX_GROUPS}"
+        raise E.RoleGroups(requests[-1].loc, what=message)
     budgets = _budgets(groups)
-    return [PlacedRole(firsts[w], w.warps, budgets[firsts[w] // 4]) for w in wanted]
+    return [PlacedRole(firsts[w], w.warps, budgets[firsts[w] // 4]) for w in requests]
 
 
 def _occupy(groups: dict[int, list[Wanted]], w: Wanted, first: int) -> None:
@@ -72,22 +72,28 @@ def _occupy(groups: dict[int, list[Wanted]], w: Wanted, first: int) -> None:
 
 def _budgets(groups: dict[int, list[Wanted]]) -> dict[int, int]:
     """The registers per thread of each warp group, as its roles request them; 0 if none does."""
-    found: dict[int, int] = {}
+    budgets: dict[int, int] = {}
     for group, members in groups.items():
         asking = [w for w in members if w.registers]
         for w in asking[1:]:
             if w.registers != asking[0].registers:
-                both = f"{asking[0].registers} and {w.registers} registers"
-                what = f"roles '{asking[0].name}' and '{w.name}' share a warp group and request {both}"
+                both_budgets = f"{asking[0].registers} and {w.registers} registers"
+                message = (
+                    f"roles '{asking[0].name}' and '{w.name}' share a warp group and request {both_budgets}"
+                )
                 help = "request the same number, or give each role its own warp group with warp_groups=1"
-                raise E.RoleRegisters(w.loc, what=what, notes=[(asking[0].loc, "the other role")], help=help)
-        found[group] = asking[0].registers if asking else 0
+                raise E.RoleRegisters(
+                    w.loc, what=message, notes=[(asking[0].loc, "the other role")], help=help
+                )
+        budgets[group] = asking[0].registers if asking else 0
     threads = (1 + max(groups)) * WARP_GROUP
-    needed = sum(max(found.get(g, 0), MIN_BUDGET) for g in range(1 + max(groups))) * WARP_GROUP
-    there = start_registers(threads) * threads
-    if any(found.values()) and needed > there:
-        what = f"the roles request {needed:,} registers, a block of {threads} threads starts with {there:,}"
+    needed = sum(max(budgets.get(g, 0), MIN_BUDGET) for g in range(1 + max(groups))) * WARP_GROUP
+    available = start_registers(threads) * threads
+    if any(budgets.values()) and needed > available:
+        message = (
+            f"the roles request {needed:,} registers, a block of {threads} threads starts with {available:,}"
+        )
         help = f"registers= ({MIN_BUDGET} if omitted), summed over warp groups, times {WARP_GROUP} must fit"
         asking = next(w for g in sorted(groups) for w in groups[g] if w.registers)
-        raise E.RoleRegisters(asking.loc, what=what, help=help)
-    return found
+        raise E.RoleRegisters(asking.loc, what=message, help=help)
+    return budgets

@@ -45,12 +45,12 @@ FORM = re.compile(r"(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<letter>[diuoxXceEfFgG]?)
 
 def _format(x: Value, form: str) -> tuple[str]:
     """The printf format that is equivalent to a format of Python."""
-    found, t = FORM.fullmatch(form.removeprefix(">")), x.type
-    letter = "" if found is None else found["letter"] or ("g" if "." in form else "d")
-    if found is None or not isinstance(t, DType) or t.kind not in KINDS.get(letter, ("",))[0]:
+    spec, t = FORM.fullmatch(form.removeprefix(">")), x.type
+    letter = "" if spec is None else spec["letter"] or ("g" if "." in form else "d")
+    if spec is None or not isinstance(t, DType) or t.kind not in KINDS.get(letter, ("",))[0]:
         help = "formats are a width, a precision and one of d, x, X, o, c for integers, e, f, g for floats"
         raise TypeRule(f"a {t} cannot be printed in the format '{form}'", help)
-    return (f"%{found['flags']}{letter}",)
+    return (f"%{spec['flags']}{letter}",)
 
 
 def build_assert(tracer: Calls, test: Value, message: str | FormattedText) -> None:

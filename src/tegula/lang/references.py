@@ -103,8 +103,8 @@ class _Plan:
     def __init__(self, body: Region, merged: Merged, references: set[Value]) -> None:
         self.slots: dict[tuple[Carrier, int], ReferenceSlot] = {}
         self.slot_of: dict[Value, ReferenceSlot] = {}
-        for made in references:
-            self._add(made, merged[made])
+        for tile in references:
+            self._add(tile, merged[tile])
         self._bind_new_tiles()
         self.all = Uses(body)
         for slot in self.slots.values():
@@ -122,11 +122,11 @@ class _Plan:
 
     # Values of joins -------------------------------------------------------------------------------------------------
 
-    def _add(self, made: Value, sources: Sequence[Value | None]) -> None:
-        op, k = joined(made)
+    def _add(self, tile: Value, sources: Sequence[Value | None]) -> None:
+        op, k = joined(tile)
         slot = self.slots.setdefault((op, k), ReferenceSlot(op, k))
-        slot.objects.append(made)
-        self.slot_of[made] = slot
+        slot.objects.append(tile)
+        self.slot_of[tile] = slot
         for edge, source in enumerate(sources):
             slot.sources[edge] = slot.sources[edge] or source
 
@@ -141,13 +141,13 @@ class _Plan:
                 entry = () if carried.initial is None else (carried.initial,)
                 tile = (*entry, *carried.yielded)[edge]
                 loc = slot.objects[0].owner.loc  # type: ignore[union-attr]
-                made = BufNew.typed([tile], {"storage": "register"}, loc=loc)
-                made.result.name = slot.objects[0].name
+                buffer = BufNew.typed([tile], {"storage": "register"}, loc=loc)
+                buffer.result.name = slot.objects[0].name
                 region = at.parent
                 assert region is not None
-                region.ops.insert(region.ops.index(at), made)
-                made.parent = region
-                slot.sources[edge] = made.result
+                region.ops.insert(region.ops.index(at), buffer)
+                buffer.parent = region
+                slot.sources[edge] = buffer.result
 
     # Possible objects ------------------------------------------------------------------------------------------------
 
@@ -156,9 +156,9 @@ class _Plan:
         out = {x: set() if x in self.slot_of else {x} for x in self.objects}
         while True:
             before = sum(map(len, out.values()))
-            for made, slot in self.slot_of.items():
+            for tile, slot in self.slot_of.items():
                 for source in slot.sources:
-                    out[made] |= out[root(source)] if source is not None else set()
+                    out[tile] |= out[root(source)] if source is not None else set()
             if sum(map(len, out.values())) == before:
                 return out
 
@@ -168,8 +168,8 @@ class _Plan:
         for x in self.objects - self.slot_of.keys():
             self.layouts[x] = [packed(buffer_type(x.type).shape)]
         while True:
-            for made, slot in self.slot_of.items():
-                self.layouts[made] = slot.layouts
+            for tile, slot in self.slot_of.items():
+                self.layouts[tile] = slot.layouts
             for op in views:
                 self.layouts[op.result] = [_view_strides(op, s) for s in self.layouts[op.buffer]]
             more = False
@@ -191,11 +191,11 @@ class _Plan:
     def _groups(self) -> list[set[Value]]:
         """The objects as disjoint groups: all objects that one name may refer to are in one group."""
         group_of = {x: {x} for x in self.objects}
-        for made, slot in self.slot_of.items():
+        for tile, slot in self.slot_of.items():
             for x in {root(s) for s in slot.sources if s is not None}:
-                both = group_of[made] | group_of[x]
-                for member in both:
-                    group_of[member] = both
+                merged = group_of[tile] | group_of[x]
+                for member in merged:
+                    group_of[member] = merged
         return list({id(g): g for g in group_of.values()}.values())
 
     def _pool(self, group: set[Value]) -> None:
@@ -207,11 +207,11 @@ class _Plan:
             attrs["between_roles"] = True
         pool = ObjectPool(buffer_type(next(iter(group)).type).dtype, before, attrs)
         for x in sorted(kinds, key=self.all.definition_index):
-            place = MemoryRef(
+            memory = MemoryRef(
                 pool.size, buffer_type(x.type).tile.size, self._possible_aliases(x, group, region)
             )
-            pool.places[x] = place
-            pool.size += place.size * place.copies
+            pool.places[x] = memory
+            pool.size += memory.size * memory.copies
         for x in group:
             self.pool_of[x] = pool
 
@@ -235,23 +235,23 @@ class _Plan:
         assert isinstance(x.owner, Op)
         around = {at.parent for at in _path(x.owner)}
         out: list[Value] = []
-        for made in group & self.slot_of.keys():
-            assert isinstance(made.owner, Op)
-            in_reach = made.owner.parent in around and self.all.definition_index(
-                made
+        for tile in group & self.slot_of.keys():
+            assert isinstance(tile.owner, Op)
+            in_reach = tile.owner.parent in around and self.all.definition_index(
+                tile
             ) < self.all.definition_index(x)
-            if x in self.origins[made] and in_reach and self.all.used_after(x.owner, made):
-                out.append(made)
+            if x in self.origins[tile] and in_reach and self.all.used_after(x.owner, tile):
+                out.append(tile)
         return sorted(out, key=self.all.definition_index)
 
 
-def joined(made: Value) -> tuple[Carrier, int]:
+def joined(tile: Value) -> tuple[Carrier, int]:
     """The branch or loop whose result is an object made at a join, and the index of the result."""
-    assert isinstance(made.owner, BufNew)
-    value = made.owner.tile
+    assert isinstance(tile.owner, BufNew)
+    value = tile.owner.tile
     op = value.owner.parent if isinstance(value.owner, Region) else value.owner
     assert isinstance(op, Carrier)
-    return op, next(k for k, one in enumerate(op.carried) if value in one.own)
+    return op, next(k for k, carried in enumerate(op.carried) if value in carried.own)
 
 
 def packed(shape: Sequence[int]) -> Strides:
@@ -273,11 +273,11 @@ def _view_strides(op: BufView | BufReshape, strides: Strides) -> Strides:
         steps = zip(op.dims, op.steps, strict=True)
         return _plain(shape, [strides[d] * step if d >= 0 else 0 for d, step in steps])
     source = buffer_type(op.buffer.type).shape
-    made = split_layout([(n, 0, s) for n, s in zip(source, strides, strict=True)], shape)
-    if made is None:
+    layout = split_layout([(n, 0, s) for n, s in zip(source, strides, strict=True)], shape)
+    if layout is None:
         name = op.buffer.name or "the tile"
         raise _Refused(op, f"'{name}' is a view that has no such shape on some of the paths that lead here")
-    return _plain(shape, [s for _, _, s in made])
+    return _plain(shape, [s for _, _, s in layout])
 
 
 def _edges(op: Carrier) -> Sequence[Op]:
@@ -392,8 +392,8 @@ class _Rewrite:
         source = slot.sources[edge]
         if source is None:  # the reference is never read on this edge: any offset is valid
             shape = buffer_type(slot.objects[0].type).shape
-            back = sum(min(0, s * (n - 1)) for n, s in zip(shape, slot.layouts[0], strict=True))
-            numbers: list[Number] = [-back, 0]
+            lowest = sum(min(0, s * (n - 1)) for n, s in zip(shape, slot.layouts[0], strict=True))
+            numbers: list[Number] = [-lowest, 0]
         else:
             at = self.references[source]
             numbers = [at.start, self._listed(at.layout, [slot.layouts.index(s) for s in at.layouts])]
@@ -402,13 +402,13 @@ class _Rewrite:
     def _width(self, slot: ReferenceSlot) -> int:
         return 2 if len(slot.layouts) > 1 else 1
 
-    def _joined(self, made: Value) -> None:
+    def _joined(self, tile: Value) -> None:
         """Make the reference of an object made at a join, from the values that its op yields for it."""
-        assert isinstance(made.owner, BufNew)
-        slot = self.plan.slot_of[made]
-        start, *layout = self.handed[made.owner.tile]
-        pool = self.plan.pool_of[made]
-        self.references[made] = Reference(pool, start, layout[0] if layout else 0, slot.layouts)
+        assert isinstance(tile.owner, BufNew)
+        slot = self.plan.slot_of[tile]
+        start, *layout = self.handed[tile.owner.tile]
+        pool = self.plan.pool_of[tile]
+        self.references[tile] = Reference(pool, start, layout[0] if layout else 0, slot.layouts)
 
     # Objects and views -----------------------------------------------------------------------------------------------
 
@@ -423,19 +423,19 @@ class _Rewrite:
             BufWrite, [view, self.build.one(TileFillAbsent, [tile]) if tile.type.partial else tile]
         )
 
-    def _free(self, pool: ObjectPool, place: MemoryRef) -> Number:
+    def _free(self, pool: ObjectPool, memory: MemoryRef) -> Number:
         """The offset of an object's first slot to which no rival refers."""
         b = self.build
-        start: Number = place.base + place.size * (place.copies - 1)
-        for k in reversed(range(place.copies - 1)):
-            low = place.base + place.size * k
-            taken: Value | None = None
-            for rival in place.rivals:
+        start: Number = memory.base + memory.size * (memory.copies - 1)
+        for k in reversed(range(memory.copies - 1)):
+            low = memory.base + memory.size * k
+            occupied: Value | None = None
+            for rival in memory.rivals:
                 at = self._value(self.references[rival].start)
-                inside = b.binary("and", b.compare("ge", at, low), b.compare("lt", at, low + place.size))
-                taken = inside if taken is None else b.binary("or", taken, inside)
-            assert taken is not None
-            start = b.one(Select, [taken, self._value(start), self._value(low)])
+                inside = b.binary("and", b.compare("ge", at, low), b.compare("lt", at, low + memory.size))
+                occupied = inside if occupied is None else b.binary("or", occupied, inside)
+            assert occupied is not None
+            start = b.one(Select, [occupied, self._value(start), self._value(low)])
         return start
 
     def _view(self, op: BufReshape | BufView) -> None:
@@ -469,10 +469,10 @@ class _Rewrite:
 
     def _each(self, op: Op, several: Value, k: int) -> list[Value]:
         """The results of the op if the reference `several` has its k-th layout or a later one."""
-        found = self.references[several]
-        if k == len(found.layouts) - 1:
+        possible = self.references[several]
+        if k == len(possible.layouts) - 1:
             return self._with_layout(op, several, k)
-        this = self.build.compare("eq", found.layout, k)
+        this = self.build.compare("eq", possible.layout, k)
         regions = (
             self._region(lambda: self._with_layout(op, several, k)),
             self._region(lambda: self._each(op, several, k + 1)),
@@ -489,14 +489,14 @@ class _Rewrite:
         return region
 
     def _with_layout(self, op: Op, several: Value, k: int) -> list[Value]:
-        found = self.references[several]
-        self.references[several] = Reference(found.pool, found.start, k, found.layouts)
+        possible = self.references[several]
+        self.references[several] = Reference(possible.pool, possible.start, k, possible.layouts)
         try:
             copy = clone_op(op, {})
             self._access(copy)
             return [self.values.pop(v) for v in copy.results]
         finally:
-            self.references[several] = found
+            self.references[several] = possible
 
     def _direct(self, op: BufGet | BufRead | BufSet | BufUpdate | BufWrite) -> list[Value]:
         """Build the op on views of the pools, and return its results."""

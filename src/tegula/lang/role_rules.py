@@ -39,8 +39,8 @@ def misused_roles(body: Region) -> list[E.CompileError]:
 
 def _outside(op: Op) -> E.RolePlacement:
     if isinstance(op, ScheduleOp):
-        what = f"{op.loc.subject or op.NAME} works in roles only, but this kernel has no roles"
-        return E.RolePlacement(op.loc, what=what, help="one role is enough: with tg.ws(0):")
+        message = f"{op.loc.subject or op.NAME} works in roles only, but this kernel has no roles"
+        return E.RolePlacement(op.loc, what=message, help="one role is enough: with tg.ws(0):")
     help = "put the code that fills the pipe and the code that pops from it into roles: with tg.ws(0):"
     return E.RolePlacement(op.loc, what="a pipe connects roles, but this kernel has no roles", help=help)
 
@@ -52,8 +52,8 @@ def _before(body: Region, roles: Op, tiles: bool) -> Iterator[E.CompileError]:
         assert isinstance(op, Op)
         if isinstance(op, MADE_BEFORE):
             if op.parent is not body:
-                what = f"{_called(op)} is created in a branch or loop"
-                yield E.RolePlacement(op.loc, what=what, help=TOP_LEVEL)
+                message = f"{_called(op)} is created in a branch or loop"
+                yield E.RolePlacement(op.loc, what=message, help=TOP_LEVEL)
         elif is_shared(op) or isinstance(op, TileEmpty):
             continue
         elif isinstance(op, USES):
@@ -61,8 +61,8 @@ def _before(body: Region, roles: Op, tiles: bool) -> Iterator[E.CompileError]:
                 op.loc, what="a pipe is used before the roles that it connects", help=IN_ROLE
             )
         elif op.COOPERATIVE and tiles or any(_is_change(op, e.kind, e.value) for e in op.effects()):
-            where = "before the roles, where only scalar code without writes to memory is allowed"
-            yield E.RolePlacement(op.loc, what=f"{op.loc.subject or 'this op'} is {where}", help=IN_ROLE)
+            context = "before the roles, where only scalar code without writes to memory is allowed"
+            yield E.RolePlacement(op.loc, what=f"{op.loc.subject or 'this op'} is {context}", help=IN_ROLE)
 
 
 def _is_change(op: Op, kind: str, value: Value | None) -> bool:
@@ -71,8 +71,8 @@ def _is_change(op: Op, kind: str, value: Value | None) -> bool:
 
 def is_shared(op: Op | Region | None) -> bool:
     """Whether an op makes an empty shared tile, which roles may fill and read, synchronised by barriers."""
-    made = isinstance(op, BufNew) and isinstance(op.tile.owner, TileEmpty)
-    return made and isinstance(op, BufNew) and op.storage == "shared"
+    is_new = isinstance(op, BufNew) and isinstance(op.tile.owner, TileEmpty)
+    return is_new and isinstance(op, BufNew) and op.storage == "shared"
 
 
 def _called(op: Op) -> str:
@@ -86,7 +86,7 @@ IN_ROLE = "move it into a role"
 
 def _role(roles: Roles, k: int) -> Iterator[E.CompileError]:
     region, name = roles.regions[k], roles.names[k]
-    told: set[Location] = set()
+    reported: set[Location] = set()
     for op in region.walk():
         if isinstance(op, MADE_BEFORE):
             yield E.RolePlacement(op.loc, what=f"{_called(op)} is created inside a role", help=TOP_LEVEL)
@@ -94,8 +94,8 @@ def _role(roles: Roles, k: int) -> Iterator[E.CompileError]:
             tile = isinstance(operand.type, TileType | BufType | StackType)
             if isinstance(operand.type, BufType) and is_shared(root(operand).owner):
                 continue
-            if tile and not is_made_in(operand, region) and op.loc not in told:
-                told.add(op.loc)
+            if tile and not is_made_in(operand, region) and op.loc not in reported:
+                reported.add(op.loc)
                 yield _outer_tile(op, operand, name)
         yield from _changed(op)
 
@@ -113,8 +113,8 @@ def _changed(op: Op) -> Iterator[E.CompileError]:
             continue
         source = root(effect.value) if isinstance(effect.value.type, BufType) else effect.value
         if isinstance(source.owner, PipePop):
-            what = f"'{source.name}'" if source.name else "this tile"
-            yield E.PoppedTileChanged(op.loc, what=what, notes=[(source.owner.loc, "popped here")])
+            subject = f"'{source.name}'" if source.name else "this tile"
+            yield E.PoppedTileChanged(op.loc, what=subject, notes=[(source.owner.loc, "popped here")])
 
 
 def _pipe(roles: Roles, pipe: Op) -> Iterator[E.CompileError]:
@@ -132,18 +132,18 @@ def _pipe(roles: Roles, pipe: Op) -> Iterator[E.CompileError]:
     for name, op in fills[1:]:
         first, other = fills[0]
         if name != first:
-            what = f"{called} is filled by {first} and by {name}"
+            message = f"{called} is filled by {first} and by {name}"
             yield E.PipeEnds(
-                op.loc, what=what, notes=_at_location(other.loc), help="give each role its own pipe"
+                op.loc, what=message, notes=_at_location(other.loc), help="give each role its own pipe"
             )
             break
         if type(op) is not type(other):
-            what = f"{called} is filled by {CALLED[type(other)]} and by {CALLED[type(op)]}"
-            yield E.PipeEnds(op.loc, what=what, notes=_at_location(other.loc))
+            message = f"{called} is filled by {CALLED[type(other)]} and by {CALLED[type(op)]}"
+            yield E.PipeEnds(op.loc, what=message, notes=_at_location(other.loc))
             break
     if fills and not pops:
-        what = f"{called} is filled by {fills[0][0]}, and no role pops it"
-        yield E.PipeEnds(fills[0][1].loc, what=what, notes=[(pipe.loc, "made here")])
+        message = f"{called} is filled by {fills[0][0]}, and no role pops it"
+        yield E.PipeEnds(fills[0][1].loc, what=message, notes=[(pipe.loc, "made here")])
     for name, op in used:
         if isinstance(op, PipeRelease) and name not in pops:
             yield E.PipeEnds(op.loc, what=f"{name} releases a stage of {called}, but never pops one")

@@ -50,23 +50,23 @@ class RoleTracer(ElectedTracer):
 
     def trace_with(self, node: ast.With) -> None:
         """Trace a statement `with tg.role(...)`: one role of the kernel."""
-        wanted = self._wanted(node)
+        request = self._wanted(node)
         if not self.frame.is_kernel or self.builder.region is not self.body:
             raise E.RolePlacement(
-                wanted.loc,
+                request.loc,
                 what="roles must be at the top level of a kernel, not in a branch, loop or function",
             )
-        self._check_outer_names(node, wanted.name)
+        self._check_outer_names(node, request.name)
         before = self.builder.lanes
-        self.builder.lanes = wanted.warps * WARP
+        self.builder.lanes = request.warps * WARP
         try:
-            made = self.path(self.frame.names, lambda: self.block(node.body))
+            paths = self.path(self.frame.names, lambda: self.block(node.body))
         finally:
             self.builder.lanes = before
         self.mark(node.items[0].context_expr)
-        with self.within(made.region):
+        with self.within(paths.region):
             self.builder.emit(Yield, [])
-        self.roles.append(Role(wanted, made.region))
+        self.roles.append(Role(request, paths.region))
 
     def tile_bounds(self, call: ast.Call) -> Bounds:
         """The bounds of a loop over this block's chunk of a grid's tiles: the loop counts tile numbers, and its target
@@ -76,11 +76,11 @@ class RoleTracer(ElectedTracer):
         raster = named.pop("raster", DEFAULT_RASTER)
         fits = len(args) == 1 and isinstance(args[0], tuple) and len(args[0]) == 2 and not named
         if not fits or not _is_count(raster):
-            what = (
+            message = (
                 "persistent_tiles takes the numbers of rows and of columns, and raster=, a positive constant"
             )
             help = "for example tg.persistent_tiles((rows, columns), raster=8)"
-            raise E.WrongArguments(self.location(call), what=what, help=help)
+            raise E.WrongArguments(self.location(call), what=message, help=help)
         b = self.builder
         self.mark(call)
         with self.ruled(call):
@@ -150,8 +150,8 @@ class RoleTracer(ElectedTracer):
         name = args[0] if len(args) == 1 else None
         counts = [(k, named[k]) for k in ("warps", "warp_groups") if k in named]
         if not isinstance(name, str) or not name or len(counts) != 1 or len(named) != 1:
-            what = "a role has a name and either warps= or warp_groups="
-            raise E.WrongArguments(loc, what=what, help="for example tg.role('load', warps=1)")
+            message = "a role has a name and either warps= or warp_groups="
+            raise E.WrongArguments(loc, what=message, help="for example tg.role('load', warps=1)")
         unit, count = counts[0]
         if not _is_count(count):
             raise E.RoleGroups(loc, what=f"{unit}= must be a positive number, got {count!r}")
@@ -181,28 +181,28 @@ class RoleTracer(ElectedTracer):
             return
         if isinstance(statement, ast.Return) and statement.value is None:
             return
-        what = "a statement follows the roles, which must be the last statements of a kernel"
+        message = "a statement follows the roles, which must be the last statements of a kernel"
         raise E.RolePlacement(
-            self.location(statement), what=what, notes=[(self.roles[0].wanted.loc, "a role")]
+            self.location(statement), what=message, notes=[(self.roles[0].wanted.loc, "a role")]
         )
 
     def finish_roles(self) -> None:
         """Build the `roles` op of all roles that were traced."""
         if not self.roles:
             return
-        wanted = [role.wanted for role in self.roles]
-        placed = place(wanted)
-        self.builder.loc = wanted[0].loc
+        requests = [role.wanted for role in self.roles]
+        placed = place(requests)
+        self.builder.loc = requests[0].loc
         for op in self.body.ops:
             if isinstance(op, BufNew):
                 op.between_roles = True
-        self.builder.emit(Roles, [], attributes(wanted, placed), [role.body for role in self.roles])
+        self.builder.emit(Roles, [], attributes(requests, placed), [role.body for role in self.roles])
 
 
-def attributes(wanted: Sequence[Wanted], placed: Sequence[PlacedRole]) -> dict[str, Any]:
+def attributes(requests: Sequence[Wanted], placed: Sequence[PlacedRole]) -> dict[str, Any]:
     """The attributes of a `roles` op: the name, warps and registers per thread of each role."""
     return {
-        "names": tuple(w.name for w in wanted),
+        "names": tuple(w.name for w in requests),
         "warps": tuple((p.first, p.count) for p in placed),
         "registers": tuple(p.registers for p in placed),
     }
@@ -244,13 +244,13 @@ def _groups(loc: Any, groups: Sequence[Any], named: dict[str, Any], registers: i
     if len(set(order)) < len(order):
         raise E.RoleGroups(loc, what=f"warp group {_twice(order)} is named twice")
     if order[-1] >= MAX_GROUPS:
-        what = f"a block has {MAX_GROUPS} warp groups of {WARP_GROUP} threads, 0 to {MAX_GROUPS - 1}"
-        raise E.RoleGroups(loc, what=f"there is no warp group {order[-1]}: {what}")
+        message = f"a block has {MAX_GROUPS} warp groups of {WARP_GROUP} threads, 0 to {MAX_GROUPS - 1}"
+        raise E.RoleGroups(loc, what=f"there is no warp group {order[-1]}: {message}")
     if order[-1] - order[0] >= len(order):
         close = ", ".join(str(order[0] + k) for k in range(len(order)))
-        what = f"the warp groups of a role must be neighbours, {', '.join(map(str, order))} are not"
+        message = f"the warp groups of a role must be neighbours, {', '.join(map(str, order))} are not"
         help = f"renumber the roles so that this one has tg.ws({close}): the numbers are only labels"
-        raise E.RoleGroups(loc, what=what, help=help)
+        raise E.RoleGroups(loc, what=message, help=help)
     name = "ws" + "+".join(map(str, order))
     return Wanted(name, loc, 4 * len(order), registers, 4 * order[0])
 

@@ -210,9 +210,9 @@ class TracerState(ABC):
             fields["what"] = loc.subject or fields["what"]
             notes = explain.shape_notes(rule.written)
         help = help or explain.remedy(rule, node)
-        found = explain.culprit(rule)
-        if found is not None:
-            at, x = found
+        culprit = explain.culprit(rule)
+        if culprit is not None:
+            at, x = culprit
             loc = self.location(at)
             help = help or explain.conversion(at, x, rule.expected)
         help = help or rule.otherwise
@@ -227,10 +227,10 @@ class TracerState(ABC):
             for n, bound in self._names_in(node)
             if isinstance(bound, Value) and isinstance(bound.type, TileType | BufType)
         ]
-        what = f"a condition must be a scalar, and '{text}' is a {describe_type(x)}"
+        message = f"a condition must be a scalar, and '{text}' is a {describe_type(x)}"
         if within and within != [text]:
             tiles = " and ".join(f"'{n}'" for n in within)
-            what += f", because {tiles} {'are tiles' if len(within) > 1 else 'is a tile'}"
+            message += f", because {tiles} {'are tiles' if len(within) > 1 else 'is a tile'}"
         scalar = explain.scalar(x)
         if scalar is not None and not scalar.is_bool:
             text = f"{text} != {0 if scalar.is_int else 0.0}"
@@ -238,7 +238,7 @@ class TracerState(ABC):
             f"to choose element by element write tg.where({text}, x, y); for one condition over all elements, "
             f"tg.tile_max(tg.where({text}, 1, 0))[0] > 0 is true if any holds, with tile_min if all hold"
         )
-        return E.TypeMismatch(self.location(node), what=what, help=help)
+        return E.TypeMismatch(self.location(node), what=message, help=help)
 
     def _names_in(self, node: ast.AST) -> list[tuple[str, Binding]]:
         """The variables in an expression, each once, with their bindings."""
@@ -314,18 +314,18 @@ class TracerState(ABC):
     def second_name(self, x: Value) -> Value:
         """The object for another name of a register tile: a copy. If the tile is a shared tile on some path, it is not
         copied on this path."""
-        made = self.new_object(self.builder.tile(x, partial=True), "register")
+        tile = self.new_object(self.builder.tile(x, partial=True), "register")
         if root(x) in self.joined.merged or root(x) in self.joined.copied:
-            self.joined.copied[made] = x
-        return made
+            self.joined.copied[tile] = x
+        return tile
 
     def new_object(self, tile: Value, storage: str) -> Value:
         """A new tile object that begins with a value."""
-        made = self.builder.one(BufNew, [tile], {"storage": storage})
+        buffer = self.builder.one(BufNew, [tile], {"storage": storage})
         if tile in self.builder.read_only:
-            self.builder.read_only[made] = self.builder.read_only[tile]
-        self.objects.add(made)
-        return made
+            self.builder.read_only[buffer] = self.builder.read_only[tile]
+        self.objects.add(buffer)
+        return buffer
 
     # Implemented by subclasses --------------------------------------------------------------------------------------
 
@@ -350,8 +350,8 @@ class TracerState(ABC):
 def _same_error(a: CompileError, b: CompileError) -> bool:
     if a.loc is None or b.loc is None:
         return a is b
-    place = ((a.loc.file, a.loc.line, a.loc.column), (b.loc.file, b.loc.line, b.loc.column))
-    return place[0] == place[1] and type(a) is type(b) and a.message == b.message
+    locations = ((a.loc.file, a.loc.line, a.loc.column), (b.loc.file, b.loc.line, b.loc.column))
+    return locations[0] == locations[1] and type(a) is type(b) and a.message == b.message
 
 
 def describe_type(x: Binding) -> str:

@@ -43,8 +43,8 @@ class Statements(RoleTracer):
         method = getattr(self, f"_{type(node).__name__}", None)
         try:
             if method is None:
-                what = f"'{UNSUPPORTED.get(type(node), type(node).__name__)}'"
-                raise E.UnsupportedPython(self.location(node), help=HINTS.get(type(node), ""), what=what)
+                message = f"'{UNSUPPORTED.get(type(node), type(node).__name__)}'"
+                raise E.UnsupportedPython(self.location(node), help=HINTS.get(type(node), ""), what=message)
             self.check_after_roles(node)
             with self.ruled(node):
                 method(node)
@@ -55,8 +55,8 @@ class Statements(RoleTracer):
             self._poison(node)
 
     def _poison(self, node: ast.stmt) -> None:
-        found = bindings([node])
-        for name in found.rebound:
+        names = bindings([node])
+        for name in names.rebound:
             self.frame.names[name] = FAILED
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             x = self.frame.names.get(node.target.id)
@@ -124,9 +124,9 @@ class Statements(RoleTracer):
         """The value of a named register tile. On some path the tile may be a shared tile, which is returned itself."""
         if root(x) not in self.joined.merged and root(x) not in self.joined.copied:
             return self.builder.tile(x, partial=True)
-        made = self.second_name(x)
-        self.objects.discard(made)
-        return made
+        value_object = self.second_name(x)
+        self.objects.discard(value_object)
+        return value_object
 
     def _Break(self, node: ast.Break) -> None:
         self.frame.names[BREAK] = True
@@ -170,18 +170,20 @@ class Statements(RoleTracer):
         if node.value is None:
             return
         value = self.expr(node.value)
-        wanted = self._annotation(node.annotation)
+        declared = self._annotation(node.annotation)
         self.mark(node)
-        if is_element(wanted) and isinstance(value, LITERALS):
-            value = self.builder.value(value, wanted)
+        if is_element(declared) and isinstance(value, LITERALS):
+            value = self.builder.value(value, declared)
         fits = (
-            not isinstance(wanted, ArrayAnnotation | TileAnnotation)
+            not isinstance(declared, ArrayAnnotation | TileAnnotation)
             or isinstance(value, Value)
-            and wanted.matches(value.type)
-        ) and (not is_element(wanted) or isinstance(value, Value) and value.type == wanted)
+            and declared.matches(value.type)
+        ) and (not is_element(declared) or isinstance(value, Value) and value.type == declared)
         if not fits:
-            what = f"'{ast.unparse(node.target)}' is declared {wanted}, the value is {describe_type(value)}"
-            raise E.TypeMismatch(self.location(node), what=what)
+            message = (
+                f"'{ast.unparse(node.target)}' is declared {declared}, the value is {describe_type(value)}"
+            )
+            raise E.TypeMismatch(self.location(node), what=message)
         self.assign(node.target, value, node.value)
 
     def _annotation(self, node: ast.expr) -> Any:
@@ -202,10 +204,10 @@ class Statements(RoleTracer):
             self._unpack(target, value)
         elif isinstance(target, ast.Subscript | ast.Attribute):
             with self.ruled(target):
-                place = self.place(target)
+                assigned = self.place(target)
                 self.mark(target)
                 with self.written(*([(source, value)] if source is not None else [])):
-                    place.set(value)
+                    assigned.set(value)
         else:
             raise E.UnsupportedPython(self.location(target), what=f"assignment to '{ast.unparse(target)}'")
 
@@ -214,11 +216,11 @@ class Statements(RoleTracer):
             raise E.UnsupportedPython(self.location(target), what="'*' unpacking")
         value = self.items(value)
         if not isinstance(value, tuple) or isinstance(value, Fields):
-            what = f"cannot unpack {describe_type(value)}"
-            raise E.TypeMismatch(self.location(target), what=what)
+            message = f"cannot unpack {describe_type(value)}"
+            raise E.TypeMismatch(self.location(target), what=message)
         if len(value) != len(target.elts):
-            what = f"cannot unpack {len(value)} values into {len(target.elts)} names"
-            raise E.TypeMismatch(self.location(target), what=what)
+            message = f"cannot unpack {len(value)} values into {len(target.elts)} names"
+            raise E.TypeMismatch(self.location(target), what=message)
         for part, x in zip(target.elts, value, strict=True):
             self.assign(part, x)
 
@@ -238,14 +240,14 @@ class Statements(RoleTracer):
                 raise E.TypeMismatch(self.location(node), what="an array cannot be assigned as a whole")
             else:
                 with self.written((name, before), (node.value, value)):
-                    made = self.binary(op, before, value, node)
-                self.bind(node.target.id, made)
+                    result = self.binary(op, before, value, node)
+                self.bind(node.target.id, result)
             return
-        place = self.place(node.target)
+        target = self.place(node.target)
         value = self.expr(node.value)
         self.mark(node)
-        with self.written((node.target, place.element()), (node.value, value)):
-            place.update(op, value)
+        with self.written((node.target, target.element()), (node.value, value)):
+            target.update(op, value)
 
     def place(self, node: ast.expr) -> AssignTarget:
         """The target of an assignment, which can be read and assigned; its subscripts are evaluated once."""
@@ -320,9 +322,9 @@ class ItemTarget(AssignTarget):
         """A field of a struct in an array or tile: the element of the array or tile of that field."""
         if not isinstance(self.owner, Columns):
             return super().field(node)
-        made = copy(self)
-        made.node, made.owner = node, self.owner.field(node.attr)
-        return made
+        copied = copy(self)
+        copied.node, copied.owner = node, self.owner.field(node.attr)
+        return copied
 
     def element(self) -> Any:
         t = self.owner.type if isinstance(self.owner, Value) else None
@@ -349,9 +351,9 @@ class ItemTarget(AssignTarget):
             return
         self._require_memory()
         value = self.tracer.typed(value)
-        made = self._build(lambda i: self.tracer.builder.assign_subscript(self.owner, i, value))
+        build = self._build(lambda i: self.tracer.builder.assign_subscript(self.owner, i, value))
         if self._is_value():
-            self.owner_place.set(made)
+            self.owner_place.set(build)
 
     def update(self, op: str, value: Any) -> None:
         """Combine a value with the element at the index; additions are atomic."""
@@ -365,9 +367,9 @@ class ItemTarget(AssignTarget):
             op, lambda neutral: self._build(lambda i: change(neutral, i, value))
         ):
             return
-        made = self._build(lambda i: self.tracer.builder.update_subscript(op, self.owner, i, value))
+        build = self._build(lambda i: self.tracer.builder.update_subscript(op, self.owner, i, value))
         if self._is_value():
-            self.owner_place.set(made)
+            self.owner_place.set(build)
 
     def accumulate(self, op: str, change: Callable[[Value], Any]) -> bool:
         """Combine the element of an array or tile with a value whose other components are neutral, if `op` is atomic by

@@ -30,8 +30,8 @@ class StructElement:
     def field(self, tracer: StructPlaces, name: str) -> Any:
         """A field of the element; for a nested struct again a StructElement."""
         column = self.columns.field(name)
-        made = StructElement(column, self.index) if isinstance(column, Columns) else None
-        return made or tracer.with_constants(lambda i: tracer.builder.subscript(column, i), self.index)
+        element = StructElement(column, self.index) if isinstance(column, Columns) else None
+        return element or tracer.with_constants(lambda i: tracer.builder.subscript(column, i), self.index)
 
     def read(self, tracer: StructPlaces) -> Any:
         """The value of the element, or the view selected by an index with slices."""
@@ -56,11 +56,11 @@ class StructPlaces(Calls):
         """The value or view owner[index] of an array or tile of structs."""
         if isinstance(owner.type, StackType):
             raise TypeRule(f"{owner.type} cannot be indexed")
-        made = [
+        fields = [
             self.with_constants(lambda i, x=x: self.builder.subscript(x, i), tuple(index))
             for x in owner.leaves
         ]
-        return kernel_of_leaves(owner.struct, made)
+        return kernel_of_leaves(owner.struct, fields)
 
     def set_by_index(self, owner: Columns, index: tuple[Any, ...], value: Any) -> None:
         """Build owner[index] = value."""
@@ -94,10 +94,10 @@ class StructPlaces(Calls):
 
     def _require_struct(self, owner: Columns, value: Any) -> None:
         if not isinstance(value, Fields) or value.struct is not owner.struct:
-            what = (
+            message = (
                 f"{describe_type(owner)} holds values of {owner.struct}, the value is {describe_type(value)}"
             )
-            raise TypeRule(what, f"make one: {owner.struct}(...)", culprit=value)
+            raise TypeRule(message, f"make one: {owner.struct}(...)", culprit=value)
 
     def with_field(self, owner: StructValue, name: str, value: Any) -> Fields:
         """A copy of a struct value with one field replaced."""

@@ -41,15 +41,15 @@ def struct(cls: Any, /) -> Any:
         raise RuntimeError(f"the struct {cls.__name__} has bases: structs must be defined as base classes")
     fields = {name: _field(cls, name, t) for name, t in _annotations(cls).items()}
     # For type checkers the struct is the class itself.
-    made: Any = StructType(cls.__name__, fields, cls.__module__, cls.__qualname__, cls.__doc__)
-    return made
+    struct_type: Any = StructType(cls.__name__, fields, cls.__module__, cls.__qualname__, cls.__doc__)
+    return struct_type
 
 
 def _annotations(cls: type) -> Mapping[str, Any]:
     """The annotations of a class by name; annotations that are strings are evaluated."""
-    found = inspect.get_annotations(cls)
-    if not any(isinstance(t, str) for t in found.values()):
-        return found
+    annotations = inspect.get_annotations(cls)
+    if not any(isinstance(t, str) for t in annotations.values()):
+        return annotations
     scope = sys._getframe(2)
     module = sys.modules.get(cls.__module__)
     return get_type_hints(cls, getattr(module, "__dict__", None), {**scope.f_globals, **scope.f_locals})
@@ -57,14 +57,14 @@ def _annotations(cls: type) -> Mapping[str, Any]:
 
 def _field(cls: type, name: str, annotation: Any) -> FieldType:
     """The type of a field; TypeError for an annotation without a meaning in kernels."""
-    found: Any = resolve(annotation) if annotation is not None else ANY
-    is_array = isinstance(found, ArrayAnnotation | IndexedAnnotation) and found.dtype is not ANY
-    if not (is_element(found) or isinstance(found, StructType) or is_array):
+    field_type: Any = resolve(annotation) if annotation is not None else ANY
+    is_array = isinstance(field_type, ArrayAnnotation | IndexedAnnotation) and field_type.dtype is not ANY
+    if not (is_element(field_type) or isinstance(field_type, StructType) or is_array):
         raise TypeError(
             f"the field '{name}' of the struct {cls.__name__}: {annotation!r} is neither a scalar, vector or "
             "matrix type, nor a struct, nor an array of these"
         )
-    return found
+    return field_type
 
 
 # In kernels ----------------------------------------------------------------------------------------------------------
@@ -75,12 +75,12 @@ def construct(
 ) -> StructValue:
     """A value of a struct: of zeros, or of all fields, in order or by name."""
     try:
-        given = struct.given(args, kwargs)
+        arguments = struct.given(args, kwargs)
     except NoField as error:
         raise WrongArguments(loc, what=error.message, help=error.help) from None
-    if not given:
+    if not arguments:
         return _zeros(b, struct)
-    return StructValue(struct, [stored(b, t, given[name], name) for name, t in struct.fields.items()])
+    return StructValue(struct, [stored(b, t, arguments[name], name) for name, t in struct.fields.items()])
 
 
 def _zeros(b: KernelBuilder, struct: StructType) -> StructValue:
@@ -104,8 +104,8 @@ def stored(b: KernelBuilder, t: FieldType, x: Any, name: str) -> Any:
     else:
         fits = x is None or (isinstance(x, Value | Columns) and t.matches(x.type))
     if not fits:
-        found = x.type if isinstance(x, Value | Fields) else operand_text(x)
-        raise TypeRule(f"the field '{name}' holds {t}, the value is {found}", culprit=x, expected=t)
+        actual = x.type if isinstance(x, Value | Fields) else operand_text(x)
+        raise TypeRule(f"the field '{name}' holds {t}, the value is {actual}", culprit=x, expected=t)
     return x
 
 
@@ -137,8 +137,8 @@ def _leaves(p: Parameter) -> Iterator[Parameter]:
 
 def leaves_of(definition: Definition) -> Definition:
     """The definition with a parameter for each leaf of its compound parameters; the same object if it has none."""
-    found = leaf_parameters(definition.parameters)
-    return definition if found == definition.parameters else definition.kernel_of_leaves(found)
+    leaves = leaf_parameters(definition.parameters)
+    return definition if leaves == definition.parameters else definition.kernel_of_leaves(leaves)
 
 
 def bindings_of(definition: Definition, values: Sequence[Value]) -> dict[str, Any]:
@@ -166,5 +166,5 @@ def absent(definition: Definition) -> list[str]:
     """The user's names of the arrays that are None in a launch."""
     names = [name for name, value in definition.bound.items() if value is None]
     owners = {p.name: p.columns_of or p.name for p in leaf_parameters(definition.whole)}
-    found = dict.fromkeys(owners.get(name, name) for name in names)
-    return [name for name in found if name.rpartition(".")[0] not in found]
+    names_absent = dict.fromkeys(owners.get(name, name) for name in names)
+    return [name for name in names_absent if name.rpartition(".")[0] not in names_absent]

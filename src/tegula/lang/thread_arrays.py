@@ -45,9 +45,9 @@ def mark_part(b: OpBuilder, owner: Any, index: Sequence[Any], part: Any) -> None
 def check_changed(kind: Any, name: str) -> None:
     """Raise TypeRule if a name, whose elements are assigned, is bound to a part of an array of a thread."""
     if kind is ThreadArray.COPY:
-        what = f"'{name}' is a copy of a part of an array of a thread, which cannot be changed"
+        message = f"'{name}' is a copy of a part of an array of a thread, which cannot be changed"
         help = "assign elements of the array itself, as in a[i, j] = x, or make a vector: tg.vector(...)"
-        raise TypeRule(what, help)
+        raise TypeRule(message, help)
 
 
 def as_argument(b: OpBuilder, annotation: Any, x: Any, otherwise: Any) -> Any:

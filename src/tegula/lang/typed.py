@@ -94,8 +94,8 @@ def _completed(block: list[str], code: CodeType) -> Iterator[list[str]]:
     if missing <= 0:
         yield block
         return
-    for places in islice(combinations_with_replacement(range(len(block)), missing), MAX_COMPLETED):
-        yield [line for k, line in enumerate(block) for _ in range(1 + places.count(k))]
+    for positions in islice(combinations_with_replacement(range(len(block)), missing), MAX_COMPLETED):
+        yield [line for k, line in enumerate(block) for _ in range(1 + positions.count(k))]
 
 
 def lines_of(code: CodeType) -> Iterator[int]:

@@ -45,25 +45,25 @@ def given_text(function: FunctionType, source: str) -> FunctionSource:
     has no body and is a placeholder for the text."""
     text = Text(f"<source of {function.__name__}>", source.splitlines(keepends=True))
     linecache.cache[text.file] = (len(source), None, text.lines, text.file)
-    for found in _everywhere(text, function.__code__):
-        if compiled_from(found, function) or _is_placeholder_for(found, function.__code__):
-            return found
+    for candidate in _everywhere(text, function.__code__):
+        if compiled_from(candidate, function) or _is_placeholder_for(candidate, function.__code__):
+            return candidate
     raise Changed(function.__name__)
 
 
 def _is_placeholder_for(source: FunctionSource, code: CodeType) -> bool:
     """Whether code belongs to a function with an empty body and the parameters of a definition."""
-    made = _compiled(source, code, ())
+    compiled = _compiled(source, code, ())
     empty = all(op.opname in EMPTY for op in dis.get_instructions(code))
     parameters = code.co_varnames[: _parameters(code)]
-    return empty and made is not None and made.co_varnames[: _parameters(made)] == parameters
+    return empty and compiled is not None and compiled.co_varnames[: _parameters(compiled)] == parameters
 
 
 def text_of(function: FunctionType) -> Text | None:
     """The current text of a function's file, or the typed text, stored until the function is parsed."""
 
     def fits(text: Text) -> bool:
-        return any(compiled_from(found, function) for found in _at_its_place(text, function.__code__))
+        return any(compiled_from(candidate, function) for candidate in _at_its_place(text, function.__code__))
 
     return typed(function, fits) or current_text(function.__code__.co_filename, function.__globals__)
 
@@ -74,27 +74,27 @@ def parsed(function: FunctionType, text: Text | None) -> FunctionSource:
     matches."""
     code = function.__code__
     tried: list[Text] = []
-    for candidate in _candidates(function, text):
-        if candidate is None or candidate in tried or _is_of_another(candidate, code):
+    for version in _candidates(function, text):
+        if version is None or version in tried or _is_of_another(version, code):
             continue
-        tried.append(candidate)
-        for found in _at_its_place(candidate, code):
-            if compiled_from(found, function):
-                return found
-    for candidate in tried:
-        for found in _everywhere(candidate, code):
-            if compiled_from(found, function, instrumented=False):
-                return found
+        tried.append(version)
+        for candidate in _at_its_place(version, code):
+            if compiled_from(candidate, function):
+                return candidate
+    for version in tried:
+        for candidate in _everywhere(version, code):
+            if compiled_from(candidate, function, instrumented=False):
+                return candidate
     raise Changed(code.co_filename) if tried else OSError(code.co_filename)
 
 
 def trusted(function: FunctionType) -> FunctionSource:
     """The definition at the line of a function of Tegula itself. OSError if there is none."""
     text = text_of(function)
-    found = None if text is None else next(_at_its_place(text, function.__code__), None)
-    if found is None:
+    source = None if text is None else next(_at_its_place(text, function.__code__), None)
+    if source is None:
         raise OSError(function.__code__.co_filename)
-    return found
+    return source
 
 
 def _candidates(function: FunctionType, text: Text | None) -> Iterator[Text | None]:
@@ -130,11 +130,11 @@ def _at_its_place(text: Text, code: CodeType) -> Iterator[FunctionSource]:
 
 def _everywhere(text: Text, code: CodeType) -> Iterator[FunctionSource]:
     """All definitions of the function's name."""
-    whole = "".join(text.lines)
+    full_text = "".join(text.lines)
     first = next((line for line in text.lines if line.strip() and line.lstrip()[0] != "#"), "")
     indented = first[:1] in " \t\f"
     try:
-        tree = ast.parse("if 1:\n" + whole if indented else whole)
+        tree = ast.parse("if 1:\n" + full_text if indented else full_text)
     except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):
@@ -151,17 +151,20 @@ def compiled_from(source: FunctionSource, function: FunctionType, instrumented: 
     code = function.__code__
     modules = [n for n, x in function.__globals__.items() if isinstance(x, ModuleType)]
     try:
-        made = _compiled(source, code, modules)
+        compiled = _compiled(source, code, modules)
     except (SyntaxError, ValueError):
         return False
-    if made is None:
+    if compiled is None:
         return False
-    if meaning(made) == meaning(code) or meaning(made, _operations) == meaning(code, _operations):
+    if meaning(compiled) == meaning(code) or meaning(compiled, _operations) == meaning(code, _operations):
         return True
-    if not instrumented or made.co_varnames[: _parameters(made)] != code.co_varnames[: _parameters(code)]:
+    if (
+        not instrumented
+        or compiled.co_varnames[: _parameters(compiled)] != code.co_varnames[: _parameters(code)]
+    ):
         return False
     if any(name.startswith("@py") for name in (*code.co_names, *code.co_varnames)):
-        return _equal_except_asserts(source.tree, made, code)
+        return _equal_except_asserts(source.tree, compiled, code)
     changed = source.text.changed_ns
     return changed is not None and changed < BEGIN_NS
 
@@ -192,14 +195,16 @@ def _compiled(source: FunctionSource, code: CodeType, modules: Sequence[str]) ->
     imports = "".join(f"import {name}\n" for name in modules if name.isidentifier())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python has warned of them when it compiled the function
-        made = compile(
+        compiled = compile(
             imports + block, code.co_filename, "exec", flags=code.co_flags & FUTURE, dont_inherit=True
         )
     for name in (*path, tree.name):
-        made = next((c for c in made.co_consts if isinstance(c, CodeType) and c.co_name == name), None)
-        if made is None:
+        compiled = next(
+            (c for c in compiled.co_consts if isinstance(c, CodeType) and c.co_name == name), None
+        )
+        if compiled is None:
             return None
-    return made
+    return compiled
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
@@ -220,14 +225,14 @@ def meaning(code: CodeType, body: Callable[[CodeType], Any] = attrgetter("co_cod
 
 def _operations(code: CodeType) -> list[tuple[str, Any]]:
     """The instructions, without the differences in attribute calls between imported and other names."""
-    kept = [
+    instructions = [
         op
         for op in dis.get_instructions(code)
         if op.opname not in ("PUSH_NULL", "EXTENDED_ARG", "CACHE", "NOP")
     ]
-    starts = [op.offset for op in kept]
-    found: list[tuple[str, Any]] = []
-    for op in kept:
+    starts = [op.offset for op in instructions]
+    operations: list[tuple[str, Any]] = []
+    for op in instructions:
         jumps = op.opcode in dis.hasjrel or op.opcode in dis.hasjabs
         value = (
             bisect_left(starts, op.argval)
@@ -236,8 +241,8 @@ def _operations(code: CodeType) -> list[tuple[str, Any]]:
             if isinstance(op.argval, CodeType)
             else op.argval
         )
-        found.append((op.opname.replace("LOAD_METHOD", "LOAD_ATTR"), repr(value)))
-    return found
+        operations.append((op.opname.replace("LOAD_METHOD", "LOAD_ATTR"), repr(value)))
+    return operations
 
 
 def _constant(x: Any, body: Callable[[CodeType], Any]) -> Any:
@@ -248,7 +253,7 @@ def _constant(x: Any, body: Callable[[CodeType], Any]) -> Any:
     return (frozenset, x) if isinstance(x, frozenset) else (type(x), repr(x))
 
 
-def _equal_except_asserts(tree: ast.FunctionDef, made: CodeType, code: CodeType) -> bool:
+def _equal_except_asserts(tree: ast.FunctionDef, compiled: CodeType, code: CodeType) -> bool:
     """Whether all lines without an assert have the same meaning; pytest's import hook rewrites asserts."""
     asserts = {
         line - tree.lineno
@@ -257,12 +262,12 @@ def _equal_except_asserts(tree: ast.FunctionDef, made: CodeType, code: CodeType)
         for line in range(n.lineno, (n.end_lineno or n.lineno) + 1)
     }
     first = _first_line(tree) - tree.lineno
-    return _lines(made, first, asserts) == _lines(code, first, asserts)
+    return _lines(compiled, first, asserts) == _lines(code, first, asserts)
 
 
 def _lines(code: CodeType, first: int, without: set[int]) -> dict[int, list[Any]]:
     """The operations of each line of a function, by its distance from the `def`."""
-    found: dict[int, dict[Any, None]] = {}
+    lines: dict[int, dict[Any, None]] = {}
     for each in (code, *_nested(code)):
         line = 0
         for op in dis.get_instructions(each):
@@ -272,10 +277,10 @@ def _lines(code: CodeType, first: int, without: set[int]) -> dict[int, list[Any]
             if at in without or op.opcode in dis.hasjrel or op.opcode in dis.hasjabs:
                 continue
             if op.opname.startswith(("BINARY_OP", "COMPARE_OP", "UNARY")):
-                found.setdefault(at, {})[op.opname, op.argrepr] = None
+                lines.setdefault(at, {})[op.opname, op.argrepr] = None
             elif op.opname.startswith(("LOAD", "STORE")):
-                found.setdefault(at, {}).update(dict.fromkeys(map(repr, filter(_distinguished, values))))
-    return {at: list(words) for at, words in found.items() if words}
+                lines.setdefault(at, {}).update(dict.fromkeys(map(repr, filter(_distinguished, values))))
+    return {at: list(words) for at, words in lines.items() if words}
 
 
 def _distinguished(x: Any) -> bool:

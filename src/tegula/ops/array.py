@@ -178,11 +178,13 @@ class ArrayView(Op):
         array = array_type(self.array.type)
         spec = self.spec
         require(len(spec) == array.ndim, "the spec of an array view must have an entry for every dimension")
-        wanted = sum(1 if s == "index" else 2 for s in spec)
-        require(len(self.bounds) == wanted, f"an array view takes {wanted} integers here")
-        kept = sum(s != "index" for s in spec)
-        require(kept > 0, "an array view keeps at least one dimension")
-        return [ArrayType(array.dtype, kept)]
+        expected_operands = sum(1 if s == "index" else 2 for s in spec)
+        require(
+            len(self.bounds) == expected_operands, f"an array view takes {expected_operands} integers here"
+        )
+        rank = sum(s != "index" for s in spec)
+        require(rank > 0, "an array view keeps at least one dimension")
+        return [ArrayType(array.dtype, rank)]
 
     def lengths(self) -> Iterator[tuple[int, int]]:
         """The positions in `bounds` of lengths that equal the array's own, each with its dimension."""

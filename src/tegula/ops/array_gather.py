@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 def _require_places(op: ScatteredAccess) -> TileType:
     """The type of the tile of coordinates; TypeRule unless all coordinates and the selection agree in shape."""
-    array, where = array_type(op.array.type), tile_type(op.where.type)
-    require(where.dtype == bool_, f"the selection must be a tile of bool, got {where}")
+    array, indices = array_type(op.array.type), tile_type(op.where.type)
+    require(indices.dtype == bool_, f"the selection must be a tile of bool, got {indices}")
     require(len(op.at) == array.ndim, f"{len(op.at)} coordinates for an array of {array.ndim} dimensions")
     for v in op.at:
-        require(tile_type(v.type) == TileType(int64, where.shape), f"a coordinate is {v.type}, not int64")
-    return where
+        require(tile_type(v.type) == TileType(int64, indices.shape), f"a coordinate is {v.type}, not int64")
+    return indices
 
 
 def _require_stored(op: ScatteredAccess, tile: Value) -> TileType:
     """The type of a tile to be written; TypeRule unless its dtype is the array's and its shape the coordinates'."""
-    t, wanted = tile_type(tile.type, partial=True), array_type(op.array.type).dtype
-    if wanted != t.dtype:
-        help = f"convert the tile: tg.tile_astype(..., tg.{wanted})"
-        raise TypeRule(f"the array holds {wanted}, the tile {t.dtype}", help)
+    t, expected = tile_type(tile.type, partial=True), array_type(op.array.type).dtype
+    if expected != t.dtype:
+        help = f"convert the tile: tg.tile_astype(..., tg.{expected})"
+        raise TypeRule(f"the array holds {expected}, the tile {t.dtype}", help)
     shape = _require_places(op).shape
     require(t.shape == shape, f"the tile has shape {t.shape}, its coordinates {shape}")
     return t

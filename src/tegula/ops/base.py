@@ -77,11 +77,11 @@ def require_range(condition: object, message: str, help: str = "", culprit: obje
         raise TypeRule(message, help, "OutOfRange", culprit=culprit)
 
 
-def require_type(found: Type, wanted: Type, holder: str) -> None:
+def require_type(actual: Type, expected: Type, holder: str) -> None:
     """Raise TypeRule unless a value to be stored has the wanted type. `holder`: the start of the message, such as "the
     array holds"."""
-    if found != wanted:
-        raise TypeRule(f"{holder} {wanted}, the value is {found}", expected=wanted)
+    if actual != expected:
+        raise TypeRule(f"{holder} {expected}, the value is {actual}", expected=expected)
 
 
 def require_components(t: VecType | MatType) -> None:

@@ -155,8 +155,8 @@ class BufView(ViewLike):
 
 def is_swizzled(buffer: Value) -> bool:
     """Whether a buffer's shared memory is swizzled for tensor cores."""
-    made = root(buffer).owner
-    return isinstance(made, BufNew) and bool(made.swizzled)
+    owner = root(buffer).owner
+    return isinstance(owner, BufNew) and bool(owner.swizzled)
 
 
 Layout = list[tuple[int, int, int]]

@@ -30,14 +30,14 @@ class IndexedArray(Value):
         """The indices of an element in the array."""
         return [b.one(ArrayLoad, [index, i]) for index, i in zip(self.indices, at, strict=True)]
 
-    def found(self, b: OpBuilder, where: Value, at: Sequence[Value]) -> list[Value]:
+    def found(self, b: OpBuilder, in_bounds: Value, at: Sequence[Value]) -> list[Value]:
         """The coordinates in the array of the elements of a tile, given the selection and the coordinates in the
         indexed array; -1 for elements outside of the indexed array."""
-        made: list[Value] = []
+        index_values: list[Value] = []
         for index, i in zip(self.indices, at, strict=True):
             outside = b.const(-1, array_type(index.type).dtype)
-            made.append(b.tile(b.cast(b.one(ArrayGather, [index, outside, where, i]), int64)))
-        return made
+            index_values.append(b.tile(b.cast(b.one(ArrayGather, [index, outside, in_bounds, i]), int64)))
+        return index_values
 
 
 def built_by_index(b: OpBuilder, op: Op) -> list[Value]:
@@ -85,12 +85,12 @@ def _view(b: OpBuilder, op: ArrayView, a: IndexedArray) -> Value:
 def _tile(b: OpBuilder, op: TileLoad | TileStore | TileAtomic, a: IndexedArray) -> list[Value]:
     """A load, store or update of a tile at an offset of an indexed array."""
     shape = tile_type((op.result if isinstance(op, TileLoad) else op.tile).type, partial=True).shape
-    where, at = everywhere(b, shape), coordinates(b, shape, op.offset)
+    in_bounds, at = everywhere(b, shape), coordinates(b, shape, op.offset)
     if isinstance(op, TileLoad):
-        return b.emit(ArrayGather, [a.data, op.fill, where, *a.found(b, where, at)])
+        return b.emit(ArrayGather, [a.data, op.fill, in_bounds, *a.found(b, in_bounds, at)])
     if isinstance(op, TileStore):
-        return b.emit(ArrayScatter, [a.data, op.tile, where, *a.found(b, where, at)])
-    return b.emit(ArrayScatterAtomic, [a.data, op.tile, where, *a.found(b, where, at)], {"op": op.op})
+        return b.emit(ArrayScatter, [a.data, op.tile, in_bounds, *a.found(b, in_bounds, at)])
+    return b.emit(ArrayScatterAtomic, [a.data, op.tile, in_bounds, *a.found(b, in_bounds, at)], {"op": op.op})
 
 
 def _scattered(b: OpBuilder, op: ScatteredAccess, a: IndexedArray) -> list[Value]:

@@ -33,15 +33,17 @@ def _width(width: Operand) -> dict[str, int]:
 def _own(b: OpBuilder, x: Operand) -> Value:
     """A value per lane; TypeRule for a tile."""
     if b.is_tile(x):
-        what = f"lanes exchange scalars, vectors and matrices, got {describe(x)}"
-        raise TypeRule(what, "take each lane's part with tg.untile(t)", culprit=x)
+        message = f"lanes exchange scalars, vectors and matrices, got {describe(x)}"
+        raise TypeRule(message, "take each lane's part with tg.untile(t)", culprit=x)
     return b.value(x)
 
 
-def _lane(b: OpBuilder, x: Operand, what: str) -> Value:
-    made = b.value(x)
-    require(isinstance(made.type, DType) and made.type.is_int, f"{what} is an integer, got {describe(x)}")
-    return made
+def _lane(b: OpBuilder, x: Operand, subject: str) -> Value:
+    value = b.value(x)
+    require(
+        isinstance(value.type, DType) and value.type.is_int, f"{subject} is an integer, got {describe(x)}"
+    )
+    return value
 
 
 @public("lane_shuffle", fields=moved("x"))
@@ -130,9 +132,9 @@ def lane_sum(b: OpBuilder, x: NumbersOfEachThread, width: Width = 32) -> Value:
         return _reduced(b, value, "add", width)
     wide = b.cast(value, float32)
     assert isinstance(wide, Value)
-    made = b.cast(_reduced(b, wide, "add", width), scalar)
-    assert isinstance(made, Value)
-    return made
+    total = b.cast(_reduced(b, wide, "add", width), scalar)
+    assert isinstance(total, Value)
+    return total
 
 
 EXTREME = """The {what} x of the segment of this thread, in all of its threads; of vectors each component by itself.
@@ -162,11 +164,11 @@ FOUND = """The number in its segment of the first lane with the {what} x, in all
     """
 
 
-def _extreme(name: str, what: str) -> None:
+def _extreme(name: str, function: str) -> None:
     def build(b: OpBuilder, x: OfEachThread, width: Width = 32) -> Value:
         return _reduced(b, _own(b, x), name, width)
 
-    build.__doc__ = EXTREME.format(what=what)
+    build.__doc__ = EXTREME.format(what=function)
     public(f"lane_{name}")(build)
 
     def find(b: OpBuilder, x: Operand, width: Width = 32) -> Value:
@@ -174,7 +176,7 @@ def _extreme(name: str, what: str) -> None:
         require(isinstance(value.type, DType), f"lane_arg{name} needs scalars, got {value.type}")
         return _first(b, _is(b, value, _reduced(b, value, name, width)), width)
 
-    find.__doc__ = FOUND.format(what=what)
+    find.__doc__ = FOUND.format(what=function)
     public(f"lane_arg{name}")(find)
 
 
@@ -196,9 +198,9 @@ def _first(b: OpBuilder, flag: Value, width: Operand) -> Value:
     """The number of the first lane of the segment whose flag is true."""
     if isinstance(width, int) and width <= VOTERS:
         votes = b.one(LaneBallot, [flag], _width(width))
-        made = b.cast(b.one(S.LeadingZeros, [b.one(S.ReversedBits, [votes])]), int32)
-        assert isinstance(made, Value)
-        return made
+        first = b.cast(b.one(S.LeadingZeros, [b.one(S.ReversedBits, [votes])]), int32)
+        assert isinstance(first, Value)
+        return first
     assert isinstance(width, int)
     lane = b.one(S.And, [b.one(LaneIndex, []), b.const(width - 1, int32)])
     return _reduced(b, b.one(S.Select, [flag, lane, b.const(width, int32)]), "min", width)

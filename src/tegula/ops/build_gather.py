@@ -41,16 +41,18 @@ def _indexed(
     k = tile_axis(shape, axis, name)
     if k is None:
         raise TypeRule("", "", "NotConstant", culprit=axis, what="the axis")
-    found = b.tile(indices) if b.is_tile(indices) else None
-    line = None if found is None else tile_type(found.type)
-    if found is None or line is None or len(line.shape) != 1 or not scalar_of(line.dtype).is_int:
+    index_tile = b.tile(indices) if b.is_tile(indices) else None
+    line = None if index_tile is None else tile_type(index_tile.type)
+    if index_tile is None or line is None or len(line.shape) != 1 or not scalar_of(line.dtype).is_int:
         help = "make one, as in tg.tile_arange(4, dtype=int) or tg.tile_load(numbers, shape=4)"
-        what = f"indices must be a 1-D integer index tile, got {describe(indices)}"
-        raise TypeRule(what, help, culprit=indices)
+        message = f"indices must be a 1-D integer index tile, got {describe(indices)}"
+        raise TypeRule(message, help, culprit=indices)
     if line.shape[0] != shape[k]:
-        what = f"{name}: as many indices are needed as there are elements along axis {k}"
-        raise TypeRule("", "", "ShapeMismatch", what=what, left=line.shape, right=tuple(shape))
-    return array, [coordinate(b, shape, d, first, found if d == k else None) for d, first in enumerate(at)]
+        message = f"{name}: as many indices are needed as there are elements along axis {k}"
+        raise TypeRule("", "", "ShapeMismatch", what=message, left=line.shape, right=tuple(shape))
+    return array, [
+        coordinate(b, shape, d, first, index_tile if d == k else None) for d, first in enumerate(at)
+    ]
 
 
 @public("tile_load_indexed", fields=moved("a"))
@@ -160,5 +162,5 @@ def tile_atomic_add_indexed(
     value = b.tile(t, partial=True)
     shape = tile_shape(value)
     array, at = _indexed(b, a, shape, indices, offset, axis, "tile_atomic_add_indexed")
-    where = selection(b, mask, shape, "tile_atomic_add_indexed")
-    return b.one(ArrayScatterAtomic, [array, value, where, *at], {"op": "add"})
+    in_bounds = selection(b, mask, shape, "tile_atomic_add_indexed")
+    return b.one(ArrayScatterAtomic, [array, value, in_bounds, *at], {"op": "add"})

@@ -119,7 +119,7 @@ ATOMIC = """{what} at arr[i, ...], atomically, once for each thread.
 
 
 def _element(
-    name: str, arr: Operand, args: Sequence[Operand], wanted: Sequence[str]
+    name: str, arr: Operand, args: Sequence[Operand], specs: Sequence[str]
 ) -> tuple[Value, ArrayType, Sequence[Operand], Sequence[Operand]]:
     """The array of a call (arr, i, ..., value), the array's type, the index, and the values after the index."""
     if not (isinstance(arr, Value) and isinstance(arr.type, ArrayType)):
@@ -127,11 +127,11 @@ def _element(
     if args and is_tuple(args[0]):
         args = [*args[0], *args[1:]]
     ndim = arr.type.ndim
-    require(len(args) == ndim + len(wanted), f"{name} takes {ndim} indices{''.join(wanted)}")
+    require(len(args) == ndim + len(specs), f"{name} takes {ndim} indices{''.join(specs)}")
     return arr, arr.type, args[:ndim], args[ndim:]
 
 
-def _atomic(name: str, what: str, dtypes: str, gradient: str) -> None:
+def _atomic(name: str, function: str, dtypes: str, gradient: str) -> None:
     def build(b: KernelBuilder, arr: Operand, *args: Operand, order: Any = RELAXED) -> Value:
         array, t, index, (value,) = _element(f"atomic_{name}", arr, args, [" and a value"])
         operands = [array, b.stored(value, t.dtype), *b.array_indices(array, index)]
@@ -139,7 +139,7 @@ def _atomic(name: str, what: str, dtypes: str, gradient: str) -> None:
             return b.one(ArrayAtomic, operands, {"op": name})
 
     source = "atom.add of the negative value" if name == "sub" else f"atom.{name}"
-    build.__doc__ = ATOMIC.format(name=name, what=what, dtypes=dtypes, gradient=gradient, source=source)
+    build.__doc__ = ATOMIC.format(name=name, what=function, dtypes=dtypes, gradient=gradient, source=source)
     public(f"atomic_{name}", rest=(*INDICES, "value"))(build)
 
 
@@ -206,8 +206,8 @@ def tile_stack(b: OpBuilder, capacity: Operand, dtype: ElementDtype) -> Value:
     """
     if not isinstance(capacity, int) or isinstance(capacity, bool):
         raise TypeRule("", "", "NotConstant", culprit=capacity, what="the capacity of a stack")
-    what = f"the capacity of a stack must be a positive integer, got {capacity}"
-    require_range(capacity > 0, what, "use a capacity of 1 or more")
+    message = f"the capacity of a stack must be a positive integer, got {capacity}"
+    require_range(capacity > 0, message, "use a capacity of 1 or more")
     return b.one(StackNew, [], {"type": StackType(element_type(dtype), capacity)})
 
 
@@ -237,9 +237,9 @@ def tile_stack_push(b: OpBuilder, s: Stack, value: Operand, has_value: Operand =
         pushed = b.value(value, t.dtype)
     except LiteralRule:
         pushed = b.value(value)
-    what = f"the type of the value, {pushed.type}, does not match the element type of the stack, {t.dtype}"
+    message = f"the type of the value, {pushed.type}, does not match the element type of the stack, {t.dtype}"
     if pushed.type != t.dtype:
-        raise TypeRule(what, culprit=value, expected=t.dtype)
+        raise TypeRule(message, culprit=value, expected=t.dtype)
     return b.one(StackPush, [stack, pushed, b.truth(has_value)])
 
 

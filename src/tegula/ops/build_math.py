@@ -68,10 +68,10 @@ def _of_components(b: OpBuilder, name: str, op: type[Any], x: Operand) -> Operan
     """The components of a vector or matrix, combined from the first on."""
     if b.is_tile(x):
         return b.map(lambda args: _of_components(b, name, op, args[0]), [x])
-    whole = b.value(x)
-    if not isinstance(whole.type, VecType | MatType):
-        raise TypeRule(f"{name} takes two values, or a vector or matrix, got {whole.type}", culprit=x)
-    total, *rest = b.components_of(whole)
+    value = b.value(x)
+    if not isinstance(value.type, VecType | MatType):
+        raise TypeRule(f"{name} takes two values, or a vector or matrix, got {value.type}", culprit=x)
+    total, *rest = b.components_of(value)
     for part in rest:
         total = b.one(op, [total, part])
     return total
@@ -340,11 +340,11 @@ def bit_count(b: OpBuilder, x: Integer) -> Operand:
     return b.cast(b.elementwise(S.BitCount, [b.value(x)]), int32)
 
 
-def _bit_function(name: str, op: type[Any], what: str) -> None:
+def _bit_function(name: str, op: type[Any], function: str) -> None:
     def build(b: OpBuilder, x: Integer) -> Operand:
         return b.elementwise(op, [b.value(x)])
 
-    build.__doc__ = what
+    build.__doc__ = function
     public(name, OF_INTEGERS)(build)
 
 
@@ -371,11 +371,11 @@ CLASSIFIED = """Whether a is {what}.
     """
 
 
-def _classifier(name: str, what: str, source: str) -> None:
+def _classifier(name: str, function: str, source: str) -> None:
     def build(b: OpBuilder, a: Float) -> Operand:
         return b.elementwise(S.Classify, [b.value(a)], {"test": name})
 
-    build.__doc__ = CLASSIFIED.format(what=what, source=source)
+    build.__doc__ = CLASSIFIED.format(what=function, source=source)
     public(name)(build)
 
 
@@ -419,8 +419,8 @@ def diff_of_products(build: OpBuilder, a: Floats, b: Floats, c: Floats, d: Float
         adjoint * b for `a`, adjoint * a for `b`, -adjoint * d for `c`, -adjoint * c for `d`.
     """
     if any(build.is_tile(x) for x in (a, b, c, d)):
-        kept, rebuild = build.literals_apart([a, b, c, d])
-        return build.map(lambda args: diff_of_products(build, *rebuild(args)), kept)
+        operands, rebuild = build.literals_apart([a, b, c, d])
+        return build.map(lambda args: diff_of_products(build, *rebuild(args)), operands)
     a, b, c, d = build.unified("diff_of_products", [a, b, c, d])
     first, second = (build.one(S.Mul, factors, {"rounded": True}) for factors in ([a, b], [c, d]))
     return build.one(S.Sub, [first, second])
@@ -453,8 +453,8 @@ def where(b: OpBuilder, cond: Condition, value_if_true: Chosen, value_if_false: 
     if isinstance(cond, bool):
         return value_if_true if cond else value_if_false
     if any(b.is_tile(v) for v in (cond, value_if_true, value_if_false)):
-        kept, rebuild = b.literals_apart([cond, value_if_true, value_if_false])
-        return b.map(lambda args: where(b, *rebuild(args)), kept)
+        operands, rebuild = b.literals_apart([cond, value_if_true, value_if_false])
+        return b.map(lambda args: where(b, *rebuild(args)), operands)
     left, right = b.unified("where", [value_if_true, value_if_false])
     test = b.value(cond)
     if isinstance(test.type, DType) and test.type.is_float:

@@ -77,9 +77,9 @@ def tile_matmul(
     Source:
         BLAS gemm; on GPUs PTX ISA, mma and wgmma.mma_async.
     """
-    given = "a non-literal argument" if isinstance(precision, Value) else operand_text(precision)
-    what = f"precision must be the string literal 'default' or 'tf32', got {given}"
-    require_range(precision in ("default", "tf32"), what, "omit precision= for the default")
+    actual = "a non-literal argument" if isinstance(precision, Value) else operand_text(precision)
+    message = f"precision must be the string literal 'default' or 'tf32', got {actual}"
+    require_range(precision in ("default", "tf32"), message, "omit precision= for the default")
     left, right = build.tile(a), build.tile(b)
     assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
     _check_matmul(left.type, right.type, out is not None)
@@ -133,11 +133,11 @@ def _product(
     if batches:
         left = reshaped(b, b.broadcast(left, (*batches, rows, depth)), (-1, rows, depth))
         right = reshaped(b, b.broadcast(right, (*batches, depth, columns)), (-1, depth, columns))
-        made = _batched(b, left, right, alpha, t, attrs)
+        batched = _batched(b, left, right, alpha, t, attrs)
     else:
-        made = _scaled_matmul(b, (left, right), None, (alpha, 0), t, attrs)
+        batched = _scaled_matmul(b, (left, right), None, (alpha, 0), t, attrs)
     outer = [n for n, shape in ((rows, shapes[0]), (columns, shapes[1])) if len(shape) > 1]
-    return reshaped(b, made, (*batches, *outer) or (1,))
+    return reshaped(b, batched, (*batches, *outer) or (1,))
 
 
 def _batched(
@@ -156,8 +156,8 @@ def _batched(
     terms = [
         b.one(TileSlice, [v, number, zero, zero], part(tile_type(v.type).shape[1:])) for v in (left, right)
     ]
-    made = _scaled_matmul(b, (terms[0], terms[1]), None, (alpha, 0), t, attrs)
-    b.write(b.one(BufView, [out, number, zero, zero], part(t.shape)), made)
+    matmul = _scaled_matmul(b, (terms[0], terms[1]), None, (alpha, 0), t, attrs)
+    b.write(b.one(BufView, [out, number, zero, zero], part(t.shape)), matmul)
     b.emit(Yield, [])
     body, b.region = b.region, outer
     b.emit(For, [b.const(0, int32), b.const(count, int32), b.const(1, int32)], None, [body])
@@ -204,8 +204,8 @@ def tile_matmul_wait(b: OpBuilder, pending: Operand = 0) -> None:
     """
     if not isinstance(pending, int) or isinstance(pending, bool):
         raise TypeRule("", "", "NotConstant", culprit=pending, what="how many matmuls may be pending")
-    what = f"0 to {MAX_PENDING} matmuls may be pending, got {pending}"
-    require_range(0 <= pending <= MAX_PENDING, what, "tile_matmul_wait() waits for all matmuls")
+    message = f"0 to {MAX_PENDING} matmuls may be pending, got {pending}"
+    require_range(0 <= pending <= MAX_PENDING, message, "tile_matmul_wait() waits for all matmuls")
     b.emit(TileMatmulWait, [], {"pending": pending})
 
 
@@ -216,8 +216,8 @@ def _check_matmul(left: TileType, right: TileType, in_place: bool) -> None:
     for t in (left, right):
         complex_text = f"tile_matmul does not support complex tiles, of vectors of two components, got {t}"
         require(not (isinstance(t.dtype, VecType) and t.dtype.length == 2), complex_text, COMPLEX_HELP)
-        what = f"a matmul that adds to a tile takes 2-D tiles, got shape {t.shape}"
-        require(len(t.shape) == 2 or not in_place, what, "leave out 'out', or reshape the operands")
+        message = f"a matmul that adds to a tile takes 2-D tiles, got shape {t.shape}"
+        require(len(t.shape) == 2 or not in_place, message, "leave out 'out', or reshape the operands")
     if left.shape[-1] != right.shape[-2:][0]:
         help = f"the left tile has {left.shape[-1]} columns, so the right one must have {left.shape[-1]} rows"
         raise TypeRule("", help, "ShapeMismatch", what="tile_matmul", left=left.shape, right=right.shape)

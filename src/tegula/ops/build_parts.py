@@ -132,9 +132,9 @@ def tile_scatter_masked(b: KernelBuilder, a: Operand, *args: Operand) -> None:
     _guarded(b, args[-1], lambda: b.emit(BufSet, [target, value, *indices]))
 
 
-def _constant(x: Operand, what: str) -> int:
+def _constant(x: Operand, name: str) -> int:
     if not isinstance(x, int) or isinstance(x, bool):
-        raise TypeRule("", "", "NotConstant", culprit=x, what=what)
+        raise TypeRule("", "", "NotConstant", culprit=x, what=name)
     return x
 
 
@@ -171,10 +171,10 @@ def tile_pad(b: OpBuilder, t: ATile, pad_width: Operand, value: Operand = 0) -> 
     shape = [low + n + high for (low, high), n in zip(widths, inner.type.shape, strict=True)]
     if isinstance(value, int) and scalar_of(inner.type.dtype).is_float:
         value = float(value)
-    whole = b.one(BufNew, [b.full(shape, value, inner.type.dtype)], {"storage": "register"})
+    padded = b.one(BufNew, [b.full(shape, value, inner.type.dtype)], {"storage": "register"})
     attrs = {"shape": inner.type.shape, "dims": tuple(range(rank)), "steps": (1,) * rank}
-    b.write(b.one(BufView, [whole, *(b.const(low, int32) for low, _ in widths)], attrs), inner)
-    return b.one(BufRead, [whole])
+    b.write(b.one(BufView, [padded, *(b.const(low, int32) for low, _ in widths)], attrs), inner)
+    return b.one(BufRead, [padded])
 
 
 def _first(b: OpBuilder, a: Operand, d: Operand) -> Value:
@@ -208,9 +208,9 @@ def tile_diag_add(b: OpBuilder, a: Operand, d: Operand) -> Value:
         left.type.dtype == right.type.dtype and left.type.dtype != bool_,
         f"tile_diag_add adds tiles of one type, got {left.type.dtype} and {right.type.dtype}",
     )
-    whole = b.one(BufNew, [left], {"storage": "register"})
-    flat = b.one(BufReshape, [whole], {"shape": (n * n,)})
+    sum_tile = b.one(BufNew, [left], {"storage": "register"})
+    flat = b.one(BufReshape, [sum_tile], {"shape": (n * n,)})
     attrs = {"shape": (n,), "dims": (0,), "steps": (n + 1,)}
     diagonal = b.one(BufView, [flat, b.const(0, int32)], attrs)
     b.write(diagonal, b.map(lambda xs: b.one(S.Add, xs), [b.one(BufRead, [diagonal]), right]))
-    return b.one(BufRead, [whole])
+    return b.one(BufRead, [sum_tile])

@@ -84,11 +84,11 @@ def gather(b: OpBuilder, part: Value, index: Picked, first: int) -> Value:
     """The elements of a tile at indices. `part`: a tile of which the dimensions from `first` on, one for each tile of
     indices, are indexed, and the others whole."""
     value = b.tile(part)
-    made = tile_type(value.type).shape
-    before, after = made[:first], made[first + len(index.tiles) :]
+    value_shape = tile_type(value.type).shape
+    before, after = value_shape[:first], value_shape[first + len(index.tiles) :]
     shape = check_shape((*before, *index.shape, *after))
     flat = reshaped(b, value, (*before, -1, *after))
-    numbers = reshaped(b, _line(b, index, made[first : len(made) - len(after)]), (-1,))
+    numbers = reshaped(b, _line(b, index, value_shape[first : len(value_shape) - len(after)]), (-1,))
     return reshaped(b, b.one(TileGather, [flat, numbers], {"axis": first}), shape)
 
 
@@ -96,7 +96,7 @@ def _line(b: OpBuilder, index: Picked, lengths: Sequence[int]) -> Value:
     """The row-major position of each index in the indexed dimensions; for indices outside of the dimensions, the number
     of elements."""
 
-    def place(xs: list[Value]) -> Value:
+    def position(xs: list[Value]) -> Value:
         inside, total = b.const(True, bool_), b.const(0, int64)
         for x, n in zip(xs, lengths, strict=True):
             none, size = b.const(0, int64), b.const(n, int64)
@@ -106,7 +106,7 @@ def _line(b: OpBuilder, index: Picked, lengths: Sequence[int]) -> Value:
             total = b.one(S.Add, [b.one(S.Mul, [total, size]), i])
         return b.one(S.Select, [inside, total, b.const(prod(lengths), int64)])
 
-    return b.map(place, index.tiles)
+    return b.map(position, index.tiles)
 
 
 def scatter(b: OpBuilder, part: Value, index: Picked, first: int, value: Operand, op: str = "") -> None:
@@ -121,17 +121,19 @@ def scatter(b: OpBuilder, part: Value, index: Picked, first: int, value: Operand
     numbers = reshaped(b, _line(b, index, lengths), (-1,))
     flat = reshaped(b, current, (*before, -1, *after))
     if op:
-        held = b.one(BufNew, [flat], {"storage": "register"})
-        add_at(b, held, new if op == "add" else b.tile(b.unary("neg", new)), numbers, first)
-        made = b.one(BufRead, [held])
+        buffer = b.one(BufNew, [flat], {"storage": "register"})
+        add_at(b, buffer, new if op == "add" else b.tile(b.unary("neg", new)), numbers, first)
+        updated = b.one(BufRead, [buffer])
     else:
         last = _last(b, numbers, prod(lengths))
-        taken = b.one(TileGather, [new, last], {"axis": first})
+        gathered = b.one(TileGather, [new, last], {"axis": first})
         count = b.const(tile_type(numbers.type).size, int32)
-        found = b.map(lambda xs: b.one(S.Cmp, xs, {"pred": "lt"}), [last, count])
-        found = b.broadcast(along(b, found, len(before) + 1 + len(after), first), tile_type(flat.type).shape)
-        made = b.map(lambda xs: b.one(S.Select, xs), [found, taken, flat])
-    b.write(part, reshaped(b, made, t.shape))
+        is_earlier = b.map(lambda xs: b.one(S.Cmp, xs, {"pred": "lt"}), [last, count])
+        is_earlier = b.broadcast(
+            along(b, is_earlier, len(before) + 1 + len(after), first), tile_type(flat.type).shape
+        )
+        updated = b.map(lambda xs: b.one(S.Select, xs), [is_earlier, gathered, flat])
+    b.write(part, reshaped(b, updated, t.shape))
 
 
 def _last(b: OpBuilder, numbers: Value, length: int) -> Value:
@@ -139,7 +141,7 @@ def _last(b: OpBuilder, numbers: Value, length: int) -> Value:
     positions if none does."""
     count = tile_type(numbers.type).size
     each = max(COMPARED // length, -(-count // MAX_PARTS), 1)
-    places = b.one(TileArange, [b.const(0, int64), b.const(1, int64)], {"count": length})
+    order = b.one(TileArange, [b.const(0, int64), b.const(1, int64)], {"count": length})
     best: Value | None = None
     for start in range(0, count, each):
         n = min(each, count - start)
@@ -152,10 +154,10 @@ def _last(b: OpBuilder, numbers: Value, length: int) -> Value:
             same = b.one(S.Cmp, xs[:2], {"pred": "eq"})
             return b.one(S.Select, [same, xs[2], b.const(-1, int32)])
 
-        named_at = b.map(named, [along(b, some, 2, 0), along(b, places, 2, 1), along(b, positions, 2, 0)])
+        named_at = b.map(named, [along(b, some, 2, 0), along(b, order, 2, 1), along(b, positions, 2, 0)])
         region = b.region_of([int32, int32], lambda xs: b.one(S.Max, xs))
-        found = b.one(TileReduce, [named_at], {"axis": 0, "keepdims": False}, [region])
-        best = found if best is None else b.map(lambda xs: b.one(S.Max, xs), [best, found])
+        last_positions = b.one(TileReduce, [named_at], {"axis": 0, "keepdims": False}, [region])
+        best = last_positions if best is None else b.map(lambda xs: b.one(S.Max, xs), [best, last_positions])
     assert best is not None
     none, beyond = b.const(-1, int32), b.const(count, int32)
     return b.map(
@@ -165,16 +167,16 @@ def _last(b: OpBuilder, numbers: Value, length: int) -> Value:
 
 def _source(b: OpBuilder, value: Operand, shape: Sequence[int], t: ElementType) -> Value:
     """The values that an assignment to elements gives them, as a tile of `shape`."""
-    made = b.tile(value) if b.is_tile(value) else b.full(shape, value, t)
-    found = tile_type(made.type)
-    what = f"the elements are {t}, the value is {found.dtype}"
-    require(found.dtype == t, what, f"convert the value: tg.tile_astype(..., tg.{scalar_of(t)})")
-    if len(found.shape) > len(shape) or any(
-        n not in (1, m) for n, m in zip(reversed(found.shape), reversed(shape), strict=False)
+    values = b.tile(value) if b.is_tile(value) else b.full(shape, value, t)
+    type_of_values = tile_type(values.type)
+    message = f"the elements are {t}, the value is {type_of_values.dtype}"
+    require(type_of_values.dtype == t, message, f"convert the value: tg.tile_astype(..., tg.{scalar_of(t)})")
+    if len(type_of_values.shape) > len(shape) or any(
+        n not in (1, m) for n, m in zip(reversed(type_of_values.shape), reversed(shape), strict=False)
     ):
-        what = "shape mismatch in an assignment to elements"
-        raise TypeRule("", "", "ShapeMismatch", what=what, left=tuple(shape), right=found.shape)
-    return b.broadcast(made, shape)
+        message = "shape mismatch in an assignment to elements"
+        raise TypeRule("", "", "ShapeMismatch", what=message, left=tuple(shape), right=type_of_values.shape)
+    return b.broadcast(values, shape)
 
 
 def assign_where(b: OpBuilder, x: Value, mask: Operand, value: Operand) -> None:
@@ -200,31 +202,31 @@ def _array_places(
         f"an array with {t.ndim} dimensions takes at most {t.ndim} indices, got {len(index)}",
     )
     index = [*index, *[slice(None)] * (t.ndim - len(index))]
-    found = picked(b, index)
+    selection = picked(b, index)
     shape: list[int] = []
     for k, i in enumerate(index):
-        if k == found.spots[0]:
-            shape += found.shape
+        if k == selection.spots[0]:
+            shape += selection.shape
         if is_slice(i):
             shape.append(len(_constant_range(i)))
     check_shape(shape)
-    tiles, places, d = iter(found.tiles), list[Value](), 0
+    tiles, index_operands, d = iter(selection.tiles), list[Value](), 0
     for k, i in enumerate(index):
-        if k in found.spots:
-            before = sum(is_slice(j) for j in index[: found.spots[0]])
-            after = len(shape) - before - len(found.shape)
-            spread = reshaped(b, next(tiles), (*(1,) * before, *found.shape, *(1,) * after))
-            places.append(b.broadcast(spread, shape))
+        if k in selection.spots:
+            before = sum(is_slice(j) for j in index[: selection.spots[0]])
+            after = len(shape) - before - len(selection.shape)
+            spread = reshaped(b, next(tiles), (*(1,) * before, *selection.shape, *(1,) * after))
+            index_operands.append(b.broadcast(spread, shape))
         elif is_slice(i):
-            own, at = _constant_range(i), d if k < found.spots[0] else d + len(found.shape)
+            own, at = _constant_range(i), d if k < selection.spots[0] else d + len(selection.shape)
             line = b.one(
                 TileArange, [b.const(own.start, int64), b.const(own.step, int64)], {"count": len(own)}
             )
-            places.append(coordinate(b, shape, at, b.const(0, int64), line))
+            index_operands.append(coordinate(b, shape, at, b.const(0, int64), line))
             d += 1
         else:
-            places.append(b.full(shape, b.cast(b.index(i), int64)))
-    return tuple(shape), places
+            index_operands.append(b.full(shape, b.cast(b.index(i), int64)))
+    return tuple(shape), index_operands
 
 
 def _constant_range(s: slice[Operand, Operand, Operand]) -> range:
@@ -232,50 +234,52 @@ def _constant_range(s: slice[Operand, Operand, Operand]) -> range:
     start, step = (0 if s.start is None else s.start), (1 if s.step is None else s.step)
     for bound in (start, s.stop, step):
         if not isinstance(bound, int) or isinstance(bound, bool):
-            what = "a slice of an array next to a tile of indices becomes a dimension of the tile: its end"
-            what = what if bound is None else "the bounds of a slice of an array next to a tile of indices"
+            message = "a slice of an array next to a tile of indices becomes a dimension of the tile: its end"
+            message = (
+                message if bound is None else "the bounds of a slice of an array next to a tile of indices"
+            )
             help = "write the bounds, as in a[indices, 0:4]" if bound is None else ""
-            raise TypeRule("", help, "NotConstant", culprit=bound, what=what)
+            raise TypeRule("", help, "NotConstant", culprit=bound, what=message)
     assert isinstance(start, int) and isinstance(s.stop, int) and isinstance(step, int)
-    what = f"a slice of an array next to a tile of indices counts from 0 to a later end, got {start}:{s.stop}:{step}"
-    require(0 <= start < s.stop and step > 0, what, "give it constant bounds, as in a[indices, 0:4]")
+    message = f"a slice of an array next to a tile of indices counts from 0 to a later end, got {start}:{s.stop}:{step}"
+    require(0 <= start < s.stop and step > 0, message, "give it constant bounds, as in a[indices, 0:4]")
     return range(start, s.stop, step)
 
 
 def _closed(b: OpBuilder, t: ArrayType, index: Sequence[Operand], value: Operand) -> Sequence[Operand]:
     """The subscript of an assignment to an array, where a slice without bounds is as long as the dimension of the
     assigned tile at its place."""
-    whole = [*index, *[slice(None)] * (t.ndim - len(index))]
-    if not b.is_tile(value) or len(whole) > t.ndim:
+    full_index = [*index, *[slice(None)] * (t.ndim - len(index))]
+    if not b.is_tile(value) or len(full_index) > t.ndim:
         return index
-    found = picked(b, whole)
+    selection = picked(b, full_index)
     lengths = list(tile_type(b.tile(value).type).shape)
-    at = sum(map(is_slice, whole[: found.spots[0]]))
-    lengths[at : at + len(found.shape)] = []
-    if len(lengths) != sum(map(is_slice, whole)):
+    at = sum(map(is_slice, full_index[: selection.spots[0]]))
+    lengths[at : at + len(selection.shape)] = []
+    if len(lengths) != sum(map(is_slice, full_index)):
         return index
     ends = iter(lengths)
-    each = [(i, next(ends) if is_slice(i) else 0) for i in whole]
+    each = [(i, next(ends) if is_slice(i) else 0) for i in full_index]
     return [slice(0, n) if is_slice(i) and i == slice(None) else i for i, n in each]
 
 
 def array_gather(b: OpBuilder, x: Value, t: ArrayType, index: Sequence[Operand]) -> Value:
     """x[index] for an array and a subscript with tiles; 0 for elements outside of the array."""
-    shape, places = _array_places(b, t, index)
-    return b.one(ArrayGather, [x, b.const(0, t.dtype), everywhere(b, shape), *places])
+    shape, index_operands = _array_places(b, t, index)
+    return b.one(ArrayGather, [x, b.const(0, t.dtype), everywhere(b, shape), *index_operands])
 
 
 def array_scatter(
     b: OpBuilder, x: Value, t: ArrayType, index: Sequence[Operand], value: Operand, op: str = ""
 ) -> None:
     """x[index] = value for an array and a subscript with tiles; with `op`, "add" or "sub", atomic updates."""
-    shape, places = _array_places(b, t, _closed(b, t, index, value))
+    shape, index_operands = _array_places(b, t, _closed(b, t, index, value))
     source = _source(b, value, shape, t.dtype)
     if not op:
-        b.emit(ArrayScatter, [x, source, everywhere(b, shape), *places])
+        b.emit(ArrayScatter, [x, source, everywhere(b, shape), *index_operands])
         return
     added = source if op == "add" else b.tile(b.unary("neg", source))
-    b.emit(ArrayScatterAtomic, [x, added, everywhere(b, shape), *places], {"op": "add"})
+    b.emit(ArrayScatterAtomic, [x, added, everywhere(b, shape), *index_operands], {"op": "add"})
 
 
 def describe_mask(x: Operand) -> TypeRule:

@@ -16,8 +16,8 @@ def reshaped(b: OpBuilder, tile: Value, shape: Sequence[int]) -> Value:
     """The elements of a tile value under another shape, of which one length may be -1."""
     t = tile_type(tile.type)
     known = prod(n for n in shape if n != -1)
-    made = tuple(t.size // known if n == -1 else n for n in shape)
-    return tile if made == t.shape else b.one(TileReshape, [tile], {"shape": made})
+    inferred = tuple(t.size // known if n == -1 else n for n in shape)
+    return tile if inferred == t.shape else b.one(TileReshape, [tile], {"shape": inferred})
 
 
 def along(b: OpBuilder, numbers: Value, rank: int, d: int) -> Value:
@@ -36,8 +36,8 @@ def coordinate(
         numbers = b.one(TileArange, [b.const(0, int64), b.const(1, int64)], attrs)
     first = b.value(b.cast(offset, int64))
     line = along(b, numbers, len(shape), d)
-    made = b.map(lambda xs: b.one(S.Add, [b.value(b.cast(xs[0], int64)), xs[1]]), [line, first])
-    return b.broadcast(made, shape)
+    index = b.map(lambda xs: b.one(S.Add, [b.value(b.cast(xs[0], int64)), xs[1]]), [line, first])
+    return b.broadcast(index, shape)
 
 
 def coordinates(b: OpBuilder, shape: Sequence[int], at: Sequence[Value]) -> list[Value]:

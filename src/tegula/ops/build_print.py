@@ -41,19 +41,21 @@ def printf(b: OpBuilder, fmt: Operand, *args: Operand) -> None:
     """
     if not isinstance(fmt, str):
         raise TypeRule("", "", "NotConstant", culprit=fmt, what="the format of printf")
-    found = [*SPECIFIER.finditer(fmt)]
-    wanted = sum(each["letter"] != "%" for each in found)
+    specifiers = [*SPECIFIER.finditer(fmt)]
+    expected = sum(each["letter"] != "%" for each in specifiers)
     require_range(len(args) <= MAX_PRINTED, f"printf takes {MAX_PRINTED} values at most, got {len(args)}")
-    what = f"the format of printf has {wanted} places for {len(args)} values"
-    require_range(wanted == len(args), what, "write %% for a percent sign")
+    message = f"the format of printf has {expected} places for {len(args)} values"
+    require_range(expected == len(args), message, "write %% for a percent sign")
     parts: list[str | tuple[str]] = []
     operands: list[Value] = []
-    given, end = iter(args), 0
-    for each in found:
+    arguments, end = iter(args), 0
+    for each in specifiers:
         parts.append(fmt[end : each.start()])
         end = each.end()
         letter = each["letter"]
-        parts.append("%" if letter == "%" else _placed(b, each["flags"] or "", letter, next(given), operands))
+        parts.append(
+            "%" if letter == "%" else _placed(b, each["flags"] or "", letter, next(arguments), operands)
+        )
     parts.append(fmt[end:])
     b.emit(Print, operands, {"parts": tuple(p for p in parts if p), "end": ""})
 

@@ -70,13 +70,13 @@ def _drawn(
 ) -> Value:
     """A tile whose elements are the first draws from separate states."""
     first, step = b.const(0, uint32), b.const(1, uint32)
-    places = b.one(TileArange, [first, step], {"count": math.prod(shape)})
+    counters = b.one(TileArange, [first, step], {"count": math.prod(shape)})
 
     def element(args: list[Value]) -> Operand:
         return b.call(draw, b.call("rand_init", b.one(Add, args)), *limits)
 
-    made = b.map(element, [places, b.full((1,), state)])
-    return stored(b, b.one(TileReshape, [b.tile(made)], {"shape": shape}), storage)
+    numbers = b.map(element, [counters, b.full((1,), state)])
+    return stored(b, b.one(TileReshape, [b.tile(numbers)], {"shape": shape}), storage)
 
 
 @public("tile_randn")
@@ -108,9 +108,10 @@ def _limits(b: OpBuilder, name: str, dtype: DType, low: Operand, high: Operand) 
         require(x is not None, f"{name} takes min and max, or neither")
         if isinstance(x, Value):
             raise TypeRule("", "", "NotConstant", culprit=x, what=f"{word} of {name}")
-        whole = isinstance(x, int) and not isinstance(x, bool)
+        is_integer = isinstance(x, int) and not isinstance(x, bool)
         require(
-            whole or (dtype.is_float and isinstance(x, float)), f"{word} of {name} is not a {dtype}: {x!r}"
+            is_integer or (dtype.is_float and isinstance(x, float)),
+            f"{word} of {name} is not a {dtype}: {x!r}",
         )
         b.const(x, dtype)
     require_range(low < high, f"{name} needs max > min, got min={low} and max={high}")

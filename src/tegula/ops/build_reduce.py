@@ -59,9 +59,9 @@ def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Operand:
     """
     require(hasattr(op, "call"), f"tile_map takes a function first, got {describe(op)}")
     require(1 <= len(args) <= 8, f"tile_map takes 1 to 8 operands, got {len(args)}")
-    given = leaves(args)
-    require(any(b.is_tile(x) for x in given), "tile_map needs at least one tile")
-    return map_structs(b, lambda elements: op.call(b, elements), args, given)
+    arguments = leaves(args)
+    require(any(b.is_tile(x) for x in arguments), "tile_map needs at least one tile")
+    return map_structs(b, lambda elements: op.call(b, elements), args, arguments)
 
 
 def _reduce(
@@ -75,8 +75,8 @@ def _reduce(
         dtype = tile_type(value.type, partial=True).dtype
         region = b.region_of([dtype] * 2, lambda args: b.value(combine(*args)))
         names = ", ".join(f"'{v.name}'" if v.name else f"a {v.type}" for v in captured_values(region))
-        what = f"the function that combines two elements uses {names} from outside"
-        require(not names, what, "scale or shift the elements before or after, with tg.tile_map")
+        message = f"the function that combines two elements uses {names} from outside"
+        require(not names, message, "scale or shift the elements before or after, with tg.tile_map")
         value = b.one(TileReduce, [value], {"axis": along, "keepdims": bool(keepdims)}, [region])
     return value
 
@@ -86,10 +86,10 @@ def _axes(shape: Sequence[int], axis: Operand) -> list[int | None]:
     if not is_tuple(axis):
         return [tile_axis(shape, axis)]
     axes = [tile_axis(shape, d) for d in axis]
-    found = sorted({d for d in axes if d is not None}, reverse=True)
-    what = f"axes {operand_text(axis)} name a dimension twice, or none"
-    require_range(found and len(found) == len(axes), what, "name each dimension once")
-    return [None] if len(found) == len(shape) else list(found)
+    dimensions = sorted({d for d in axes if d is not None}, reverse=True)
+    message = f"axes {operand_text(axis)} name a dimension twice, or none"
+    require_range(dimensions and len(dimensions) == len(axes), message, "name each dimension once")
+    return [None] if len(dimensions) == len(shape) else list(dimensions)
 
 
 @public("tile_reduce", ALONG_AXIS, fields=WHOLE)
@@ -125,8 +125,10 @@ def _first_along(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims
     if along is None:
         value, along, keepdims = b.one(TileReshape, [value], {"shape": (value.type.size,)}), 0, True
         assert isinstance(value.type, TileType)
-    kept = [(d, 1 if d == along else n) for d, n in enumerate(value.type.shape) if keepdims or d != along]
-    dims, shape = zip(*kept, strict=True)
+    kept_lengths = [
+        (d, 1 if d == along else n) for d, n in enumerate(value.type.shape) if keepdims or d != along
+    ]
+    dims, shape = zip(*kept_lengths, strict=True)
     starts = [b.const(0, int32) for _ in value.type.shape]
     return b.one(TileSlice, [value, *starts], {"shape": shape, "dims": dims, "steps": (1,) * len(dims)})
 

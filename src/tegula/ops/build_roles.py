@@ -42,10 +42,10 @@ def tile_pipe(b: OpBuilder, shape: Operand, dtype: Operand = float, stages: Oper
     """
     if not isinstance(stages, int) or isinstance(stages, bool):
         raise TypeRule("", "", "NotConstant", culprit=stages, what="the number of stages of a pipe")
-    what = f"a pipe has 1 to {MAX_STAGES} stages, got {stages}"
-    require_range(1 <= stages <= MAX_STAGES, what, "2 to 4 hide the latency of memory")
-    made = PipeType(element_type(dtype), constant_shape(shape), stages)
-    return b.one(PipeNew, [], {"type": made})
+    message = f"a pipe has 1 to {MAX_STAGES} stages, got {stages}"
+    require_range(1 <= stages <= MAX_STAGES, message, "2 to 4 hide the latency of memory")
+    pipe_type = PipeType(element_type(dtype), constant_shape(shape), stages)
+    return b.one(PipeNew, [], {"type": pipe_type})
 
 
 @public("tile_pipe_load", PIPE_ENDPOINTS)

@@ -39,11 +39,11 @@ from tegula.types import ArrayType, BufType, MbarrierType, NamedBarrierType, int
 MAX_STAGES, MAX_COUNTED, MAX_WARPS = 64, (1 << 20) - 1, 32
 
 
-def _constant(x: Operand, what: str, most: int) -> int:
+def _constant(x: Operand, name: str, most: int) -> int:
     if not isinstance(x, int) or isinstance(x, bool):
-        raise TypeRule("", "", "NotConstant", culprit=x, what=what)
+        raise TypeRule("", "", "NotConstant", culprit=x, what=name)
     require_range(
-        1 <= x <= most, f"{what} must be from 1 to {most}, got {x}", "choose a number in this range"
+        1 <= x <= most, f"{name} must be from 1 to {most}, got {x}", "choose a number in this range"
     )
     return x
 
@@ -58,8 +58,8 @@ def _stage(b: OpBuilder, barriers: Value, stage: Operand) -> Value:
     assert isinstance(barriers.type, MbarrierType)
     if isinstance(stage, int) and not isinstance(stage, bool):
         n = barriers.type.stages
-        what = f"stage {stage} is out of range: the barriers have {n} stages"
-        require_range(0 <= stage < n, what, f"stages are 0 to {n - 1}")
+        message = f"stage {stage} is out of range: the barriers have {n} stages"
+        require_range(0 <= stage < n, message, f"stages are 0 to {n - 1}")
     return b.cast(b.index(stage), int32)
 
 
@@ -183,8 +183,8 @@ def tile_load_async(
         PTX ISA, cp.async.bulk.tensor (global to shared).
     """
     to, at = _shared(tile), _barriers(barrier)
-    source, where = _place(b, array, to, offset)
-    _emit(b, BulkLoad, [to, at, _stage(b, at, stage), source, *where])
+    source, indices = _place(b, array, to, offset)
+    _emit(b, BulkLoad, [to, at, _stage(b, at, stage), source, *indices])
 
 
 @public("tile_store_async", COPIES)
@@ -203,8 +203,8 @@ def tile_store_async(b: OpBuilder, array: Operand, tile: SharedTile, offset: Off
         PTX ISA, cp.async.bulk.tensor (shared to global).
     """
     source = _shared(tile)
-    target, where = _place(b, array, source, offset)
-    _emit(b, BulkPut, [source, target, *where])
+    target, indices = _place(b, array, source, offset)
+    _emit(b, BulkPut, [source, target, *indices])
 
 
 @public("store_commit", IN_ROLES)
@@ -232,8 +232,8 @@ def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> Non
     """
     if not isinstance(pending, int) or isinstance(pending, bool):
         raise TypeRule("", "", "NotConstant", culprit=pending, what="the number of groups left pending")
-    what = f"the number of pending groups must be 0 or more, got {pending}"
-    require_range(pending >= 0, what, "0 waits for all groups")
+    message = f"the number of pending groups must be 0 or more, got {pending}"
+    require_range(pending >= 0, message, "0 waits for all groups")
     _emit(b, BulkWait, [], {"read": bool(read), "pending": pending})
 
 

@@ -98,8 +98,8 @@ def tile_axis(shape: Sequence[int], axis: Operand, asked_by: str = "") -> int | 
         raise TypeRule("", "", "NotConstant", culprit=axis, what="the axis")
     have = "1 dimension" if len(shape) == 1 else f"{len(shape)} dimensions"
     help = f"axes are {-len(shape)} to {len(shape) - 1}"
-    what = f"{f'{asked_by}() ' if asked_by else ''}axis {axis} is out of bounds for tile with {have}"
-    require_range(-len(shape) <= axis < len(shape), what, help)
+    message = f"{f'{asked_by}() ' if asked_by else ''}axis {axis} is out of bounds for tile with {have}"
+    require_range(-len(shape) <= axis < len(shape), message, help)
     return axis % len(shape)
 
 
@@ -133,9 +133,9 @@ def tile_ones(
         none: the result is a constant.
     """
     t = element_type(dtype)
-    one = algebra_of(t).one
-    made = b.of_numbers(one, t) if one else b.const(1, t)
-    return stored(b, b.full(constant_shape(shape), made, t), storage)
+    unit = algebra_of(t).one
+    value = b.of_numbers(unit, t) if unit else b.const(1, t)
+    return stored(b, b.full(constant_shape(shape), value, t), storage)
 
 
 @public("tile_empty", fields=moved("dtype"))
@@ -152,8 +152,8 @@ def tile_empty(
     Gradient:
         none: nothing is computed.
     """
-    made = TileType(element_type(dtype), constant_shape(shape))
-    return stored(b, b.one(TileEmpty, [], {"type": made}), storage)
+    tile_type = TileType(element_type(dtype), constant_shape(shape))
+    return stored(b, b.one(TileEmpty, [], {"type": tile_type}), storage)
 
 
 @public("tile_full", fields=moved("value", "dtype"))
@@ -210,8 +210,8 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: St
     named = ("stop",) if len(args) == 1 else ("start", "stop", "step")
     for name, x in zip(named, args, strict=False):
         if not isinstance(x, int | float) or isinstance(x, bool):
-            what = f"tile_arange() arguments must be compile time constants, but {name} is not: {name}"
-            raise TypeRule("", "", "NotConstant", culprit=x, what=what)
+            message = f"tile_arange() arguments must be compile time constants, but {name} is not: {name}"
+            raise TypeRule("", "", "NotConstant", culprit=x, what=message)
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     require_range(step != 0, "tile_arange() step cannot be zero", "use a positive or a negative step")
     written = f"tile_arange({', '.join(map(shown, args))})"
@@ -278,10 +278,10 @@ def tile_from_thread(
     number = lane.owner.value if isinstance(lane.owner, S.Const) else 0
     if not 0 <= number < b.lanes:
         help = f"give a thread from 0 to {b.lanes - 1}, or launch with a larger block_dim"
-        what = f"a block of {b.lanes} threads has no thread {number}"
-        raise TypeRule(what, help, "OutOfRange", culprit=thread_idx)
-    made = b.one(TileFromThread, [b.value(value), lane], {"shape": constant_shape(shape)})
-    return stored(b, made, storage)
+        message = f"a block of {b.lanes} threads has no thread {number}"
+        raise TypeRule(message, help, "OutOfRange", culprit=thread_idx)
+    tile = b.one(TileFromThread, [b.value(value), lane], {"shape": constant_shape(shape)})
+    return stored(b, tile, storage)
 
 
 @public("tile")
@@ -423,23 +423,23 @@ def tile_load(
     t = array_type.dtype
     filling = element_literal(b, fill, t)
     attrs = {"shape": shape, "bounds_check": bool(bounds_check), "aligned": bool(aligned)}
-    made = b.one(TileLoad, [array, filling, *offsets(b, offset, len(shape))], attrs)
+    loaded = b.one(TileLoad, [array, filling, *offsets(b, offset, len(shape))], attrs)
     if mask is None:
         message = "other= is the value of the elements that mask= does not select, and there is no mask"
         require(other is None, message, "the value of elements outside of the array is fill=")
     else:
         chosen = selection(b, mask, shape, "tile_load")
-        made = b.map(
-            lambda xs: b.one(S.Select, xs), [chosen, made, _other(b, 0 if other is None else other, t)]
+        loaded = b.map(
+            lambda xs: b.one(S.Select, xs), [chosen, loaded, _other(b, 0 if other is None else other, t)]
         )
-    return stored(b, made, storage)
+    return stored(b, loaded, storage)
 
 
 def _other(b: OpBuilder, other: Operand, t: ElementType) -> Value:
     """The value of the elements that a mask does not select."""
-    made = element_literal(b, other, t)
-    require(made.type == t, f"other must be {t}, got {made.type}")
-    return made
+    literal = element_literal(b, other, t)
+    require(literal.type == t, f"other must be {t}, got {literal.type}")
+    return literal
 
 
 @public("tile_store", fields=moved("a", "t"))
@@ -517,8 +517,8 @@ def _tile_atomic(op: str) -> None:
         if mask is None:
             return b.one(TileAtomic, [array, value, *at], {"op": op, "bounds_check": bool(bounds_check)})
         access_types(array_type, shape, [v.type for v in at])
-        where = selection(b, mask, shape, f"tile_atomic_{op}")
-        return b.one(ArrayScatterAtomic, [array, value, where, *coordinates(b, shape, at)], {"op": op})
+        in_bounds = selection(b, mask, shape, f"tile_atomic_{op}")
+        return b.one(ArrayScatterAtomic, [array, value, in_bounds, *coordinates(b, shape, at)], {"op": op})
 
     def before(
         b: OpBuilder,

@@ -62,15 +62,19 @@ def composite(b: OpBuilder, to: VecType | MatType, args: Sequence[Operand]) -> V
     if len(args) == 1 and isinstance(first, Value) and isinstance(first.type, VecType | MatType):
         alike = len(element_shape(first.type)) == len(element_shape(to))
         if components(first.type) == components(to) and alike:
-            made = b.cast(first, to.dtype)
-            return made if made.type == to else b.one(VecMake, b.components_of(made), {"type": to})
+            component = b.cast(first, to.dtype)
+            return (
+                component
+                if component.type == to
+                else b.one(VecMake, b.components_of(component), {"type": to})
+            )
         if not algebra.optional:
             raise TypeRule(f"cannot make a {to} from {describe(first)}")
     if len(args) == 1 and components(to) != 1 and algebra.fills and not is_vector(first):
         return b.one(VecSplat, [_component(b, first, to.dtype)], {"type": to})
     if isinstance(to, MatType) and any(map(is_vector, args)):
-        what = f"the rows of {to} are vectors ({to.cols},)"
-        require(all(b.value(x).type == VecType(to.cols, to.dtype) for x in args), what)
+        message = f"the rows of {to} are vectors ({to.cols},)"
+        require(all(b.value(x).type == VecType(to.cols, to.dtype) for x in args), message)
     parts = [part for x in args for part in (b.components_of(x) if is_vector(x) else [x])]
     missing = components(to) - len(parts)
     if missing and missing == algebra.optional:
@@ -86,10 +90,10 @@ def is_vector(x: Operand) -> bool:
 def _component(b: OpBuilder, x: Operand, dtype: DType) -> Value:
     if isinstance(x, int) and not isinstance(x, bool) and dtype.is_float:
         x = float_literal(x)
-    made = b.value(x, dtype)
-    if made.type != dtype:
-        raise TypeRule(f"a component must be {dtype}, got {made.type}", f"cast it: tg.{dtype}(...)")
-    return made
+    component = b.value(x, dtype)
+    if component.type != dtype:
+        raise TypeRule(f"a component must be {dtype}, got {component.type}", f"cast it: tg.{dtype}(...)")
+    return component
 
 
 def is_component_type(x: Operand) -> bool:
@@ -102,9 +106,9 @@ def vector_type(length: Operand, dtype: Operand) -> VecType:
     if type(length) is not int:
         raise TypeRule("", "", "NotConstant", culprit=length, what="the length of a vector")
     require_range(length > 0, f"a vector has 1 or more components, got {length}", "write tg.vector(3, float)")
-    made = VecType(length, scalar_of(element_type(dtype)))
-    require_components(made)
-    return made
+    result = VecType(length, scalar_of(element_type(dtype)))
+    require_components(result)
+    return result
 
 
 def matrix_type(shape: Operand, dtype: Operand) -> MatType:
@@ -112,11 +116,11 @@ def matrix_type(shape: Operand, dtype: Operand) -> MatType:
     entries = as_tuple(shape)
     if not all(type(n) is int for n in entries):
         raise TypeRule("", "", "NotConstant", culprit=shape, what="the shape of a matrix")
-    what = f"a matrix has 1 or more rows and columns, got shape {shape}"
-    require_range(len(entries) == 2 and min(entries) > 0, what, "write tg.matrix((2, 3), float)")
-    made = MatType(entries[0], entries[1], scalar_of(element_type(dtype)))
-    require_components(made)
-    return made
+    message = f"a matrix has 1 or more rows and columns, got shape {shape}"
+    require_range(len(entries) == 2 and min(entries) > 0, message, "write tg.matrix((2, 3), float)")
+    result = MatType(entries[0], entries[1], scalar_of(element_type(dtype)))
+    require_components(result)
+    return result
 
 
 def _elements(b: OpBuilder, x: Value, rank: int) -> Value:
@@ -125,13 +129,13 @@ def _elements(b: OpBuilder, x: Value, rank: int) -> Value:
     assert isinstance(t, TileType | BufType)
     scalar = scalar_of(t.dtype)
     require(t.dtype == scalar, f"the tile's elements are {t.dtype}", "read the elements one by one")
-    what = "vector" if rank == 1 else "matrix"
-    require(len(t.shape) == rank, f"a {what} takes a tile of {rank} dimensions, got shape {t.shape}")
-    made = VecType(t.shape[0], scalar) if rank == 1 else MatType(t.shape[0], t.shape[1], scalar)
-    require_components(made)
+    noun = "vector" if rank == 1 else "matrix"
+    require(len(t.shape) == rank, f"a {noun} takes a tile of {rank} dimensions, got shape {t.shape}")
+    composite_type = VecType(t.shape[0], scalar) if rank == 1 else MatType(t.shape[0], t.shape[1], scalar)
+    require_components(composite_type)
     reads, source = (BufGet, x) if isinstance(t, BufType) else (TileExtract, b.tile(x))
-    at = [[b.const(k, int32) for k in place] for place in np.ndindex(*t.shape)]
-    return b.one(VecMake, [b.one(reads, [source, *place]) for place in at], {"type": made})
+    at = [[b.const(k, int32) for k in index] for index in np.ndindex(*t.shape)]
+    return b.one(VecMake, [b.one(reads, [source, *index]) for index in at], {"type": composite_type})
 
 
 @public("table")
@@ -190,8 +194,8 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
     scalar = scalar_of(element_type(dtype)) if dtype is not None else None
     if length is not None and (not isinstance(length, int) or isinstance(length, bool)):
         raise TypeRule("", "", "NotConstant", culprit=length, what="the length of a vector")
-    what = f"a vector has 1 or more components, got {length}"
-    require_range(length is None or length > 0, what, "write tg.vector(length=3)")
+    message = f"a vector has 1 or more components, got {length}"
+    require_range(length is None or length > 0, message, "write tg.vector(length=3)")
     if not args:
         require(length is not None, "vector needs components or a length", "write tg.vector(length=3)")
         return b.const(0, VecType(int(length or 0), scalar or float32))
@@ -293,9 +297,9 @@ def transpose(b: OpBuilder, a: AMatrix) -> Value:
 
 
 def _vector(b: OpBuilder, x: Operand) -> Value:
-    made = b.value(x)
-    require(isinstance(made.type, VecType), f"expected a vector, got {made.type}")
-    return made
+    row = b.value(x)
+    require(isinstance(row.type, VecType), f"expected a vector, got {row.type}")
+    return row
 
 
 @public("dot")
@@ -465,13 +469,13 @@ def matrix_from_rows(b: OpBuilder, *rows: AVector) -> Value:
         each row gets the adjoint's row.
     """
     require(rows, "a matrix has 1 or more rows", "pass vectors")
-    first, *others = made = [_vector(b, x) for x in rows]
+    first, *others = row_vectors = [_vector(b, x) for x in rows]
     for x in others:
         require(
             x.type == first.type, f"the rows are {first.type} and {x.type}", "convert the rows to one type"
         )
-    entries = [part for row in made for part in b.components_of(row)]
-    t = MatType(len(made), len(entries) // len(made), scalar_of(element(first.type)))
+    entries = [part for row in row_vectors for part in b.components_of(row)]
+    t = MatType(len(row_vectors), len(entries) // len(row_vectors), scalar_of(element(first.type)))
     require_components(t)
     return b.one(VecMake, entries, {"type": t})
 
@@ -497,9 +501,9 @@ def require_matrix(b: OpBuilder, name: Operand, m: Operand, *sizes: Operand) -> 
     """Raise TypeRule unless the argument of a library function is a square matrix of floats of a supported size."""
     t = b.value(m).type
     fits = isinstance(t, MatType) and t.rows == t.cols and t.rows in (sizes or (t.rows,))
-    wanted = " or ".join(f"{n}x{n}" for n in sizes) or "square"
+    expected = " or ".join(f"{n}x{n}" for n in sizes) or "square"
     if not (fits and scalar_of(element(t)).is_float):
-        raise TypeRule(f"{name} takes a {wanted} matrix of floats, got {t}", culprit=m)
+        raise TypeRule(f"{name} takes a {expected} matrix of floats, got {t}", culprit=m)
 
 
 @public("_require_vector")
@@ -507,9 +511,9 @@ def require_vector(b: OpBuilder, name: Operand, v: Operand, *sizes: Operand) -> 
     """Raise TypeRule unless the argument of a library function is a vector of numbers of a supported length."""
     t = b.value(v).type
     fits = isinstance(t, VecType) and not t.dtype.is_bool and t.length in (sizes or (t.length,))
-    wanted = f" of {' or '.join(map(str, sizes))} components" if sizes else ""
+    expected = f" of {' or '.join(map(str, sizes))} components" if sizes else ""
     if not fits:
-        raise TypeRule(f"{name} takes a vector{wanted}, got {t}", culprit=v)
+        raise TypeRule(f"{name} takes a vector{expected}, got {t}", culprit=v)
 
 
 @public("_all_within")
@@ -550,9 +554,11 @@ def zeros(b: OpBuilder, shape: Operand, dtype: Operand = float) -> Value:
     kind = ThreadArray.OF_NUMBERS
     if isinstance(t, VecType) and algebra_of(t).is_plain and len(lengths) == 1:
         lengths, t, kind = (*lengths, t.length), t.dtype, ThreadArray.OF_VECTORS
-    what = f"an array of a thread has one or two dimensions of scalars, or one of vectors, got {shape} of {t}"
-    require(isinstance(t, DType) and len(lengths) in (1, 2), what, "make a tile, as in tg.tile_zeros(...)")
-    made = vector_type(lengths[0], t) if len(lengths) == 1 else matrix_type(tuple(lengths), t)
-    array = b.const(0, made)
+    message = (
+        f"an array of a thread has one or two dimensions of scalars, or one of vectors, got {shape} of {t}"
+    )
+    require(isinstance(t, DType) and len(lengths) in (1, 2), message, "make a tile, as in tg.tile_zeros(...)")
+    type = vector_type(lengths[0], t) if len(lengths) == 1 else matrix_type(tuple(lengths), t)
+    array = b.const(0, type)
     b.thread_arrays[array] = kind
     return array

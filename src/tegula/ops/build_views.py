@@ -71,38 +71,40 @@ def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = No
     Gradient:
         the adjoint at the place of the view, 0 elsewhere.
     """
-    whole = tile_shape(t)
+    full_shape = tile_shape(t)
     entries = as_tuple(offset)
     if shape is None:
         return b.view(t, entries)
-    both = any(isinstance(i, slice) for i in entries)
+    has_slices = any(isinstance(i, slice) for i in entries)
     require(
-        not both,
+        not has_slices,
         "tile_view takes no 'shape' together with a slice",
         "the slice determines the length of the view",
     )
     extents = constant_shape(shape)
-    what = f"tile_view takes at most {len(whole)} offsets here, got {len(entries)}"
-    require_range(len(entries) <= len(whole), what, "give one for each dimension of the tile")
-    starts = [b.index(i) for i in (*entries, *(0,) * (len(whole) - len(entries)))]
-    lead = len(whole) - len(extents)
-    what = f"a view of shape {extents} does not fit a tile of shape {whole}"
-    require_range(lead >= 0, what, f"give it at most {len(whole)} dimensions")
-    for n, dim in zip(extents, whole[lead:], strict=True):
-        require_range(n <= dim, what, "no dimension of a view is longer than the tile's")
-    _check_constant_starts(entries, extents, whole)
-    return _view(b, t, (starts, extents, tuple(range(lead, len(whole))), (1,) * len(extents)))
+    message = f"tile_view takes at most {len(full_shape)} offsets here, got {len(entries)}"
+    require_range(len(entries) <= len(full_shape), message, "give one for each dimension of the tile")
+    starts = [b.index(i) for i in (*entries, *(0,) * (len(full_shape) - len(entries)))]
+    lead = len(full_shape) - len(extents)
+    message = f"a view of shape {extents} does not fit a tile of shape {full_shape}"
+    require_range(lead >= 0, message, f"give it at most {len(full_shape)} dimensions")
+    for n, dim in zip(extents, full_shape[lead:], strict=True):
+        require_range(n <= dim, message, "no dimension of a view is longer than the tile's")
+    _check_constant_starts(entries, extents, full_shape)
+    return _view(b, t, (starts, extents, tuple(range(lead, len(full_shape))), (1,) * len(extents)))
 
 
-def _check_constant_starts(starts: Sequence[Operand], extents: Sequence[int], whole: Sequence[int]) -> None:
-    lead = len(whole) - len(extents)
+def _check_constant_starts(
+    starts: Sequence[Operand], extents: Sequence[int], full_shape: Sequence[int]
+) -> None:
+    lead = len(full_shape) - len(extents)
     for d, start in enumerate(starts):
         if isinstance(start, int):
             n = extents[d - lead] if d >= lead else 1
             require_range(
-                0 <= start and start + n <= whole[d],
-                f"the view leaves dimension {d} of a tile of shape {whole}: elements {start} to {start + n - 1}",
-                f"start at 0 to {whole[d] - n}",
+                0 <= start and start + n <= full_shape[d],
+                f"the view leaves dimension {d} of a tile of shape {full_shape}: elements {start} to {start + n - 1}",
+                f"start at 0 to {full_shape[d] - n}",
             )
 
 
@@ -125,17 +127,17 @@ def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
     """
     shape = tile_shape(t)
     ones = [d for d, n in enumerate(shape) if n == 1]
-    given = [] if axis is None else [tile_axis(shape, d, "tile_squeeze") for d in as_tuple(axis)]
-    axes = ones if axis is None else [d for d in given if d is not None]
+    axes_given = [] if axis is None else [tile_axis(shape, d, "tile_squeeze") for d in as_tuple(axis)]
+    axes = ones if axis is None else [d for d in axes_given if d is not None]
     for d in axes:
         require_range(
             shape[d] == 1,
             f"axis {d} of a tile of shape {shape} has length {shape[d]}, only axes of length 1 can be squeezed",
             f"leave out axis {d}",
         )
-    kept = [d for d in range(len(shape)) if d not in axes] or [0]
+    dimensions = [d for d in range(len(shape)) if d not in axes] or [0]
     zero = [b.const(0, int32) for _ in shape]
-    return _view(b, t, (zero, [shape[d] for d in kept], kept, [1] * len(kept)))
+    return _view(b, t, (zero, [shape[d] for d in dimensions], dimensions, [1] * len(dimensions)))
 
 
 @public("tile_reshape", fields=moved("t"))
@@ -157,8 +159,8 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
     Gradient:
         the adjoint under the shape of `t`.
     """
-    whole = tile_shape(t)
-    total = TileType(float32, whole).size
+    old_shape = tile_shape(t)
+    total = TileType(float32, old_shape).size
     entries = as_tuple(shape)
     for n in entries:
         if not isinstance(n, int):
@@ -166,39 +168,39 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
     known = TileType(float32, tuple(n for n in entries if n != -1)).size
     require_range(
         entries.count(-1) <= 1 and known > 0,
-        f"cannot reshape {whole} to {entries}",
+        f"cannot reshape {old_shape} to {entries}",
         "the number of elements must stay the same",
     )
-    made = check_shape([total // known if n == -1 else n for n in entries])
+    result_shape = check_shape([total // known if n == -1 else n for n in entries])
     if not (isinstance(t, Value) and isinstance(t.type, BufType)):
-        return b.one(TileReshape, [b.tile(t)], {"shape": made})
+        return b.one(TileReshape, [b.tile(t)], {"shape": result_shape})
     if is_packed(t):
-        return b.one(BufReshape, [t], {"shape": made})
-    return _reshaped_view(b, t, whole, made)
+        return b.one(BufReshape, [t], {"shape": result_shape})
+    return _reshaped_view(b, t, old_shape, result_shape)
 
 
-def _reshaped_view(b: OpBuilder, t: Value, whole: tuple[int, ...], shape: tuple[int, ...]) -> Value:
+def _reshaped_view(b: OpBuilder, t: Value, old_shape: tuple[int, ...], shape: tuple[int, ...]) -> Value:
     """A strided view in another shape. The result is a view if each of its dimensions runs along one old dimension, or
     along several that have one common stride. Otherwise it is a read-only copy, because writes to a copy would not
     change the original tile."""
     require_range(
-        TileType(float32, whole).size == TileType(float32, shape).size,
-        f"cannot reshape {whole} to {shape}",
+        TileType(float32, old_shape).size == TileType(float32, shape).size,
+        f"cannot reshape {old_shape} to {shape}",
         "the number of elements must stay the same",
     )
     zero = b.const(0, int32)
-    source, starts = t, [zero for _ in whole]
-    layout = split_layout([(n, d, 1) for d, n in enumerate(whole)], shape)
+    source, starts = t, [zero for _ in old_shape]
+    layout = split_layout([(n, d, 1) for d, n in enumerate(old_shape)], shape)
     if layout is None:
-        line, place, steps = _in_line(b, t)
-        source, starts = line, [place]
-        layout = split_layout([(n, 0, step) for n, step in zip(whole, steps, strict=True)], shape)
+        line, start, steps = _in_line(b, t)
+        source, starts = line, [start]
+        layout = split_layout([(n, 0, step) for n, step in zip(old_shape, steps, strict=True)], shape)
     if layout is not None:
         extents, dims, steps = zip(*layout, strict=True)
         return _view(b, source, (starts, extents, dims, steps))
-    made = b.one(TileReshape, [b.tile(t)], {"shape": shape})
-    b.read_only[made] = "tile_reshape of a strided view"
-    return made
+    reshaped = b.one(TileReshape, [b.tile(t)], {"shape": shape})
+    b.read_only[reshaped] = "tile_reshape of a strided view"
+    return reshaped
 
 
 def _in_line(b: OpBuilder, t: Value) -> tuple[Value, Value, list[int]]:
@@ -210,11 +212,11 @@ def _in_line(b: OpBuilder, t: Value) -> tuple[Value, Value, list[int]]:
         return line, b.const(0, int32), [prod(shape[d + 1 :]) for d in range(len(shape))]
     view = t.owner
     assert isinstance(view, BufView)
-    line, place, distances = _in_line(b, view.buffer)
+    line, origin, distances = _in_line(b, view.buffer)
     for start, distance in zip(view.starts, distances, strict=True):
-        place = b.one(Add, [place, b.one(Mul, [b.cast(start, int32), b.const(distance, int32)])])
+        origin = b.one(Add, [origin, b.one(Mul, [b.cast(start, int32), b.const(distance, int32)])])
     steps = zip(view.dims, view.steps, strict=True)
-    return line, place, [distances[d] * step if d >= 0 else 0 for d, step in steps]
+    return line, origin, [distances[d] * step if d >= 0 else 0 for d, step in steps]
 
 
 @public("tile_broadcast", fields=moved("a"))
@@ -229,11 +231,11 @@ def tile_broadcast(b: OpBuilder, a: ATile, shape: Shape) -> Value:
         the sum of the adjoint over the repeated dimensions.
     """
     entries = as_tuple(shape)
-    what = f"tile_broadcast() output must have between one and four dimensions, got {len(entries)}"
-    require_range(1 <= len(entries) <= MAX_DIMENSIONS, what, "put the other dimensions into loops")
-    made = b.broadcast(b.tile(a), constant_shape(shape))
-    b.read_only[made] = "tile_broadcast"
-    return made
+    message = f"tile_broadcast() output must have between one and four dimensions, got {len(entries)}"
+    require_range(1 <= len(entries) <= MAX_DIMENSIONS, message, "put the other dimensions into loops")
+    result = b.broadcast(b.tile(a), constant_shape(shape))
+    b.read_only[result] = "tile_broadcast"
+    return result
 
 
 def is_permutation(axes: Operand, rank: int) -> bool:
@@ -384,5 +386,5 @@ def copy(b: OpBuilder, t: Operand) -> Value:
     Gradient:
         the adjoint.
     """
-    made = b.tile(t, partial=True)
-    return b.one(BufRead, [b.one(BufNew, [made], {"storage": "register"})]) if made in b.read_only else made
+    tile = b.tile(t, partial=True)
+    return b.one(BufRead, [b.one(BufNew, [tile], {"storage": "register"})]) if tile in b.read_only else tile

@@ -181,8 +181,8 @@ class OpBuilder(Builder):
     def const(self, value: Any, dtype: ElementType) -> Value:
         """A constant of an element type; a number fills all components of a vector or matrix."""
         scalar = scalar_of(dtype)
-        made = self.one(S.Const, [], {"value": checked_literal(value, scalar), "type": scalar})
-        return made if dtype == scalar else self.one(VecSplat, [made], {"type": dtype})
+        constant = self.one(S.Const, [], {"value": checked_literal(value, scalar), "type": scalar})
+        return constant if dtype == scalar else self.one(VecSplat, [constant], {"type": dtype})
 
     def of_numbers(self, numbers: Sequence[float], t: ElementType) -> Value:
         """A constant vector or matrix of given components."""
@@ -219,13 +219,13 @@ class OpBuilder(Builder):
         raise LiteralRule(f"expected {target}, got {literal!r}", expected=target)
 
     def _array_constant(self, x: NDArray[Any]) -> Value:
-        what = f"an array of shape {x.shape} is a table of constants"
-        require(x.ndim in (1, 2) and x.size <= MAX_VECTOR, what, "read elements of it, as in table[i]")
+        message = f"an array of shape {x.shape} is a table of constants"
+        require(x.ndim in (1, 2) and x.size <= MAX_VECTOR, message, "read elements of it, as in table[i]")
         scalar = from_numpy(x.dtype)
-        made: ElementType = (
+        composite_type: ElementType = (
             VecType(x.shape[0], scalar) if x.ndim == 1 else MatType(x.shape[0], x.shape[1], scalar)
         )
-        return self.one(VecMake, [self.const(v.item(), scalar) for v in x.ravel()], {"type": made})
+        return self.one(VecMake, [self.const(v.item(), scalar) for v in x.ravel()], {"type": composite_type})
 
     def tile(self, x: Operand, partial: bool = False) -> Value:
         """x as a tile value; a buffer is read. Elements of absent lanes become 0 unless `partial`."""
@@ -252,19 +252,19 @@ class OpBuilder(Builder):
 
     def index(self, x: Operand) -> Value:
         """x as an integer scalar."""
-        made = self.value(x)
-        if not (isinstance(made.type, DType) and made.type.is_int):
-            what = f"indices must be integers or slices, got {describe(x)}"
-            raise TypeRule(what, _index_help(made.type), culprit=x, expected=int32)
-        return made
+        index_value = self.value(x)
+        if not (isinstance(index_value.type, DType) and index_value.type.is_int):
+            message = f"indices must be integers or slices, got {describe(x)}"
+            raise TypeRule(message, _index_help(index_value.type), culprit=x, expected=int32)
+        return index_value
 
     def offset(self, x: Operand) -> Value:
         """The offset of a tile in an array, as a scalar that fits int64. A uint64 is limited to 2**62, which is outside
         of every array."""
-        made = self.index(x)
-        if made.type == uint64:
-            return self.cast(self.within(made, 1 << 62), int64)
-        return made
+        offset_value = self.index(x)
+        if offset_value.type == uint64:
+            return self.cast(self.within(offset_value, 1 << 62), int64)
+        return offset_value
 
     def within(self, x: Value, most: int) -> Value:
         """An integer clamped to -most .. most; unchanged if its type cannot exceed this range."""
@@ -296,10 +296,10 @@ class OpBuilder(Builder):
         return self.one(TileMap, [*tiles, *captured_values(region)], None, [region])
 
     def _element_result(self, x: Operand) -> Value:
-        made = self.value(x) if x is not None else None
-        if made is None or not is_element(made.type):
+        value = self.value(x) if x is not None else None
+        if value is None or not is_element(value.type):
             raise TypeRule(f"a mapped function must return one element, got {describe(x)}")
-        return made
+        return value
 
     def _broadcast(self, values: list[Value]) -> list[Value]:
         shapes = [v.type.shape for v in values if isinstance(v.type, TileType)]
@@ -328,8 +328,8 @@ class OpBuilder(Builder):
     ) -> Operand:
         """Apply a lane op to scalars, vectors and matrices, or element by element to tiles."""
         if any(self.is_tile(x) for x in operands):
-            kept, rebuild = self.literals_apart(operands)
-            return self.map(lambda args: self.elementwise(op, rebuild(args), attrs), kept)
+            values, rebuild = self.literals_apart(operands)
+            return self.map(lambda args: self.elementwise(op, rebuild(args), attrs), values)
         return self.one(op, self.unified(op.NAME, operands), attrs)
 
     def literals_apart(
@@ -355,12 +355,12 @@ class OpBuilder(Builder):
                 out.append(x)
                 continue
             try:
-                made = self.value(x, like)
+                value = self.value(x, like)
             except TypeRule as e:
                 raise self._mixed(name, x, like, e) from None
-            if is_element(like) and made.type != like and scalar_of(like) == made.type:
-                made = self.one(VecSplat, [made], {"type": like})
-            out.append(made)
+            if is_element(like) and value.type != like and scalar_of(like) == value.type:
+                value = self.one(VecSplat, [value], {"type": like})
+            out.append(value)
         return out
 
     def _mixed(self, name: str, literal: Operand, like: Type | None, cause: TypeRule) -> TypeRule:
@@ -398,23 +398,23 @@ class OpBuilder(Builder):
     def truth(self, a: Operand) -> Value:
         """An operand as a bool scalar: numbers are compared with 0, and a tile of one element is that element;
         TypeRule for other operands."""
-        made = self.only_element(self.value(a))
-        if made.type == bool_:
-            return made
-        if isinstance(made.type, DType):
-            return self.one(Cast, [made], {"to": bool_})
-        what = f"a condition must be a scalar, got {describe(a)}"
+        element = self.only_element(self.value(a))
+        if element.type == bool_:
+            return element
+        if isinstance(element.type, DType):
+            return self.one(Cast, [element], {"to": bool_})
+        message = f"a condition must be a scalar, got {describe(a)}"
         if self.is_tile(a):
-            raise TypeRule(what, "reduce the tile, or choose with tg.where", what=what, tile=a)
-        raise TypeRule(what, "compare one of its elements")
+            raise TypeRule(message, "reduce the tile, or choose with tg.where", what=message, tile=a)
+        raise TypeRule(message, "compare one of its elements")
 
     def compare(self, pred: str, a: Operand, b: Operand) -> Operand:
         """The value of a comparison, element by element of tiles; vectors and matrices are equal as wholes."""
         if isinstance(a, LITERALS) and isinstance(b, LITERALS):
             return bool(getattr(operator, pred)(a, b))
         if self.is_tile(a) or self.is_tile(b):
-            kept, rebuild = self.literals_apart([a, b])
-            return self.map(lambda args: self.compare(pred, *rebuild(args)), kept)
+            values, rebuild = self.literals_apart([a, b])
+            return self.map(lambda args: self.compare(pred, *rebuild(args)), values)
         left, right = self.unified(pred, [a, b])
         result = self.one(S.Cmp, [left, right], {"pred": pred})
         if not isinstance(result.type, VecType | MatType):
@@ -442,10 +442,10 @@ class OpBuilder(Builder):
             x = self.value(x, to) if isinstance(x, float) and to.is_float else self._literal_cast(x, to)
         if self.is_tile(x):
             return self.map(lambda args: self.cast(args[0], to), [x])
-        made = self.value(x)
-        if not is_element(made.type):
+        value = self.value(x)
+        if not is_element(value.type):
             raise TypeRule(f"cannot convert {describe(x)} to {to}")
-        return made if scalar_of(made.type) == to else self.one(Cast, [made], {"to": to})
+        return value if scalar_of(value.type) == to else self.one(Cast, [value], {"to": to})
 
     def _literal_cast(self, x: bool | int | float, to: DType) -> Value:
         if isinstance(x, int) and not isinstance(x, bool) and to.is_int:
@@ -500,8 +500,8 @@ class OpBuilder(Builder):
                 _of_composites(op, *(self._elements_text(x) for x in (a, b))),
                 "one side must hold scalars; use tg.tile_map with tg.cw_mul or tg.cw_div",
             )
-        kept, rebuild = self.literals_apart([a, b])
-        return self.map(lambda args: self.binary(op, *rebuild(args)), kept)
+        values, rebuild = self.literals_apart([a, b])
+        return self.map(lambda args: self.binary(op, *rebuild(args)), values)
 
     def _elements_text(self, x: Operand) -> str:
         """An operand of an operator by its elements: tile<vec3> for a tile."""
@@ -510,19 +510,19 @@ class OpBuilder(Builder):
     def _composite_binary(self, op: str, a: Operand, b: Operand) -> Value:
         """Operators of vectors and matrices: + and - of equal types, * and / with a scalar, products with a matrix."""
         ta, tb = (x.type if isinstance(x, Value) else None for x in (a, b))
-        both = isinstance(ta, VecType | MatType) and isinstance(tb, VecType | MatType)
+        both_composite = isinstance(ta, VecType | MatType) and isinstance(tb, VecType | MatType)
         function = self._multiplication(op, a, b)
         if function:
             self._same(op, a, b)
             return self.call(function, a, b)
-        if both and op == "mul" and (isinstance(ta, MatType) or isinstance(tb, MatType)):
+        if both_composite and op == "mul" and (isinstance(ta, MatType) or isinstance(tb, MatType)):
             return self._matmul(a, b)
-        if both and op in BY_COMPONENT:
+        if both_composite and op in BY_COMPONENT:
             return self._by_component(op, a, b)
         shape = ta if isinstance(ta, VecType | MatType) else tb
         plain = algebra_of(shape).is_plain
         scaling = ("mul", "div", "mod", "floordiv", "shl", "shr") if plain else ("mul", "div")
-        if not both and op in scaling:
+        if not both_composite and op in scaling:
             assert isinstance(shape, VecType | MatType)
             left, right = (self._splat(x, shape, op) for x in (a, b))
             return self._by_component(op, left, right)
@@ -554,11 +554,11 @@ class OpBuilder(Builder):
     def _splat(self, x: Operand, shape: VecType | MatType, op: str) -> Value:
         if isinstance(x, Value) and isinstance(x.type, VecType | MatType):
             return x
-        made = self.value(x, shape.dtype)
-        if made.type != shape.dtype:
-            hint = cast_help(made.type, shape.dtype)
-            raise TypeRule("", hint, "MixedScalars", op=SYMBOLS[op], left=made.type, right=shape)
-        return self.one(VecSplat, [made], {"type": shape})
+        value = self.value(x, shape.dtype)
+        if value.type != shape.dtype:
+            hint = cast_help(value.type, shape.dtype)
+            raise TypeRule("", hint, "MixedScalars", op=SYMBOLS[op], left=value.type, right=shape)
+        return self.one(VecSplat, [value], {"type": shape})
 
     def _matmul(self, a: Operand, b: Operand) -> Operand:
         """The matmul: of tiles, or of a matrix with a matrix or vector."""
@@ -617,34 +617,39 @@ class OpBuilder(Builder):
     def inplace(self, op: str, target: Value, value: Operand) -> None:
         """Build `t op= value` for a tile object t."""
         assert isinstance(target.type, BufType)
-        made = self.binary(op, target, value)
+        result = self.binary(op, target, value)
         if (
-            not (isinstance(made, Value) and isinstance(made.type, TileType))
-            or made.type.shape != target.type.shape
+            not (isinstance(result, Value) and isinstance(result.type, TileType))
+            or result.type.shape != target.type.shape
         ):
             raise TypeRule(
-                "", "", "ShapeMismatch", what="in-place operator", left=target.type.shape, right=_shape(made)
+                "",
+                "",
+                "ShapeMismatch",
+                what="in-place operator",
+                left=target.type.shape,
+                right=_shape(result),
             )
         require(
-            made.type.dtype == target.type.dtype,
-            f"the result is {made.type.dtype}, the tile holds {target.type.dtype}",
+            result.type.dtype == target.type.dtype,
+            f"the result is {result.type.dtype}, the tile holds {target.type.dtype}",
         )
-        self.write(target, made)
+        self.write(target, result)
 
     def full(self, shape: Sequence[int], value: Operand, dtype: ElementType | None = None) -> Value:
         """A tile filled with a value."""
-        made = self.value(value, dtype)
-        if dtype is not None and made.type != dtype and scalar_of(dtype) == made.type:
-            made = self.one(VecSplat, [made], {"type": dtype})
-        require(dtype is None or made.type == dtype, f"the value is {made.type}, the tile {dtype}")
-        return self.one(TileFull, [made], {"shape": tuple(shape)})
+        filling = self.value(value, dtype)
+        if dtype is not None and filling.type != dtype and scalar_of(dtype) == filling.type:
+            filling = self.one(VecSplat, [filling], {"type": dtype})
+        require(dtype is None or filling.type == dtype, f"the value is {filling.type}, the tile {dtype}")
+        return self.one(TileFull, [filling], {"shape": tuple(shape)})
 
 
 def captured_values(region: Region) -> list[Value]:
     """Make the outer values that a mapped function uses arguments of its region. Returns these values."""
     inside = {v for op in region.walk() for v in op.results} | set(region.args)
     inside |= {a for op in region.walk() for nested in op.regions for a in nested.args}
-    taken: dict[Value, Value] = {}
+    known_values: dict[Value, Value] = {}
     for op in region.walk():
         for operand in op.operands:
             if operand in inside:
@@ -654,10 +659,10 @@ def captured_values(region: Region) -> list[Value]:
                     f"a mapped function cannot use a {describe(operand)} from outside",
                     "pass it as an argument",
                 )
-            if operand not in taken:
-                taken[operand] = region.add_argument(operand.type, operand.name)
-        op.substitute(taken)
-    return list(taken)
+            if operand not in known_values:
+                known_values[operand] = region.add_argument(operand.type, operand.name)
+        op.substitute(known_values)
+    return list(known_values)
 
 
 def _as_rows(b: OpBuilder, x: Value, column: bool) -> list[list[Value]]:
@@ -665,8 +670,8 @@ def _as_rows(b: OpBuilder, x: Value, column: bool) -> list[list[Value]]:
     if isinstance(x.type, MatType):
         return [parts[r * x.type.cols : (r + 1) * x.type.cols] for r in range(x.type.rows)]
     algebra = algebra_of(x.type)
-    what = f"expected a matrix or vector, got {x.type}"
-    require(isinstance(x.type, VecType) and algebra.is_plain, what, algebra.help)
+    message = f"expected a matrix or vector, got {x.type}"
+    require(isinstance(x.type, VecType) and algebra.is_plain, message, algebra.help)
     return [[p] for p in parts] if column else [parts]
 
 
@@ -677,11 +682,11 @@ def _of_composites(op: str, left: str, right: str) -> str:
     """The message for an unsupported operator on tiles of vectors or matrices."""
     if op not in ("mul", "div"):
         return f"'{SYMBOLS[op]}' between two tiles of vectors or matrices is not defined"
-    verb, both = (
+    verb, symbols = (
         "multiply" if op == "mul" else "divide",
         left.startswith("tile<") and right.startswith("tile<"),
     )
-    rule = "the element type must be scalar" if both else "at least one operand must be a scalar type"
+    rule = "the element type must be scalar" if symbols else "at least one operand must be a scalar type"
     return f"Cannot {verb} {left} by {right}: {rule}"
 
 
@@ -715,15 +720,15 @@ _FINITE = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}
 def float_literal(value: bool | int | float, scalar: DType = float64) -> float:
     """A number as a float; TypeRule for a number outside the type's range."""
     try:
-        made = float(value)
-        if abs(made) <= _FINITE[scalar.bits]:
-            return made
-        fitted(np.asarray(made), to_numpy(scalar), scalar.name)
+        literal = float(value)
+        if abs(literal) <= _FINITE[scalar.bits]:
+            return literal
+        fitted(np.asarray(literal), to_numpy(scalar), scalar.name)
     except (OverflowError, UnfitNumber):
         wide = abs(value) < 2**1023 and scalar.bits < 64
         help = "use tg.float64 throughout" if wide else "the largest number of a float64 is 1.8e308"
         raise TypeRule(f"{shown(value)} does not fit into {scalar}", help, "OutOfRange") from None
-    return made
+    return literal
 
 
 def _holds(scalar: DType, value: Any) -> bool:

@@ -20,10 +20,10 @@ def round_to_odd_float32(x: np.ndarray) -> np.ndarray:
     """Convert float64 to float32, rounding to odd, so that a second rounding to fewer bits gives the result of a single
     rounding."""
     near = x.astype(np.float32)
-    back = near.astype(np.float64)
+    widened = near.astype(np.float64)
     bits = near.view(np.int32) if near.ndim else np.atleast_1d(near).view(np.int32)
-    inexact = np.isfinite(x) & (back != x)
-    toward = np.where(np.abs(back) > np.abs(x), bits - 1, bits)
+    inexact = np.isfinite(x) & (widened != x)
+    toward = np.where(np.abs(widened) > np.abs(x), bits - 1, bits)
     odd: np.ndarray = np.where(inexact, toward | 1, bits).astype(np.int32).view(np.float32)
     return odd.reshape(near.shape)
 
@@ -34,11 +34,11 @@ def _rounded_to_odd(x: np.ndarray) -> np.ndarray:
     if x.dtype.itemsize < 8:
         return x
     low, unit = x.dtype.type(0x7FF), x.dtype.type(0x800)
-    kept: np.ndarray = x & ~low
+    truncated: np.ndarray = x & ~low
     high: np.ndarray = x >> x.dtype.type(53)
     lost: np.ndarray = x & low != 0
     exact: np.ndarray = (high == 0) | (~high == 0)
-    return np.where(exact, x, np.where(lost, kept | unit, kept))
+    return np.where(exact, x, np.where(lost, truncated | unit, truncated))
 
 
 def convert(x: np.ndarray, to: np.dtype) -> np.ndarray:
@@ -61,9 +61,9 @@ def convert(x: np.ndarray, to: np.dtype) -> np.ndarray:
 
 def _saturate(x: np.ndarray, to: np.dtype) -> np.ndarray:
     info = np.iinfo(to)
-    whole = np.trunc(np.where(np.isnan(x), 0.0, x))
-    high, low = whole >= float(info.max), whole <= float(info.min)
-    inside = np.where(high | low, 0.0, whole).astype(to)
+    truncated = np.trunc(np.where(np.isnan(x), 0.0, x))
+    high, low = truncated >= float(info.max), truncated <= float(info.min)
+    inside = np.where(high | low, 0.0, truncated).astype(to)
     return np.where(high, info.max, np.where(low, info.min, inside)).astype(to)
 
 

@@ -23,26 +23,26 @@ class CooperativeCall(Call):
     ISOLATED = True
 
     def infer(self) -> Sequence[Type]:
-        made, operands = types(self.function.yielded), types(self.arguments)
+        result_types, operands = types(self.function.yielded), types(self.arguments)
         require(types(self.function.args) == operands, "a call's body does not match its operands")
         if self.has_rule:
-            wanted = [*map(adjoint_type, (*operands, *made)), *adjoints(made)]
+            expected = [*map(adjoint_type, (*operands, *result_types)), *adjoints(result_types)]
             require(
-                types(self.rule.args) == wanted and types(self.rule.yielded) == adjoints(operands),
+                types(self.rule.args) == expected and types(self.rule.yielded) == adjoints(operands),
                 "a call's adjoint does not match",
             )
-        return made
+        return result_types
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         assert self.has_rule, "calls without an adjoint end before the kernel is differentiated"
-        given = [
+        adjoints_of_results = [
             b.zero(adjoint_type(r.type)) if g is None else g
             for r, g in zip(self.results, grads, strict=True)
             if has_adjoint(r.type)
         ]
         values = map(b.primal, (*self.arguments, *self.results))
-        made = iter(b.inlined(self.rule, [*values, *given]))
-        return [next(made) if has_adjoint(v.type) else None for v in self.arguments]
+        gradients = iter(b.inlined(self.rule, [*values, *adjoints_of_results]))
+        return [next(gradients) if has_adjoint(v.type) else None for v in self.arguments]
 
 
 def adjoints(kinds: Sequence[Type]) -> list[Type]:

@@ -62,8 +62,8 @@ class PrintTile(Op):
             require(isinstance(t, TileType), f"expected a tile, got {t}")
             single = isinstance(t, TileType) and t.size == 1
             require(single or k not in self.elements, f"{t} has more than one element")
-        wanted = sum(part is None for part in self.parts)
-        require(wanted == len(self.values), f"the text has {wanted} places for {len(self.values)} values")
+        expected = sum(part is None for part in self.parts)
+        require(expected == len(self.values), f"the text has {expected} places for {len(self.values)} values")
         return []
 
     @staticmethod
@@ -95,8 +95,8 @@ class Assert(Op):
                 is_element(t), f"the message of an assert cannot show a {t}", "print it before the assert"
             )
         count = sum(components(t) for t in types(self.values) if is_element(t))
-        what = f"the message of an assert shows {MAX_SHOWN} numbers at most, got {count}"
-        require_range(count <= MAX_SHOWN, what, "print them before the assert")
+        message = f"the message of an assert shows {MAX_SHOWN} numbers at most, got {count}"
+        require_range(count <= MAX_SHOWN, message, "print them before the assert")
         return []
 
     @staticmethod

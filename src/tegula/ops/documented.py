@@ -110,15 +110,15 @@ def _filled(entry: str, hanging: bool) -> str:
 
 def _parameters(rows: Iterable[Row], own: Sequence[str]) -> tuple[list[str], list[Mapping[str, str]]]:
     """The entries of parameters, one for adjacent parameters of one kind, and the errors of their kinds."""
-    told = {name: entry for entry in own for name in entry.partition(": ")[0].split(", ")}
+    documented = {name: entry for entry in own for name in entry.partition(": ")[0].split(", ")}
     entries: list[str] = []
     reasons: list[Mapping[str, str]] = []
     for kind, names in rows:
         if kind is not None:
             joined = " or ".join(f"`{name}`" for name in names)
             reasons.append({code: text.format(name=joined) for code, text in kind.raises.items()})
-        untold = [name for name in names if name not in told]
-        entries += dict.fromkeys(told[name] for name in names if name in told)
+        untold = [name for name in names if name not in documented]
+        entries += dict.fromkeys(documented[name] for name in names if name in documented)
         if untold and kind is not None:
             entries.append(f"{', '.join(untold)}: {kind.text}")
     return [*dict.fromkeys(entries)], reasons

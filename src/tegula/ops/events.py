@@ -278,10 +278,10 @@ def _number(op: Op) -> Value | None:
         return op.result
     if not isinstance(op, BufWrite) or not isinstance(op.tile.owner, TileFull):
         return None
-    whole = root(op.buffer)
-    assert isinstance(op.buffer.type, BufType) and isinstance(whole.type, BufType)
-    stages = whole.owner.stages or 1 if isinstance(whole.owner, BufNew) else 1
-    return op.tile.owner.value if prod(op.buffer.type.shape) * stages == prod(whole.type.shape) else None
+    base = root(op.buffer)
+    assert isinstance(op.buffer.type, BufType) and isinstance(base.type, BufType)
+    stages = base.owner.stages or 1 if isinstance(base.owner, BufNew) else 1
+    return op.tile.owner.value if prod(op.buffer.type.shape) * stages == prod(base.type.shape) else None
 
 
 # Barriers ------------------------------------------------------------------------------------------------------------
@@ -351,8 +351,8 @@ def _store(op: BulkStore, known: Known) -> Iterator[Event]:
     assert isinstance(t, BufType) and isinstance(tile, TileType)
     groups = known.warp_groups(op)
     slots = t.shape[0] // groups
-    whole = known.bytes(staging)
-    size = (whole.end - whole.start) // t.shape[0]
+    staging_bytes = known.bytes(staging)
+    size = (staging_bytes.end - staging_bytes.start) // t.shape[0]
     yield CopiesOutDone(0)
     yield Sync(warp_group=True)
     pieces = tile.size // (groups * t.shape[1] * t.shape[2])
@@ -360,8 +360,8 @@ def _store(op: BulkStore, known: Known) -> Iterator[Event]:
         if k >= slots:
             yield CopiesOutDone(slots - 1)
             yield Sync(warp_group=True)
-        start = whole.start + k % slots * size
-        piece = Bytes(start, start + size, whole.buffer, k % slots)
+        start = staging_bytes.start + k % slots * size
+        piece = Bytes(start, start + size, staging_bytes.buffer, k % slots)
         yield MemoryAccess(piece, True, warp_group=True)
         yield Fence()
         yield Sync(warp_group=True)

@@ -167,8 +167,8 @@ class LaneCollect(Exchange):
             def add() -> Sequence[Value]:
                 at = self.member(b, lane, number)
                 goes = b.one(Xor, [_int32(b, target(at, b.one(Xor, [lane, b.const(1, int32)]))), lane])
-                mine = b.one(Cmp, [b.one(And, [goes, last]), zero], {"pred": "eq"})
-                return [b.one(Select, [mine, b.one(Add, [total, value(at)]), total])]
+                is_own = b.one(Cmp, [b.one(And, [goes, last]), zero], {"pred": "eq"})
+                return [b.one(Select, [is_own, b.one(Add, [total, value(at)]), total])]
 
             b.filled(body, add)
             bounds = [zero, b.const(self.width, int32), b.const(1, int32)]
@@ -236,11 +236,13 @@ class LaneReduce(Exchange):
 
         def own(lane: Value) -> Value:
             firsts = range(0, self.width, VOTERS)
-            found = [read(self.member(b, lane, b.const(k, int32)), none) for k in firsts]
-            while len(found) > 1:
-                half = len(found) // 2
-                found = [b.one(self.combine, pair) for pair in zip(found[:half], found[half:], strict=True)]
-            return found[0]
+            values = [read(self.member(b, lane, b.const(k, int32)), none) for k in firsts]
+            while len(values) > 1:
+                half = len(values) // 2
+                values = [
+                    b.one(self.combine, pair) for pair in zip(values[:half], values[half:], strict=True)
+                ]
+            return values[0]
 
         return b.in_lanes(own)
 
@@ -251,10 +253,10 @@ class LaneReduce(Exchange):
         dtype = scalar_of(element(self.value.type))
         if self.op == "add":
             return -0.0 if dtype.is_float else 0
-        whole = range_of_type(dtype)
-        if whole is None:
+        limits = range_of_type(dtype)
+        if limits is None:
             return float("nan")
-        low, high = whole
+        low, high = limits
         return high if self.op == "min" else low
 
     @property
@@ -283,10 +285,10 @@ class LaneMatch(SegmentOp):
     MAX_WIDTH = VOTERS
 
     def made(self, t: Type) -> Type:
-        what = (
+        message = (
             "compare floats by their bits: tg.bitcast(x, tg.uint32)" if scalar_of(element(t)).is_float else ""
         )
         require(
-            isinstance(t, DType) and not t.is_float, f"match_any compares integers or bools, got {t}", what
+            isinstance(t, DType) and not t.is_float, f"match_any compares integers or bools, got {t}", message
         )
         return uint32

@@ -143,8 +143,8 @@ class GradientBuilder(KernelBuilder):
         """The zero of an adjoint's type."""
         if not isinstance(t, TileType):
             return self.const(0.0, element(t))
-        made = self.one(TileFull, [self.const(0.0, t.dtype)], {"shape": t.shape})
-        return self.one(TileMarkPartial, [made]) if t.partial else made
+        zeros = self.one(TileFull, [self.const(0.0, t.dtype)], {"shape": t.shape})
+        return self.one(TileMarkPartial, [zeros]) if t.partial else zeros
 
     def fitted(self, tile: Value, t: Type) -> Value:
         """The tile, made partial or full as `t` is."""
@@ -164,8 +164,8 @@ class GradientBuilder(KernelBuilder):
 
     def times(self, g: Value, factor: Value, of: Op) -> Value:
         """g times a forward value, where g is the adjoint of the result of the op `of`."""
-        made = self.one(S.Mul, [g, self.primal(factor)])
-        return self.kept(g, made) if self.may_give_nan(factor, of) else made
+        scaled = self.one(S.Mul, [g, self.primal(factor)])
+        return self.kept(g, scaled) if self.may_give_nan(factor, of) else scaled
 
     def plus(self, a: Value | None, b: Value | None) -> Value | None:
         """The sum of two adjoints of one value."""
@@ -226,9 +226,9 @@ class GradientBuilder(KernelBuilder):
 
     def as_scalar(self, x: Value, to: DType) -> Value:
         """x with another scalar type; tiles element by element."""
-        made = self.cast(x, to)
-        assert isinstance(made, Value)
-        return made
+        scalar = self.cast(x, to)
+        assert isinstance(scalar, Value)
+        return scalar
 
 
 LIBRARY = "tg."
@@ -265,29 +265,29 @@ class Call(CallLike):
 
     def infer(self) -> Sequence[Type]:
         body, *rules = self.regions
-        made, operands = types(body.yielded), types(self.arguments)
+        result_types, operands = types(body.yielded), types(self.arguments)
         require(types(body.args) == operands, "a call's body does not match its operands")
         if not rules:
-            return made
+            return result_types
         (rule,) = rules
-        given = [*operands, *made, *(t for t in made if has_adjoint(t))]
+        expected = [*operands, *result_types, *(t for t in result_types if has_adjoint(t))]
         require(
-            [_shape_of(a.type) for a in rule.args] == [_shape_of(t) for t in given]
+            [_shape_of(a.type) for a in rule.args] == [_shape_of(t) for t in expected]
             and types(rule.yielded) == [adjoint_type(t) for t in operands if has_adjoint(t)],
             "a call's adjoint does not match",
         )
-        return made
+        return result_types
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        given = [
+        adjoints_of_results = [
             b.zero(adjoint_type(r.type)) if g is None else g
             for r, g in zip(self.results, grads, strict=True)
             if has_adjoint(r.type)
         ]
-        values = [*(b.plain(v) for v in (*self.arguments, *self.results)), *given]
+        values = [*(b.plain(v) for v in (*self.arguments, *self.results)), *adjoints_of_results]
         args = zip(values, self.rule.args, strict=True)
-        made = iter(b.inlined(self.rule, [b.as_scalar(v, scalar_of(element(a.type))) for v, a in args]))
-        return [next(made) if has_adjoint(v.type) else None for v in self.arguments]
+        gradients = iter(b.inlined(self.rule, [b.as_scalar(v, scalar_of(element(a.type))) for v, a in args]))
+        return [next(gradients) if has_adjoint(v.type) else None for v in self.arguments]
 
 
 def _shape_of(t: Type) -> tuple[bool, tuple[int, ...]]:

@@ -109,12 +109,12 @@ class PartialReduce(Op):
     parts = attr()
 
     def infer(self) -> Sequence[Type]:
-        made: list[Type] = []
+        result_types: list[Type] = []
         for value, axis, parts in zip(self.tiles, self.axes, self.parts, strict=True):
             tile = tile_type(value.type, partial=True)
             partial = tile.partial and axis is not None and axis != len(tile.shape) - 1
-            made.append(TileType(tile.dtype, parts_shape(tile.shape, axis, parts), partial))
-        return made
+            result_types.append(TileType(tile.dtype, parts_shape(tile.shape, axis, parts), partial))
+        return result_types
 
 
 def parts_shape(shape: tuple[int, ...], axis: int | None, parts: int) -> tuple[int, ...]:
@@ -192,8 +192,8 @@ class RegisterMma(GroupMma):
         tiles = [isinstance(t, TileType) for t in (self.a.type, self.b.type)]
         require(tiles.count(True) == 1, "one operand of the matmul is in registers, the other in a buffer")
         a, b = (
-            tile_type(v.type) if held else buffer_type(v.type)
-            for v, held in zip((self.a, self.b), tiles, strict=True)
+            tile_type(v.type) if tile else buffer_type(v.type)
+            for v, tile in zip((self.a, self.b), tiles, strict=True)
         )
         c = tile_type(self.c.type)
         require(

@@ -20,8 +20,8 @@ def operand_description(op: Op, k: int, value: Value) -> str:
         return known if isinstance(known, str) else ""
     if op.loc.subject == "print":
         return ""
-    what = "the offset" if op.signature.is_index(k) else "the value"
-    called = f"{what} {value.name}" if value.name else what
+    operand = "the offset" if op.signature.is_index(k) else "the value"
+    called = f"{operand} {value.name}" if value.name else operand
     return f"{called} of {op.loc.subject or op.NAME}"
 
 

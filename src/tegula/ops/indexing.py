@@ -217,10 +217,10 @@ class KernelBuilder(OpBuilder):
 
         if not rest:
             return element_at(())
-        what = f"{len(rest)} dimensions are left of a table of shape {x.shape}"
-        require(len(rest) <= 2, what, "give it more indices")
-        made = _shaped(rest, from_numpy(x.dtype))
-        return self.one(VecMake, [element_at(inner) for inner in np.ndindex(*rest)], {"type": made})
+        message = f"{len(rest)} dimensions are left of a table of shape {x.shape}"
+        require(len(rest) <= 2, message, "give it more indices")
+        element = _shaped(rest, from_numpy(x.dtype))
+        return self.one(VecMake, [element_at(inner) for inner in np.ndindex(*rest)], {"type": element})
 
     def _component(self, x: Value, t: VecType | MatType, index: Sequence[Operand]) -> Value:
         if any(map(is_slice, index)):
@@ -253,8 +253,8 @@ class KernelBuilder(OpBuilder):
     def _part(self, x: Value, t: VecType | MatType, index: Sequence[Operand]) -> Value:
         """The vector or matrix of a subscript with slices, such as x[a:b] or m[a:b, c]."""
         picked = self._picked(t, index)
-        made = _shaped(picked.shape, t.dtype)
-        return self.one(VecPart, [x], {"picked": tuple(picked.ravel().tolist()), "type": made})
+        element = _shaped(picked.shape, t.dtype)
+        return self.one(VecPart, [x], {"picked": tuple(picked.ravel().tolist()), "type": element})
 
     def _component_indices(self, t: VecType | MatType, index: Sequence[Operand]) -> list[Value]:
         shape = element_shape(t)
@@ -319,12 +319,12 @@ class KernelBuilder(OpBuilder):
     ) -> tuple[Value, Picked, int]:
         """The part of a tile that the indices and slices of a subscript leave, the tiles of indices, and the first
         dimension of the part that they index."""
-        what = f"a tile with {len(t.shape)} dimensions takes at most {len(t.shape)} indices"
-        require(len(index) <= len(t.shape), what)
-        found = picked(self, index)
-        rest = [slice(None) if k in found.spots else i for k, i in enumerate(index)]
+        message = f"a tile with {len(t.shape)} dimensions takes at most {len(t.shape)} indices"
+        require(len(index) <= len(t.shape), message)
+        selection = picked(self, index)
+        rest = [slice(None) if k in selection.spots else i for k, i in enumerate(index)]
         part = x if all(i == slice(None) for i in rest) else self.view(x, rest)
-        return part, found, sum(is_slice(i) for i in index[: found.spots[0]])
+        return part, selection, sum(is_slice(i) for i in index[: selection.spots[0]])
 
     def view_spec(self, shape: Sequence[int], index: Sequence[Operand]) -> ViewSpec:
         """The view of a tile of `shape` that a basic index selects; slice bounds are constants."""
@@ -333,7 +333,7 @@ class KernelBuilder(OpBuilder):
             f"a tile with {len(shape)} dimensions takes at most {len(shape)} indices",
         )
         starts: list[Value] = []
-        kept: list[tuple[int, int, int]] = []
+        dimensions: list[tuple[int, int, int]] = []
         for d, i in enumerate([*index, *[slice(None)] * (len(shape) - len(index))]):
             if not is_slice(i):
                 starts.append(self._wrapped(i, shape[d]))
@@ -343,11 +343,11 @@ class KernelBuilder(OpBuilder):
                     raise TypeRule("", "", "NotConstant", culprit=i, what="the bounds of a slice of a tile")
             require(i.step != 0, "the step of a slice must not be 0")
             chosen = range(shape[d])[i]
-            what = f"the slice of dimension {d}, which has {shape[d]} elements, would make an empty tile"
-            require_range(len(chosen) > 0, what, "take 1 element or more")
+            message = f"the slice of dimension {d}, which has {shape[d]} elements, would make an empty tile"
+            require_range(len(chosen) > 0, message, "take 1 element or more")
             starts.append(self.const(chosen.start, int32))
-            kept.append((d, len(chosen), chosen.step))
-        dims, extents, steps = zip(*kept, strict=True)
+            dimensions.append((d, len(chosen), chosen.step))
+        dims, extents, steps = zip(*dimensions, strict=True)
         return ViewSpec(starts, tuple(extents), tuple(dims), tuple(steps))
 
     def view(self, x: Value, index: Sequence[Operand]) -> Value:
@@ -382,10 +382,10 @@ class KernelBuilder(OpBuilder):
     def stored(self, value: Operand, t: ElementType) -> Value:
         """The value to be stored as a `t`: literals are converted to the type, and a tile of one element is replaced by
         the element."""
-        made = self.only_element(self.value(value, t))
-        if made.type != t and isinstance(value, LITERALS):
-            made = self.full_element(made, t)
-        return made
+        element = self.only_element(self.value(value, t))
+        if element.type != t and isinstance(value, LITERALS):
+            element = self.full_element(element, t)
+        return element
 
     def full_element(self, scalar: Value, t: ElementType) -> Value:
         """A `t` whose components are all equal to a scalar."""
@@ -436,13 +436,13 @@ class KernelBuilder(OpBuilder):
     def _assign_part(self, x: Value, t: VecType | MatType, index: Sequence[Operand], value: Operand) -> Value:
         """x with the components that slices select replaced by the components of a vector or matrix, or by one
         number."""
-        picked, made = self._picked(t, index), self.value(value, t.dtype)
-        if made.type == t.dtype:
-            new = [made] * picked.size
+        picked, values = self._picked(t, index), self.value(value, t.dtype)
+        if values.type == t.dtype:
+            new = [values] * picked.size
         else:
-            wanted = _shaped(picked.shape, t.dtype)
-            require(made.type == wanted, f"this part of {t} is a {wanted}, got {made.type}")
-            new = self.components_of(made)
+            expected = _shaped(picked.shape, t.dtype)
+            require(values.type == expected, f"this part of {t} is a {expected}, got {values.type}")
+            new = self.components_of(values)
         parts = self.components_of(x)
         for k, part in zip(picked.ravel().tolist(), new, strict=True):
             parts[k] = part
@@ -451,8 +451,8 @@ class KernelBuilder(OpBuilder):
     def update_subscript(self, op: str, x: Operand, index: Sequence[Operand], value: Operand) -> Value | None:
         """x[index] op= value. On tiles and arrays + - & | ^ are atomic between lanes; else read, compute, write."""
         t = x.type if isinstance(x, Value) else None
-        whole = not any(isinstance(i, slice) or self.is_tile(i) for i in index)
-        if isinstance(t, BufType) and whole and len(index) >= len(t.shape):
+        is_element = not any(isinstance(i, slice) or self.is_tile(i) for i in index)
+        if isinstance(t, BufType) and is_element and len(index) >= len(t.shape):
             indices = self.element_indices(t, index)
             if op in ("add", "sub", "and", "or", "xor"):
                 element = accessed(t, [i.type for i in indices])
@@ -475,7 +475,7 @@ class KernelBuilder(OpBuilder):
         if isinstance(t, BufType) and not any(map(self.is_tile, index)):
             self.inplace(op, self.view(x, index), value)
             return None
-        if isinstance(t, ArrayType) and whole and len(index) == t.ndim and is_atomic(op, t.dtype):
+        if isinstance(t, ArrayType) and is_element and len(index) == t.ndim and is_atomic(op, t.dtype):
             added = self.stored(value, t.dtype)
             self.emit(ArrayAtomic, [x, added, *self.array_indices(x, index)], {"op": op})
             return None
@@ -516,11 +516,11 @@ class KernelBuilder(OpBuilder):
             return extents[0]
         return reduce(lambda n, extent: self.one(S.Mul, [n, extent]), (self.cast(n, int64) for n in extents))
 
-    def _named_part(self, x: Value, t: VecType, picked: tuple[int, ...], made: VecType | None) -> Value:
+    def _named_part(self, x: Value, t: VecType, picked: tuple[int, ...], composite: VecType | None) -> Value:
         """v.x, v.xy, or t.p of a transform t."""
-        if made is None:
+        if composite is None:
             return self._component(x, t, picked)
-        return self.one(VecPart, [x], {"picked": picked, "type": made})
+        return self.one(VecPart, [x], {"picked": picked, "type": composite})
 
     def assign_attribute(self, x: Operand, name: str, value: Operand) -> Value:
         """x.name = value for the named parts of a vector: the new vector."""
@@ -535,14 +535,14 @@ class KernelBuilder(OpBuilder):
 
     def _assign_named(self, x: Value, t: VecType, name: str, value: Operand) -> Value:
         """The vector x with another value of a named part."""
-        picked, wanted = t.part(name) or ((), None)
-        if wanted is None:
+        picked, expected = t.part(name) or ((), None)
+        if expected is None:
             return self._assign_component(x, t, picked, value)
-        made = self.value(value)
+        new_part = self.value(value)
         require(len({*picked}) == len(picked), f"'{name}' names a component twice")
-        require(made.type == wanted, f"'{name}' of {t} is a {wanted}, got {made.type}")
+        require(new_part.type == expected, f"'{name}' of {t} is a {expected}, got {new_part.type}")
         parts = self.components_of(x)
-        for k, component in zip(picked, self.components_of(made), strict=True):
+        for k, component in zip(picked, self.components_of(new_part), strict=True):
             parts[k] = component
         return self.one(VecMake, parts, {"type": t})
 

@@ -73,14 +73,14 @@ class IntegerRanges:
             if value in at.known:
                 return at.known[value]
             at = at.outer
-        whole = range_of_type(value.type)
-        assert whole is not None, f"{value} has no bounds"
+        type_range = range_of_type(value.type)
+        assert type_range is not None, f"{value} has no bounds"
         if self.depth >= MAX_DEPTH:
-            return whole
+            return type_range
         self.depth += 1
-        found = self._found(value, whole)
+        bounds = self._found(value, type_range)
         self.depth -= 1
-        self.known[value] = found if within(found, whole) else whole
+        self.known[value] = bounds if within(bounds, type_range) else type_range
         return self.known[value]
 
     def nonnegative(self, value: Value) -> bool:
@@ -94,13 +94,13 @@ class IntegerRanges:
             return None
         return rule(*(self.of(v) for v in op.operands))
 
-    def _found(self, value: Value, whole: Range) -> Range:
+    def _found(self, value: Value, type_range: Range) -> Range:
         owner = value.owner
         if isinstance(owner, Region):
-            return self._argument(value, owner, whole)
+            return self._argument(value, owner, type_range)
         if isinstance(owner, S.Const):
             number = owner.value
-            return (int(number), int(number)) if isinstance(number, int) else whole
+            return (int(number), int(number)) if isinstance(number, int) else type_range
         if isinstance(owner, Tid):
             return self._thread_index(value, owner)
         if isinstance(owner, LaneIndex):
@@ -115,10 +115,10 @@ class IntegerRanges:
             k = owner.results.index(value)
             return hull(*(self.of(region.yielded[k]) for region in owner.regions))
         if isinstance(owner, For | While):
-            return self._carried(owner, owner.results.index(value), whole)
+            return self._carried(owner, owner.results.index(value), type_range)
         if isinstance(owner, S.Select):
             return hull(*(self.of(v) for v in (owner.a, owner.b)))
-        return (self.exact(owner) or whole) if isinstance(owner, Op) else whole
+        return (self.exact(owner) or type_range) if isinstance(owner, Op) else type_range
 
     def _thread_index(self, value: Value, tid: Tid) -> Range:
         """The bounds of a thread index. The last component is below block_dim if it is the lane's number in its block;
@@ -130,14 +130,14 @@ class IntegerRanges:
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
-    def _argument(self, value: Value, region: Region, whole: Range) -> Range:
+    def _argument(self, value: Value, region: Region, type_range: Range) -> Range:
         loop = region.parent
         if isinstance(loop, For) and value is loop.index:
             return self._index(loop)
         if not isinstance(loop, LoopLike):
-            return whole
+            return type_range
         k = next(args.index(value) for args in loop.entries if value in args)
-        return self._carried(loop, k, whole)
+        return self._carried(loop, k, type_range)
 
     def _index(self, loop: For) -> Range:
         """The bounds of a loop's index: from start to stop, stop excluded, for either sign of the step."""
@@ -149,13 +149,13 @@ class IntegerRanges:
             return down if down[0] <= down[1] else start
         return hull(up, down, start)
 
-    def _carried(self, loop: LoopLike, k: int, whole: Range) -> Range:
+    def _carried(self, loop: LoopLike, k: int, type_range: Range) -> Range:
         """The bounds of a carried value by induction: they contain its initial value, and the value after an iteration
         that starts within them."""
         traced = bool(loop.body.ops) and isinstance(loop.body.terminator, Yield)
         # A loop that is still being traced has no terminator, and may have no initial values.
         if self.nesting >= NESTED or not traced:
-            return whole
+            return type_range
         first, last = loop.initial[k], loop.body.yielded[k]
         args = [args[k] for args in loop.entries]
         bounds = start = self.of(first)
@@ -164,8 +164,8 @@ class IntegerRanges:
             after = hull(start, inner.of(last))
             if within(after, bounds):
                 return after
-            bounds = _widened(bounds, after, whole) if step else after
-        return whole
+            bounds = _widened(bounds, after, type_range) if step else after
+        return type_range
 
 
 def _has_roles(op: Op) -> bool:
@@ -176,12 +176,12 @@ def _has_roles(op: Op) -> bool:
     return at is not None and any(isinstance(other, Roles) for other in at.ops)
 
 
-def _widened(before: Range, after: Range, whole: Range) -> Range:
+def _widened(before: Range, after: Range, type_range: Range) -> Range:
     """Widening: the previous bounds, with each end that has moved replaced by 0 or by the end of the type's range."""
     low, high = before
     if after[0] < low:
-        low = 0 if after[0] >= 0 else whole[0]
-    return low, high if after[1] <= high else whole[1]
+        low = 0 if after[0] >= 0 else type_range[0]
+    return low, high if after[1] <= high else type_range[1]
 
 
 # Ops -----------------------------------------------------------------------------------------------------------------
@@ -202,10 +202,10 @@ def _quotients(divide: Callable[[int, int], int]) -> Callable[[Range, Range], Ra
 
     def quotients(a: Range, b: Range) -> Range:
         ends = [n for n in (b[0], b[1], -1, 1) if n and b[0] <= n <= b[1]]
-        found = [divide(x, n) for x in a for n in ends]
-        if a[0] <= 0 <= a[1] or b[0] <= 0 <= b[1] or not found:
-            found.append(0)
-        return min(found), max(found)
+        quotients = [divide(x, n) for x in a for n in ends]
+        if a[0] <= 0 <= a[1] or b[0] <= 0 <= b[1] or not quotients:
+            quotients.append(0)
+        return min(quotients), max(quotients)
 
     return quotients
 

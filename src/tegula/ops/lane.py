@@ -141,11 +141,9 @@ class TileFromLanes(Op):
         t = element(self.value.type)
         lanes = self.lanes
         if self.grid is not None:
-            wanted = local_type(scalar_of(t), self.shape, self.grid, lanes)
-            what = (
-                f"a tile of shape {self.shape} on the grid {self.grid} takes {wanted} of each thread, got {t}"
-            )
-            require(t == wanted, what)
+            expected = local_type(scalar_of(t), self.shape, self.grid, lanes)
+            message = f"a tile of shape {self.shape} on the grid {self.grid} takes {expected} of each thread, got {t}"
+            require(t == expected, message)
             return [TileType(scalar_of(t), tuple(self.shape))]
         if self.preserve_type:
             return [TileType(t, (lanes,), self.partial)]
@@ -250,11 +248,11 @@ class TileFromThread(Op):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         thread = b.one(LaneUniform, [b.primal(self.thread)], {"implicit": True})
-        mine = b.one(
+        is_own = b.one(
             Cmp, [b.as_scalar(b.one(LaneIndex, []), scalar_of(element(thread.type))), thread], {"pred": "eq"}
         )
         total = b.total(g)
-        return b.one(Select, [mine, total, b.zero(total.type)]), None
+        return b.one(Select, [is_own, total, b.zero(total.type)]), None
 
 
 class Lanes(ActsOnLines):

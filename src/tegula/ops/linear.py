@@ -69,23 +69,23 @@ class TileMatmul(MatmulLike):
         (g,) = grads
         a, c = _factor(b, self.a), _factor(b, self.b)
         alpha, beta = b.primal(self.alpha), b.primal(self.beta)
-        made: list[Value | None] = [None] * 5
+        adjoints: list[Value | None] = [None] * 5
         term = _as_term(b, g, self)
         if b.wanted(self.a):
-            made[0] = _matmul(b, term, _transposed(b, c), alpha, self.a, self)
+            adjoints[0] = _matmul(b, term, _transposed(b, c), alpha, self.a, self)
         if b.wanted(self.b):
-            made[1] = _matmul(b, _transposed(b, a), term, alpha, self.b, self)
+            adjoints[1] = _matmul(b, _transposed(b, a), term, alpha, self.b, self)
         if b.wanted(self.c):
             through = g if _is_one(beta) else scaled(b, g, beta)
-            kept = b.may_give_nan(self.beta, self)
-            made[2] = b.map(lambda xs: b.kept(*xs), [g, through]) if kept else through
+            needs_guard = b.may_give_nan(self.beta, self)
+            adjoints[2] = b.map(lambda xs: b.kept(*xs), [g, through]) if needs_guard else through
         if b.wanted(self.alpha):
             one = b.const(1.0, scalar_of(tile_type(g.type).dtype))
-            again = _matmul(b, a, c, one, self.result, self)
-            made[3] = _by_factor(b, g, again)
+            matmul_of_adjoint = _matmul(b, a, c, one, self.result, self)
+            adjoints[3] = _by_factor(b, g, matmul_of_adjoint)
         if b.wanted(self.beta):
-            made[4] = _by_factor(b, g, b.primal(self.c))
-        return made
+            adjoints[4] = _by_factor(b, g, b.primal(self.c))
+        return adjoints
 
 
 class TileMatmulInLanes(Op):
@@ -200,5 +200,5 @@ def _matmul(b: GradientBuilder, x: Value, y: Value, factor: Value, like: Value, 
     scalar = scalar_of(element(factor.type))
     zero = b.one(TileFull, [b.const(0.0, scalar)], {"shape": shape})
     attrs = {k: v for k, v in of.attrs.items() if k == "precision"}
-    made = b.one(TileMatmul, [x, y, zero, factor, b.const(1.0, scalar)], attrs)
-    return b.as_scalar(made, scalar_of(adjoint_of(like).dtype))
+    matmul = b.one(TileMatmul, [x, y, zero, factor, b.const(1.0, scalar)], attrs)
+    return b.as_scalar(matmul, scalar_of(adjoint_of(like).dtype))

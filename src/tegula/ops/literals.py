@@ -34,9 +34,9 @@ def fold_literals(op: str, a: Any, b: Any) -> Any:
     if op in BITWISE and (isinstance(a, float) or isinstance(b, float)):
         raise TypeRule(f"'{SYMBOLS[op]}' is not defined for floats: {a!r} and {b!r}", BITWISE_HELP)
     if op != "pow" and isinstance(a, int) != isinstance(b, int):
-        what = SYMBOLS.get(op, op)
+        symbol = SYMBOLS.get(op, op)
         raise TypeRule(
-            "", "write both literals as floats", "MixedScalars", op=what, left=repr(a), right=repr(b)
+            "", "write both literals as floats", "MixedScalars", op=symbol, left=repr(a), right=repr(b)
         )
     if all(bools):
         return bool(_ON_INTEGERS[op](a, b))

@@ -17,40 +17,40 @@ from tegula.types import TileType, int32, is_element
 
 
 def map_structs(
-    b: OpBuilder, function: Callable[[list[Operand]], Operand], args: Sequence[Operand], given: list[Operand]
+    b: OpBuilder, function: Callable[[list[Operand]], Operand], args: Sequence[Operand], leaves: list[Operand]
 ) -> Operand:
-    """A function of elements applied to tiles and values, some of which are structs. `given`: the leaves of `args`."""
+    """A function of elements applied to tiles and values, some of which are structs. `leaves`: the leaves of `args`."""
     results: list[Any] = []
 
     def leaf(elements: list[Value], k: int) -> Operand:
         rest = iter(elements)
-        found = function([_element(x, rest) for x in args])
-        results.append(found)
-        if not isinstance(found, Fields):
-            return found
+        result = function([_element(x, rest) for x in args])
+        results.append(result)
+        if not isinstance(result, Fields):
+            return result
         require(
-            found.leaves,
-            f"a mapped function returns a value of the struct {found.struct}, which has no fields",
+            result.leaves,
+            f"a mapped function returns a value of the struct {result.struct}, which has no fields",
         )
-        return found.leaves[k]
+        return result.leaves[k]
 
-    made = [b.map(lambda elements: leaf(elements, 0), given)]
+    components = [b.map(lambda elements: leaf(elements, 0), leaves)]
     (first,) = results
     if not isinstance(first, StructValue):
-        return made[0]
+        return components[0]
     count = len(first.leaves)
     for k in range(1, count):
-        made.append(b.map(lambda elements, k=k: leaf(elements, k), given))
-    for one in made if count > 1 else ():
-        owner: Any = one.owner
-        what = f"a mapped function that returns a struct of {count} fields runs once for each field"
+        components.append(b.map(lambda elements, k=k: leaf(elements, k), leaves))
+    for component in components if count > 1 else ():
+        owner: Any = component.owner
+        message = f"a mapped function that returns a struct of {count} fields runs once for each field"
         pure = all(op.PURE for region in owner.regions for op in region.walk())
         require(
             pure,
-            f"{what}: the function can neither print nor change memory",
+            f"{message}: the function can neither print nor change memory",
             "print or write memory in a separate map",
         )
-    return kernel_of_leaves(first.struct, made)
+    return kernel_of_leaves(first.struct, components)
 
 
 def _element(x: Operand, rest: Any) -> Operand:
@@ -69,24 +69,26 @@ def reduce_structs(b: OpBuilder, op: Function, t: Columns, axis: Operand) -> Ope
 
     def combine(elements: list[Operand]) -> Operand:
         try:
-            made = op.call(b, elements)
+            result = op.call(b, elements)
         except TypeRule as rule:
-            what = f"tile_reduce: no overload of {_quoted(op)} takes two values of the struct {t.struct}"
-            raise TypeRule(what, str(rule.fields.get("what", ""))) from None
-        if not isinstance(made, StructValue) or made.struct is not t.struct:
-            what = f"the function of tile_reduce must return the tile element type, the struct {t.struct}"
-            raise TypeRule(f"{what}, got {made.type if isinstance(made, Fields) else describe(made)}")
-        return made
+            message = f"tile_reduce: no overload of {_quoted(op)} takes two values of the struct {t.struct}"
+            raise TypeRule(message, str(rule.fields.get("what", ""))) from None
+        if not isinstance(result, StructValue) or result.struct is not t.struct:
+            message = f"the function of tile_reduce must return the tile element type, the struct {t.struct}"
+            raise TypeRule(
+                f"{message}, got {result.type if isinstance(result, Fields) else describe(result)}"
+            )
+        return result
 
     parts = [_flat(b, x) for x in leaves(t)]
     require(parts, f"the struct {t.struct} has no fields: there are no tiles of it")
     while (n := _size(parts[0])) > 1:
         pairs = n // 2
         left, right = ([_part(b, x, start, pairs, 2) for x in parts] for start in (0, 1))
-        both = (kernel_of_leaves(t.struct, left), kernel_of_leaves(t.struct, right))
-        made: Any = map_structs(b, combine, both, [*left, *right])
+        kernels = (kernel_of_leaves(t.struct, left), kernel_of_leaves(t.struct, right))
+        result: Any = map_structs(b, combine, kernels, [*left, *right])
         rest = [_part(b, x, n - 1, 1, 1) for x in parts] if n % 2 else []
-        parts = made.leaves
+        parts = result.leaves
         if rest:
             parts = [b.one(TileConcat, [x, y], {"axis": 0}) for x, y in zip(parts, rest, strict=True)]
     return kernel_of_leaves(t.struct, parts)

@@ -107,8 +107,8 @@ class PipeLoad(TileAccess):
         pipe, array, tile = pipe_type(self.pipe.type), array_type(self.array.type), self.tile
         require(pipe.dtype == array.dtype, f"the array holds {array.dtype}, the pipe {pipe.dtype}")
         require(len(self.offset) == len(tile.shape) == array.ndim, "an offset has one entry per dimension")
-        whole = TileType(pipe.dtype, pipe.shape).rows == tile.rows
-        require(whole, f"a stage of {pipe.shape} does not have the rows of a tile of {tile.shape}")
+        has_full_rows = TileType(pipe.dtype, pipe.shape).rows == tile.rows
+        require(has_full_rows, f"a stage of {pipe.shape} does not have the rows of a tile of {tile.shape}")
         return []
 
 

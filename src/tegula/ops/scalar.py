@@ -145,12 +145,12 @@ def _by_divisor(b: GradientBuilder, op: Div, g: Value) -> Value:
     high = b.one(Max, [b.one(Mul, [width, b.const(float(limits.max), t)]), b.const(float(limits.eps) / 2, t)])
     small, large = b.one(Cmp, [size, low], {"pred": "lt"}), b.one(Cmp, [size, high], {"pred": "gt"})
 
-    def where(if_small: float, if_large: float) -> Value:
+    def select_by_size(if_small: float, if_large: float) -> Value:
         rest = b.one(Select, [large, b.const(if_large, t), b.const(1.0, t)])
         return b.one(Select, [small, b.const(if_small, t), rest])
 
-    scaled = b.one(Div, [b.one(Mul, [g, where(power, 1.0 / power)]), z])
-    return b.one(Mul, [b.one(Mul, [scaled, quotient]), where(1.0 / power, power)])
+    scaled = b.one(Div, [b.one(Mul, [g, select_by_size(power, 1.0 / power)]), z])
+    return b.one(Mul, [b.one(Mul, [scaled, quotient]), select_by_size(1.0 / power, power)])
 
 
 def _floor_of_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -438,8 +438,8 @@ class Sqrt(Unary):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        made = b.one(Div, [b.scaled(g, 0.5), b.primal(self.result)])
-        return (b.kept(g, made) if b.may_be_zero(self.x) else made,)
+        half = b.one(Div, [b.scaled(g, 0.5), b.primal(self.result)])
+        return (b.kept(g, half) if b.may_be_zero(self.x) else half,)
 
 
 class FastExp2(Unary):
@@ -548,8 +548,8 @@ def _fma_in_double(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 def _fma_double(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     every = np.broadcast_arrays(a, b, c)
-    made = [_fma_of_doubles(*one) for one in zip(*(x.ravel().tolist() for x in every), strict=True)]
-    return np.array(made, np.float64).reshape(every[0].shape)
+    numbers = [_fma_of_doubles(*triple) for triple in zip(*(x.ravel().tolist() for x in every), strict=True)]
+    return np.array(numbers, np.float64).reshape(every[0].shape)
 
 
 def _fma_of_doubles(x: float, y: float, z: float) -> float:

@@ -78,10 +78,10 @@ class MbarrierNew(ScheduleOp):
     def separated(self) -> list[MbarrierNew]:
         """For each stage, an op that makes a single barrier."""
         attrs = {"arrivals": self.arrivals, "cluster": self.cluster, "stages": 1}
-        made = [MbarrierNew([], [MbarrierType(1)], attrs, [], self.loc) for _ in range(self.stages)]
-        for stage, one in enumerate(made):
-            one.result.name = f"{self.result.name or 'barrier'}_{stage}"
-        return made
+        barriers = [MbarrierNew([], [MbarrierType(1)], attrs, [], self.loc) for _ in range(self.stages)]
+        for stage, barrier in enumerate(barriers):
+            barrier.result.name = f"{self.result.name or 'barrier'}_{stage}"
+        return barriers
 
 
 class MbarrierReady(ScheduleOp):

@@ -46,9 +46,9 @@ class Fields(tuple[Any, ...]):
     struct: StructType
 
     def __new__(cls, struct: StructType, parts: Iterable[Any]) -> Self:
-        made = super().__new__(cls, parts)
-        made.struct = struct
-        return made
+        fields = super().__new__(cls, parts)
+        fields.struct = struct
+        return fields
 
     def of(self, parts: Iterable[Any]) -> Self:
         """A value of the same struct type with other fields."""
@@ -64,14 +64,14 @@ class Fields(tuple[Any, ...]):
             raise TypeRule(
                 "", suggestion(name, self.struct.fields), "UnknownAttribute", owner=self.struct, name=name
             )
-        found, t = self[list(self.struct.fields).index(name)], self.struct.fields[name]
-        in_memory = isinstance(self, Columns) or (isinstance(found, Value) and is_element(found.type))
+        value, t = self[list(self.struct.fields).index(name)], self.struct.fields[name]
+        in_memory = isinstance(self, Columns) or (isinstance(value, Value) and is_element(value.type))
         if in_memory and not is_element(t) and not isinstance(t, StructType):
-            what = (
+            message = (
                 f"'{name}' of an element of the struct {self.struct} is an array, which kernels cannot read"
             )
-            raise TypeRule(what, STORED)
-        return found
+            raise TypeRule(message, STORED)
+        return value
 
     def changed(self, name: str, x: Any) -> Self:
         """A copy with another value for one field."""
@@ -93,10 +93,12 @@ class StructValue(Fields):
     """A value of a struct: an element of an array or tile, or a variable."""
 
 
-def as_general(x: Any, wanted: Any) -> Any:
-    """A struct value converted to its general struct type if `wanted` is that type; otherwise the value."""
-    is_specific = isinstance(x, StructValue) and isinstance(wanted, StructType) and x.struct.general is wanted
-    return StructValue(wanted, x) if is_specific else x
+def as_general(x: Any, expected: Any) -> Any:
+    """A struct value converted to its general struct type if `expected` is that type; otherwise the value."""
+    is_specific = (
+        isinstance(x, StructValue) and isinstance(expected, StructType) and x.struct.general is expected
+    )
+    return StructValue(expected, x) if is_specific else x
 
 
 def convert_to_common_struct(a: Any, b: Any) -> tuple[Any, Any]:
@@ -130,9 +132,9 @@ class NamedItems(tuple[Any, ...]):
     names: tuple[str, ...]
 
     def __new__(cls, names: Sequence[str], parts: Iterable[Any]) -> Self:
-        made = super().__new__(cls, parts)
-        made.names = tuple(names)
-        return made
+        fields = super().__new__(cls, parts)
+        fields.names = tuple(names)
+        return fields
 
     def of(self, parts: Iterable[Any]) -> Self:
         """Other items under the same names."""
@@ -258,20 +260,20 @@ def call_by_field(
         if key in how.names and not has_struct(x):
             help = f"these parameters must have one struct type: {', '.join(how.names)}"
             raise TypeRule(f"{name}: '{key}' must be of the struct {struct}", help, culprit=x)
-    made: list[Any] = []
+    results: list[Any] = []
     for k, leaf in enumerate(struct.leaves):
         function = build if how.carried is None or is_added(leaf) else how.carried
         named = {key: _leaf_of(b, x, k) for key, x in kwargs.items()}
-        made.append(function(b, *[_leaf_of(b, x, k) for x in args], **named))
-    return _given(struct, made, how.gives)
+        results.append(function(b, *[_leaf_of(b, x, k) for x in args], **named))
+    return _given(struct, results, how.gives)
 
 
 def _struct_of(xs: Iterable[Any]) -> StructType:
     """The struct type of the arguments; TypeRule if there are several."""
-    found = dict.fromkeys(_structs(xs))
-    if len(found) > 1:
-        raise TypeRule(f"the arguments are of different structs: {' and '.join(map(str, found))}")
-    return next(iter(found))
+    struct_types = dict.fromkeys(_structs(xs))
+    if len(struct_types) > 1:
+        raise TypeRule(f"the arguments are of different structs: {' and '.join(map(str, struct_types))}")
+    return next(iter(struct_types))
 
 
 def _structs(xs: Iterable[Any]) -> Iterator[StructType]:
@@ -293,31 +295,31 @@ def _leaf_of(b: Any, x: Any, k: int) -> Any:
 
 def stored_leaf(b: Any, x: Fields, k: int) -> Any:
     """A leaf as stored in arrays and tiles: zeros for an array field without an array."""
-    found, leaf = x.leaves[k], x.struct.leaves[k]
+    value, leaf = x.leaves[k], x.struct.leaves[k]
     if isinstance(x, Columns) or is_element(leaf.type):
-        return found
-    if found is None:
+        return value
+    if value is None:
         return b.const(0, leaf.stored)
-    if isinstance(found, Value) and found.type == leaf.stored:
-        return found
+    if isinstance(value, Value) and value.type == leaf.stored:
+        return value
     raise TypeRule(f"'{leaf.name}' of the struct {x.struct} is an array, which kernels cannot store", STORED)
 
 
-def _given(struct: StructType, made: Sequence[Any], gives: Gives) -> Any:
+def _given(struct: StructType, leaves: Sequence[Any], gives: Gives) -> Any:
     """The result of a function for a struct, from its results for the leaves."""
-    if not made:
+    if not leaves:
         raise TypeRule(f"the struct {struct} has no fields: there are no tiles of it")
     if isinstance(gives, tuple):
-        return tuple(_given(struct, [x[k] for x in made], one) for k, one in enumerate(gives))
-    if gives == SAME or made[0] is None:
-        return made[0]
-    return kernel_of_leaves(struct, made)
+        return tuple(_given(struct, [x[k] for x in leaves], nested) for k, nested in enumerate(gives))
+    if gives == SAME or leaves[0] is None:
+        return leaves[0]
+    return kernel_of_leaves(struct, leaves)
 
 
-def kernel_of_leaves(struct: StructType, made: Sequence[Any]) -> Fields:
+def kernel_of_leaves(struct: StructType, leaves: Sequence[Any]) -> Fields:
     """A struct value, or an array, tile or stack of structs, made of its leaves."""
-    kind = StructValue if made and is_element(getattr(made[0], "type", None)) else Columns
-    return grouped(kind, struct, iter(made))
+    kind = StructValue if leaves and is_element(getattr(leaves[0], "type", None)) else Columns
+    return grouped(kind, struct, iter(leaves))
 
 
 def inplace(struct: StructType, op: str, change: Callable[[int], None]) -> None:

@@ -37,9 +37,9 @@ class TableGet(Op):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         kind = to_numpy(attrs["type"])
-        whole = np.array(attrs["elements"]).astype(kind)
+        elements = np.array(attrs["elements"]).astype(kind)
         at = [
             np.where((i >= 0) & (i < n), i, n - 1).astype(np.intp)
             for i, n in zip(operands, attrs["shape"], strict=True)
         ]
-        return whole.reshape(attrs["shape"])[tuple(at)]
+        return elements.reshape(attrs["shape"])[tuple(at)]

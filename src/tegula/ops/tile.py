@@ -58,25 +58,27 @@ MAX_ELEMENTS = 1 << 26
 
 def check_shape(shape: Sequence[Any], most: int = MAX_DIMENSIONS) -> tuple[int, ...]:
     """The shape of a tile as a tuple; TypeRule for an unsupported shape."""
-    what = f"a tile must have between one and four dimensions, got {len(shape)}"
+    message = f"a tile must have between one and four dimensions, got {len(shape)}"
     require_range(
-        1 <= len(shape) <= most, what, "put the other dimensions into loops, or into the grid of the launch"
+        1 <= len(shape) <= most,
+        message,
+        "put the other dimensions into loops, or into the grid of the launch",
     )
-    what = f"tile dimensions must be positive, got {tuple(shape)}: there is no empty tile"
+    message = f"tile dimensions must be positive, got {tuple(shape)}: there is no empty tile"
     require_range(
-        all(isinstance(n, int) and n > 0 for n in shape), what, "give each dimension 1 element or more"
+        all(isinstance(n, int) and n > 0 for n in shape), message, "give each dimension 1 element or more"
     )
     check_size("a tile", shape)
     return tuple(shape)
 
 
-def check_size(what: str, shape: Sequence[int]) -> None:
-    """Raise TypeRule for a tile or stack with more than MAX_ELEMENTS elements. `what`: "a tile" or "a stack"."""
+def check_size(subject: str, shape: Sequence[int]) -> None:
+    """Raise TypeRule for a tile or stack with more than MAX_ELEMENTS elements. `subject`: "a tile" or "a stack"."""
     size = math.prod(shape)
     if size > MAX_ELEMENTS:
         extents = ", ".join(map(shown, shape)) + "," * (len(shape) == 1)
         written = f"{size:,}" if size.bit_length() < 256 else shown(size)
-        too_large: dict[str, Any] = {"what": what, "shape": f"({extents})", "size": written}
+        too_large: dict[str, Any] = {"what": subject, "shape": f"({extents})", "size": written}
         raise TypeRule("", "", "TileTooLarge", **too_large, limit=MAX_ELEMENTS)
 
 
@@ -217,10 +219,10 @@ class TileStore(TileAccess):
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type, partial=True)
-        wanted = access_types(self.array.type, tile.shape, [v.type for v in self.offset])
-        if wanted.dtype != tile.dtype:
-            help = f"convert the tile: tg.tile_astype(..., tg.{wanted.dtype})"
-            raise TypeRule(f"the array holds {wanted.dtype}, the tile {tile.dtype}", help)
+        expected = access_types(self.array.type, tile.shape, [v.type for v in self.offset])
+        if expected.dtype != tile.dtype:
+            help = f"convert the tile: tg.tile_astype(..., tg.{expected.dtype})"
+            raise TypeRule(f"the array holds {expected.dtype}, the tile {tile.dtype}", help)
         return []
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
@@ -250,10 +252,10 @@ class TileAtomic(TileAccess, AtomicUpdate):
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type, partial=True)
-        wanted = access_types(self.array.type, tile.shape, [v.type for v in self.offset])
-        if wanted.dtype != tile.dtype:
-            help = f"convert the tile: tg.tile_astype(..., tg.{wanted.dtype})"
-            raise TypeRule(f"the array holds {wanted.dtype}, the tile {tile.dtype}", help)
+        expected = access_types(self.array.type, tile.shape, [v.type for v in self.offset])
+        if expected.dtype != tile.dtype:
+            help = f"convert the tile: tg.tile_astype(..., tg.{expected.dtype})"
+            raise TypeRule(f"the array holds {expected.dtype}, the tile {tile.dtype}", help)
         require(self.op in ("add", "min", "max"), f"no tile atomic '{self.op}'")
         return [TileType(tile.dtype, tile.shape)]
 
@@ -302,10 +304,10 @@ class TileMap(Divisible, ActsOnLines):
             if t.shape != tiles[0].shape:
                 raise TypeRule("", "", "ShapeMismatch", what="tile_map", left=tiles[0].shape, right=t.shape)
         body = self.function
-        wanted = [t.dtype if isinstance(t, TileType) else element(t) for t in inputs]
-        require(types(body.args) == wanted, "a map's region does not match its operands")
-        made = element(body.yielded[0].type)
-        return [TileType(made, tiles[0].shape, any(t.partial for t in tiles))]
+        expected = [t.dtype if isinstance(t, TileType) else element(t) for t in inputs]
+        require(types(body.args) == expected, "a map's region does not match its operands")
+        result_type = element(body.yielded[0].type)
+        return [TileType(result_type, tiles[0].shape, any(t.partial for t in tiles))]
 
     def divided(self, dim: int) -> Sequence[tuple[Value, int]]:
         return [(v, dim) for v in self.inputs if isinstance(v.type, TileType)]
@@ -321,9 +323,9 @@ class TileMap(Divisible, ActsOnLines):
                 continue
             *_, adjoint = body.args
             same = body.yielded[0] is adjoint
-            made = g if same else b.one(TileMap, [*primals, g], None, [body])
+            terms = g if same else b.one(TileMap, [*primals, g], None, [body])
             tile = isinstance(value.type, TileType)
-            out.append(b.fitted(made, value.type) if tile else b.total(made))
+            out.append(b.fitted(terms, value.type) if tile else b.total(terms))
         return out
 
 
@@ -434,10 +436,10 @@ class TileReshape(ReshapeLike, Divisible):
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type)
-        made = TileType(tile.dtype, check_shape(self.shape))
-        if made.size != tile.size:
-            raise TypeRule("", "", "ShapeMismatch", what="reshape", left=tile.shape, right=made.shape)
-        return [made]
+        result_type = TileType(tile.dtype, check_shape(self.shape))
+        if result_type.size != tile.size:
+            raise TypeRule("", "", "ShapeMismatch", what="reshape", left=tile.shape, right=result_type.shape)
+        return [result_type]
 
     def divided(self, dim: int) -> Sequence[tuple[Value, int]] | None:
         source, before = tile_type(self.tile.type).shape, math.prod(self.shape[:dim])
@@ -454,8 +456,8 @@ class TileReshape(ReshapeLike, Divisible):
             return None
         return TileReshape([earlier.tile], [self.result.type], {"shape": self.shape}, [], self.loc)
 
-    def carried(self, layout: Layout, back: bool = False) -> Layout | None:
-        return layout.reshaped(tile_type((self.tile if back else self.result).type).shape)
+    def carried(self, layout: Layout, inverse: bool = False) -> Layout | None:
+        return layout.reshaped(tile_type((self.tile if inverse else self.result).type).shape)
 
     @staticmethod
     def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
@@ -499,8 +501,8 @@ class TilePermute(ReshapeLike, Divisible, ActsOnLines):
         order = tuple(earlier.perm[d] for d in self.perm)
         return TilePermute([earlier.tile], [self.result.type], {"perm": order}, [], self.loc)
 
-    def carried(self, layout: Layout, back: bool = False) -> Layout | None:
-        return layout.permuted(self._back if back else self.perm)
+    def carried(self, layout: Layout, inverse: bool = False) -> Layout | None:
+        return layout.permuted(self._back if inverse else self.perm)
 
     @property
     def _back(self) -> tuple[int, ...]:
@@ -552,11 +554,11 @@ class TileSlice(ActsOnLines):
             b.refuse(self, "a view that repeats elements has no derivative; use tg.tile_broadcast")
         order = self.order()
         if order is not None:
-            back = tuple(order.index(d) for d in range(len(order)))
-            return (b.one(TilePermute, [g], {"perm": back}), *[None] * (len(self.operands) - 1))
-        whole = b.one(BufNew, [b.zero(adjoint_of(self.tile))], {"storage": "register"})
-        b.emit(BufWrite, [b.one(BufView, [whole, *(b.primal(i) for i in self.starts)], self.attrs), g])
-        return (b.one(BufRead, [whole]), *[None] * (len(self.operands) - 1))
+            inverse = tuple(order.index(d) for d in range(len(order)))
+            return (b.one(TilePermute, [g], {"perm": inverse}), *[None] * (len(self.operands) - 1))
+        gradient = b.one(BufNew, [b.zero(adjoint_of(self.tile))], {"storage": "register"})
+        b.emit(BufWrite, [b.one(BufView, [gradient, *(b.primal(i) for i in self.starts)], self.attrs), g])
+        return (b.one(BufRead, [gradient]), *[None] * (len(self.operands) - 1))
 
     def order(self) -> tuple[int, ...] | None:
         """The operand's dimensions in the order of the result's if the slice is a permutation of dimensions, else
@@ -570,29 +572,30 @@ class TileSlice(ActsOnLines):
 
     @property
     def line(self) -> Line | None:
-        source, made, dims = tile_type(self.tile.type).shape, self.shape, tuple(self.dims)
+        source, sizes, dims = tile_type(self.tile.type).shape, self.shape, tuple(self.dims)
         fixed = [
-            d for d in range(len(source)) if d not in dims or (source[d] > 1 and made[dims.index(d)] == 1)
+            d for d in range(len(source)) if d not in dims or (source[d] > 1 and sizes[dims.index(d)] == 1)
         ]
         others = [d for d in range(len(source)) if d not in fixed]
         keeps = len(dims) == len(source)
         if not fixed or not others or dims != (tuple(range(len(source))) if keeps else tuple(others)):
             return None
-        along = [(is_zero(self.starts[d]), self.steps[dims.index(d)], made[dims.index(d)]) for d in others]
+        along = [(is_zero(self.starts[d]), self.steps[dims.index(d)], sizes[dims.index(d)]) for d in others]
         if along != [(True, 1, source[d]) for d in others]:
             return None
         return Line(self.tile, {d: self.starts[d] for d in fixed}, keeps)
 
     @property
     def reshape(self) -> TileReshape | None:
-        source, made = tile_type(self.tile.type).shape, self.shape
+        source, sizes = tile_type(self.tile.type).shape, self.shape
         longer = [
-            (d, n) for d, n, step in zip(self.dims, made, self.steps, strict=True) if n > 1 and step == 1
+            (d, n) for d, n, step in zip(self.dims, sizes, self.steps, strict=True) if n > 1 and step == 1
         ]
-        whole = [(d, n) for d, n in enumerate(source) if n > 1]
-        if longer != whole or math.prod(made) != math.prod(source) or not all(map(is_zero, self.starts)):
+        dimensions = [(d, n) for d, n in enumerate(source) if n > 1]
+        is_full = longer == dimensions and math.prod(sizes) == math.prod(source)
+        if not is_full or not all(map(is_zero, self.starts)):
             return None
-        return TileReshape([self.tile], [self.result.type], {"shape": made}, [], self.loc)
+        return TileReshape([self.tile], [self.result.type], {"shape": sizes}, [], self.loc)
 
 
 class TileExtract(ElementAccess, ActsOnLines):
@@ -653,15 +656,19 @@ class TileGather(ActsOnLines):
         at = index.astype(np.int64)
         at = np.where(at < 0, at + n, at)
         inside = (at >= 0) & (at < n)
-        taken = np.take(tile, np.where(inside, at, 0), axis)
-        return np.where(inside.reshape((-1,) + (1,) * (tile.ndim - axis - 1)), taken, np.zeros_like(taken))
+        taken_elements = np.take(tile, np.where(inside, at, 0), axis)
+        return np.where(
+            inside.reshape((-1,) + (1,) * (tile.ndim - axis - 1)),
+            taken_elements,
+            np.zeros_like(taken_elements),
+        )
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         tile = adjoint_of(self.tile)
-        whole = b.one(BufNew, [b.zero(tile)], {"storage": "register"})
-        add_at(b, whole, g, b.primal(self.index), self.axis)
-        return b.one(BufRead, [whole]), None
+        gradient = b.one(BufNew, [b.zero(tile)], {"storage": "register"})
+        add_at(b, gradient, g, b.primal(self.index), self.axis)
+        return b.one(BufRead, [gradient]), None
 
 
 def reduced_shape(shape: Sequence[int], axis: int | None, keepdims: bool) -> tuple[int, ...]:
@@ -669,8 +676,8 @@ def reduced_shape(shape: Sequence[int], axis: int | None, keepdims: bool) -> tup
     is left."""
     if axis is None:
         return (1,) * len(shape) if keepdims else (1,)
-    kept = [1 if d == axis else n for d, n in enumerate(shape) if keepdims or d != axis]
-    return tuple(kept) or (1,)
+    kept_shape = [1 if d == axis else n for d, n in enumerate(shape) if keepdims or d != axis]
+    return tuple(kept_shape) or (1,)
 
 
 class TileReduce(Divisible, ActsOnLines):
@@ -711,15 +718,15 @@ class TileReduce(Divisible, ActsOnLines):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         x = b.primal(self.tile)
-        kind, whole = combination(self.combine), tile_type(x.type, partial=True)
-        spread = _broadcast_back(b, g, whole, self.axis)
+        kind, full_type = combination(self.combine), tile_type(x.type, partial=True)
+        spread = _broadcast_back(b, g, full_type, self.axis)
         if kind is Add:
             return (spread,)
         if kind not in (Min, Max):
             b.refuse(self, "only sums, minima and maxima have a derivative here")
-        best = _broadcast_back(b, b.primal(self.result), whole, self.axis)
+        best = _broadcast_back(b, b.primal(self.result), full_type, self.axis)
         hit = b.map(lambda xs: is_extreme(b, *xs), [x, best])
-        ties = _broadcast_back(b, b.summed(hit, self.axis, self.keepdims), whole, self.axis)
+        ties = _broadcast_back(b, b.summed(hit, self.axis, self.keepdims), full_type, self.axis)
         return (b.map(lambda xs: divided_among_ties(b, *xs), [spread, hit, ties]),)
 
 
@@ -753,20 +760,20 @@ def combination(body: Region) -> type | None:
     return type(body.ops[0]) if set(body.ops[0].operands) == set(body.args) else None
 
 
-def _broadcast_back(b: GradientBuilder, reduced: Value, whole: TileType, axis: int | None) -> Value:
+def _broadcast_back(b: GradientBuilder, reduced: Value, full_type: TileType, axis: int | None) -> Value:
     """A reduction's result, broadcast to the elements that were reduced."""
-    kept = tuple(1 if axis in (None, d) else n for d, n in enumerate(whole.shape))
+    kept_shape = tuple(1 if axis in (None, d) else n for d, n in enumerate(full_type.shape))
     t = tile_type(reduced.type, partial=True)
     full = b.fitted(reduced, TileType(t.dtype, t.shape))
-    made = b.one(TileBroadcast, [b.reshaped(full, kept)], {"shape": whole.shape})
-    return b.fitted(made, TileType(whole.dtype, whole.shape, whole.partial))
+    broadcast = b.one(TileBroadcast, [b.reshaped(full, kept_shape)], {"shape": full_type.shape})
+    return b.fitted(broadcast, TileType(full_type.dtype, full_type.shape, full_type.partial))
 
 
-def add_at(b: OpBuilder, whole: Value, g: Value, index: Value, axis: int) -> None:
-    """Build whole[..., index[k], ...] += g[..., k, ...] for every k, without indices outside of `whole`."""
+def add_at(b: OpBuilder, gradient: Value, g: Value, index: Value, axis: int) -> None:
+    """Build whole[..., index[k], ...] += g[..., k, ...] for every k, without indices outside of `gradient`."""
     shape = tile_type(g.type).shape
-    assert isinstance(whole.type, BufType)
-    n = whole.type.shape[axis]
+    assert isinstance(gradient.type, BufType)
+    n = gradient.type.shape[axis]
     part = tuple(1 if d == axis else size for d, size in enumerate(shape))
     attrs = {"shape": part, "dims": tuple(range(len(shape))), "steps": (1,) * len(shape)}
     zero, body = b.const(0, int32), Region()
@@ -776,7 +783,7 @@ def add_at(b: OpBuilder, whole: Value, g: Value, index: Value, axis: int) -> Non
         return [at if d == axis else zero for d in range(len(shape))]
 
     def add(at: Value) -> None:
-        view = b.one(BufView, [whole, *starts(at)], attrs)
+        view = b.one(BufView, [gradient, *starts(at)], attrs)
         row = b.one(TileSlice, [g, *starts(row_number)], attrs)
         b.emit(BufWrite, [view, b.map(lambda xs: b.one(Add, xs), [b.one(BufRead, [view]), row])])
 

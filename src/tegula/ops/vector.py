@@ -28,14 +28,14 @@ class VecMake(Op):
     type = attr()
 
     def infer(self) -> Sequence[Type]:
-        made = self.type
+        result = self.type
         require(
-            len(self.components) == components(made),
-            f"{made} takes {components(made)} components, got {len(self.components)}",
+            len(self.components) == components(result),
+            f"{result} takes {components(result)} components, got {len(self.components)}",
         )
         for t in types(self.components):
-            require(t == scalar_of(made), f"a component of {made} must be {scalar_of(made)}, got {t}")
-        return [made]
+            require(t == scalar_of(result), f"a component of {result} must be {scalar_of(result)}, got {t}")
+        return [result]
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -56,12 +56,12 @@ class VecSplat(Op):
     type = attr()
 
     def infer(self) -> Sequence[Type]:
-        made = self.type
+        result = self.type
         require(
-            self.x.type == scalar_of(made),
-            f"a component of {made} must be {scalar_of(made)}, got {self.x.type}",
+            self.x.type == scalar_of(result),
+            f"a component of {result} must be {scalar_of(result)}, got {self.x.type}",
         )
-        return [made]
+        return [result]
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -88,11 +88,11 @@ class VecPart(Op):
     type = attr()
 
     def infer(self) -> Sequence[Type]:
-        whole, made = element(self.x.type), self.type
-        require(scalar_of(made) == scalar_of(whole), f"a part of {whole} is not a {made}")
-        require(components(made) == len(self.picked), f"{made} takes {components(made)} components")
-        require(all(0 <= k < components(whole) for k in self.picked), f"{whole} has no such component")
-        return [made]
+        scalar, result = element(self.x.type), self.type
+        require(scalar_of(result) == scalar_of(scalar), f"a part of {scalar} is not a {result}")
+        require(components(result) == len(self.picked), f"{result} takes {components(result)} components")
+        require(all(0 <= k < components(scalar) for k in self.picked), f"{scalar} has no such component")
+        return [result]
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -102,13 +102,13 @@ class VecPart(Op):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        whole = b.primal(self.x).type
-        parts: list[Value | None] = [None] * components(element(whole))
+        composite_type = b.primal(self.x).type
+        parts: list[Value | None] = [None] * components(element(composite_type))
         picked: Sequence[int] = self.picked
         for k, part in zip(picked, b.components_of(g), strict=True):
             parts[k] = b.plus(parts[k], part)
-        zero = b.zero(scalar_of(element(whole)))
-        return (b.one(VecMake, [zero if part is None else part for part in parts], {"type": whole}),)
+        zero = b.zero(scalar_of(element(composite_type)))
+        return (b.one(VecMake, [zero if part is None else part for part in parts], {"type": composite_type}),)
 
 
 class VecBits(Op):
@@ -194,9 +194,9 @@ class VecInsert(Op):
 
     def infer(self) -> Sequence[Type]:
         scalar = _check_indices(self.composite.type, [v.type for v in self.indices])
-        whole, value = self.composite.type, self.value.type
-        require(value == scalar, f"a component of {whole} must be {scalar}, got {value}")
-        return [whole]
+        composite_type, value = self.composite.type, self.value.type
+        require(value == scalar, f"a component of {composite_type} must be {scalar}, got {value}")
+        return [composite_type]
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:

@@ -22,15 +22,15 @@ def update_dtype(a: array) -> DType:
 
 def scalar_states(params: Sequence[array], states: Sequence[array]) -> list[array]:
     """A packed array of scalars for each parameter: the existing array if it fits, else zeros."""
-    made: list[array] = []
+    arrays: list[array] = []
     for k, param in enumerate(params):
         known = states[k] if len(states) == len(params) else None
         shape, dtype = (param.size * components(param.dtype),), update_dtype(param)
         if known is not None and (known.shape, known.dtype) == (shape, dtype):
-            made.append(known.to(param.device))
+            arrays.append(known.to(param.device))
         else:
-            made.append(tg.zeros(shape, dtype, param.device))
-    return made
+            arrays.append(tg.zeros(shape, dtype, param.device))
+    return arrays
 
 
 def parameter_list(params: Any) -> list[array] | None:
@@ -38,21 +38,23 @@ def parameter_list(params: Any) -> list[array] | None:
     if params is None:
         return None
     _check_list(params, "parameters")
-    made = list(params)
-    for x in made:
+    parameters = list(params)
+    for x in parameters:
         if not isinstance(x, array):
             raise LaunchError(
                 f"a parameter of an optimiser must be an array, got {type(x).__name__}",
                 "make it with tg.array",
             )
-    return made
+    return parameters
 
 
 def _check_list(x: Any, name: str) -> None:
     """Raise LaunchError for a value that is not a list of arrays."""
     if isinstance(x, array) or not hasattr(x, "__iter__"):
-        given = "one array" if isinstance(x, array) else f"a value of type {type(x).__name__}"
-        raise LaunchError(f"the {name} of an optimiser must be a list of arrays, got {given}", "write [a, b]")
+        actual = "one array" if isinstance(x, array) else f"a value of type {type(x).__name__}"
+        raise LaunchError(
+            f"the {name} of an optimiser must be a list of arrays, got {actual}", "write [a, b]"
+        )
 
 
 def update(param: array, grad: array, run: Callable[[array, array], None]) -> None:
@@ -71,15 +73,15 @@ def update(param: array, grad: array, run: Callable[[array, array], None]) -> No
     if param.shape != grad.shape:
         raise ValueError(f"a parameter of shape {param.shape} has a gradient of shape {grad.shape}")
     with recording.paused():
-        made = param if param.is_contiguous else tg.clone(param)
+        target = param if param.is_contiguous else tg.clone(param)
         scalars = [
             array(a, scalar_of(a.dtype), (a.size * components(a.dtype),), copy=False)
-            for a in (made, grad if grad.is_contiguous else tg.clone(grad))
+            for a in (target, grad if grad.is_contiguous else tg.clone(grad))
         ]
         if param.size:
             run(*scalars)
-        if made is not param:
-            param.assign(made)
+        if target is not param:
+            param.assign(target)
 
 
 def check_count(params: Sequence[array] | None, grads: Sequence[array]) -> Sequence[array]:
@@ -98,6 +100,6 @@ def check_count(params: Sequence[array] | None, grads: Sequence[array]) -> Seque
                 if grad is None
                 else "pass a.grad of each parameter"
             )
-            given = "none" if grad is None else f"a value of type {type(grad).__name__} as it"
-            raise LaunchError(f"the gradient of parameter {k} is an array, got {given}", help)
+            actual = "none" if grad is None else f"a value of type {type(grad).__name__} as it"
+            raise LaunchError(f"the gradient of parameter {k} is an array, got {actual}", help)
     return params

@@ -15,7 +15,7 @@ def sgd_step(
     b,
     lr: tg.float64,
     momentum: tg.float64,
-    kept: tg.float64,
+    momentum_kept: tg.float64,
     decay: tg.float64,
     nesterov: bool,
     params,
@@ -25,7 +25,7 @@ def sgd_step(
     p = b.dtype(params[i])
     d = b.dtype(g[i]) + b.dtype(decay) * p
     if momentum != 0.0:
-        average = b.dtype(momentum) * b[i] + b.dtype(kept) * d
+        average = b.dtype(momentum) * b[i] + b.dtype(momentum_kept) * d
         b[i] = average
         if nesterov:
             d = d + b.dtype(momentum) * average
@@ -127,8 +127,8 @@ class SGD:
             TypeError: the gradient has another dtype.
             ValueError: the gradient has another shape.
         """
-        kept = 1.0 - dampening if t else 1.0
-        numbers = lr, momentum, kept, weight_decay, bool(nesterov)
+        momentum_kept = 1.0 - dampening if t else 1.0
+        numbers = lr, momentum, momentum_kept, weight_decay, bool(nesterov)
 
         def step(p: array, grad: array) -> None:
             if not t:

@@ -43,9 +43,9 @@ def _region(region: Region, uses: Counter[Value], mapping: dict[Value, Value]) -
         ops.remove(matmul)
         ops.append(matmul)
         matmul.c = addend
-        (made,), (added,) = matmul.results, op.results
-        made.name = made.name or added.name
-        mapping[added], uses[made] = made, uses[added]
+        (matmul_result,), (added,) = matmul.results, op.results
+        matmul_result.name = matmul_result.name or added.name
+        mapping[added], uses[matmul_result] = matmul_result, uses[added]
     region.ops = ops
 
 

@@ -60,8 +60,8 @@ def assign_layouts(kernel: Kernel, context: GpuCompilation) -> None:
 def _order(group: _Class) -> tuple[int, int, int]:
     """The order in which classes are assigned a layout: larger classes first; among equal ones classes with a layout
     that an op requires, then loaded or stored classes."""
-    given = any(_required_layout(op, group) is not None for op in group.makers)
-    return -group.size, 0 if given else 1 if group.access or group.swizzled else 2, group.number
+    has_required_layout = any(_required_layout(op, group) is not None for op in group.makers)
+    return -group.size, 0 if has_required_layout else 1 if group.access or group.swizzled else 2, group.number
 
 
 class _Class:
@@ -108,13 +108,13 @@ def _classes(kernel: Kernel, threads: int) -> dict[Value, _Class]:
         for first, *others in _equal_layout_groups(op):
             for other in others:
                 parent[find(other)] = find(first)
-    made: dict[Value, _Class] = {}
+    class_of: dict[Value, _Class] = {}
     for v in list(parent):
         assert isinstance(v.type, TileType)
         home = find(v)
-        if home not in made:
-            made[home] = _Class(len(made), v.type.shape, group_of(v.owner, threads))
-    classes = {v: made[find(v)] for v in parent}
+        if home not in class_of:
+            class_of[home] = _Class(len(class_of), v.type.shape, group_of(v.owner, threads))
+    classes = {v: class_of[find(v)] for v in parent}
     for op in ops:
         _note(op, classes)
     return classes
@@ -123,7 +123,7 @@ def _classes(kernel: Kernel, threads: int) -> dict[Value, _Class]:
 def _equal_layout_groups(op: Op) -> Iterator[list[Value]]:
     """Groups of tile values for which an op requires equal layouts."""
     if isinstance(op, Carrier):
-        yield from ([*one.values] for one in op.carried if isinstance(one.result.type, TileType))
+        yield from ([*carried.values] for carried in op.carried if isinstance(carried.result.type, TileType))
     elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic | ScatteredAccess):
         yield [v for v in (*op.results, *op.operands) if isinstance(v.type, TileType)]
     elif isinstance(op, GroupMma):
@@ -174,9 +174,9 @@ def _edges(kernel: Kernel, classes: dict[Value, _Class]) -> Edges:
             edges.setdefault(small, []).append((classes[op.result], _source(small.shape)))
         elif isinstance(op, ReshapeLike):
             before, after = classes[op.tile], classes[op.result]
-            for one, other, back in ((after, before, False), (before, after, True)):
-                if op.KEEPS_ORDER or not one.access or other.of_lanes:
-                    edges.setdefault(one, []).append((other, partial(op.carried, back=back)))
+            for tile, other, inverse in ((after, before, False), (before, after, True)):
+                if op.KEEPS_ORDER or not tile.access or other.of_lanes:
+                    edges.setdefault(tile, []).append((other, partial(op.carried, inverse=inverse)))
     return edges
 
 
@@ -260,9 +260,9 @@ def register_operand_layout(op: RegisterMma, group: Group) -> Layout:
 def operand_layouts(op: Op, group: Group) -> list[Layout | None]:
     """The layout that an op requires for each of its operands; None if the op accepts any layout, or the operand is not
     a tile."""
-    wanted = natural_layout(op, group)
+    expected = natural_layout(op, group)
     shapes = (v.type.shape if isinstance(v.type, TileType) else None for v in op.operands)
-    taken = [wanted if wanted is not None and shape == wanted.shape else None for shape in shapes]
+    layouts = [expected if expected is not None and shape == expected.shape else None for shape in shapes]
     if isinstance(op, RegisterMma):
-        taken[op.held] = register_operand_layout(op, group)
-    return taken
+        layouts[op.held] = register_operand_layout(op, group)
+    return layouts

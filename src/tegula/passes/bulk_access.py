@@ -48,13 +48,13 @@ def boxes(tile: Tile, swizzled: bool) -> Boxes:
 
 def half_boxes(tile: Tile) -> Boxes | None:
     """The boxes of a swizzled tile if half of them can be half of the tile, else None."""
-    whole = boxes(tile, True)
-    if whole.count % 2 == 0:
-        return whole
-    rows, *inner = whole.shape
-    if rows % 2 or rows // 2 * prod(inner[:-1]) % SWIZZLE_ROWS or whole.count > 1:
+    with_half_boxes = boxes(tile, True)
+    if with_half_boxes.count % 2 == 0:
+        return with_half_boxes
+    rows, *inner = with_half_boxes.shape
+    if rows % 2 or rows // 2 * prod(inner[:-1]) % SWIZZLE_ROWS or with_half_boxes.count > 1:
         return None
-    return Boxes((rows // 2, *inner), 2, whole.row_bytes, whole.bytes)
+    return Boxes((rows // 2, *inner), 2, with_half_boxes.row_bytes, with_half_boxes.bytes)
 
 
 def may_swizzle(tile: Tile) -> bool:
@@ -102,18 +102,23 @@ def box_of_rows(tile: Sequence[int], piece: Sequence[int]) -> tuple[int, ...] | 
 
 
 def bulk_reachable(
-    kernel: Kernel, target: CudaTarget, place: Sequence[Value], tile: Tile, swizzled: bool, kind: str
+    kernel: Kernel, target: CudaTarget, offsets: Sequence[Value], tile: Tile, swizzled: bool, kind: str
 ) -> bool:
     """Whether a bulk copy can read or write (`kind`) a tile at a place: an array and an offset."""
-    return _fits(kernel, target, place, boxes(tile, swizzled), kind)
+    return _fits(kernel, target, offsets, boxes(tile, swizzled), kind)
 
 
 def _fits(
-    kernel: Kernel, target: CudaTarget, place: Sequence[Value], box: Boxes, kind: str, promised: bool = False
+    kernel: Kernel,
+    target: CudaTarget,
+    indices: Sequence[Value],
+    box: Boxes,
+    kind: str,
+    promised: bool = False,
 ) -> bool:
     """Whether bulk copies of boxes can access an array at an offset. `promised`: the kernel promises that the offset is
     aligned, which is checked at run time."""
-    array, *offsets = place
+    array, *offsets = indices
     parameter = array_root(array)
     access = kernel.access[kernel.params.index(parameter)]
     return (
@@ -157,7 +162,7 @@ def alignment_elements(array: ArrayType) -> int:
 def leading_indices(array: Value) -> list[Value] | None:
     """The leading indices that select an array from a parameter, which a tensor map takes as coordinates; None for
     other views."""
-    found: list[Value] = []
+    leading: list[Value] = []
     while isinstance(array.owner, ArrayView):
         view = array.owner
         source, rest = view.array, view.bounds
@@ -169,10 +174,10 @@ def leading_indices(array: Value) -> list[Value] | None:
             start, count = rest[indexed + 2 * k : indexed + 2 * k + 2]
             if spec[d] != ("slice", 1) or not _is_whole_dimension(source, d, start, count):
                 return None
-        found = [*rest[:indexed], *found]
+        leading = [*rest[:indexed], *leading]
         array = source
     assert isinstance(array.type, ArrayType)
-    return found if array.type.ndim <= MAX_RANK else None
+    return leading if array.type.ndim <= MAX_RANK else None
 
 
 def _is_whole_dimension(array: Value, dim: int, start: Value, count: Value) -> bool:

@@ -20,15 +20,20 @@ def from_bytes(matmul: TileMatmul) -> bool:
     """Whether a right operand is computed from a whole loaded or popped tile of bytes, with a possible transpose before
     or after the computation."""
     above, maps, source = _chain(matmul.b)
-    t, whole = source.type, matmul.b.type
-    assert isinstance(t, TileType) and isinstance(whole, TileType)
+    t, matrix_type = source.type, matmul.b.type
+    assert isinstance(t, TileType) and isinstance(matrix_type, TileType)
     along_k = above is not None
     if isinstance(source.owner, TilePermute):
         source, along_k = source.owner.tile, not along_k
     elif isinstance(source.owner, BufRead) and is_transpose(source.owner.buffer):
         along_k = not along_k
     narrow = components(t.dtype) == 1 and element_bytes(t.dtype) == 1
-    return bool(maps) and narrow and _is_whole_tile(source) and (along_k or whole.shape[0] % BYTES_DEEP == 0)
+    return (
+        bool(maps)
+        and narrow
+        and _is_whole_tile(source)
+        and (along_k or matrix_type.shape[0] % BYTES_DEEP == 0)
+    )
 
 
 def _chain(tile: Value) -> tuple[TilePermute | None, list[TileMap], Value]:
@@ -66,18 +71,18 @@ def transpose_first(matmul: TileMatmul) -> None:
     region = maps[0].parent
     assert region is not None and isinstance(tile.type, TileType)
     transpose = TilePermute([tile], [_transposed(tile.type)], {"perm": (1, 0)}, [], above.loc)
-    made: list[Op] = [transpose]
+    ops: list[Op] = [transpose]
     tile = transpose.result
     for op in reversed(maps):
         t = op.result.type
         assert isinstance(t, TileType)
         inputs = [tile if isinstance(v.type, TileType) else v for v in op.inputs]
-        made.append(TileMap(inputs, [_transposed(t)], op.attrs, [clone_region(op.function, {})], op.loc))
-        tile = made[-1].result
-    for op in made:
+        ops.append(TileMap(inputs, [_transposed(t)], op.attrs, [clone_region(op.function, {})], op.loc))
+        tile = ops[-1].result
+    for op in ops:
         op.parent = region
     at = region.ops.index(maps[0]) + 1
-    region.ops[at:at] = made
+    region.ops[at:at] = ops
     matmul.b = tile
     for op in (above, *maps):
         assert op.parent is not None

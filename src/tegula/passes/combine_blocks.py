@@ -29,13 +29,13 @@ def combine_blocks(kernel: Kernel, context: GpuCompilation) -> None:
     whole tile, the reduction moves after the loop, so that lanes need not synchronise inside it. The order of additions
     is unspecified before and after the pass: the arrays that are added to are not read, and share no bytes with
     others."""
-    found = _sums(kernel)
-    if not found:
+    combined_sums = _sums(kernel)
+    if not combined_sums:
         return
-    late = {op for s in found for op in (s.atomic, s.reduce)}
+    late = {op for s in combined_sums for op in (s.atomic, s.reduce)}
     body, out = kernel.body, Region()
     blocks = LogicalBlocks([], [int64] * 3)
-    loop = Region([int64, *(s.added.type for s in found)])
+    loop = Region([int64, *(s.added.type for s in combined_sums)])
     for op in body.ops[:-1]:
         if op not in late:
             loop.append(op)
@@ -43,13 +43,13 @@ def combine_blocks(kernel: Kernel, context: GpuCompilation) -> None:
     for op in loop.walk():
         if isinstance(op, Tid):
             op.block = index
-    totals = [_added(loop, total, s) for total, s in zip(sums, found, strict=True)]
+    totals = [_added(loop, total, s) for total, s in zip(sums, combined_sums, strict=True)]
     loop.append(Yield(totals))
     out.append(blocks)
-    start = [_zeros(out, s) for s in found]
-    made = For([*blocks.results, *start], [v.type for v in start], None, [loop], body.ops[0].loc)
-    out.append(made)
-    for s, total in zip(found, made.results, strict=True):
+    start = [_zeros(out, s) for s in combined_sums]
+    loop_of_blocks = For([*blocks.results, *start], [v.type for v in start], None, [loop], body.ops[0].loc)
+    out.append(loop_of_blocks)
+    for s, total in zip(combined_sums, loop_of_blocks.results, strict=True):
         _finish(out, s, total)
     out.append(body.ops[-1])
     body.ops = out.ops
@@ -82,14 +82,14 @@ def _sums(kernel: Kernel) -> list[_Sum]:
             e.kind != "read" or e.value is None or array_root(e.value) in roots for e in op.effects()
         ):
             return []
-    found: list[_Sum] = []
+    sums: list[_Sum] = []
     for op in atomics:
         fixed = all(isinstance(v.owner, ConstantLike) or v in kernel.params for v in op.offset)
         s = _sum(op, used) if fixed and op.array in roots and not used.get(op.result) else None
         if op.op != "add" or s is None or not _is_small(s.added, launch.block_dim):
             return []
-        found.append(s)
-    return found
+        sums.append(s)
+    return sums
 
 
 def _private(kernel: Kernel, root: Value) -> bool:

@@ -64,13 +64,13 @@ def _absorb_products(op: TileMap, uses: Counter[Value]) -> None:
 def _makes_products(op: TileMap) -> bool:
     """Whether a map computes nothing but a fusible product, possibly guarded, and constants."""
     inner = [inner for inner in op.function.ops[:-1] if not isinstance(inner, ConstantLike)]
-    made = inner[-1] if inner else None
-    if made is None or op.function.yielded != made.results:
+    last = inner[-1] if inner else None
+    if last is None or op.function.yielded != last.results:
         return False
-    if isinstance(made, Select):
-        product = _kept_product(made)
+    if isinstance(last, Select):
+        product = _kept_product(last)
         return product is not None and _is_free(product) and len(inner) == 3
-    return len(inner) == 1 and _is_free(made)
+    return len(inner) == 1 and _is_free(last)
 
 
 def _kept_product(op: Select) -> Mul | None:
@@ -83,9 +83,9 @@ def _kept_product(op: Select) -> Mul | None:
     return product if same else None
 
 
-def _zero_of(kept: Select) -> Value:
+def _zero_of(select: Select) -> Value:
     """The constant 0 with which a factor of a guarded product is compared."""
-    condition = kept.condition.owner
+    condition = select.condition.owner
     assert isinstance(condition, Cmp)
     return condition.b
 
@@ -93,8 +93,8 @@ def _zero_of(kept: Select) -> Value:
 def _absorb(op: TileMap, k: int, source: TileMap, uses: Counter[Value]) -> None:
     """Replace input k of a map, a tile of products, by the inputs of the map that computes them."""
     region, inputs, elements = op.function, op.inputs, op.elements
-    made = [Value(a.type, region) for a in source.elements]
-    mapping = dict(zip(source.elements, made, strict=True))
+    arguments = [Value(a.type, region) for a in source.elements]
+    mapping = dict(zip(source.elements, arguments, strict=True))
     inner = [clone_op(inner, mapping) for inner in source.function.ops[:-1]]
     for copied in inner:
         copied.parent = region
@@ -104,19 +104,19 @@ def _absorb(op: TileMap, k: int, source: TileMap, uses: Counter[Value]) -> None:
     region.ops[:0] = inner
     replace(region, {elements[k]: product})
     op.replace_inputs(
-        [*inputs[:k], *source.inputs, *inputs[k + 1 :]], [*elements[:k], *made, *elements[k + 1 :]]
+        [*inputs[:k], *source.inputs, *inputs[k + 1 :]], [*elements[:k], *arguments, *elements[k + 1 :]]
     )
     assert source.parent is not None
     source.parent.ops.remove(source)
 
 
 def _region(region: Region, uses: Counter[Value]) -> None:
-    made, absorbed = list[Op](), set[Value]()
+    rewritten, absorbed = list[Op](), set[Value]()
     for op in region.ops:
         for nested in op.regions:
             _region(nested, uses)
-        made += _contracted(op, region, uses, absorbed)
-    region.ops = [op for op in made if absorbed.isdisjoint(op.results)]
+        rewritten += _contracted(op, region, uses, absorbed)
+    region.ops = [op for op in rewritten if absorbed.isdisjoint(op.results)]
 
 
 def _product(value: Value, region: Region, uses: Counter[Value]) -> Mul | None:
@@ -126,8 +126,8 @@ def _product(value: Value, region: Region, uses: Counter[Value]) -> Mul | None:
     if not isinstance(owner, Op) or owner.parent is not region or uses[value] != 1:
         return None
     if isinstance(owner, Select):
-        kept = _kept_product(owner)
-        return None if kept is None else _product(kept.result, region, uses)
+        kept_product = _kept_product(owner)
+        return None if kept_product is None else _product(kept_product.result, region, uses)
     return owner if isinstance(owner, Mul) and _is_free(owner) else None
 
 
@@ -143,21 +143,21 @@ def _contracted(op: Op, region: Region, uses: Counter[Value], absorbed: set[Valu
     term = next((k for k in order if products[k] is not None), None)
     if term is None:
         return [op]
-    product, kept, addend = products[term], terms[term].owner, terms[1 - term]
+    product, kept_factor, addend = products[term], terms[term].owner, terms[1 - term]
     assert product is not None
     absorbed.update((product.result, terms[term]))
     a, b = product.a, product.b
-    made: list[Op] = []
+    fused: list[Op] = []
     if isinstance(op, Sub):
-        made.append(_new_op(Neg, [a if term else addend], op, region))
-        a, addend = (made[0].result, addend) if term else (a, made[0].result)
-    if isinstance(kept, Select):
-        made.append(_new_op(Select, [kept.condition, _zero_of(kept), b], op, region))
-        b = made[-1].result
-    made.append(_new_op(Fma, [a, b, addend], op, region))
-    made[-1].results = op.results
-    op.results[0].owner = made[-1]
-    return made
+        fused.append(_new_op(Neg, [a if term else addend], op, region))
+        a, addend = (fused[0].result, addend) if term else (a, fused[0].result)
+    if isinstance(kept_factor, Select):
+        fused.append(_new_op(Select, [kept_factor.condition, _zero_of(kept_factor), b], op, region))
+        b = fused[-1].result
+    fused.append(_new_op(Fma, [a, b, addend], op, region))
+    fused[-1].results = op.results
+    op.results[0].owner = fused[-1]
+    return fused
 
 
 def _is_wide_float(value: Value) -> bool:
@@ -166,6 +166,6 @@ def _is_wide_float(value: Value) -> bool:
 
 def _new_op(kind: type[Op], operands: list[Value], op: Op, region: Region) -> Op:
     """A new op at the location of another one, with a result of the same type."""
-    made = kind(operands, [op.result.type], None, [], op.loc)
-    made.parent = region
-    return made
+    fused = kind(operands, [op.result.type], None, [], op.loc)
+    fused.parent = region
+    return fused

@@ -72,17 +72,17 @@ class _Converter:
     def natural(self, build: Builder, op: Op) -> None:
         """Convert the operands and results of an op to and from the layouts that it requires."""
         group = group_of(build.region, self.block_threads)
-        for k, (v, taken) in enumerate(zip(op.operands, operand_layouts(op, group), strict=True)):
-            if taken is not None:
-                op.set_operand(k, self.converted(build, v, taken))
-        wanted = natural_layout(op, group)
+        for k, (v, layout) in enumerate(zip(op.operands, operand_layouts(op, group), strict=True)):
+            if layout is not None:
+                op.set_operand(k, self.converted(build, v, layout))
+        expected = natural_layout(op, group)
         build.region.append(op)
-        if wanted is None:
+        if expected is None:
             return
         for result in op.results:
-            if isinstance(result.type, TileType) and self.layouts[result] != wanted:
+            if isinstance(result.type, TileType) and self.layouts[result] != expected:
                 final = self.layouts[result]
-                self.layouts[result] = wanted
+                self.layouts[result] = expected
                 self._max_ignoring_nan(result, self.converted(build, result, final))
 
     def _max_ignoring_nan(self, old: Value, new: Value) -> None:
@@ -99,51 +99,51 @@ class _Converter:
         self.layouts[stand_in] = self.layouts[old]
         self.replaced[old] = new
 
-    def converted(self, build: Builder, value: Value, wanted: Layout) -> Value:
-        if self.layouts[value] == wanted:
+    def converted(self, build: Builder, value: Value, layout: Layout) -> Value:
+        if self.layouts[value] == layout:
             return value
-        return self.read(build, self.buffer(build, value), wanted, value.name)
+        return self.read(build, self.buffer(build, value), layout, value.name)
 
     def buffer(self, build: Builder, value: Value) -> Value:
         t = value.type
         assert isinstance(t, TileType)
-        made = BufType(t.dtype, t.shape, "shared", t.partial)
-        return build.insert(BufNew([value], [made], {"storage": "shared"})).result
+        buffer_type = BufType(t.dtype, t.shape, "shared", t.partial)
+        return build.insert(BufNew([value], [buffer_type], {"storage": "shared"})).result
 
-    def read(self, build: Builder, buffer: Value, wanted: Layout, name: str = "") -> Value:
+    def read(self, build: Builder, buffer: Value, layout: Layout, name: str = "") -> Value:
         assert isinstance(buffer.type, BufType)
-        made = build.insert(BufRead([buffer], [buffer.type.tile])).result
-        made.name = name
-        self.layouts[made] = wanted
-        return made
+        tile = build.insert(BufRead([buffer], [buffer.type.tile])).result
+        tile.name = name
+        self.layouts[tile] = layout
+        return tile
 
     def broadcast(self, build: Builder, op: TileBroadcast) -> None:
         """Broadcast in registers if each thread holds the elements that it needs, else through a buffer."""
-        source, wanted = op.tile, self.layouts[op.result]
-        t, whole = source.type, op.result.type
-        assert isinstance(t, TileType) and isinstance(whole, TileType)
-        if self.layouts[source] == wanted.restricted(t.shape):
+        source, layout = op.tile, self.layouts[op.result]
+        t, result_type = source.type, op.result.type
+        assert isinstance(t, TileType) and isinstance(result_type, TileType)
+        if self.layouts[source] == layout.restricted(t.shape):
             build.region.append(op)
             return
         buffer = self.buffer(build, source)
         zero = _zero(build)
-        lead = len(whole.shape) - len(t.shape)
+        lead = len(result_type.shape) - len(t.shape)
         dims = tuple(
-            d - lead if d >= lead and t.shape[d - lead] == n else -1 for d, n in enumerate(whole.shape)
+            d - lead if d >= lead and t.shape[d - lead] == n else -1 for d, n in enumerate(result_type.shape)
         )
-        attrs = {"shape": whole.shape, "dims": dims, "steps": tuple(int(d >= 0) for d in dims)}
-        made = BufType(t.dtype, whole.shape, "shared")
-        view = build.insert(BufView([buffer, *[zero] * len(t.shape)], [made], attrs)).result
-        self.replaced[op.result] = self.read(build, view, wanted, op.result.name)
+        attrs = {"shape": result_type.shape, "dims": dims, "steps": tuple(int(d >= 0) for d in dims)}
+        buffer_type = BufType(t.dtype, result_type.shape, "shared")
+        view = build.insert(BufView([buffer, *[zero] * len(t.shape)], [buffer_type], attrs)).result
+        self.replaced[op.result] = self.read(build, view, layout, op.result.name)
 
     def reshape_like(self, build: Builder, op: ReshapeLike) -> None:
         """Reshape in registers if each thread holds the elements that it needs, else go through a buffer."""
-        wanted = self.layouts[op.result]
-        if op.carried(self.layouts[op.tile]) == wanted:
+        layout = self.layouts[op.result]
+        if op.carried(self.layouts[op.tile]) == layout:
             build.region.append(op)
             return
         shown = view(build, op, self.buffer(build, op.tile))
-        self.replaced[op.result] = self.read(build, shown, wanted, op.result.name)
+        self.replaced[op.result] = self.read(build, shown, layout, op.result.name)
 
     def line(self, build: Builder, op: Op, line: Line) -> None:
         """Take a line from the threads that hold it, dimension by dimension, and through a buffer where different warps
@@ -160,8 +160,8 @@ class _Converter:
         buffer = self.buffer(build, tile)
         if not isinstance(t, TileType):
             indices = [at if d in left else _zero(build) for d, at in line.at.items()]
-            made = build.insert(BufGet([buffer, *indices], [op.result.type])).result
-            made.name, self.replaced[op.result] = op.result.name, made
+            element = build.insert(BufGet([buffer, *indices], [op.result.type])).result
+            element.name, self.replaced[op.result] = op.result.name, element
             return
         rank = len(layout.shape)
         starts = [left[d] if d in left else _zero(build) for d in range(rank)]
@@ -177,15 +177,15 @@ class _Converter:
         shape = tuple(1 if d in at else n for d, n in enumerate(t.shape))
         starts = [at[d] if d in at else _zero(build) for d in range(rank)]
         attrs = {"shape": shape, "dims": tuple(range(rank)), "steps": (1,) * rank}
-        made = build.insert(TileSlice([tile, *starts], [TileType(t.dtype, shape)], attrs)).result
-        self.layouts[made] = self.layouts[tile].without(at, True)
-        return made
+        line = build.insert(TileSlice([tile, *starts], [TileType(t.dtype, shape)], attrs)).result
+        self.layouts[line] = self.layouts[tile].without(at, True)
+        return line
 
-    def set_result_layout(self, build: Builder, op: Op, made: Layout) -> None:
+    def set_result_layout(self, build: Builder, op: Op, result: Layout) -> None:
         """Set the layout in which an op, which is in the region already, makes its result, and convert the result."""
         old, final = op.result, self.layouts[op.result]
-        self.layouts[old] = made
-        if final != made:
+        self.layouts[old] = result
+        if final != result:
             self._max_ignoring_nan(old, self.converted(build, old, final))
             self.layouts[old] = final
 
@@ -249,9 +249,9 @@ def _is_tile(value: Value) -> bool:
 
 def _mergeable(ops: Sequence[Op]) -> list[TileReduce]:
     """The consecutive reductions at the start of a list that do not depend on each other's results."""
-    found: list[TileReduce] = []
+    reductions: list[TileReduce] = []
     for op in ops:
-        if not isinstance(op, TileReduce) or any(o.result in op.operands for o in found):
+        if not isinstance(op, TileReduce) or any(o.result in op.operands for o in reductions):
             break
-        found.append(op)
-    return found
+        reductions.append(op)
+    return reductions

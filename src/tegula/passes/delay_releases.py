@@ -14,7 +14,7 @@ from tegula.passes.runner import Compilation
 def delay_releases(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the roles of the kernel in place."""
     for roles in (op for op in kernel.body.ops if isinstance(op, Roles)):
-        users = {value: {op for op, _ in where} for value, where in uses(kernel.body).items()}
+        users = {value: {op for op, _ in user_ops} for value, user_ops in uses(kernel.body).items()}
         for region in (r for role in roles.roles for r in walk_regions(role)):
             _delay(region, users)
 

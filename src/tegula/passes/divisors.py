@@ -25,45 +25,45 @@ def divides(n: int, value: Value, known: Divisor = _unknown) -> bool:
     return _divisor(value, n, frozenset(), known) % n == 0
 
 
-def _divisor(value: Value, n: int, taken: frozenset[Value], known: Divisor) -> int:
-    """The greatest known common divisor of a value and n. `taken`: loop-carried values under examination, which are
+def _divisor(value: Value, n: int, visiting: frozenset[Value], known: Divisor) -> int:
+    """The greatest known common divisor of a value and n. `visiting`: loop-carried values under examination, which are
     assumed to be multiples of n (induction over the iterations)."""
-    if value in taken:
+    if value in visiting:
         return n
     owner = value.owner
     if isinstance(owner, Region):
-        return _common(_incoming_values(value, owner), n, taken | {value}, known)
+        return _common(_incoming_values(value, owner), n, visiting | {value}, known)
     if isinstance(owner, ConstantLike):
         number = owner.value
         return gcd(number, n) if isinstance(number, int) else 1
     if isinstance(owner, S.Mul):
-        a, b = (_divisor(v, n, taken, known) for v in owner.operands)
+        a, b = (_divisor(v, n, visiting, known) for v in owner.operands)
         return gcd(a * b, n)
     if isinstance(owner, S.Shl) and isinstance(owner.b.owner, ConstantLike):
-        return gcd(_divisor(owner.a, n, taken, known) << owner.b.owner.value, n)
+        return gcd(_divisor(owner.a, n, visiting, known) << owner.b.owner.value, n)
     if isinstance(owner, Carrier):
-        return _common(owner.carried[owner.results.index(value)].sources, n, taken | {value}, known)
+        return _common(owner.carried[owner.results.index(value)].sources, n, visiting | {value}, known)
     if isinstance(owner, S.Add | S.Sub | S.Min | S.Max | S.Mod | S.Select):
-        return _common((owner.a, owner.b), n, taken, known)
+        return _common((owner.a, owner.b), n, visiting, known)
     if isinstance(owner, S.FloorDiv) and isinstance(owner.b.owner, ConstantLike):
         # The quotient of a multiple of n * number is a multiple of n; for a power of two no overflow changes it.
         number = owner.b.owner.value
         power = isinstance(number, int) and number > 0 and number & (number - 1) == 0
-        return max(_divisor(owner.a, n * number, taken, known) // number, 1) if power else 1
+        return max(_divisor(owner.a, n * number, visiting, known) // number, 1) if power else 1
     if isinstance(owner, Cast) and _is_integer(value) and _is_integer(owner.x):
-        return _divisor(owner.x, n, taken, known)
+        return _divisor(owner.x, n, visiting, known)
     return gcd(known(owner), n) if owner is not None else 1
 
 
-def _common(values: Sequence[Value], n: int, taken: frozenset[Value], known: Divisor) -> int:
+def _common(values: Sequence[Value], n: int, visiting: frozenset[Value], known: Divisor) -> int:
     if not values:
         return 1
-    found = n
+    common = n
     for value in values:
-        found = gcd(found, _divisor(value, n, taken, known))
-        if found == 1:
+        common = gcd(common, _divisor(value, n, visiting, known))
+        if common == 1:
             break
-    return found
+    return common
 
 
 def _incoming_values(value: Value, region: Region) -> Sequence[Value]:
@@ -74,7 +74,7 @@ def _incoming_values(value: Value, region: Region) -> Sequence[Value]:
         return ()
     if isinstance(loop, For) and value is loop.index:
         return loop.start, loop.step
-    return next(one.sources for one in loop.carried if value in one.arguments)
+    return next(carried.sources for carried in loop.carried if value in carried.arguments)
 
 
 def _is_integer(value: Value) -> bool:

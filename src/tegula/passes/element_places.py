@@ -100,16 +100,16 @@ class LanePairScope:
 
     def facts_of(self, forms: Sequence[Form]) -> list[Facts]:
         """The facts of all variables in the forms and, transitively, in these facts."""
-        found: dict[Atom, Facts] = {}
+        facts_of_atoms: dict[Atom, Facts] = {}
         queue = [atom for terms, _ in forms for atom in terms]
         while queue:
             atom = queue.pop()
-            if atom in found or atom not in self.facts:
+            if atom in facts_of_atoms or atom not in self.facts:
                 continue
-            facts = found[atom] = self.facts[atom]
+            facts = facts_of_atoms[atom] = self.facts[atom]
             some = [*facts.equal, *facts.nonnegative, *(f for _, forms in facts.cases for f in forms)]
             queue += [other for terms, _ in some for other in terms]
-        return list(found.values())
+        return list(facts_of_atoms.values())
 
     def mutual(self, equal: Sequence[Form]) -> Iterator[Form]:
         """Forms that are 0 as a consequence of equations on `x ^ y` with one y for both lanes: if `x ^ y` of one lane
@@ -189,10 +189,10 @@ class LaneSide:
         if len(shape) == 1:
             return [number]
         key = ("reshaped", view, tuple((frozenset(terms.items()), n) for terms, n in at))
-        made = [self._new((*key, d), (0, n - 1), False) for d, n in enumerate(shape)]
-        for (atom,) in (terms for terms, _ in made):
-            self.scope.facts[atom].equal.append(plus(number, row_major(made, shape), -1))
-        return made
+        dimensions = [self._new((*key, d), (0, n - 1), False) for d, n in enumerate(shape)]
+        for (atom,) in (terms for terms, _ in dimensions):
+            self.scope.facts[atom].equal.append(plus(number, row_major(dimensions, shape), -1))
+        return dimensions
 
     def at_layout(self, layout: Layout, owners: bool) -> tuple[list[Form], Form]:
         """The coordinates of an element that a thread holds, and the thread. `owners`: only the owner among the threads
@@ -276,8 +276,8 @@ class LaneSide:
             return plus(first, self.lane)
         if isinstance(owner, Lanes):
             return self.form(owner.body.yielded[owner.results.index(value)])
-        made = self._computed(value, owner) if isinstance(owner, Op) else None
-        return made or self._opaque(value, bounds)
+        form = self._computed(value, owner) if isinstance(owner, Op) else None
+        return form or self._opaque(value, bounds)
 
     def _opaque(self, value: Value, bounds: Range) -> Form:
         return self._new(value, bounds, self.scope.common(value))
@@ -303,7 +303,7 @@ class LaneSide:
         """The form of an argument of a loop's body: an index is start + iteration * step; a carried value is opaque."""
         loop = region.parent
         if isinstance(loop, While):
-            same = next(one.arguments for one in loop.carried if value in one.arguments)
+            same = next(carried.arguments for carried in loop.carried if value in carried.arguments)
             return self._opaque(same[0], bounds)
         if not isinstance(loop, For) or loop.index is not value or self.scope.common(value):
             return self._opaque(value, bounds)
@@ -352,23 +352,26 @@ class LaneSide:
 
     def _wrapping(self, value: Value, exact: Form, bounds: Range | None) -> Form | None:
         """The form of an exact sum after wrapping in its type; None if there are too many possible wrap counts."""
-        whole = range_of_type(value.type)
-        if bounds is None or whole is None or whole == (0, 1):
+        type_range = range_of_type(value.type)
+        if bounds is None or type_range is None or type_range == (0, 1):
             return None
-        size = whole[1] - whole[0] + 1
-        least, most = ((n - whole[0]) // size for n in bounds)
+        size = type_range[1] - type_range[0] + 1
+        least, most = ((n - type_range[0]) // size for n in bounds)
         if least == most == 0:
             return exact
         if most - least >= WRAPS:
             return None
         wraps = self._new((value, "wraps"), (least, most), self.scope.common(value))
-        made = plus(exact, wraps, -size)
+        wrapped = plus(exact, wraps, -size)
         (atom,) = wraps[0]
         facts = self.scope.facts[atom]
         if not facts.cases:
-            kept = [plus(made, constant(-whole[0])), plus(constant(whole[1]), made, -1)]
-            facts.cases = [(n, [*_equal(wraps, n), *kept]) for n in range(least, most + 1)]
-        return made
+            bounds_of_wraps = [
+                plus(wrapped, constant(-type_range[0])),
+                plus(constant(type_range[1]), wrapped, -1),
+            ]
+            facts.cases = [(n, [*_equal(wraps, n), *bounds_of_wraps]) for n in range(least, most + 1)]
+        return wrapped
 
     def _counted_from_the_end(self, value: Value, op: S.Select) -> Form | None:
         """`i + n if i < 0 else i`."""
@@ -388,33 +391,33 @@ class LaneSide:
         return plus(at, added, size[0])
 
     def _extreme(self, value: Value, op: S.Min | S.Max) -> Form:
-        made = self._opaque(value, self.scope.ranges.of(value))
-        (atom,) = made[0]
+        form = self._opaque(value, self.scope.ranges.of(value))
+        (atom,) = form[0]
         sign = 1 if isinstance(op, S.Max) else -1
         for v in op.operands:
-            self.scope.facts[atom].nonnegative.append(times(plus(made, self.form(v), -1), sign))
-        return made
+            self.scope.facts[atom].nonnegative.append(times(plus(form, self.form(v), -1), sign))
+        return form
 
     def _exchanged(self, value: Value, op: S.Xor) -> Form | None:
         """The form of `x ^ y` with one y for both lanes, or with a y below a power of two, which changes only the
         remainder of x modulo that power, and not the quotient."""
-        made = self._opaque(value, self.scope.ranges.of(value))
-        (atom,) = made[0]
+        form = self._opaque(value, self.scope.ranges.of(value))
+        (atom,) = form[0]
         known = False
         for x, y in ((op.a, op.b), (op.b, op.a)):
             low, high = self.scope.ranges.of(y)
             if low >= 0 and self.scope.ranges.nonnegative(x) and high < NARROW:
                 bits = 1 << high.bit_length()
-                whole, _ = self._divided(self.form(x), bits, self.scope.ranges.of(x), self.scope.common(x))
+                quotient, _ = self._divided(self.form(x), bits, self.scope.ranges.of(x), self.scope.common(x))
                 left = self._new((value, "place"), (0, bits - 1), self.scope.common(value))
-                equation = plus(plus(made, whole, -bits), left, -1)
+                equation = plus(plus(form, quotient, -bits), left, -1)
                 self.scope.facts[atom].equal.append(equation)
                 known = True
             if self.scope.common(y) and not self.scope.common(x):
                 self.scope.exchanges[atom] = self, value, x
-                return made
+                return form
             if known:
-                return made
+                return form
         return None
 
     def _quotient_or_remainder(self, op: Op, by: int | None) -> Form | None:
@@ -431,21 +434,21 @@ class LaneSide:
             remainder, by = True, by + 1
         if by <= 0 or not (quotient or remainder):
             return None
-        whole, left = self._divided(self.form(x), by, (low, high), self.scope.common(x))
-        return whole if quotient else left
+        quotient_form, left = self._divided(self.form(x), by, (low, high), self.scope.common(x))
+        return quotient_form if quotient else left
 
     def _divided(self, x: Form, by: int, bounds: Range, common: bool) -> tuple[Form, Form]:
         """The quotient, rounded down, and the remainder of a form with known bounds."""
         key = frozenset(x[0].items()), x[1]
         known = self.quotients.setdefault(key, {})
         if by not in known:
-            whole = self._new((key, by, "quotient"), (bounds[0] // by, bounds[1] // by), common)
+            quotient = self._new((key, by, "quotient"), (bounds[0] // by, bounds[1] // by), common)
             left = self._new((key, by, "remainder"), (0, by - 1), common)
-            (atom,), (other,) = whole[0], left[0]
-            equation = plus(plus(x, whole, -by), left, -1)
+            (atom,), (other,) = quotient[0], left[0]
+            equation = plus(plus(x, quotient, -by), left, -1)
             self.scope.facts[atom].equal = [equation]
             self.scope.facts[other].equal = [equation]
-            known[by] = whole, left
+            known[by] = quotient, left
             for divisor in known:
                 for small, big in ((divisor, by), (by, divisor)):
                     if big > small and big % small == 0 and WARP in (small, big):

@@ -36,19 +36,19 @@ def _hoist_invariant_loads(kernel: Kernel, loop: For, room: int) -> int:
     """Hoist loop-invariant loads out of the loop, to shared memory. Returns the number of bytes."""
     body, region = loop.body, loop.parent
     assert region is not None
-    taken = 0
+    hoisted = 0
     for load in _loads(body):
         slice = index_slice(load, body)
         if slice is None or any(loop.index in op.operands for op in (*slice, load)):
             continue
         written = any(writes(kernel, op, {array_root(load.array)}) for op in body.ops)
-        if written or taken + _bytes(load) > room:
+        if written or hoisted + _bytes(load) > room:
             continue
         fill = load.fill.owner
         constant = [fill] if isinstance(fill, ConstantLike) and fill in body.ops else []
         if not constant and is_made_in(load.fill, body):
             continue
-        taken += _bytes(load)
+        hoisted += _bytes(load)
         buffer, read = _through_shared(load, body)
         at = region.ops.index(loop)
         for op in (*slice, *constant, load, buffer):
@@ -60,18 +60,18 @@ def _hoist_invariant_loads(kernel: Kernel, loop: For, room: int) -> int:
         body.ops.remove(read)
         user = next(k for k, op in enumerate(body.ops) if any(read.result in o.operands for o in op.walk()))
         body.ops.insert(user, read)
-    return taken
+    return hoisted
 
 
 def _fetch(loop: For, room: int) -> None:
     """Set the number of stages of the loop, and redirect the other loads to buffers that can have stages."""
     body = loop.body
-    found = [op for op in _loads(body) if is_copyable(op) and index_slice(op, body) is not None]
-    while found and 2 * sum(map(_bytes, found)) > room:
-        found.remove(max(found, key=_bytes))
-    if found:
-        loop.stages = min(MAX_STAGES, room // sum(map(_bytes, found)))
-    for load in found:
+    loads = [op for op in _loads(body) if is_copyable(op) and index_slice(op, body) is not None]
+    while loads and 2 * sum(map(_bytes, loads)) > room:
+        loads.remove(max(loads, key=_bytes))
+    if loads:
+        loop.stages = min(MAX_STAGES, room // sum(map(_bytes, loads)))
+    for load in loads:
         _through_shared(load, body)
 
 
@@ -84,8 +84,8 @@ def _through_shared(load: TileLoad, body: Region) -> tuple[BufNew, BufRead]:
     users."""
     t = load.result.type
     assert isinstance(t, TileType)
-    made = BufType(t.dtype, t.shape, "shared")
-    buffer = BufNew([load.result], [made], {"storage": "shared"}, [], load.loc)
+    buffer_type = BufType(t.dtype, t.shape, "shared")
+    buffer = BufNew([load.result], [buffer_type], {"storage": "shared"}, [], load.loc)
     read = BufRead([buffer.result], [t], None, [], load.loc)
     replace(body, {load.result: read.result})
     at = body.ops.index(load) + 1

@@ -44,11 +44,11 @@ def _of_one_stage(old: BufNew, wrapped: dict[Value, Value]) -> BufNew:
     region = old.parent
     assert region is not None
     t = buffer_type(old.result.type)
-    made = Region()
-    build = Builder(made, old.loc)
-    whole = TileType(t.dtype, (1, *t.shape))
-    empty = build.insert(TileEmpty([], [whole], {"type": whole})).result
-    ring = build.insert(BufNew([empty], [BufType(t.dtype, whole.shape, "shared")], old.attrs))
+    region_of_stage = Region()
+    build = Builder(region_of_stage, old.loc)
+    staged_type = TileType(t.dtype, (1, *t.shape))
+    empty = build.insert(TileEmpty([], [staged_type], {"type": staged_type})).result
+    ring = build.insert(BufNew([empty], [BufType(t.dtype, staged_type.shape, "shared")], old.attrs))
     ring.result.name = old.result.name
     zero = build.insert(S.Const([], [int32], {"type": int32, "value": 0})).result
     rank = len(t.shape)
@@ -56,10 +56,10 @@ def _of_one_stage(old: BufNew, wrapped: dict[Value, Value]) -> BufNew:
     view = build.insert(BufView([ring.result, *[zero] * (1 + rank)], [t], attrs)).result
     view.name = old.result.name
     wrapped[old.result] = view
-    for op in made.ops:
+    for op in region_of_stage.ops:
         op.parent = region
     at = region.ops.index(old)
-    region.ops[at : at + 1] = made.ops
+    region.ops[at : at + 1] = region_of_stage.ops
     return ring
 
 
@@ -92,10 +92,10 @@ def _check_copy(kernel: Kernel, target: CudaTarget, op: BulkLoad | BulkPut) -> N
     buffer = op.buffer
     t = buffer_type(buffer.type)
     if not (is_packed(buffer) and _is_aligned(buffer)):
-        what = f"{called} copies a part of a tile that is not contiguous or not {ALIGNMENT}-byte aligned"
-        raise BulkAccess(op.loc, what=what, help="copy whole rows, or use a separate tile")
-    place, kind = [op.array, *op.offset], "read" if isinstance(op, BulkLoad) else "write"
-    if not bulk_reachable(kernel, target, place, t, is_swizzled(buffer), kind):
+        message = f"{called} copies a part of a tile that is not contiguous or not {ALIGNMENT}-byte aligned"
+        raise BulkAccess(op.loc, what=message, help="copy whole rows, or use a separate tile")
+    position, kind = [op.array, *op.offset], "read" if isinstance(op, BulkLoad) else "write"
+    if not bulk_reachable(kernel, target, position, t, is_swizzled(buffer), kind):
         name = array_root(op.array).name
         help = (
             f"'{name}' must be packed, aligned to 16 bytes, and only be "

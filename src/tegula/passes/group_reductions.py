@@ -45,15 +45,15 @@ def _earliest(kernel: Kernel, region: Region, last: int) -> tuple[int, list[Op]]
     """The position of the first reduction that can be merged with the reduction at `last`, or `last` if there is none;
     and the ops in between on which the reduction at `last` depends, in order."""
     first, between = last, list[Op]()
-    needed, wanted, sources = list[Op](), set(_used(region.ops[last])), set[Value]()
+    needed, operands, sources = list[Op](), set(_used(region.ops[last])), set[Value]()
     for at in reversed(range(last)):
         op = region.ops[at]
-        if wanted.intersection(op.results):
+        if operands.intersection(op.results):
             read = _read_only(op)
             if read is None or isinstance(op, TileReduce):
                 break
             needed.append(op)
-            wanted.update(_used(op))
+            operands.update(_used(op))
             sources |= read
         elif writes(kernel, op, sources) or _is_copy_op(op):
             break
@@ -86,6 +86,8 @@ def _is_copy_op(op: Op) -> bool:
 
 def _added_live_bytes(moved: Sequence[Op], users: dict[Value, list[tuple[Op, int]]]) -> int:
     """The bytes of tiles of more than one element that moved ops define and other ops use."""
-    made = [(r, r.type) for op in moved for r in op.results if isinstance(r.type, TileType)]
-    held = [t for r, t in made if t.size > 1 and any(user not in moved for user, _ in users.get(r, ()))]
-    return sum(t.size * element_bytes(t.dtype) for t in held)
+    moved_results = [(r, r.type) for op in moved for r in op.results if isinstance(r.type, TileType)]
+    live = [
+        t for r, t in moved_results if t.size > 1 and any(user not in moved for user, _ in users.get(r, ()))
+    ]
+    return sum(t.size * element_bytes(t.dtype) for t in live)

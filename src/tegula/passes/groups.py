@@ -25,8 +25,8 @@ class Group:
     @property
     def warp_groups(self) -> int:
         """The number of warp groups of the group; 0 if it does not consist of whole warp groups."""
-        whole = WARP_GROUP // WARP
-        return 0 if self.first % whole or self.warps % whole else self.warps // whole
+        full_group = WARP_GROUP // WARP
+        return 0 if self.first % full_group or self.warps % full_group else self.warps // full_group
 
 
 def count_threads(kernel: Kernel, context: GpuCompilation) -> None:

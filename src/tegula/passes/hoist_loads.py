@@ -41,15 +41,15 @@ def _region(kernel: Kernel, region: Region, room: int) -> None:
 def _move(kernel: Kernel, region: Region, load: TileLoad) -> None:
     """Hoist a load, with the ops that compute its array and offset, if the load then moves above a reduction."""
     moved: list[Op] = [load]
-    last, wanted = region.ops.index(load), set(load.operands)
+    last, operands = region.ops.index(load), set(load.operands)
     waits, at = False, last
     while at > 0:
         op = region.ops[at - 1]
-        if wanted.intersection(op.results):
+        if operands.intersection(op.results):
             if not _is_address(op):
                 break
             moved.append(op)
-            wanted.update(op.operands)
+            operands.update(op.operands)
         elif isinstance(op, TileLoad) or not _may_pass(kernel, op, array_root(load.array)):
             break
         waits = waits or isinstance(op, TileReduce)

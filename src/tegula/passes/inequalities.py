@@ -101,7 +101,7 @@ def _contradict(forms: Iterable[Form]) -> bool:
 def _tightened(forms: Iterable[Form]) -> list[Form] | None:
     """The tightest inequality for each distinct sum of terms, in order of first insertion, so that answers are
     deterministic; None if an inequality never holds."""
-    kept: dict[frozenset[tuple[Atom, int]], Form] = {}
+    form_of: dict[frozenset[tuple[Atom, int]], Form] = {}
     for terms, number in forms:
         if not terms:
             if number < 0:
@@ -110,9 +110,9 @@ def _tightened(forms: Iterable[Form]) -> list[Form] | None:
         factor = gcd(*terms.values())
         divided = {atom: n // factor for atom, n in terms.items()}
         key, number = frozenset(divided.items()), number // factor
-        if key not in kept or number < kept[key][1]:
-            kept[key] = divided, number
-    return list(kept.values())
+        if key not in form_of or number < form_of[key][1]:
+            form_of[key] = divided, number
+    return list(form_of.values())
 
 
 def _eliminate(atom: Atom, forms: Iterable[Form]) -> Iterable[Form]:

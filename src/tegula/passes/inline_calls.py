@@ -24,7 +24,7 @@ def _all(call: Call) -> bool:
 
 def inline_selected(region: Region, ends: Callable[[Call], bool] = _all) -> None:
     """Rewrite the region in place: calls that satisfy `ends` are replaced by their bodies."""
-    kept: list[Op] = []
+    kept_ops: list[Op] = []
     mapping: dict[Value, Value] = {}
     for op in region.ops:
         op.substitute(mapping)
@@ -33,7 +33,7 @@ def inline_selected(region: Region, ends: Callable[[Call], bool] = _all) -> None
                 replace(nested, mapping)
                 inline_selected(nested, ends)
         if not isinstance(op, Call) or not ends(op):
-            kept.append(op)
+            kept_ops.append(op)
             continue
         inner: dict[Value, Value] = dict(zip(op.function.args, op.arguments, strict=True))
         body = Region()
@@ -41,7 +41,7 @@ def inline_selected(region: Region, ends: Callable[[Call], bool] = _all) -> None
             body.append(clone_op(nested, inner))
         inline_selected(body, ends)
         mapping.update(zip(op.results, body.yielded, strict=True))
-        for made in body.ops[:-1]:
-            made.parent = region
-            kept.append(made)
-    region.ops = kept
+        for inlined in body.ops[:-1]:
+            inlined.parent = region
+            kept_ops.append(inlined)
+    region.ops = kept_ops

@@ -139,14 +139,14 @@ class _Walk:
     def branches(self, op: If, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
         """A barrier that orders accesses before the branch is placed before the branch, so that all threads reach
         it."""
-        found: Needed = {}
-        ends = [self.region(r, list(pending), found) for r in op.alternatives]
+        barriers: Needed = {}
+        ends = [self.region(r, list(pending), barriers) for r in op.alternatives]
         earlier = [
-            c for c in found.values() if c.before in pending or replace(c.before, synced=False) in pending
+            c for c in barriers.values() if c.before in pending or replace(c.before, synced=False) in pending
         ]
         clash = _widest(earlier)
         if clash is None:
-            needed.update(found)
+            needed.update(barriers)
             return _union(*ends)
         needed[op] = clash = replace(clash, copies=any(clash.copies for clash in earlier))
         left = clash.left(pending)
@@ -155,15 +155,15 @@ class _Walk:
     def loop(self, op: LoopLike, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
         entry = pending
         for _ in range(ITERATIONS):
-            found: Needed = {}
+            barriers: Needed = {}
             end = entry
             for region in (*op.headers, op.body):
-                end = self.region(region, list(end), found)
-            wanted = _union(entry, end)
-            if len(wanted) == len(entry):
-                needed.update(found)
+                end = self.region(region, list(end), barriers)
+            after_loop = _union(entry, end)
+            if len(after_loop) == len(entry):
+                needed.update(barriers)
                 return self._after(op, pending, entry, end)
-            entry = wanted
+            entry = after_loop
         raise InternalError(f"the barriers of the loop at {op.loc} have no fixed point")
 
     def _after(
@@ -188,8 +188,8 @@ class _Walk:
         layout = self._layout(op)
         for e in op.effects():
             if e.value is not None and not _of_earlier_warps(op, e) and not _of_pipe(e.value):
-                held = layout if _shared(e.value) else None
-                part = TilePart(e.value, held, e.kind != "read") if held is not None else None
+                layout_of = layout if _shared(e.value) else None
+                part = TilePart(e.value, layout_of, e.kind != "read") if layout_of is not None else None
                 yield BarrierAccess(op, *_parts(e), layout=layout, combination=_combination(op, e), part=part)
 
     def _of_lanes(self, op: Lanes) -> Iterator[BarrierAccess]:
@@ -301,12 +301,12 @@ class _Walk:
 
 def _widest(clashes: Iterable[Clash]) -> Clash | None:
     """The first conflict for which the whole group must synchronise, else the first one; None if there is none."""
-    found: Clash | None = None
+    widest: Clash | None = None
     for clash in clashes:
         if not clash.of_warps:
             return clash
-        found = found or clash
-    return found
+        widest = widest or clash
+    return widest
 
 
 def _shared(value: Value) -> bool:

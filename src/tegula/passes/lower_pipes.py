@@ -131,16 +131,20 @@ def _share_barriers(pipes: dict[Value, _Pipe], users: dict[Value, list[Op]]) -> 
     for group in groups:
         leader = pipes[group[0]]
         for pipe in group:
-            mine = pipes[pipe]
-            if mine is not leader:
-                leader.bytes += mine.bytes
-                _drop(mine.full)
-                _drop(mine.empty)
-                mine.full, mine.empty, mine.leader = leader.full, leader.empty, leader.leader
+            users_of_pipe = pipes[pipe]
+            if users_of_pipe is not leader:
+                leader.bytes += users_of_pipe.bytes
+                _drop(users_of_pipe.full)
+                _drop(users_of_pipe.empty)
+                users_of_pipe.full, users_of_pipe.empty, users_of_pipe.leader = (
+                    leader.full,
+                    leader.empty,
+                    leader.leader,
+                )
         for k in range(len(users[group[0]])):
-            places = sorted((users[pipe][k] for pipe in group), key=_position)
-            first.add(places[0])
-            last.add(places[-1])
+            positions = sorted((users[pipe][k] for pipe in group), key=_position)
+            first.add(positions[0])
+            last.add(positions[-1])
     return first, last
 
 
@@ -158,9 +162,11 @@ def _is_in_lockstep(
     pipes: dict[Value, _Pipe], users: dict[Value, list[Op]], group: list[Value], pipe: Value
 ) -> bool:
     """Whether each op on a pipe is adjacent to a corresponding op on every pipe of the group."""
-    one, other = pipes[group[0]], pipes[pipe]
+    leader, other = pipes[group[0]], pipes[pipe]
     ours, theirs = users[group[0]], users[pipe]
-    if not (one.bulk and other.bulk and one.type.stages == other.type.stages and len(ours) == len(theirs)):
+    if not (
+        leader.bulk and other.bulk and leader.type.stages == other.type.stages and len(ours) == len(theirs)
+    ):
         return False
     if any((type(x), x.parent) != (type(y), y.parent) for x, y in zip(ours, theirs, strict=True)):
         return False
@@ -207,12 +213,12 @@ def _made(kernel: Kernel, target: CudaTarget, new: PipeNew, users: Sequence[Op],
     folded = bool(new.swizzled) or _read_as_whole(kernel, target, t, fills, pops)
     bulk = all(isinstance(op, PipeLoad) and bulk_loadable(kernel, target, op, folded) for op in fills)
     arrivals = {name: _warps(kernel, ops, threads) for name, ops in (("full", fills), ("empty", pops))}
-    region, made = new.parent, Region()
-    build = Builder(made, new.loc)
-    whole = TileType(t.dtype, (t.stages, *t.shape))
-    empty = build.insert(TileEmpty([], [whole], {"type": whole})).result
+    region, lowered = new.parent, Region()
+    build = Builder(lowered, new.loc)
+    ring_type = TileType(t.dtype, (t.stages, *t.shape))
+    empty = build.insert(TileEmpty([], [ring_type], {"type": ring_type})).result
     attrs = {"storage": "shared", "stages": t.stages, "pipe": True, "swizzled": folded, "bulk": bulk}
-    ring = build.insert(BufNew([empty], [BufType(t.dtype, whole.shape, "shared")], attrs)).result
+    ring = build.insert(BufNew([empty], [BufType(t.dtype, ring_type.shape, "shared")], attrs)).result
     ring.name = new.result.name
     barriers: dict[str, Value] = {}
     for name, count in arrivals.items():
@@ -220,10 +226,10 @@ def _made(kernel: Kernel, target: CudaTarget, new: PipeNew, users: Sequence[Op],
         barrier = MbarrierNew([], [MbarrierType(t.stages)], {"stages": t.stages, "arrivals": count})
         barriers[name] = build.insert(barrier).result
         barriers[name].name = f"{new.result.name}.{name}"
-    for op in made.ops:
+    for op in lowered.ops:
         op.parent = region
     at = region.ops.index(new)
-    region.ops[at : at + 1] = made.ops
+    region.ops[at : at + 1] = lowered.ops
     size = boxes(t, folded).bytes
     rounds = bool(new.rounds)
     return _Pipe(t, ring, barriers["full"], barriers["empty"], bulk, folded, rounds, new.result, size)
@@ -314,12 +320,12 @@ class _Lowering:
 
     def _keys(self, ops: Sequence[Op], nested: bool) -> list[Key]:
         """The counts that the ops advance, in program order. `nested`: also in role regions inside."""
-        found: dict[Key, None] = {}
+        keys: dict[Key, None] = {}
         for top in ops:
             for op in top.walk() if nested or not isinstance(top, Roles) else ():
                 if isinstance(op, PIPE_OPS):
-                    found[self.pipes[op.pipe].leader, _KINDS[type(op)]] = None
-        return list(found)
+                    keys[self.pipes[op.pipe].leader, _KINDS[type(op)]] = None
+        return list(keys)
 
     def _bind(self, keys: Sequence[Key], values: Sequence[Value]) -> None:
         for k, key in enumerate(keys):
@@ -328,31 +334,31 @@ class _Lowering:
     # Ops -------------------------------------------------------------------------------------------------------------
 
     def load(self, build: Builder, op: PipeLoad) -> None:
-        pipe, place = op.pipe, [op.array, *op.offset]
-        made, promises = self.pipes[pipe], op.promises
-        if made.bulk:
-            count = self.counts[made.leader, "fill"]
+        pipe, starts = op.pipe, [op.array, *op.offset]
+        lowered, promises = self.pipes[pipe], op.promises
+        if lowered.bulk:
+            count = self.counts[lowered.leader, "fill"]
             if op in self.first:
-                wait = MbarrierWait([made.empty, count.stage, count.parity], [], {})
+                wait = MbarrierWait([lowered.empty, count.stage, count.parity], [], {})
                 self.waits.append(build.insert(wait))
-                size = self.pipes[made.leader].bytes
-                build.insert(MbarrierExpect([made.full, count.stage], [], {"bytes": size}))
+                size = self.pipes[lowered.leader].bytes
+                build.insert(MbarrierExpect([lowered.full, count.stage], [], {"bytes": size}))
             view = self._view(build, pipe, count.stage)
             shape = {} if op.shape is None else {"shape": op.shape}
-            attrs = {"rounds": made.rounds, **shape, **promises}
-            build.insert(BulkLoad([view, made.full, count.stage, *place], [], attrs))
+            attrs = {"rounds": lowered.rounds, **shape, **promises}
+            build.insert(BulkLoad([view, lowered.full, count.stage, *starts], [], attrs))
             if op in self.last:
-                self._advance(build, (made.leader, "fill"))
+                self._advance(build, (lowered.leader, "fill"))
             return
-        if self._copies_past_registers(made):
+        if self._copies_past_registers(lowered):
             stage, view = self._free(build, pipe)
             view = self._shaped(build, view, op.tile)
-            build.insert(AsyncCopy([view, *place], [], {**promises, "ahead": False}))
+            build.insert(AsyncCopy([view, *starts], [], {**promises, "ahead": False}))
             build.insert(AsyncCommit())
-            build.insert(AsyncWait([made.ring], [], {"pending": 0}))
+            build.insert(AsyncWait([lowered.ring], [], {"pending": 0}))
             self._arrived(build, pipe, stage)
             return
-        t = made.type
+        t = lowered.type
         zero = build.insert(S.Const([], [t.dtype], {"type": t.dtype, "value": 0})).result
         operands, attrs = [op.array, zero, *op.offset], {"shape": op.tile.shape, **promises}
         tile = build.insert(TileLoad(operands, [op.tile], attrs)).result
@@ -392,38 +398,38 @@ class _Lowering:
         return count.stage, self._view(build, pipe, count.stage)
 
     def pop(self, build: Builder, op: PipePop) -> None:
-        made = self.pipes[op.pipe]
-        count = self.counts[made.leader, "pop"]
+        lowered = self.pipes[op.pipe]
+        count = self.counts[lowered.leader, "pop"]
         if op in self.first:
-            build.insert(MbarrierWait([made.full, count.stage, count.parity], []))
+            build.insert(MbarrierWait([lowered.full, count.stage, count.parity], []))
         view = self._view(build, op.pipe, count.stage)
         view.name = op.result.name
         self.popped[op.result] = view
         if op in self.last:
-            self._advance(build, (made.leader, "pop"))
+            self._advance(build, (lowered.leader, "pop"))
 
     def release(self, build: Builder, op: PipeRelease) -> None:
-        made = self.pipes[op.pipe]
-        key = (made.leader, "release")
+        lowered = self.pipes[op.pipe]
+        key = (lowered.leader, "release")
         if op in self.last:
-            if (self.home, made.leader) in self.read and not _fenced(build.region.ops):
+            if (self.home, lowered.leader) in self.read and not _fenced(build.region.ops):
                 build.insert(FenceAsync())
-            build.insert(MbarrierArrive([made.empty, self.counts[key].stage], []))
+            build.insert(MbarrierArrive([lowered.empty, self.counts[key].stage], []))
             self._advance(build, key)
 
     def _view(self, build: Builder, pipe: Value, stage: Value) -> Value:
         t = self.pipes[pipe].type
         starts = [_number(build, 0)] * len(t.shape)
         attrs = {"shape": t.shape, "dims": tuple(range(1, 1 + len(t.shape))), "steps": (1,) * len(t.shape)}
-        made = BufView([self.pipes[pipe].ring, stage, *starts], [BufType(t.dtype, t.shape, "shared")], attrs)
-        return build.insert(made).result
+        view = BufView([self.pipes[pipe].ring, stage, *starts], [BufType(t.dtype, t.shape, "shared")], attrs)
+        return build.insert(view).result
 
     def _shaped(self, build: Builder, view: Value, tile: TileType) -> Value:
         """A view of a stage in the shape of the tile that is copied to it."""
         if buffer_type(view.type).shape == tile.shape:
             return view
-        made = BufType(tile.dtype, tile.shape, "shared")
-        return build.insert(BufReshape([view], [made], {"shape": tile.shape})).result
+        shaped_type = BufType(tile.dtype, tile.shape, "shared")
+        return build.insert(BufReshape([view], [shaped_type], {"shape": tile.shape})).result
 
     def _advance(self, build: Builder, key: Key) -> None:
         """Advance a count to the next item: to its stage, and to the other parity after the last stage."""

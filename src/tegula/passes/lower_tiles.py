@@ -75,14 +75,16 @@ class _Lowering:
     def _find_register_reshapes(self) -> set[ReshapeLike]:
         """The permutations and reshapes between values that need no buffer: layouts may be propagated through them, so
         that each thread holds the same elements under other indices."""
-        found: set[ReshapeLike] = set()
-        found.update(op for op in self.kernel.walk() if isinstance(op, ReshapeLike) and _from_registers(op))
+        reshapes: set[ReshapeLike] = set()
+        reshapes.update(
+            op for op in self.kernel.walk() if isinstance(op, ReshapeLike) and _from_registers(op)
+        )
         while True:
-            self.register_reshapes = found
-            lost = {op for op in found if self._picked(op.tile) or self._picked(op.result)}
+            self.register_reshapes = reshapes
+            lost = {op for op in reshapes if self._picked(op.tile) or self._picked(op.result)}
             if not lost:
-                return found
-            found = found - lost
+                return reshapes
+            reshapes = reshapes - lost
 
     # Buffers ---------------------------------------------------------------------------------------------------------
 
@@ -107,11 +109,11 @@ class _Lowering:
             self.buffers[value] = owner.buffer
             return
         loc = owner.loc if isinstance(owner, Op) else self.kernel.loc
-        made = BufNew([value], [_shared(value.type)], {"storage": "shared"}, [], loc)
-        made.parent = region
-        made.result.name = value.name
-        out.append(made)
-        self.buffers[value] = made.result
+        buffer = BufNew([value], [_shared(value.type)], {"storage": "shared"}, [], loc)
+        buffer.parent = region
+        buffer.result.name = value.name
+        out.append(buffer)
+        self.buffers[value] = buffer.result
 
     def _can_replace(self, value: Value, read: BufRead, region: Region) -> bool:
         """Whether the buffer from which a value was read can replace the value."""
@@ -150,8 +152,8 @@ class _Lowering:
             ):
                 region.append(op)
                 continue
-            made = rule(self, Builder(region, op.loc), op)
-            for old, new in zip(op.results, made, strict=True):
+            results = rule(self, Builder(region, op.loc), op)
+            for old, new in zip(op.results, results, strict=True):
                 new.name = old.name
                 self.replaced[old] = new
 
@@ -172,9 +174,9 @@ class _Lowering:
 
     def matmul(self, build: Builder, op: TileMatmul) -> list[Value]:
         attrs = {"wait": op.wait} | {k: v for k, v in op.attrs.items() if k == "precision"}
-        held = op.in_registers
-        kind = SharedMma if held is None else RegisterMma
-        sides = [v if k == held else self.buffers[v] for k, v in enumerate(op.sides)]
+        in_registers = op.in_registers
+        kind = SharedMma if in_registers is None else RegisterMma
+        sides = [v if k == in_registers else self.buffers[v] for k, v in enumerate(op.sides)]
         return [_put(build, kind, [*sides, op.c, op.alpha, op.beta], op.result.type, **attrs)]
 
     def mma_wait(self, build: Builder, op: TileMatmulWait) -> list[Value]:
@@ -186,31 +188,31 @@ class _Lowering:
         t, at = op.result.type, 0
         axis: int = op.axis
         assert isinstance(t, TileType)
-        whole = self._new(build, t)
+        result_buffer = self._new(build, t)
         rank = len(t.shape)
         for tile in op.tiles:
             part = tile.type
             assert isinstance(part, TileType)
             starts = [_number(build, at if d == axis else 0) for d in range(rank)]
-            made = BufType(t.dtype, part.shape, "shared")
+            buffer_type = BufType(t.dtype, part.shape, "shared")
             view = _put(
                 build,
                 BufView,
-                [whole, *starts],
-                made,
+                [result_buffer, *starts],
+                buffer_type,
                 shape=part.shape,
                 dims=tuple(range(rank)),
                 steps=(1,) * rank,
             )
             build.insert(BufWrite([view, tile], []))
             at += part.shape[axis]
-        return [_put(build, BufRead, [whole], t)]
+        return [_put(build, BufRead, [result_buffer], t)]
 
     def uniform(self, build: Builder, op: LaneUniform) -> list[Value]:
         value = self._broadcast_through_buffer(build, op.value, _number(build, 0))
-        said = op.implicit
-        if self.debug and said is not True:
-            build.insert(Agree([op.value, value], [], {"implicit": said} if said else None))
+        implicit = op.implicit
+        if self.debug and implicit is not True:
+            build.insert(Agree([op.value, value], [], {"implicit": implicit} if implicit else None))
         return [value]
 
     def from_thread(self, build: Builder, op: TileFromThread) -> list[Value]:
@@ -231,9 +233,9 @@ class _Lowering:
         return [slot]
 
     def pop(self, build: Builder, op: StackPop) -> list[Value]:
-        taken = build.insert(StackTake([op.stack], [r.type for r in op.results]))
+        taken_values = build.insert(StackTake([op.stack], [r.type for r in op.results]))
         build.insert(StackAdvance([op.stack], []))
-        return taken.results
+        return taken_values.results
 
     def _new(self, build: Builder, t: TileType) -> Value:
         """A new buffer without contents."""
@@ -245,15 +247,21 @@ def view(build: Builder, op: Op, source: Value) -> Value:
     """The result of a slice, permutation or reshape as a view of the buffer of its tile."""
     t = op.result.type
     assert isinstance(t, TileType)
-    made = BufType(t.dtype, t.shape, buffer_type(source.type).storage)
+    view_type = BufType(t.dtype, t.shape, buffer_type(source.type).storage)
     if isinstance(op, TileReshape):
-        return _put(build, BufReshape, [source], made, shape=t.shape)
+        return _put(build, BufReshape, [source], view_type, shape=t.shape)
     if isinstance(op, TileSlice):
-        return _put(build, BufView, [source, *op.starts], made, **op.attrs)
+        return _put(build, BufView, [source, *op.starts], view_type, **op.attrs)
     assert isinstance(op, TilePermute)
     starts = [_number(build, 0)] * len(t.shape)
     return _put(
-        build, BufView, [source, *starts], made, shape=t.shape, dims=tuple(op.perm), steps=(1,) * len(t.shape)
+        build,
+        BufView,
+        [source, *starts],
+        view_type,
+        shape=t.shape,
+        dims=tuple(op.perm),
+        steps=(1,) * len(t.shape),
     )
 
 

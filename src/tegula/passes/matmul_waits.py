@@ -25,9 +25,9 @@ def covering_wait(matmul: Op) -> Covered | None:
     depth, at = 0, matmul
     while at.parent is not None:
         region = at.parent
-        found, depth = _first_wait(_after(at, region), depth)
-        if found is not None:
-            return Covered(found)
+        wait_found, depth = _first_wait(_after(at, region), depth)
+        if wait_found is not None:
+            return Covered(wait_found)
         parent = region.parent
         if isinstance(parent, For):
             return _in_next_iteration(region, parent, depth)
@@ -38,10 +38,10 @@ def covering_wait(matmul: Op) -> Covered | None:
 
 
 def _in_next_iteration(body: Region, loop: Op, depth: int) -> Covered | None:
-    found, _ = _first_wait(body.ops, depth)
+    wait_found, _ = _first_wait(body.ops, depth)
     assert loop.parent is not None
     after, _ = _first_wait(_after(loop, loop.parent), depth)
-    return Covered(found, after) if found is not None and after is not None else None
+    return Covered(wait_found, after) if wait_found is not None and after is not None else None
 
 
 def _after(op: Op, region: Region) -> Sequence[Op]:

@@ -193,7 +193,7 @@ def _step(loop: For) -> _Step:
     number = build.insert(S.Min([index, last], [index.type])).result
     other = build.insert(ClusterPeer([index], [index.type])).result
     other = build.insert(S.Min([other, last], [index.type])).result
-    here = build.insert(S.Cmp([index, end], [bool_], {"pred": "lt"})).result
+    is_peer_step = build.insert(S.Cmp([index, end], [bool_], {"pred": "lt"})).result
     replace(body, {index: number})
     for op in start.ops:
         op.parent = body
@@ -202,7 +202,7 @@ def _step(loop: For) -> _Step:
         first, *rest = store.offset
         before = _Before(store)
         beyond = before(ArrayShape, [store.array], int32, dim=0)
-        store.offset = [before(S.Select, [here, first, beyond], int32), *rest]
+        store.offset = [before(S.Select, [is_peer_step, first, beyond], int32), *rest]
     return _Step(number, other)
 
 
@@ -228,8 +228,8 @@ class _Before:
 def _same(loop: For, step: _Step, load: BulkLoad) -> Value | None:
     """Whether the other CTA copies the same tile in this iteration; None if unknown."""
     body = loop.body
-    found: dict[Value, None] = {}
-    if not all(_deciding(body, step.number, v, found) for v in (load.array, *load.offset)):
+    values: dict[Value, None] = {}
+    if not all(_deciding(body, step.number, v, values) for v in (load.array, *load.offset)):
         return None
     at: Op | None = load
     while at is not None and at.parent is not body:
@@ -237,15 +237,15 @@ def _same(loop: For, step: _Step, load: BulkLoad) -> Value | None:
     assert at is not None
     before, theirs = _Before(at), {step.number: step.other}
     same = before(S.Const, [], bool_, type=bool_, value=True)
-    for value in found:
+    for value in values:
         other = _peer_value(before, value, theirs, body)
         equal = before(S.Cmp, [value, other], bool_, pred="eq")
         same = before(S.And, [same, equal], bool_)
     return same
 
 
-def _deciding(body: Region, number: Value, value: Value, found: dict[Value, None]) -> bool:
-    """Add to `found` the block-varying scalars of an iteration on which a value depends. Returns whether the value
+def _deciding(body: Region, number: Value, value: Value, values: dict[Value, None]) -> bool:
+    """Add to `values` the block-varying scalars of an iteration on which a value depends. Returns whether the value
     depends on no other block-varying value."""
     if _is_grid_uniform(value):
         return True
@@ -255,12 +255,12 @@ def _deciding(body: Region, number: Value, value: Value, found: dict[Value, None
     ):
         if value is not number and not _computed(body, number, value):
             return False
-        found[value] = None
+        values[value] = None
         return True
     return (
         isinstance(owner, Op)
         and _pure(owner)
-        and all(_deciding(body, number, v, found) for v in owner.operands)
+        and all(_deciding(body, number, v, values) for v in owner.operands)
     )
 
 

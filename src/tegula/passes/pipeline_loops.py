@@ -55,7 +55,7 @@ def _fetches(kernel: Kernel, loop: For) -> list[_Fetch]:
     """The loads that can be prefetched; none if the loop does not run from 0 in steps of 1."""
     body = loop.body
     users = uses(body)
-    found: list[_Fetch] = []
+    fetches: list[_Fetch] = []
     for op in body.ops:
         if not isinstance(op, TileLoad):
             continue
@@ -68,8 +68,8 @@ def _fetches(kernel: Kernel, loop: For) -> list[_Fetch]:
             continue
         root = {array_root(op.array)}
         if op.unwritten or not any(writes(kernel, other, root) for other in body.ops):
-            found.append(_Fetch(op, buffer, slice))
-    return found
+            fetches.append(_Fetch(op, buffer, slice))
+    return fetches
 
 
 def _only_read(users: dict[Value, list[tuple[Op, int]]], buffer: BufNew) -> bool:
@@ -90,10 +90,10 @@ def is_copyable(load: TileLoad) -> bool:
 def index_slice(load: TileLoad, body: Region) -> tuple[Op, ...] | None:
     """The ops of the body that compute the load's array and offsets; None if they are not pure or depend on carried
     values of the loop."""
-    wanted = {load.array, *load.offset}
-    made: list[Op] = []
+    values_needed = {load.array, *load.offset}
+    ops: list[Op] = []
     for op in reversed(body.ops[: body.ops.index(load)]):
-        if not wanted.intersection(op.results):
+        if not values_needed.intersection(op.results):
             continue
         if (
             op.regions
@@ -103,11 +103,11 @@ def index_slice(load: TileLoad, body: Region) -> tuple[Op, ...] | None:
             or op.effects()
         ):
             return None
-        made.append(op)
-        wanted.update(op.operands)
+        ops.append(op)
+        values_needed.update(op.operands)
     loop = body.parent
     assert isinstance(loop, For)
-    return None if wanted.intersection(loop.arguments) else tuple(reversed(made))
+    return None if values_needed.intersection(loop.arguments) else tuple(reversed(ops))
 
 
 class _Pipelining:
@@ -137,10 +137,12 @@ class _Pipelining:
         """The buffer of all stages of a fetch."""
         t = fetch.load.result.type
         assert isinstance(t, TileType)
-        whole = TileType(t.dtype, (self.stages, *t.shape))
-        empty = self.build.insert(TileEmpty([], [whole], {"type": whole})).result
-        made = BufType(t.dtype, whole.shape, "shared")
-        ring = self.build.insert(BufNew([empty], [made], {"storage": "shared", "stages": self.stages})).result
+        ring_type = TileType(t.dtype, (self.stages, *t.shape))
+        empty = self.build.insert(TileEmpty([], [ring_type], {"type": ring_type})).result
+        part_type = BufType(t.dtype, ring_type.shape, "shared")
+        ring = self.build.insert(
+            BufNew([empty], [part_type], {"storage": "shared", "stages": self.stages})
+        ).result
         ring.name = fetch.buffer.result.name or fetch.load.result.name
         return ring
 
@@ -156,12 +158,12 @@ class _Pipelining:
         inside = Region()
         inner = Builder(inside, self.loop.loc)
         for fetch, ring in zip(self.fetches, self.rings, strict=True):
-            load, made = fetch.load, {self.index: index}
+            load, mapping = fetch.load, {self.index: index}
             for op in fetch.slice:
-                inner.insert(clone_op(op, made))
-            place = [made.get(v, v) for v in (load.array, *load.offset)]
+                inner.insert(clone_op(op, mapping))
+            operands = [mapping.get(v, v) for v in (load.array, *load.offset)]
             attrs = load.promises | {"ahead": ahead, "lean": self.waits}
-            inner.insert(AsyncCopy([self._stage(inner, ring, stage), *place], [], attrs, [], load.loc))
+            inner.insert(AsyncCopy([self._stage(inner, ring, stage), *operands], [], attrs, [], load.loc))
         inner.insert(Yield())
         nothing = Region()
         Builder(nothing, self.loop.loc).insert(Yield())
@@ -174,8 +176,8 @@ class _Pipelining:
         shape = t.shape[1:]
         zero = self._constant(build, 0, int32)
         attrs = {"shape": shape, "dims": tuple(range(1, len(t.shape))), "steps": (1,) * len(shape)}
-        made = BufType(t.dtype, shape, "shared")
-        return build.insert(BufView([ring, stage, *[zero] * len(shape)], [made], attrs)).result
+        part_type = BufType(t.dtype, shape, "shared")
+        return build.insert(BufView([ring, stage, *[zero] * len(shape)], [part_type], attrs)).result
 
     def _counters(self) -> tuple[Value, Value]:
         """The carried values of the loop for the stages that an iteration reads and fills."""

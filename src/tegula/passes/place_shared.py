@@ -72,8 +72,8 @@ def place_shared(kernel: Kernel, context: GpuCompilation) -> None:
     if plan.total > LITTLE:
         plan = plan_memory(_extend_small(kernel, intervals))
     rows = zip(owners, plan.offsets, plan.intervals, strides, strict=True)
-    places = {op.result: SharedAllocation(at, i.size, s, _row_bytes(op)) for op, at, i, s in rows}
-    context.shared = SharedMemory(places, plan)
+    allocations = {op.result: SharedAllocation(at, i.size, s, _row_bytes(op)) for op, at, i, s in rows}
+    context.shared = SharedMemory(allocations, plan)
 
 
 def _extend_small(kernel: Kernel, intervals: list[Interval]) -> list[Interval]:
@@ -172,8 +172,8 @@ def _strides(op: SharedOp, users: Users, layouts: Layouts) -> tuple[int, ...]:
     for d in reversed(range(1, len(t.shape))):
         strides.append(strides[-1] * t.shape[d] + (pad if d == len(t.shape) - 1 else 0))
     if op.bulk:
-        whole = ALIGNMENT * 8 // scalar_of(t.dtype).bits
-        strides[-1] = -(-strides[-1] // whole) * whole
+        row_elements = ALIGNMENT * 8 // scalar_of(t.dtype).bits
+        strides[-1] = -(-strides[-1] // row_elements) * row_elements
     return tuple(reversed(strides))
 
 
@@ -185,21 +185,21 @@ def _accesses_rows(op: BufNew, users: Users, layouts: Layouts) -> bool:
 
 def _is_operand(op: BufNew, users: Users) -> bool:
     """Whether a matmul reads the rows of a buffer: a whole buffer in place, stages in place or through registers."""
-    found = [user for user, _ in users.get(op.result, [])]
+    user_ops = [user for user, _ in users.get(op.result, [])]
     if not op.stages:
-        viewed = any(isinstance(user, ViewLike) for user in found)
-        return not viewed and any(isinstance(user, SharedMma) for user in found)
+        viewed = any(isinstance(user, ViewLike) for user in user_ops)
+        return not viewed and any(isinstance(user, SharedMma) for user in user_ops)
     return any(isinstance(user, GroupMma) for user in _transitive_users(op.result, users))
 
 
 def _transitive_users(value: Value, users: Users) -> set[Op]:
     """The ops that use a value, directly or through results of other users."""
-    found, left = set[Op](), [value]
+    ops, left = set[Op](), [value]
     while left:
-        more = {user for user, _ in users.get(left.pop(), [])} - found
-        found |= more
+        more = {user for user, _ in users.get(left.pop(), [])} - ops
+        ops |= more
         left += [result for user in more for result in user.results]
-    return found
+    return ops
 
 
 def _bytes(op: SharedOp, strides: tuple[int, ...]) -> int:

@@ -81,19 +81,19 @@ def _sums(loop: For, matmuls: Sequence[GroupMma]) -> list[Carried] | None:
     """The carried values that are accumulators of matmuls and have no other use in the loop; None if a matmul adds to
     another value."""
     users = uses(loop.body)
-    made = {op.c: op for op in matmuls}
-    found: list[Carried] = []
+    matmul_of = {op.c: op for op in matmuls}
+    sums: list[Carried] = []
     left = set(matmuls)
-    for one in loop.carried:
-        (value,) = one.arguments
-        while value in made and [op for op, _ in users[value]] == [made[value]]:
-            left.discard(made[value])
-            value = made[value].result
-        if value is not one.arguments[0]:
-            if one.yielded != (value,) or len(users[value]) != 1:
+    for carried in loop.carried:
+        (value,) = carried.arguments
+        while value in matmul_of and [op for op, _ in users[value]] == [matmul_of[value]]:
+            left.discard(matmul_of[value])
+            value = matmul_of[value].result
+        if value is not carried.arguments[0]:
+            if carried.yielded != (value,) or len(users[value]) != 1:
                 return None
-            found.append(one)
-    return found if not left else None
+            sums.append(carried)
+    return sums if not left else None
 
 
 def _are_whole(body: Region, read: Collection[Value | None], releases: Sequence[PipeRelease]) -> bool:
@@ -107,33 +107,33 @@ def _are_whole(body: Region, read: Collection[Value | None], releases: Sequence[
     return once and several and sorted(released, key=id) == sorted(popped, key=id)
 
 
-def _delay(loop: For, found: _Delayed) -> None:
+def _delay(loop: For, delayed: _Delayed) -> None:
     """Make iteration k wait for the matmuls of iteration k - 1 after starting its own matmuls."""
     body, region = loop.body, loop.parent
     assert region is not None
-    for op in found.matmuls:
+    for op in delayed.matmuls:
         op.wait = False
-    last = found.matmuls[-1]
-    made = Region()
-    build = Builder(made, last.loc)
-    build.insert(MmaWait([], [], {"pending": len(found.matmuls)}))
+    last = delayed.matmuls[-1]
+    region_after = Region()
+    build = Builder(region_after, last.loc)
+    build.insert(MmaWait([], [], {"pending": len(delayed.matmuls)}))
     later = build.insert(S.Cmp([loop.index, loop.start], [bool_], {"pred": "ne"})).result
-    _released(build, later, found.releases)
-    body.ops = [op for op in body.ops if op not in found.releases]
-    _put(body, body.ops.index(last) + 1, made)
-    _finish(loop, found, region)
+    _released(build, later, delayed.releases)
+    body.ops = [op for op in body.ops if op not in delayed.releases]
+    _put(body, body.ops.index(last) + 1, region_after)
+    _finish(loop, delayed, region)
 
 
-def _finish(loop: For, found: _Delayed, region: Region) -> None:
+def _finish(loop: For, delayed: _Delayed, region: Region) -> None:
     """Wait for the matmuls of the last iteration and release their stages, if the loop had an iteration."""
-    results, made = [one.result for one in found.sums], Region()
-    build = Builder(made, loc=found.matmuls[-1].loc)
+    results, region_after = [one.result for one in delayed.sums], Region()
+    build = Builder(region_after, loc=delayed.matmuls[-1].loc)
     done = build.insert(MmaWait(results, [v.type for v in results], {"pending": 0})).results
     for before, after in zip(results, done, strict=True):
         after.name = before.name
-    _released(build, had_iterations(build, loop), found.releases)
+    _released(build, had_iterations(build, loop), delayed.releases)
     replace(region, dict(zip(results, done, strict=True)))
-    _put(region, region.ops.index(loop) + 1, made)
+    _put(region, region.ops.index(loop) + 1, region_after)
 
 
 def _released(build: Builder, condition: Value, releases: Sequence[PipeRelease]) -> None:
@@ -145,7 +145,7 @@ def _released(build: Builder, condition: Value, releases: Sequence[PipeRelease])
     build.insert(If([condition], [], None, [then, other]))
 
 
-def _put(region: Region, at: int, made: Region) -> None:
-    for op in made.ops:
+def _put(region: Region, at: int, region_after: Region) -> None:
+    for op in region_after.ops:
         op.parent = region
-    region.ops[at:at] = made.ops
+    region.ops[at:at] = region_after.ops

@@ -86,9 +86,9 @@ def subdivide(plan: MemoryMap, inner: Mapping[int, MemoryMap]) -> MemoryMap:
     interval. Each part has the live range of the whole interval."""
     intervals: list[Interval] = []
     offsets: list[int] = []
-    for k, (whole, at) in enumerate(zip(plan.intervals, plan.offsets, strict=True)):
-        parts = inner.get(k, MemoryMap((whole,), (0,), whole.room))
-        intervals += [replace(part, start=whole.start, end=whole.end) for part in parts.intervals]
+    for k, (interval, at) in enumerate(zip(plan.intervals, plan.offsets, strict=True)):
+        parts = inner.get(k, MemoryMap((interval,), (0,), interval.room))
+        intervals += [replace(part, start=interval.start, end=interval.end) for part in parts.intervals]
         offsets += [at + offset for offset in parts.offsets]
     return MemoryMap(tuple(intervals), tuple(offsets), plan.total)
 
@@ -108,10 +108,10 @@ def simultaneously_live(a: Interval, b: Interval) -> bool:
 
 def concurrent(a: Branch, b: Branch) -> bool:
     """Whether the code on two branches runs concurrently: they take different branches of one fork."""
-    for (fork, taken), (other, way) in zip(a, b, strict=False):
+    for (fork, way_a), (other, way_b) in zip(a, b, strict=False):
         if fork != other:
             return False
-        if taken != way:
+        if way_a != way_b:
             return True
     return False
 
@@ -146,15 +146,15 @@ def _first_fit(intervals: Sequence[Interval], order: list[int]) -> list[int]:
     for k in order:
         i = intervals[k]
         others = np.nonzero(placed & ((starts < i.end) & (ends > i.start) | overlapping[kind[k]][kind]))[0]
-        taken = sorted((offsets[o], offsets[o] + intervals[o].room) for o in others.tolist())
-        offsets[k] = _lowest_gap(taken, i)
+        occupied = sorted((offsets[o], offsets[o] + intervals[o].room) for o in others.tolist())
+        offsets[k] = _lowest_gap(occupied, i)
         placed[k] = True
     return offsets
 
 
-def _lowest_gap(taken: list[tuple[int, int]], i: Interval) -> int:
+def _lowest_gap(occupied: list[tuple[int, int]], i: Interval) -> int:
     at = 0
-    for start, end in taken:
+    for start, end in occupied:
         if at + i.room <= start:
             break
         at = max(at, -(-end // i.align) * i.align)

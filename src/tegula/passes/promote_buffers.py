@@ -70,13 +70,13 @@ class _Promotion:
     def _region(self, region: Region, current: dict[Value, Value]) -> None:
         """Rewrite a region. `current`: the current value of each promoted object and of each view of a promoted
         object."""
-        kept: list[Op] = []
+        kept_ops: list[Op] = []
         for op in region.ops:
             op.substitute(self.values)
-            for made in self._op(op, current):
-                made.parent = region
-                kept.append(made)
-        region.ops = kept
+            for op_after in self._op(op, current):
+                op_after.parent = region
+                kept_ops.append(op_after)
+        region.ops = kept_ops
 
     def _op(self, op: Op, current: dict[Value, Value]) -> list[Op]:
         """The ops that replace an op."""
@@ -107,16 +107,16 @@ class _Promotion:
         """The ops that replace a read of an element, or a view of an object that never changes, by the same op on the
         value. Elements of absent lanes are 0 in views."""
         kind, filled = ON_VALUES[type(op)], list[Op]()
-        _, *place = op.operands
+        _, *indices = op.operands
         if isinstance(op, VIEWS) and isinstance(value.type, TileType) and value.type.partial:
             fill = TileFillAbsent.typed([value], loc=op.loc)
             filled, value = [fill], fill.result
-        made = kind.typed([value, *place], op.attrs, loc=op.loc)
+        part = kind.typed([value, *indices], op.attrs, loc=op.loc)
         if isinstance(op, BufGet):
-            self.values[op.result] = made.result
+            self.values[op.result] = part.result
         else:
-            current[op.result] = made.result
-        return [*filled, made]
+            current[op.result] = part.result
+        return [*filled, part]
 
     def _written(self, op: Op, current: dict[Value, Value]) -> list[Value]:
         inside = {o.buffer for o in op.walk() if isinstance(o, BufWrite)}

@@ -43,11 +43,11 @@ def _constant_answer(op: NeverAbove, answer: bool) -> Op:
     """The constant result of a query. Queries about vectors remain and are evaluated at run time."""
     if not isinstance(op.result.type, DType):
         return op
-    made = Const([], [], {"type": op.result.type, "value": answer}, [], op.loc)
-    made.parent = op.parent
-    made.results, op.results = op.results, []
-    made.results[0].owner = made
-    return made
+    constant_op = Const([], [], {"type": op.result.type, "value": answer}, [], op.loc)
+    constant_op.parent = op.parent
+    constant_op.results, op.results = op.results, []
+    constant_op.results[0].owner = constant_op
+    return constant_op
 
 
 class Prover:
@@ -106,10 +106,10 @@ def _element(x: Value) -> Value:
         if isinstance(owner, TileMap | Call):
             x = owner.function.yielded[owner.results.index(x)]
             continue
-        given = _operand_of_argument(x, owner) if isinstance(owner, Region) else None
-        if given is None:
+        operand = _operand_of_argument(x, owner) if isinstance(owner, Region) else None
+        if operand is None:
             return x
-        x = given
+        x = operand
 
 
 def _operand_of_argument(x: Value, region: Region) -> Value | None:

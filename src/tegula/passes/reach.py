@@ -56,8 +56,8 @@ Part = TilePart | LanePart
 
 def lane_parts(op: Op) -> Iterator[tuple[str, LanePart]]:
     """The accesses of an op's lanes, each with its kind; one represents all accesses with the same conflicts."""
-    found = {a.place: a for a in accesses(op)}
-    yield from ((a.kind, LanePart(a)) for a in found.values())
+    accesses_by_place = {a.place: a for a in accesses(op)}
+    yield from ((a.kind, LanePart(a)) for a in accesses_by_place.values())
 
 
 Window = tuple[int, int]
@@ -103,23 +103,23 @@ class AccessReach:
 
 def _proved(part: Part, side: LaneSide, threads: int) -> Iterator[Window]:
     """At most one proved window along each dimension, and one in row-major order."""
-    where, shape = _placed(part, side, threads), buffer_type(root(part.buffer).type).shape
+    indices, shape = _placed(part, side, threads), buffer_type(root(part.buffer).type).shape
     groups = -(-side.scope.lanes() // threads)
-    lines = [*zip(where.at, shape, strict=True)]
+    lines = [*zip(indices.at, shape, strict=True)]
     if len(shape) > 1:
-        lines.append((row_major(where.at, shape), prod(shape)))
+        lines.append((row_major(indices.at, shape), prod(shape)))
     for dim, (at, extent) in enumerate(lines):
         steps = {abs(n) * threads for atom, n in at[0].items() if atom in side.lane[0]} or {threads}
         lengths = dict.fromkeys([-(-extent // groups), *steps])
         if extent > 1:
-            yield from [(dim, n) for n in lengths if _inside(side.scope, where, at, n)][:1]
+            yield from [(dim, n) for n in lengths if _inside(side.scope, indices, at, n)][:1]
 
 
-def _inside(scope: LanePairScope, where: PlacedAccess, at: Form, length: int) -> bool:
-    offset = plus(at, where.who, -length)
-    facts = scope.facts_of([offset, *where.holds])
+def _inside(scope: LanePairScope, access: PlacedAccess, at: Form, length: int) -> bool:
+    offset = plus(at, access.who, -length)
+    facts = scope.facts_of([offset, *access.holds])
     equal = [form for f in facts for form in f.equal]
-    rest = [*where.holds, *(form for f in facts for form in f.nonnegative)]
+    rest = [*access.holds, *(form for f in facts for form in f.nonnegative)]
     outside = less_than(offset, constant(0)), less_than(constant(length - 1), offset)
     cases = [forms for _, forms in scope.possible_cases(facts)]
     return all(is_infeasible(equal, [*rest, *forms, other]) for other in outside for forms in cases)

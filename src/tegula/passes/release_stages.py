@@ -92,24 +92,26 @@ class _Releases:
         self._find_late(region)
         order = {op: at for at, op in enumerate(region.ops)}
         early = self._early(region)
-        held = self.delayed[region].held(order[self.delayed[region].wait]) if region in self.delayed else []
+        held_tiles = (
+            self.delayed[region].held(order[self.delayed[region].wait]) if region in self.delayed else []
+        )
         releases: dict[int, list[Op]] = {}
         popped = 0
         for at, op in enumerate(region.ops):
-            self._free(held, at - 1, releases)
+            self._free(held_tiles, at - 1, releases)
             if isinstance(op, PipePop) and op.pipe is self.pipe:
-                self._check_room(op, held)
-                held.append(self._held(op, order, held, early.get(op)))
+                self._check_room(op, held_tiles)
+                held_tiles.append(self._held(op, order, held_tiles, early.get(op)))
                 popped += popped >= 0
             elif op.regions and any(map(self._uses_pipe, op.walk())):
-                inner = self._nested(op, held)
+                inner = self._nested(op, held_tiles)
                 popped = -1 if min(inner, popped) < 0 else popped + inner
                 for release in (self.delayed[r] for r in op.regions if r in self.delayed):
-                    held += release.held(order[release.past_loop], True)
-        self._free(held, len(region.ops) - 1, releases)
-        region.ops = [made for at, op in enumerate(region.ops) for made in (op, *releases.get(at, ()))]
-        for made in (op for group in releases.values() for op in group):
-            made.parent = region
+                    held_tiles += release.held(order[release.past_loop], True)
+        self._free(held_tiles, len(region.ops) - 1, releases)
+        region.ops = [lowered for at, op in enumerate(region.ops) for lowered in (op, *releases.get(at, ()))]
+        for lowered in (op for group in releases.values() for op in group):
+            lowered.parent = region
         return popped
 
     def _uses_pipe(self, op: Op) -> bool:
@@ -117,7 +119,7 @@ class _Releases:
 
     def _early(self, region: Region) -> dict[PipePop, PipeRelease]:
         """The user's releases in a region, by the pop of the released tile."""
-        found: dict[PipePop, PipeRelease] = {}
+        early: dict[PipePop, PipeRelease] = {}
         waiting: list[PipePop] = []
         for op in region.ops:
             if not isinstance(op, PipePop | PipeRelease) or op.pipe is not self.pipe:
@@ -127,33 +129,33 @@ class _Releases:
             else:
                 del op.early
                 if waiting:
-                    found[waiting.pop(0)] = op
+                    early[waiting.pop(0)] = op
                 else:
-                    what = f"{self._called()}: no popped tile is left to release"
+                    message = f"{self._called()}: no popped tile is left to release"
                     help = "release after the pop, in the same branch or loop"
-                    self.errors.append(PipeBalance(op.loc, what=what, help=help))
-        return found
+                    self.errors.append(PipeBalance(op.loc, what=message, help=help))
+        return early
 
-    def _check_room(self, op: PipePop, held: list[_PoppedTile]) -> None:
-        if len(held) >= self.stages:
-            what = f"{self._called()} has {_stages(self.stages)}, and all of them hold tiles that are still in use"
+    def _check_room(self, op: PipePop, popped: list[_PoppedTile]) -> None:
+        if len(popped) >= self.stages:
+            message = f"{self._called()} has {_stages(self.stages)}, and all of them hold tiles that are still in use"
             help = "give the pipe more stages, or use the tiles earlier"
-            notes = [(h.loc, "held from here on") for h in held]
-            self.errors.append(PipeBalance(op.loc, what=what, notes=notes, help=help))
+            notes = [(h.loc, "held from here on") for h in popped]
+            self.errors.append(PipeBalance(op.loc, what=message, notes=notes, help=help))
 
     def _held(
-        self, op: PipePop, order: dict[Op, int], held: list[_PoppedTile], early: PipeRelease | None
+        self, op: PipePop, order: dict[Op, int], popped: list[_PoppedTile], early: PipeRelease | None
     ) -> _PoppedTile:
         assert op.parent is not None
         ends = [(self._end(user, op.parent, order), user) for user in self._uses(op.result)]
         if early is None:
-            return _PoppedTile(op.loc, max([order[op], *(at for at, _ in ends), *(h.last for h in held)]))
+            return _PoppedTile(op.loc, max([order[op], *(at for at, _ in ends), *(h.last for h in popped)]))
         for at, user in ends:
             if at > order[early]:
-                what = f"{self._called()}: the tile is used after its stage was released"
+                message = f"{self._called()}: the tile is used after its stage was released"
                 notes = [(op.loc, "popped here"), (early.loc, "released here")]
                 help = "release after the last use, or omit the release: the compiler inserts one"
-                self.errors.append(PipeBalance(user.loc, what=what, notes=notes, help=help))
+                self.errors.append(PipeBalance(user.loc, what=message, notes=notes, help=help))
                 break
         return _PoppedTile(op.loc, order[early], early)
 
@@ -169,9 +171,10 @@ class _Releases:
         end = _ancestor_in(covered.wait, region) if covered is not None and covered.after is None else None
         if end is not None:
             return order[end]
-        what = f"a matmul in flight reads a tile of {self._called()} that no wait in this iteration or the next covers"
+        tile = f"a tile of {self._called()}"
+        message = f"a matmul in flight reads {tile} that no wait in this iteration or the next covers"
         help = "call tg.tile_matmul_wait in the loop that pops the tile, and once after the loop"
-        self.errors.append(PipeBalance(user.loc, what=what, help=help))
+        self.errors.append(PipeBalance(user.loc, what=message, help=help))
         return order[top]
 
     def _uses(self, value: Value) -> Iterator[Op]:
@@ -190,27 +193,27 @@ class _Releases:
             elif isinstance(user, SHAPES):
                 yield from self._matmuls(user.result)
 
-    def _free(self, held: list[_PoppedTile], at: int, releases: dict[int, list[Op]]) -> None:
+    def _free(self, popped: list[_PoppedTile], at: int, releases: dict[int, list[Op]]) -> None:
         """Release the held tiles that have no use after position `at`."""
-        while held and held[0].last <= at:
-            done = held.pop(0)
+        while popped and popped[0].last <= at:
+            done = popped.pop(0)
             if done.early is None:
                 releases.setdefault(done.last, []).extend(self._release(done))
 
     def _release(self, done: _PoppedTile) -> list[Op]:
-        made = Region()
-        build = Builder(made, done.loc)
+        release_region = Region()
+        build = Builder(release_region, done.loc)
         if done.iteration_of is None:
             build.insert(PipeRelease([self.pipe]))
-            return made.ops
+            return release_region.ops
         condition = had_iterations if done.past_loop else _has_iteration_before
-        there = condition(build, done.iteration_of)
+        is_present = condition(build, done.iteration_of)
         branches = Region(), Region()
         Builder(branches[0], done.loc).insert(PipeRelease([self.pipe]))
         for branch in branches:
             Builder(branch, done.loc).insert(Yield())
-        build.insert(If([there], [], None, branches))
-        return made.ops
+        build.insert(If([is_present], [], None, branches))
+        return release_region.ops
 
     # Releases in the next iteration----------------------------------------------------------------------------------
 
@@ -233,20 +236,20 @@ class _Releases:
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
-    def _nested(self, op: Op, held: list[_PoppedTile]) -> int:
+    def _nested(self, op: Op, popped: list[_PoppedTile]) -> int:
         """Handle a branch or loop that pops. Returns the number of pops, or -1 if the number depends on a loop."""
-        for h in held:
-            what = f"{self._called()}: a tile is held across this loop or branch, which pops more tiles"
+        for h in popped:
+            message = f"{self._called()}: a tile is held across this loop or branch, which pops more tiles"
             help = "a pipe is a FIFO: use the tile before the loop or branch, or pop the tile inside"
-            self.errors.append(PipeBalance(op.loc, what=what, notes=[(h.loc, "popped here")], help=help))
+            self.errors.append(PipeBalance(op.loc, what=message, notes=[(h.loc, "popped here")], help=help))
             break
         counts = [self.region(region) for region in op.regions]
         if isinstance(op, If) and op.leaves:
             return -1 if any(counts) else 0
         if isinstance(op, If) and counts[0] != counts[1]:
             times = f"{_times(counts[0])}, the other {_times(counts[1])}"
-            what = f"one path through this branch pops {self._called()} {times}"
-            self.errors.append(PipeBalance(op.loc, what=what))
+            message = f"one path through this branch pops {self._called()} {times}"
+            self.errors.append(PipeBalance(op.loc, what=message))
         if isinstance(op, While) and counts[0]:
             self.errors.append(PipeBalance(op.loc, what=f"the condition of this loop pops {self._called()}"))
         return (-1 if any(counts) else 0) if isinstance(op, For | While) else counts[0]

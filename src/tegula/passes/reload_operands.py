@@ -20,7 +20,7 @@ def reload_operands(kernel: Kernel, context: GpuCompilation) -> None:
     for matmul in [op for op in kernel.walk() if isinstance(op, MatmulLike)]:
         region = matmul.parent
         assert region is not None
-        made: dict[Value, Value] = {}
+        reloaded: dict[Value, Value] = {}
         for side in matmul.sides:
             load, reshaped = _from_load(side)
             if load is None:
@@ -31,11 +31,11 @@ def reload_operands(kernel: Kernel, context: GpuCompilation) -> None:
             if not constant[array]:
                 continue
             for op in (load, *reshaped):
-                if op.result not in made:
-                    region.ops.insert(region.ops.index(matmul), copy := clone_op(op, made))
+                if op.result not in reloaded:
+                    region.ops.insert(region.ops.index(matmul), copy := clone_op(op, reloaded))
                     copy.parent = region
-        matmul.substitute(made)
-        changed = changed or bool(made)
+        matmul.substitute(reloaded)
+        changed = changed or bool(reloaded)
     if changed:
         erase_dead(kernel)
 

@@ -26,9 +26,9 @@ def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
     apart = any(isinstance(v.type, MbarrierType) or role_of(v.owner) is not None for v in memory.places)
     if len(owners) < 2 or apart:
         return
-    found = needed_barriers(kernel, context)
+    barriers = needed_barriers(kernel, context)
     numbers = {op: k for k, op in enumerate(kernel.body.walk())}
-    syncs = [op for op, clash in found.items() if not clash.of_warps]
+    syncs = [op for op, clash in barriers.items() if not clash.of_warps]
     lives = [
         replace(life, end=_next_sync(owner, life.end, syncs, numbers))
         for owner, life in zip(owners, memory.plan.intervals, strict=True)
@@ -37,9 +37,9 @@ def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
     plan = plan_memory(lives)
     if plan.total >= memory.plan.total:
         return
-    places = zip(memory.places.items(), plan.offsets, strict=True)
-    context.shared = SharedMemory({v: replace(p, offset=at) for (v, p), at in places}, plan)
-    if _cost(needed_barriers(kernel, context).values()) > _cost(found.values()):
+    allocations = zip(memory.places.items(), plan.offsets, strict=True)
+    context.shared = SharedMemory({v: replace(p, offset=at) for (v, p), at in allocations}, plan)
+    if _cost(needed_barriers(kernel, context).values()) > _cost(barriers.values()):
         context.shared = memory
 
 

@@ -101,9 +101,9 @@ def run(
     return context
 
 
-def _verify(kernel: Kernel, known: Verified, where: str) -> None:
+def _verify(kernel: Kernel, known: Verified, stage: str) -> None:
     try:
         verify(kernel, known)
     except Exception as error:
-        error.add_note(where)
+        error.add_note(stage)
         raise

@@ -81,16 +81,16 @@ def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
     cannot be left in flight get `at_once`; matmuls that are not selected get the reason, `declined`."""
     target, threads = context.target, context.threads
     matmuls = [op for op in kernel.walk() if isinstance(op, GroupMma)]
-    found: list[GroupMma] = []
+    candidates: list[GroupMma] = []
     for op in matmuls:
         why = _misfit(op, threads) if target.tensor_cores == "wgmma" else f"{target.arch} has no wgmma"
         if why:
             op.declined = why
         else:
-            found.append(op)
-    chosen, staged = _chosen(kernel, matmuls, found, threads, with_stages=True)
+            candidates.append(op)
+    chosen, staged = _chosen(kernel, matmuls, candidates, threads, with_stages=True)
     if staged and not stages_fit(kernel, target, list(staged.values())):
-        chosen, staged = _chosen(kernel, matmuls, found, threads, with_stages=False)
+        chosen, staged = _chosen(kernel, matmuls, candidates, threads, with_stages=False)
     for op in chosen:
         op.unit = "wgmma"
         if _narrows(op):
@@ -117,14 +117,14 @@ def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
 def _chosen(
     kernel: Kernel,
     matmuls: Sequence[GroupMma],
-    found: Sequence[GroupMma],
+    candidates: Sequence[GroupMma],
     threads: int,
     with_stages: bool,
 ) -> tuple[dict[GroupMma, None], dict[tuple[GroupMma, int], StageSlot]]:
     """The matmuls for warp groups, and the stages of operands that need a stage of their own. A pipe that a matmul
     without wgmma reads stays unswizzled."""
     others, in_parts = _read_otherwise(kernel), _used_in_parts(kernel)
-    chosen = dict.fromkeys(found)
+    chosen = dict.fromkeys(candidates)
     possible = {(op, k): possible_stage(op, k, threads) for op, k in _in_shared_memory(chosen)}
     while True:
         refused = {pipe_of(v): op for op in matmuls if op not in chosen for v in op.sides} | in_parts
@@ -200,9 +200,9 @@ def _through_memory(op: GroupMma) -> None:
     """Replace a matmul with an operand in registers by a matmul that reads the operand from a new shared buffer."""
     if not isinstance(op, RegisterMma):
         return
-    region, made = op.parent, Region()
+    region, staged = op.parent, Region()
     assert region is not None
-    build = Builder(made, op.loc)
+    build = Builder(staged, op.loc)
     t = op.held_tile.type
     assert isinstance(t, TileType)
     buffer = BufNew([op.held_tile], [BufType(t.dtype, t.shape, "shared")], {"storage": "shared"})
@@ -210,23 +210,23 @@ def _through_memory(op: GroupMma) -> None:
     matmul = build.insert(SharedMma(op.operands, [op.result.type], op.attrs))
     matmul.results, op.results = op.results, matmul.results
     matmul.result.owner = matmul
-    for new in made.ops:
+    for new in staged.ops:
         new.parent = region
     at = region.ops.index(op)
-    region.ops[at : at + 1] = made.ops
+    region.ops[at : at + 1] = staged.ops
 
 
 def _used_in_parts(kernel: Kernel) -> dict[Value | None, Op]:
     """The hand-written rings with an access to a view other than a whole stage or its transpose, each with the first
     such access. Copies could not reach such a part of a swizzled stage."""
-    found: dict[Value | None, Op] = {}
+    users_of_parts: dict[Value | None, Op] = {}
     for op in kernel.walk():
         if isinstance(op, BufView | BufReshape):
             continue
         for v in op.operands:
             if isinstance(v.type, BufType) and is_by_hand(root(v)) and pipe_of(v) is None:
-                found.setdefault(root(v), op)
-    return found
+                users_of_parts.setdefault(root(v), op)
+    return users_of_parts
 
 
 def pipe_of(operand: Value) -> Value | None:
@@ -243,18 +243,18 @@ def pipe_of(operand: Value) -> Value | None:
 def _read_otherwise(kernel: Kernel) -> set[Value | None]:
     """The pipes whose popped tiles are also read by ops other than matmuls, and hand-written rings, since
     copies into them do no rounding."""
-    found: set[Value | None] = {v for op in kernel.body.ops for v in op.results if is_by_hand(v)}
+    values: set[Value | None] = {v for op in kernel.body.ops for v in op.results if is_by_hand(v)}
     used = uses(kernel.body)
     for op in kernel.walk():
         idle = isinstance(op, BufRead) and op.result not in used
-        whole = isinstance(op, BufView) and is_transpose(op.result)
-        if idle or whole or isinstance(op, GroupMma):
+        is_full = isinstance(op, BufView) and is_transpose(op.result)
+        if idle or is_full or isinstance(op, GroupMma):
             continue
         for v in op.operands:
             source = root(v).owner if isinstance(v.type, BufType) else None
             if isinstance(source, PipePop):
-                found.add(source.pipe)
-    return found
+                values.add(source.pipe)
+    return values
 
 
 def _misfit(op: MatmulLike, threads: int, transposed: bool | None = None) -> str:
@@ -300,10 +300,10 @@ def explain_matmuls(kernel: Kernel) -> list[str]:
             else "multiply-adds of threads"
         )
         if op.unit == "wgmma":
-            said = "tensor cores of warp groups (wgmma)"
+            instruction = "tensor cores of warp groups (wgmma)"
         else:
-            said = f"{unit}; not wgmma: {op.declined}" if op.declined else unit
-        lines.append(f"  line {op.loc.line}: {said}")
+            instruction = f"{unit}; not wgmma: {op.declined}" if op.declined else unit
+        lines.append(f"  line {op.loc.line}: {instruction}")
     return (["matmuls:"] if lines else []) + list(dict.fromkeys(lines))
 
 

@@ -31,20 +31,20 @@ def _is_no_ring(stages: int, ops: Iterable[AtStage]) -> bool:
         if not isinstance(op.stage.owner, ConstantLike):
             return False
         named.setdefault((role_of(op), op.WAITS), set()).add(op.stage.owner.value)
-    inside = all(0 <= stage < stages for found in named.values() for stage in found)
-    return inside and any(len(found) < stages for found in named.values())
+    inside = all(0 <= stage < stages for stages_of_name in named.values() for stage in stages_of_name)
+    return inside and any(len(stages_of_name) < stages for stages_of_name in named.values())
 
 
-def _separate(made: MbarrierNew, ops: Iterable[AtStage]) -> None:
-    region = made.parent
+def _separate(barrier: MbarrierNew, ops: Iterable[AtStage]) -> None:
+    region = barrier.parent
     assert region is not None
-    zero = Const([], [int32], {"value": 0, "type": int32}, [], made.loc)
-    separated = made.separated()
-    barriers = [one.result for one in separated]
+    zero = Const([], [int32], {"value": 0, "type": int32}, [], barrier.loc)
+    separated = barrier.separated()
+    barriers = [separated_op.result for separated_op in separated]
     for op in ops:
         assert isinstance(op.stage.owner, ConstantLike)
         op.barriers, op.stage = barriers[op.stage.owner.value], zero.result
-    for one in (zero, *separated):
-        one.parent = region
-    at = region.ops.index(made)
+    for separated_op in (zero, *separated):
+        separated_op.parent = region
+    at = region.ops.index(barrier)
     region.ops[at : at + 1] = [zero, *separated]

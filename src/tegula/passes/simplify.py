@@ -46,28 +46,28 @@ def _narrow_maps(kernel: Kernel) -> bool:
     """Remove unused operands of maps, and replace maps that return an operand unchanged. Returns whether there were
     any."""
     mapping: dict[Value, Value] = {}
-    found = False
+    narrowed = False
     for op in kernel.walk():
         if not isinstance(op, TileMap):
             continue
-        taken = dict(zip(op.elements, op.inputs, strict=True))
-        (made,) = op.function.yielded
-        if made in taken and taken[made].type == op.result.type:
-            mapping[op.result] = taken[made]
-            found = True
+        inputs = dict(zip(op.elements, op.inputs, strict=True))
+        (result,) = op.function.yielded
+        if result in inputs and inputs[result].type == op.result.type:
+            mapping[op.result] = inputs[result]
+            narrowed = True
             continue
         used = {v for inner in op.function.walk() for v in inner.operands}
-        kept = {element: value for element, value in taken.items() if element in used}
-        if len(kept) < len(taken) and _same_tile(op, kept.values()):
-            op.replace_inputs([*kept.values()], [*kept])
-            found = True
+        used_inputs = {element: value for element, value in inputs.items() if element in used}
+        if len(used_inputs) < len(inputs) and _same_tile(op, used_inputs.values()):
+            op.replace_inputs([*used_inputs.values()], [*used_inputs])
+            narrowed = True
     replace(kernel.body, mapping)
-    return found
+    return narrowed
 
 
-def _same_tile(op: TileMap, kept: Iterable[Value]) -> bool:
+def _same_tile(op: TileMap, values: Iterable[Value]) -> bool:
     """Whether these inputs alone determine the shape of the result and whether the result is partial."""
-    tiles = [v.type for v in kept if isinstance(v.type, TileType)]
+    tiles = [v.type for v in values if isinstance(v.type, TileType)]
     assert isinstance(op.result.type, TileType)
     return bool(tiles) and any(t.partial for t in tiles) == op.result.type.partial
 
@@ -80,10 +80,10 @@ class _Simplifier:
     def region(self, region: Region, available: dict[Any, Op]) -> None:
         """Simplify a region. `available`: the pure ops that dominate it, by value number."""
         available = dict(available)
-        kept: list[Op] = []
+        kept_ops: list[Op] = []
         for op in region.ops:
             op.substitute(self.mapping)
-            replaced = self._wrap_cell(op, kept)
+            replaced = self._wrap_cell(op, kept_ops)
             if replaced is not None:
                 self.mapping[op.result] = replaced
                 continue
@@ -97,22 +97,22 @@ class _Simplifier:
                 known = _known_inside(op, available)
                 for nested in op.regions:
                     self.region(nested, known)
-            kept.append(op)
-        region.ops = kept
+            kept_ops.append(op)
+        region.ops = kept_ops
 
     def _reuse(self, op: Op, earlier: Op) -> None:
         for old, new in zip(op.results, earlier.results, strict=True):
             new.name = new.name or old.name
             self.mapping[old] = new
 
-    def _wrap_cell(self, op: Op, kept: list[Op]) -> Value | None:
+    def _wrap_cell(self, op: Op, kept_ops: list[Op]) -> Value | None:
         if isinstance(op, Select) and self._is_wrap(op):
             return op.b
         same = self._unchanged(op) or _round_trip_source(op)
         if same is not None:
             return same
         if isinstance(op, ReshapeLike | TileSlice):
-            return _simpler_reshape(op, kept)
+            return _simpler_reshape(op, kept_ops)
         if not isinstance(op, FOLDED) or isinstance(op, Fma) or not isinstance(op.result.type, DType):
             return None
         constants = [
@@ -123,10 +123,10 @@ class _Simplifier:
         if len(constants) != len(op.operands):
             return None
         value = op.ref(op.attrs, *constants)[0].item()
-        made = Const([], [op.result.type], {"value": value, "type": op.result.type}, [], op.loc)
-        made.parent = op.parent
-        kept.append(made)
-        return made.result
+        constant_op = Const([], [op.result.type], {"value": value, "type": op.result.type}, [], op.loc)
+        constant_op.parent = op.parent
+        kept_ops.append(constant_op)
+        return constant_op.result
 
     def _unchanged(self, op: Op) -> Value | None:
         """The operand that an integer op returns unchanged; None if there is none."""
@@ -158,27 +158,27 @@ def _known_inside(op: Op, available: dict[Any, Op]) -> dict[Any, Op]:
     return available if isinstance(op, If | Lanes | Roles) else {}
 
 
-def _simpler_reshape(op: ReshapeLike | TileSlice, kept: list[Op]) -> Value | None:
+def _simpler_reshape(op: ReshapeLike | TileSlice, kept_ops: list[Op]) -> Value | None:
     """A simpler value for a reshape or a slice: a permutation for a slice of all elements, one op for two
     consecutive ops, or the tile itself; None if there is nothing to simplify."""
-    whole: Op | None = op
+    reshape: Op | None = op
     if isinstance(op, TileSlice):
         order = op.order()
-        whole = (
+        reshape = (
             None if order is None else TilePermute([op.tile], [op.result.type], {"perm": order}, [], op.loc)
         )
-    if not isinstance(whole, ReshapeLike):
+    if not isinstance(reshape, ReshapeLike):
         return None
-    earlier = whole.tile.owner
-    both = whole.after(earlier) if isinstance(earlier, Op) else None
-    whole = both if isinstance(both, ReshapeLike) else whole
-    if whole.is_identity:
-        return whole.tile
-    if whole is op:
+    earlier = reshape.tile.owner
+    combined = reshape.after(earlier) if isinstance(earlier, Op) else None
+    reshape = combined if isinstance(combined, ReshapeLike) else reshape
+    if reshape.is_identity:
+        return reshape.tile
+    if reshape is op:
         return None
-    whole.parent = op.parent
-    kept.append(whole)
-    return whole.result
+    reshape.parent = op.parent
+    kept_ops.append(reshape)
+    return reshape.result
 
 
 NEUTRAL: dict[type[Op], int] = {Add: 0, Sub: 0, Mul: 1, Div: 1, FloorDiv: 1}
@@ -202,8 +202,8 @@ def _converted(op: Op) -> Value | None:
     if not isinstance(op, TileMap) or len(op.inputs) != 1 or len(op.function.ops) != 2:
         return None
     cast = op.function.ops[0]
-    whole = isinstance(cast, Cast) and op.elements == [cast.x] and op.function.yielded == [cast.result]
-    return op.inputs[0] if whole else None
+    is_cast_only = isinstance(cast, Cast) and op.elements == [cast.x] and op.function.yielded == [cast.result]
+    return op.inputs[0] if is_cast_only else None
 
 
 def _scalar(value: Value) -> DType:

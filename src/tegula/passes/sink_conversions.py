@@ -71,11 +71,11 @@ def _narrowed(tile: Value) -> Value:
         if source is owner.tile:
             return tile
         assert owner.parent is not None
-        _, *place = owner.operands
-        made = type(owner).typed([source, *place], owner.attrs, loc=owner.loc)
-        made.parent = owner.parent
-        owner.parent.ops.insert(owner.parent.ops.index(owner) + 1, made)
-        return made.result
+        _, *indices = owner.operands
+        narrowed = type(owner).typed([source, *indices], owner.attrs, loc=owner.loc)
+        narrowed.parent = owner.parent
+        owner.parent.ops.insert(owner.parent.ops.index(owner) + 1, narrowed)
+        return narrowed.result
     return _narrowed(owner.inputs[0]) if isinstance(owner, Op) and _keeps_values(owner) else tile
 
 

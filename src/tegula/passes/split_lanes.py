@@ -34,7 +34,7 @@ class _Splitter:
         self.known = known
         self.independence = Independence(known)
         self.errors: list[CompileError] = []
-        self.users = {value: [op for op, _ in where] for value, where in uses(body).items()}
+        self.users = {value: [op for op, _ in used_by] for value, used_by in uses(body).items()}
         self.views: dict[Value, Op] = {}
 
     def region(self, region: Region) -> None:
@@ -117,10 +117,10 @@ class _Splitter:
         """Record one error for each access that may conflict with another access, or with itself in another lane."""
         if not op.regions:
             return
-        found: dict[Op, BufferAccess] = {}
+        accesses: dict[Op, BufferAccess] = {}
         for a, b in self.independence.conflicts_inside(op):
-            found.setdefault(a.op, b)
-        for first, b in found.items():
+            accesses.setdefault(a.op, b)
+        for first, b in accesses.items():
             other = (
                 "the other access is this one, in another iteration" if b.op is first else "the other access"
             )
@@ -141,23 +141,23 @@ class _Splitter:
 
     def _uniform_view(self, view: Value, region: Region | None, out: list[Op]) -> Value:
         """The view at lane 0's indices, made in `region` at the end of `out`."""
-        made = clone_op(self.views[view], {})
+        uniform = clone_op(self.views[view], {})
 
         def lane_0_value(operand: Value) -> Value:
             if operand in self.views:
                 return self._uniform_view(operand, region, out)
             if not self.known.varying(operand):
                 return operand
-            what = {"implicit": view_index_name(operand)}
-            picked = LaneUniform([operand], [operand.type], what, [], made.loc)
+            attributes = {"implicit": view_index_name(operand)}
+            picked = LaneUniform([operand], [operand.type], attributes, [], uniform.loc)
             picked.parent = region
             out.append(picked)
             return picked.result
 
-        made.map_operands(lane_0_value)
-        made.parent = region
-        out.append(made)
-        return made.result
+        uniform.map_operands(lane_0_value)
+        uniform.parent = region
+        out.append(uniform)
+        return uniform.result
 
 
 class _Group:
@@ -193,11 +193,11 @@ class _Group:
         """The group's own copy of a varying view."""
         if view not in self.copies:
             source = self.splitter.views[view]
-            made = clone_op(source, {})
-            made.map_operands(self._own)
-            self.splitter.known.values.add(made.result)
-            self._append(made)
-            self.copies[view] = made.result
+            local_view = clone_op(source, {})
+            local_view.map_operands(self._own)
+            self.splitter.known.values.add(local_view.result)
+            self._append(local_view)
+            self.copies[view] = local_view.result
         return self.copies[view]
 
     def conflicts(self, op: Op) -> bool:
@@ -238,16 +238,16 @@ class _Group:
         body = Region()
         for op in self.ops:
             body.append(op)
-        made = Lanes([], [v.type for v in exported], None, [body], self.ops[0].loc)
-        made.parent = self.region
+        lanes = Lanes([], [v.type for v in exported], None, [body], self.ops[0].loc)
+        lanes.parent = self.region
         inner: dict[Value, Value] = {}
         for k, value in enumerate(exported):
             inner[value] = self._renamed(value)
-            made.results[k] = value
-            value.owner = made
+            lanes.results[k] = value
+            value.owner = lanes
         replace(body, inner)
-        body.append(Yield([inner[v] for v in exported], [], None, [], made.loc))
-        out.append(made)
+        body.append(Yield([inner[v] for v in exported], [], None, [], lanes.loc))
+        out.append(lanes)
         self.clear()
 
     def _renamed(self, value: Value) -> Value:

@@ -117,18 +117,18 @@ def stage_operands(kernel: Kernel, slots: list[StageSlot]) -> None:
         assert terms is not None
         to_tf32 = terms.left == "tf32"
         source, transposed = _without_transpose(operand, slot.transposed)
-        made = Region()
-        build = Builder(made, matmul.loc)
+        staged = Region()
+        build = Builder(staged, matmul.loc)
         if not isinstance(source.owner, BufNew) or source in written:
             matmul.at_once = True
             matmul.set_side(slot.position, _copied(build, slot, _read(build, source, transposed), to_tf32))
-            _insert(matmul, made, after=False)
+            _insert(matmul, staged, after=False)
             continue
         key = source, slot.transposed, to_tf32
         if key not in known:
             tile = _read(build, source, True) if transposed else source.owner.tile
             known[key] = _copied(build, slot, tile, to_tf32)
-            _insert(source.owner, made, after=True)
+            _insert(source.owner, staged, after=True)
         matmul.set_side(slot.position, known[key])
     _drop_unread(kernel, {root(s) for s, _, _ in known})
 
@@ -143,13 +143,13 @@ def _without_transpose(operand: Value, transposed: bool) -> tuple[Value, bool]:
 
 def _written(kernel: Kernel) -> set[Value]:
     """The buffers that are written after their definition, or are defined without contents."""
-    found: set[Value] = set()
+    result: set[Value] = set()
     for op in kernel.walk():
         if isinstance(op, BufNew) and not isinstance(op.tile.owner, TileEmpty):
             continue
         changed = (e.value for e in op.effects() if e.kind != "read")
-        found.update(root(v) for v in changed if v is not None and isinstance(v.type, BufType))
-    return found
+        result.update(root(v) for v in changed if v is not None and isinstance(v.type, BufType))
+    return result
 
 
 def _read(build: Builder, buffer: Value, transposed: bool) -> Value:
@@ -165,10 +165,10 @@ def _copied(build: Builder, slot: StageSlot, tile: Value, to_tf32: bool) -> Valu
     """The operand as a view of a new stage that holds the tile, rounded if `to_tf32`."""
     t = tile.type
     assert isinstance(t, TileType)
-    whole = TileType(t.dtype, (1, *t.shape))
-    empty = build.insert(TileEmpty([], [whole], {"type": whole})).result
+    tile_type = TileType(t.dtype, (1, *t.shape))
+    empty = build.insert(TileEmpty([], [tile_type], {"type": tile_type})).result
     attrs = {"storage": "shared", "swizzled": True}
-    ring = build.insert(BufNew([empty], [BufType(t.dtype, whole.shape, "shared")], attrs)).result
+    ring = build.insert(BufNew([empty], [BufType(t.dtype, tile_type.shape, "shared")], attrs)).result
     ring.name = tile.name or "operand"
     stage = _view(build, ring, t.shape, (1, 2))
     build.insert(BufWrite([stage, tile], [], {"rounds": to_tf32}))
@@ -184,13 +184,13 @@ def _view(build: Builder, buffer: Value, shape: tuple[int, ...], dims: tuple[int
     return build.insert(BufView([buffer, *[zero] * len(buffer.type.shape)], [t], attrs)).result
 
 
-def _insert(at: Op, made: Region, after: bool) -> None:
+def _insert(at: Op, result: Region, after: bool) -> None:
     region = at.parent
     assert region is not None
-    for op in made.ops:
+    for op in result.ops:
         op.parent = region
     k = region.ops.index(at) + after
-    region.ops[k:k] = made.ops
+    region.ops[k:k] = result.ops
 
 
 def _drop_unread(kernel: Kernel, objects: set[Value]) -> None:

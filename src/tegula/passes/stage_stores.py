@@ -52,8 +52,8 @@ def stage_stores(kernel: Kernel, context: GpuCompilation) -> None:
             stores_by_region.setdefault(role_of(op) or kernel.body, []).append(op)
         elif isinstance(op, TileAtomic) and op.alone:
             _lower_to_load_add_store(op, layouts)
-    for region, found in stores_by_region.items():
-        _rewrite(region, found, group_of(region, threads).warp_groups, layouts)
+    for region, matches in stores_by_region.items():
+        _rewrite(region, matches, group_of(region, threads).warp_groups, layouts)
 
 
 def _written_by_threads(kernel: Kernel, staged: Collection[Op]) -> Iterator[Value]:
@@ -84,8 +84,8 @@ def _lower_to_load_add_store(op: TileAtomic, layouts: Layouts) -> None:
     array, tile, at = op.array, op.tile, op.offset
     t, region = tile.type, op.parent
     assert isinstance(t, TileType) and isinstance(t.dtype, DType) and region is not None
-    made = Region()
-    build = Builder(made, op.loc)
+    result = Region()
+    build = Builder(result, op.loc)
     attrs = {"bounds_check": op.bounds_check, "aligned": False}
     zero = build.insert(Const([], [t.dtype], {"type": t.dtype, "value": 0.0})).result
     before = build.insert(TileLoad([array, zero, *at], [t], {**attrs, "shape": t.shape})).result
@@ -94,10 +94,10 @@ def _lower_to_load_add_store(op: TileAtomic, layouts: Layouts) -> None:
     total = build.insert(TileMap([before, tile], [t], None, [each])).result
     build.insert(TileStore([array, total, *at], [], attrs))
     layouts[before] = layouts[total] = layouts[tile]
-    for new in made.ops:
+    for new in result.ops:
         new.parent = region
-    place = region.ops.index(op)
-    region.ops[place : place + 1] = made.ops
+    index = region.ops.index(op)
+    region.ops[index : index + 1] = result.ops
 
 
 def piece_of(tile: TileType, transposed: bool) -> TileType:
@@ -123,15 +123,15 @@ def _is_staged(
     transposed = _is_transposed(t, layout, groups)
     piece = piece_of(t, transposed)
     if transposed:
-        whole = piece.shape[0] % 8 == 0 and columns % (64 * groups) == 0
+        full = piece.shape[0] % 8 == 0 and columns % (64 * groups) == 0
     else:
         groups_m, groups_n, blocks_m, blocks_n = wgmma_group_tile((rows, columns), groups)
-        whole = (
+        full = (
             PIECE_ROWS * blocks_m * groups_m,
             8 * blocks_n * groups_n,
         ) == t.shape and 8 * blocks_n % piece.shape[1] == 0
-        whole = whole and layout == wgmma_result((rows, columns), groups)
-    return whole and may_swizzle(piece) and bulk_storable(kernel, target, op, piece)
+        full = full and layout == wgmma_result((rows, columns), groups)
+    return full and may_swizzle(piece) and bulk_storable(kernel, target, op, piece)
 
 
 def _is_transposed(tile: TileType, layout: Layout, groups: int) -> bool:
@@ -144,8 +144,8 @@ def _rewrite(region: Region, stores: list[TileStore | TileAtomic], groups: int, 
     """Replace the stores of a region by bulk stores, with one staging buffer for each type of tile and a wait for all
     copies at the end."""
     buffers: dict[TileType, Value] = {}
-    made = Region()
-    build = Builder(made, stores[0].loc)
+    result = Region()
+    build = Builder(result, stores[0].loc)
     for op in stores:
         t = op.tile.type
         assert isinstance(t, TileType)
@@ -153,11 +153,11 @@ def _rewrite(region: Region, stores: list[TileStore | TileAtomic], groups: int, 
         transposed = layout is not None and _is_transposed(t.rows, layout, groups)
         piece = piece_of(t, transposed)
         if piece not in buffers:
-            whole = TileType(piece.dtype, (COPIES * groups, *piece.shape))
-            empty = build.insert(TileEmpty([], [whole], {"type": whole})).result
+            tile_type = TileType(piece.dtype, (COPIES * groups, *piece.shape))
+            empty = build.insert(TileEmpty([], [tile_type], {"type": tile_type})).result
             attrs = {"storage": "shared", "pipe": True, "swizzled": True}
             buffers[piece] = build.insert(
-                BufNew([empty], [BufType(whole.dtype, whole.shape, "shared")], attrs)
+                BufNew([empty], [BufType(tile_type.dtype, tile_type.shape, "shared")], attrs)
             ).result
             buffers[piece].name = "staging"
         assert op.parent is not None
@@ -166,9 +166,9 @@ def _rewrite(region: Region, stores: list[TileStore | TileAtomic], groups: int, 
         copy = BulkStore(operands, [], attrs, [], op.loc)
         copy.parent = op.parent
         op.parent.ops[op.parent.ops.index(op)] = copy
-    for op in made.ops:
+    for op in result.ops:
         op.parent = region
-    region.ops[:0] = made.ops
+    region.ops[:0] = result.ops
     last = region.ops.pop()
     assert isinstance(last, Yield) or not isinstance(region.parent, Roles)
     Builder(region, stores[-1].loc).insert(BulkWait([], [], {"read": False}))

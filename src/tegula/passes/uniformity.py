@@ -90,9 +90,9 @@ def _visit_control(op: Carrier, known: Uniformity) -> bool:
     if divergent and op not in known.divergent:
         known.divergent.add(op)
         changed = True
-    for one in op.carried:
-        if divergent or any(known.varying(v) for v in one.sources):
-            changed |= _mark([*one.own], known)
+    for item in op.carried:
+        if divergent or any(known.varying(v) for v in item.sources):
+            changed |= _mark([*item.own], known)
     return changed
 
 
@@ -117,11 +117,11 @@ def in_divergent_code(region: Region, known: Uniformity, inside: bool = False) -
 def check_cooperation(kernel: Kernel, context: Compilation) -> None:
     """Errors for cooperative ops that some lanes do not reach: one for each divergent condition."""
     known = analyse(kernel)
-    found: dict[Carrier, list[Op]] = {}
-    _check(kernel.body, known, None, found)
+    matches: dict[Carrier, list[Op]] = {}
+    _check(kernel.body, known, None, matches)
     returns: dict[Location | None, list[tuple[Op, Carrier]]] = {}
     errors: list[CompileError] = []
-    for diverged, ops in found.items():
+    for diverged, ops in matches.items():
         if "after_return" in diverged.attrs:
             returns.setdefault(diverged.after_return, []).extend((op, diverged) for op in ops)
         else:
@@ -131,20 +131,20 @@ def check_cooperation(kernel: Kernel, context: Compilation) -> None:
 
 
 def _check(
-    region: Region, known: Uniformity, diverged: Carrier | None, found: dict[Carrier, list[Op]]
+    region: Region, known: Uniformity, diverged: Carrier | None, matches: dict[Carrier, list[Op]]
 ) -> None:
     for op in region.ops:
         if diverged is not None and op.COOPERATIVE:
-            found.setdefault(diverged, []).append(op)
+            matches.setdefault(diverged, []).append(op)
         if isinstance(op, Carrier):
             inner = op if op in known.divergent and diverged is None else diverged
             for nested in op.regions:
-                _check(nested, known, inner, found)
+                _check(nested, known, inner, matches)
         elif isinstance(op, Roles):
             for role in op.roles:
-                _check(role, known, diverged, found)
+                _check(role, known, diverged, matches)
         elif isinstance(op, CallLike) and not (diverged is not None and op.COOPERATIVE):
-            _check(op.function, known, diverged, found)
+            _check(op.function, known, diverged, matches)
 
 
 Notes = list[tuple[Location, str]]
@@ -183,8 +183,8 @@ def _called(op: Op) -> str:
 def _in_source_order(ops: list[Op], conditions: list[Op]) -> list[Op]:
     """One op for each source location. Ops that pass tiles to a join (located at its condition), and ops that only
     assign a tile to a name, are left out if there are others."""
-    places = {c.loc for c in conditions}
-    written = [op for op in ops if op.loc not in places] or ops
+    indices = {c.loc for c in conditions}
+    written = [op for op in ops if op.loc not in indices] or ops
     named = [op for op in written if op.loc.subject] or written
     first = {(op.loc.file, op.loc.line, op.loc.column): op for op in reversed(named)}
     return sorted(first.values(), key=lambda op: named.index(op))

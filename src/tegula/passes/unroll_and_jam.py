@@ -76,8 +76,8 @@ def _live_bytes(loop: For, threads: int) -> int:
     for k, op in enumerate(order):
         alive.update(op.results)
         types = [v.type for v in alive]
-        held = [ceil(t.size / threads) * element_bytes(t.dtype) for t in types if isinstance(t, TileType)]
-        most = max(most, sum(held))
+        value = [ceil(t.size / threads) * element_bytes(t.dtype) for t in types if isinstance(t, TileType)]
+        most = max(most, sum(value))
         alive = {v for v in alive if last.get(v, -1) > k}
     return most
 
@@ -121,12 +121,12 @@ def _number(value: Value) -> int | None:
 
 def _order(body: Region) -> list[Op]:
     """The ops of an iteration: first the loads and the ops that compute their operands, then the others."""
-    wanted = {v for op in body.ops if isinstance(op, TileLoad) for v in op.operands}
+    expected = {v for op in body.ops if isinstance(op, TileLoad) for v in op.operands}
     early = set[Op]()
     for op in reversed(body.ops):
-        if isinstance(op, TileLoad) or wanted.intersection(op.results):
+        if isinstance(op, TileLoad) or expected.intersection(op.results):
             early.add(op)
-            wanted.update(op.operands)
+            expected.update(op.operands)
     ops = [op for op in body.ops if not isinstance(op, Yield)]
     return [op for op in ops if op in early] + [op for op in ops if op not in early]
 
@@ -137,7 +137,7 @@ class _Jam:
     def __init__(self, loop: For, iterations: int) -> None:
         self.loop, self.iterations = loop, iterations
         self.made = {r for op in loop.body.ops for r in op.results}
-        self.next = {arg: end for one in loop.carried for arg in one.arguments for end in one.yielded}
+        self.next = {arg: end for item in loop.carried for arg in item.arguments for end in item.yielded}
         self.before = Region()
         self.build = Builder(self.before, loop.loc)
 

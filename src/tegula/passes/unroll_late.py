@@ -79,10 +79,10 @@ class _Unroller:
         return carried
 
     def _constant(self, region: Region, t: Any, number: Any, at: Op) -> Value:
-        made = Const.typed([], {"value": number, "type": t}, loc=at.loc)
-        region.append(made)
-        self.known[made.result] = number
-        return made.result
+        typed = Const.typed([], {"value": number, "type": t}, loc=at.loc)
+        region.append(typed)
+        self.known[typed.result] = number
+        return typed.result
 
     def _copy(self, ops: list[Op], mapping: dict[Value, Value], region: Region) -> None:
         for op in ops:
@@ -95,9 +95,9 @@ class _Unroller:
                 mapping.get(v, v) in self.known for v in op.control_operands
             ):
                 (condition,) = (self.known[mapping.get(v, v)] for v in op.control_operands)
-                taken = op.alternatives[0 if condition else 1]
-                self._copy(taken.ops[:-1], mapping, region)
-                ends = [mapping.get(v, v) for v in taken.yielded]
+                selected = op.alternatives[0 if condition else 1]
+                self._copy(selected.ops[:-1], mapping, region)
+                ends = [mapping.get(v, v) for v in selected.yielded]
                 mapping.update(zip(op.results, ends, strict=True))
                 continue
             region.append(self._cloned(op, mapping))
@@ -105,7 +105,7 @@ class _Unroller:
     def _cloned(self, op: Op, mapping: dict[Value, Value]) -> Op:
         """A copy of an op, whose regions are copied likewise."""
         if not op.regions:
-            made = clone_op(op, mapping)
+            result = clone_op(op, mapping)
         else:
             regions: list[Region] = []
             for region in op.regions:
@@ -117,13 +117,13 @@ class _Unroller:
                 inner.append(clone_op(region.terminator, mapping))
                 regions.append(inner)
             operands = [mapping.get(v, v) for v in op.operands]
-            made = type(op)(operands, [v.type for v in op.results], op.attrs, regions, op.loc)
-            self.copied[made] = self.copied.get(op, op)
-            for old, new in zip(op.results, made.results, strict=True):
+            result = type(op)(operands, [v.type for v in op.results], op.attrs, regions, op.loc)
+            self.copied[result] = self.copied.get(op, op)
+            for old, new in zip(op.results, result.results, strict=True):
                 new.name, mapping[old] = old.name, new
-        self.copies.update(zip(made.results, op.results, strict=True))
-        self._note(made)
-        return made
+        self.copies.update(zip(result.results, op.results, strict=True))
+        self._note(result)
+        return result
 
     def _number(self, op: Op, operands: list[Value]) -> Any:
         """The result of arithmetic of constants; None for other ops."""
@@ -135,5 +135,7 @@ class _Unroller:
         reference = getattr(type(op), "ref", None)
         if reference is None:
             return None
-        given = [np.array([self.known[v]], to_numpy(v.type)) for v in operands if isinstance(v.type, DType)]
-        return reference(op.attrs, *given)[0].item()
+        arguments = [
+            np.array([self.known[v]], to_numpy(v.type)) for v in operands if isinstance(v.type, DType)
+        ]
+        return reference(op.attrs, *arguments)[0].item()

@@ -41,9 +41,9 @@ def _region(region: Region, kernel: Kernel, replaced: dict[Value, Value]) -> Non
         launch = kernel.launch
         lanes = launch.block_dim if role_of(region) is None else group_of(region, 0).threads
         build = _Memory(region, op.loc, lanes, launch.partial)
-        made = op.through_memory(build)
-        made.name = op.result.name
-        replaced[op.result] = made
+        through_memory = op.through_memory(build)
+        through_memory.name = op.result.name
+        replaced[op.result] = through_memory
 
 
 class _Memory(OpBuilder):
@@ -64,12 +64,12 @@ class _Memory(OpBuilder):
         def read(lane: Value, missing: Value | None = None) -> Value:
             last = self.const(self.lanes - 1, int32)
             at = self.one(Min, [lane, last])
-            made = self.one(BufGet, [buffer, at])
+            result = self.one(BufGet, [buffer, at])
             otherwise = missing if missing is not None else self.const(0, element(value.type))
-            made = self.one(Select, [self.one(Cmp, [lane, last], {"pred": "le"}), made, otherwise])
+            result = self.one(Select, [self.one(Cmp, [lane, last], {"pred": "le"}), result, otherwise])
             if flags is not None:
-                made = self.one(Select, [self.one(BufGet, [flags, at]), made, otherwise])
-            return made
+                result = self.one(Select, [self.one(BufGet, [flags, at]), result, otherwise])
+            return result
 
         return read
 
@@ -80,5 +80,5 @@ class _Memory(OpBuilder):
     def in_lanes(self, build: Callable[[Value], Value]) -> Value:
         body = Region()
         self.filled(body, lambda: [build(self.one(LaneIndex, []))])
-        (made,) = self.emit(Lanes, [], None, [body])
-        return made
+        (result,) = self.emit(Lanes, [], None, [body])
+        return result

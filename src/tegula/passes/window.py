@@ -86,18 +86,18 @@ def in_source(array: Value, at: Sequence[Span]) -> Window | None:
 def _in_source(view: ArrayView, at: Sequence[Span]) -> list[Span] | None:
     """Elements of a view as elements of the viewed array; slices only with step 1 from a constant."""
     numbers, inner = iter(view.bounds), iter(at)
-    made: list[Span] = []
+    result: list[Span] = []
     for entry in view.spec:
         first = span(next(numbers), 1)
         if entry == "index":
-            made.append(first)
+            result.append(first)
             continue
         next(numbers)
         part = next(inner)
         if entry[1] != 1 or first.terms:
             return None
-        made.append(replace(part, constant=part.constant + first.constant))
-    return made
+        result.append(replace(part, constant=part.constant + first.constant))
+    return result
 
 
 def same_in_all(a: Window, b: Window) -> bool:

@@ -81,10 +81,10 @@ class Adjoint(Kernel):
         access: Sequence[AccessClass | None] = (),
         functions: Mapping[str, FuncDef] | None = None,
     ) -> KernelIR:
-        made, found = self.trace_reads(param_types, launch, access, functions)
-        self.reads.update(found)
-        self.queries = self.queries or any(isinstance(op, StructureRead) for op in made.walk())
-        return made
+        kernel, indices = self.trace_reads(param_types, launch, access, functions)
+        self.reads.update(indices)
+        self.queries = self.queries or any(isinstance(op, StructureRead) for op in kernel.walk())
+        return kernel
 
     def trace_reads(
         self,
@@ -103,45 +103,47 @@ class Adjoint(Kernel):
         kernel = trace(self.definition, param_types[:n], launch, own, functions, differentiable=True)
         check(kernel)
         extents = sequentialise(kernel)
-        made = differentiate(kernel, self.positions, tuple(access[n:]))
-        self.grid = TileGrid(kernel.params, extents, longest(made))
-        return made, frozenset(reads(made, n))
+        gradient_kernel = differentiate(kernel, self.positions, tuple(access[n:]))
+        self.grid = TileGrid(kernel.params, extents, longest(gradient_kernel))
+        return gradient_kernel, frozenset(reads(gradient_kernel, n))
 
-    def steps_for(self, wanted: Specialisation) -> list[Part]:
+    def steps_for(self, requested: Specialisation) -> list[Part]:
         """The kernels that are launched in order, for the current values of captured names."""
-        found = self.steps.setdefault((wanted, config.deterministic), [])
-        steps = next((p for p in found if p[0].is_current()), [])
+        parts = self.steps.setdefault((requested, config.deterministic), [])
+        steps = next((p for p in parts if p[0].is_current()), [])
         if not steps:
             from tegula.passes.gradient import check_order, split
 
-            whole = self.trace(wanted.types, wanted.launch, wanted.access, library())
-            captured = whole.captured
-            made = split(whole, len(self.forward.parameters), config.deterministic)
-            if config.deterministic and wanted.device.is_cuda:
-                check_order(made)
-            steps = [Part(self, step, captured, self.grid) for step in made]
-            found.append(steps)
+            kernel = self.trace(requested.types, requested.launch, requested.access, library())
+            captured = kernel.captured
+            new_steps = split(kernel, len(self.forward.parameters), config.deterministic)
+            if config.deterministic and requested.device.is_cuda:
+                check_order(new_steps)
+            steps = [Part(self, step, captured, self.grid) for step in new_steps]
+            parts.append(steps)
         return steps
 
     def launches(self, shape: LaunchPlan, args: tuple[Any, ...]) -> list[KnownLaunch]:
         """The launches in order, for arguments that are Tegula arrays or numbers."""
         # Another thread may cache launches for arguments of other types concurrently.
         for programs in tuple(self.known.values()):
-            found = programs.find(shape, args)
-            if found is not None:
-                return found
-        wanted = replace(wanted_form(self, shape, args), grid=())
-        steps = self.steps_for(wanted)
+            known = programs.find(shape, args)
+            if known is not None:
+                return known
+        requested = replace(wanted_form(self, shape, args), grid=())
+        steps = self.steps_for(requested)
         if not shape.blocks:
             return []
-        where = next((a.device for a in args if isinstance(a, array)), CPU)
-        made = plan_launches(steps, shape.dims, args, where)
-        if wanted.types not in self.known:
-            typed = zip(self.parameters, wanted.types, strict=True)
-            self.known[wanted.types] = AdjointPrograms([Parameter(p.name, _annotation(t)) for p, t in typed])
+        device = next((a.device for a in args if isinstance(a, array)), CPU)
+        planned = plan_launches(steps, shape.dims, args, device)
+        if requested.types not in self.known:
+            typed = zip(self.parameters, requested.types, strict=True)
+            self.known[requested.types] = AdjointPrograms(
+                [Parameter(p.name, _annotation(t)) for p, t in typed]
+            )
         if not overlaps(args):
-            self.known[wanted.types].cache(shape, args, steps, made)
-        return made
+            self.known[requested.types].cache(shape, args, steps, planned)
+        return planned
 
     def stages(self) -> dict[str, str]:
         names = self.launched[0].stages() if self.launched else {}
@@ -245,10 +247,10 @@ class Part(Kernel):
 
     def of(self, step: AdjointStep, overlap: LaunchOverlap) -> Part:
         """The kernel for one step, at a position among an adjoint's launches."""
-        found = next((p for p in self.shared if p.step is step), self)
-        if overlap not in found.placed:
-            found.placed[overlap] = Part(self.adjoint, step, found.captured, found.grid, overlap)
-        return found.placed[overlap]
+        part = next((p for p in self.shared if p.step is step), self)
+        if overlap not in part.placed:
+            part.placed[overlap] = Part(self.adjoint, step, part.captured, part.grid, overlap)
+        return part.placed[overlap]
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -273,9 +275,9 @@ class Part(Kernel):
         access: Sequence[AccessClass | None] = (),
         functions: Mapping[str, FuncDef] | None = None,
     ) -> KernelIR:
-        made = self.step.kernel
-        body = clone_region(made.body, {})
-        kernel = KernelIR(made.name, made.param_names, body, launch, access, made.loc)
+        step_kernel = self.step.kernel
+        body = clone_region(step_kernel.body, {})
+        kernel = KernelIR(step_kernel.name, step_kernel.param_names, body, launch, access, step_kernel.loc)
         kernel.captured = self.captured
         kernel.overlap = self.overlap
         return kernel
@@ -375,8 +377,8 @@ class AdjointPrograms:
 
     def find(self, plan: LaunchPlan, args: Sequence[Any]) -> list[KnownLaunch] | None:
         """The cached launches for arguments with an equal key; None if there are none."""
-        found: Any = self.fast_path(plan, args)
-        return found and found[0].launches.get(found[0].key(plan, args))
+        known: Any = self.fast_path(plan, args)
+        return known and known[0].launches.get(known[0].key(plan, args))
 
     def cache(
         self, plan: LaunchPlan, args: Sequence[Any], steps: Sequence[Part], launches: list[KnownLaunch]
@@ -405,16 +407,16 @@ def _control_arguments(steps: Sequence[Part]) -> frozenset[int]:
     from tegula.passes.gradient import parameters_of
 
     walked = steps[0].grid
-    wanted = parameters_of(n for part in steps for n in part.step.extents())
+    requested = parameters_of(n for part in steps for n in part.step.extents())
     if walked is not None and walked.extents is not None:
-        wanted |= parameters_of(walked.extents)
+        requested |= parameters_of(walked.extents)
     parameters = [steps[0].step.known, () if walked is None else walked.params]
-    found = {k for known in parameters for k, value in enumerate(known) if value in wanted}
-    return frozenset(k for k in found if not isinstance(steps[0].step.known[k].type, ArrayType))
+    positions = {k for known in parameters for k, value in enumerate(known) if value in requested}
+    return frozenset(k for k in positions if not isinstance(steps[0].step.known[k].type, ArrayType))
 
 
 def plan_launches(
-    steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], where: Device
+    steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], device: Device
 ) -> list[KnownLaunch]:
     """The launches for the steps of an adjoint. `dims`: the dimensions of the forward launch; `args`: the arguments of
     the adjoint, with Tegula arrays."""
@@ -422,27 +424,27 @@ def plan_launches(
     from tegula.passes.gradient import ForwardLaunch, in_series
 
     values, walked = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid
-    busy = busy_blocks(where)
+    busy = busy_blocks(device)
     if walked is not None and walked.extents is not None:
         values |= zip(walked.params, args, strict=False)
         dims = (*ForwardLaunch(dims, values, busy).numbers(walked.extents), dims[-1])
     if walked is not None:
         _check_longest(dims, walked.longest)
-    made = ForwardLaunch(dims, values, busy, where.is_cuda, thread_count())
-    wanted: list[tuple[Part, AdjointStep, tuple[int, ...]]] = []
+    forward_launch = ForwardLaunch(dims, values, busy, device.is_cuda, thread_count())
+    requested: list[tuple[Part, AdjointStep, tuple[int, ...]]] = []
     for part in steps:
-        for step in made.steps(part.step):
-            grid = None if step.grid is None else made.numbers(step.grid)
+        for step in forward_launch.steps(part.step):
+            grid = None if step.grid is None else forward_launch.numbers(step.grid)
             shape = tuple(dims) if grid is None else (*grid, step.kernel.launch.block_dim)
             if 0 not in shape:
-                wanted.append((part, step, shape))
-    places = in_series([step for _, step, _ in wanted]) if where.is_cuda else [ALONE] * len(wanted)
-    found: list[KnownLaunch] = []
-    for (part, step, shape), overlap in zip(wanted, places, strict=True):
+                requested.append((part, step, shape))
+    overlaps = in_series([step for _, step, _ in requested]) if device.is_cuda else [ALONE] * len(requested)
+    launches: list[KnownLaunch] = []
+    for (part, step, shape), overlap in zip(requested, overlaps, strict=True):
         threads = step.kernel.launch.block_dim
         blocks = -(-math.prod(shape) // threads)
-        partials = tuple((p, made.numbers(p.shape)) for p in step.partials)
-        counts = made.numbers(step.counts)
+        partials = tuple((p, forward_launch.numbers(p.shape)) for p in step.partials)
+        counts = forward_launch.numbers(step.counts)
         check_dimensions(shape)
         if max(counts, default=0) > MAX_INT32:
             raise LaunchError(
@@ -450,8 +452,8 @@ def plan_launches(
             )
         made_of = part.of(step, overlap)
         _check_longest(shape, made_of.longest)
-        found.append(KnownLaunch(made_of, shape, threads, blocks, counts, partials, where))
-    return found
+        launches.append(KnownLaunch(made_of, shape, threads, blocks, counts, partials, device))
+    return launches
 
 
 def _check_longest(dims: Sequence[int], longest: Sequence[int]) -> None:
@@ -473,21 +475,21 @@ def adjoint_of(kernel: Kernel, positions: tuple[int, ...]) -> Adjoint:
             f"kernel {kernel.name} was declared with enable_backward=False, so it has no gradient",
             "remove enable_backward=False, or launch the kernel outside of the tape",
         )
-    found = kernel.adjoints.get(positions)
-    if found is None:
-        found = kernel.adjoints[positions] = Adjoint(kernel, positions)
-    return found
+    adjoint = kernel.adjoints.get(positions)
+    if adjoint is None:
+        adjoint = kernel.adjoints[positions] = Adjoint(kernel, positions)
+    return adjoint
 
 
-def gradients(args: Sequence[Any], given: Sequence[array | None] = ()) -> dict[int, array]:
+def gradients(args: Sequence[Any], grads: Sequence[array | None] = ()) -> dict[int, array]:
     """The gradient array of each float argument that has one: the given array, else the argument's own gradient."""
-    found: dict[int, array] = {}
+    arrays: dict[int, array] = {}
     for k, argument in enumerate(args):
-        grad = given[k] if k < len(given) else None
+        grad = grads[k] if k < len(grads) else None
         if isinstance(argument, array) and not scalar_of(argument.dtype).is_float:
             continue  # the existing gradient stays zero
         if grad is None and isinstance(argument, array):
             grad = argument.grad
         if grad is not None:
-            found[k] = grad
-    return found
+            arrays[k] = grad
+    return arrays

@@ -33,16 +33,16 @@ _FAILURES = (AttributeError, TypeError, ValueError, OverflowError)
 
 def make_flattener(parameters: Sequence[Parameter]) -> Flattener:
     """The generated function that flattens arguments of these parameters."""
-    made = _Function()
+    function = _Function()
     for k, p in enumerate(parameters):
-        made.add(f"a{k}", p.annotation)
+        function.add(f"a{k}", p.annotation)
     text = _TEXT.format(
         names="".join(f"a{k}, " for k in range(len(parameters))) or "()",
-        lines="\n        ".join(made.lines),
-        values="".join(f"{value}, " for value in made.values),
+        lines="\n        ".join(function.lines),
+        values="".join(f"{value}, " for value in function.values),
     )
-    exec(compile(text, f"<arguments for {len(parameters)} parameters>", "exec"), made.scope)
-    return made.scope["flatten_arguments"]
+    exec(compile(text, f"<arguments for {len(parameters)} parameters>", "exec"), function.scope)
+    return function.scope["flatten_arguments"]
 
 
 def has_leaves(x: Any) -> bool:
@@ -50,10 +50,10 @@ def has_leaves(x: Any) -> bool:
     return type(x.dtype) is StructType if type(x) is array else isinstance(x, Struct | indexedarray)
 
 
-def in_kernels(x: Any, wanted: StructType) -> Any:
+def in_kernels(x: Any, struct: StructType) -> Any:
     """The kernel struct of a host object; TypeError if the object has no struct or another struct."""
-    if getattr(type(x), GENERIC, None) is not wanted:
-        raise TypeError(f"expected a {wanted}")
+    if getattr(type(x), GENERIC, None) is not struct:
+        raise TypeError(f"expected a {struct}")
     return x.in_kernels()
 
 

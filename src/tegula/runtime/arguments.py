@@ -37,36 +37,38 @@ class Bound(NamedTuple):
     kept: Sequence[int]
 
 
-def arguments_of(kernel: Kernel | KernelChoice, *given: Any) -> tuple[Any, ...]:
-    """The arguments in the order of the parameters. `given`: the inputs and the outputs, each a list, or a dictionary
+def arguments_of(kernel: Kernel | KernelChoice, *values: Any) -> tuple[Any, ...]:
+    """The arguments in the order of the parameters. `values`: the inputs and the outputs, each a list, or a dictionary
     of arguments by name. Arguments in lists are assigned in order to the parameters that are not named; missing
     arguments have their defaults. LaunchError for arguments that do not fit."""
     named: dict[str, Any] = {}
-    places: list[Any] = []
-    for name, part in zip(("inputs", "outputs"), given, strict=False):
+    in_order: list[Any] = []
+    for name, part in zip(("inputs", "outputs"), values, strict=False):
         if isinstance(part, Mapping):
             _add(kernel, named, part)
         else:
-            places += part if type(part) in LISTS else listed(name, part)
+            in_order += part if type(part) in LISTS else listed(name, part)
     parameters = kernel.parameters
-    if not named and len(places) == len(parameters):
-        return tuple(places)
-    rest = iter(places)
-    found = [named[p.name] if p.name in named else next(rest, _MISSING) for p in parameters]
+    if not named and len(in_order) == len(parameters):
+        return tuple(in_order)
+    rest = iter(in_order)
+    ordered_values = [named[p.name] if p.name in named else next(rest, _MISSING) for p in parameters]
     surplus = sum(1 for _ in rest)
-    found = [p.default if x is _MISSING else x for p, x in zip(parameters, found, strict=True)]
-    absent = [p.name for p, x in zip(parameters, found, strict=True) if x is NO_DEFAULT]
+    ordered_values = [
+        p.default if x is _MISSING else x for p, x in zip(parameters, ordered_values, strict=True)
+    ]
+    absent = [p.name for p, x in zip(parameters, ordered_values, strict=True) if x is NO_DEFAULT]
     if surplus or absent:
-        raise _count_error(kernel, len(named) + len(places), absent if named else [])
-    return tuple(found)
+        raise _count_error(kernel, len(named) + len(in_order), absent if named else [])
+    return tuple(ordered_values)
 
 
 def _add(kernel: Kernel | KernelChoice, named: dict[str, Any], part: Mapping[str, Any]) -> None:
     names = [p.name for p in kernel.parameters]
     for key, value in part.items():
         if key not in names:
-            what = f"kernel {kernel.name} has no parameter {key!r}"
-            raise LaunchError(what, suggestion(str(key), names))
+            message = f"kernel {kernel.name} has no parameter {key!r}"
+            raise LaunchError(message, suggestion(str(key), names))
         if key in named:
             raise LaunchError(f"kernel {kernel.name}: argument '{key}' is given twice", "give it once")
         named[key] = value
@@ -74,8 +76,8 @@ def _add(kernel: Kernel | KernelChoice, named: dict[str, Any], part: Mapping[str
 
 def _count_error(kernel: Kernel | KernelChoice, count: int, absent: Sequence[str]) -> LaunchError:
     names = ", ".join(p.name for p in kernel.parameters)
-    what = f"{kernel.name} takes {counted(len(kernel.parameters), 'argument')} ({names}), got {count}"
-    return LaunchError(f"{what}: without '{absent[0]}'" if absent else what, ORDER)
+    message = f"{kernel.name} takes {counted(len(kernel.parameters), 'argument')} ({names}), got {count}"
+    return LaunchError(f"{message}: without '{absent[0]}'" if absent else message, ORDER)
 
 
 def listed(name: str, arguments: Any) -> tuple[Any, ...]:
@@ -93,33 +95,37 @@ def _kind(x: object) -> str:
     return "None" if x is None else f"a value of type {type(x).__name__}"
 
 
-def settled(kernel: Kernel, *given: Any) -> Settled:
-    """The kernel with constants and absent arrays bound, and the leaves of the other arguments of a launch. `given`: as
-    for `arguments_of`."""
-    one = with_constants(kernel, *given)
-    if not is_compound(one.kernel, one.arguments):
-        return Settled(one.kernel, one.arguments)
-    one = with_constants(*flattened(one.kernel, one.arguments))
-    return Settled(one.kernel, one.arguments)
+def settled(kernel: Kernel, *args: Any) -> Settled:
+    """The kernel with constants and absent arrays bound, and the leaves of the other arguments of a launch.
+    `args`: as for `arguments_of`."""
+    constants = with_constants(kernel, *args)
+    if not is_compound(constants.kernel, constants.arguments):
+        return Settled(constants.kernel, constants.arguments)
+    constants = with_constants(*flattened(constants.kernel, constants.arguments))
+    return Settled(constants.kernel, constants.arguments)
 
 
-def with_constants(kernel: Kernel, *given: Any) -> Bound:
+def with_constants(kernel: Kernel, *values: Any) -> Bound:
     """The kernel with constants and absent arrays bound, and the other arguments of a launch. Absent arrays of a kernel
-    with compound parameters are bound in its leaf kernel only, because structs may hold absent arrays too. `given`: as
+    with compound parameters are bound in its leaf kernel only, because structs may hold absent arrays too. `values`: as
     for `arguments_of`."""
-    args = arguments_of(kernel, *given)
+    args = arguments_of(kernel, *values)
     if not kernel.takes_constants and not any(x is None for x in args):
         return Bound(kernel, args, range(len(args)))
     parameters = kernel.parameters
-    places = kernel.constant_positions
-    bound = [k for k, x in enumerate(args) if k in places or (x is None and _is_absent(parameters[k], x))]
+    constant_positions = kernel.constant_positions
+    bound = [
+        k
+        for k, x in enumerate(args)
+        if k in constant_positions or (x is None and _is_absent(parameters[k], x))
+    ]
     if kernel.is_compound:
-        bound = [k for k in bound if k in places]
+        bound = [k for k in bound if k in constant_positions]
     if not bound:
         return Bound(kernel, args, range(len(args)))
-    kept = [k for k in range(len(args)) if k not in bound]
-    made = bind(kernel, {parameters[k].name: args[k] for k in bound})
-    return Bound(made, tuple([args[k] for k in kept]), kept)
+    remaining = [k for k in range(len(args)) if k not in bound]
+    specialised = bind(kernel, {parameters[k].name: args[k] for k in bound})
+    return Bound(specialised, tuple([args[k] for k in remaining]), remaining)
 
 
 def plain(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Kernel, Any]:
@@ -130,9 +136,11 @@ def plain(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Kernel, Any]:
         kernel, args, _ = with_constants(kernel, args)
     if type(kernel) is not GenericKernel:
         return kernel, args
-    found = kernel.flatten_arguments(args)
+    leaves = kernel.flatten_arguments(args)
     return (
-        flattened(kernel, arguments_of(kernel, args)) if found is None else (kernel.kernel_of_leaves(), found)
+        flattened(kernel, arguments_of(kernel, args))
+        if leaves is None
+        else (kernel.kernel_of_leaves(), leaves)
     )
 
 
@@ -144,21 +152,23 @@ class Pair(NamedTuple):
 
 
 def leaf_arguments_with_gradients(
-    kernel: Kernel, *given: tuple[Any, Any]
+    kernel: Kernel, *values: tuple[Any, Any]
 ) -> tuple[Kernel, tuple[Any, ...], list[Any]]:
     """The kernel with constants and absent arrays bound, the leaves of its arguments, and a gradient or None for each.
-    `given`: the inputs and the outputs, each with its gradients, as for `arguments_of`."""
-    found = paired_arguments(kernel, *given)
-    one = with_constants(kernel, [x.argument for x in found])
-    grads = flattened_gradients(one.kernel, one.arguments, [found[k].gradient for k in one.kept])
-    last = with_constants(*flattened(one.kernel, one.arguments))
+    `values`: the inputs and the outputs, each with its gradients, as for `arguments_of`."""
+    pairs = paired_arguments(kernel, *values)
+    constants = with_constants(kernel, [x.argument for x in pairs])
+    grads = flattened_gradients(
+        constants.kernel, constants.arguments, [pairs[k].gradient for k in constants.kept]
+    )
+    last = with_constants(*flattened(constants.kernel, constants.arguments))
     return last.kernel, last.arguments, [grads[k] for k in last.kept]
 
 
-def paired_arguments(kernel: Kernel | KernelChoice, *given: tuple[Any, Any]) -> list[Pair]:
+def paired_arguments(kernel: Kernel | KernelChoice, *values: tuple[Any, Any]) -> list[Pair]:
     """The arguments in the order of the parameters, each with its gradient or None."""
-    found = arguments_of(kernel, *[_paired(*each) for each in given])
-    return [x if isinstance(x, Pair) else Pair(x, None) for x in found]
+    pairs = arguments_of(kernel, *[_paired(*each) for each in values])
+    return [x if isinstance(x, Pair) else Pair(x, None) for x in pairs]
 
 
 def _paired(part: Any, grads: Any) -> Any:
@@ -166,8 +176,8 @@ def _paired(part: Any, grads: Any) -> Any:
     if isinstance(part, Mapping):
         named = grads if isinstance(grads, Mapping) else {}
         if (grads and not named) or named.keys() - part.keys():
-            what = "gradients of arguments that are passed by name must have the same names"
-            raise LaunchError(what, f"its arguments are {', '.join(map(str, part))}")
+            message = "gradients of arguments that are passed by name must have the same names"
+            raise LaunchError(message, f"its arguments are {', '.join(map(str, part))}")
         return {name: Pair(x, named.get(name)) for name, x in part.items()}
     if isinstance(grads, Mapping):
         raise LaunchError(
@@ -190,9 +200,9 @@ def bind(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
     """A kernel with values for some of its parameters; equal values give the same object. LaunchError for a value that
     a parameter does not accept."""
     try:
-        found = kernel.variants.get(tuple([(name, constant_key(x)) for name, x in values.items()]))
-        if found is not None:
-            return found
+        existing = kernel.variants.get(tuple([(name, constant_key(x)) for name, x in values.items()]))
+        if existing is not None:
+            return existing
     except TypeError:
         pass  # unhashable: the check below raises the error
     parameters = {p.name: p for p in kernel.parameters}
@@ -212,11 +222,11 @@ def bind(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
         try:
             fitting[name] = checked(p, x)
         except Unfit as error:
-            what = f"kernel {kernel.name}: argument '{name}': {error.what}"
-            raise LaunchError(what, error.help) from error.__cause__
+            message = f"kernel {kernel.name}: argument '{name}': {error.what}"
+            raise LaunchError(message, error.help) from error.__cause__
     key = tuple([(name, constant_key(x)) for name, x in fitting.items()])
     if key not in kernel.variants:
         kernel.variants[key] = variant(kernel, kernel.definition.bind(fitting))
-    made = kernel.variants[key]
-    kernel.variants[tuple([(name, constant_key(x)) for name, x in values.items()])] = made
-    return made
+    bound = kernel.variants[key]
+    kernel.variants[tuple([(name, constant_key(x)) for name, x in values.items()])] = bound
+    return bound

@@ -143,29 +143,29 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         requires_grad: bool = False,
         retain_grad: bool = False,
     ) -> None:
-        made = element_type(dtype) if dtype not in (None, Any) else None
-        where = get_device(device) if device is not None or data is None else None
+        element = element_type(dtype) if dtype not in (None, Any) else None
+        location = get_device(device) if device is not None or data is None else None
         lengths = extents(shape) if shape is not None else None
         if data is None:
-            made, where = made or element_type(float), where or CPU
-            layout = NewLayout(lengths or (), made, strides)
+            element, location = element or element_type(float), location or CPU
+            layout = NewLayout(lengths or (), element, strides)
             if ptr is not None:
-                memory = layout.at(ptr, where, capacity, deleter)
+                memory = layout.at(ptr, location, capacity, deleter)
             else:
-                memory = layout.allocated(where, pinned)
-                filled(memory, where, 0)
+                memory = layout.allocated(location, pinned)
+                filled(memory, location, 0)
         else:
             check_without_data(strides=strides, ptr=ptr, capacity=capacity, deleter=deleter)
-            memory, where, found = _from_data(data, made, copy, where, pinned)
-            made = made or found
-            memory = split(memory, made) if lengths is None else memory
+            memory, location, source = _from_data(data, element, copy, location, pinned)
+            element = element or source
+            memory = split(memory, element) if lengths is None else memory
             if lengths is not None:
-                memory = reshaped(memory, where, (*lengths, *element_shape(made)))
-        self._bind(memory, made, where, ndim)
+                memory = reshaped(memory, location, (*lengths, *element_shape(element)))
+        self._bind(memory, element, location, ndim)
         if isinstance(data, array):
             self._follow(data)
-        elif isinstance(made, StructType):
-            self._held = contained_arrays(made, data)
+        elif isinstance(element, StructType):
+            self._held = contained_arrays(element, data)
         if requires_grad:
             self.requires_grad = True
         if grad is not None:
@@ -179,10 +179,10 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             dtype, shape = self.dtype, self.shape
 
             def same(grad: array) -> array:
-                made = array(grad, with_scalar(dtype, scalar_of(grad.dtype)), shape, copy=False)
-                if made.low >= grad.high or grad.low >= made.high:
+                same_gradient = array(grad, with_scalar(dtype, scalar_of(grad.dtype)), shape, copy=False)
+                if same_gradient.low >= grad.high or grad.low >= same_gradient.high:
                     raise ValueError(f"a gradient with strides {grad.strides} has no view of shape {shape}")
-                return made
+                return same_gradient
 
             self._source = source, same
         elif recording.on:
@@ -235,22 +235,24 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         self.ndim = len(shape)
         self.device = device
         self.writeable = writeable
-        found = self.description = described(dtype, shape, strides, address % ALIGNMENT, writeable, device)
+        description = self.description = described(
+            dtype, shape, strides, address % ALIGNMENT, writeable, device
+        )
         self._ptr = address
-        self.launch_id = found.launch_id
-        self.low, self.high = address + found.low, address + found.high
-        self.packed = address.to_bytes(8, "little") + found.rest
+        self.launch_id = description.launch_id
+        self.low, self.high = address + description.low, address + description.high
+        self.packed = address.to_bytes(8, "little") + description.rest
         self.header = None if device is CPU else self._header()
 
     @property
     def _data(self) -> np.ndarray:
         """The memory as a NumPy array. For a new array on a GPU the NumPy array is made on first use, because launches
         do not need it."""
-        found = self._memory
-        if not isinstance(found, np.ndarray):
+        data = self._memory
+        if not isinstance(data, np.ndarray):
             shape, dtype = (*self.shape, *element_shape(self.dtype)), to_numpy(scalar_of(self.dtype))
-            found = self._memory = cuda_memory().described(self._ptr, shape, None, dtype, found)
-        return found
+            data = self._memory = cuda_memory().described(self._ptr, shape, None, dtype, data)
+        return data
 
     def _header(self) -> bytes:
         """The data that the machine code of GPU launches reads."""
@@ -293,9 +295,9 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         return self._source is not None and self._source[1] is not None and self._source[0].requires_grad
 
     @requires_grad.setter
-    def requires_grad(self, wanted: bool) -> None:
-        self._requires_grad = bool(wanted)
-        if not wanted:
+    def requires_grad(self, required: bool) -> None:
+        self._requires_grad = bool(required)
+        if not required:
             self._grad = None
             self._retain_grad = False
 
@@ -306,10 +308,10 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         return self._retain_grad or (self._source is not None and self._source[0].retain_grad)
 
     @retain_grad.setter
-    def retain_grad(self, wanted: bool) -> None:
-        if wanted and not self.requires_grad:
+    def retain_grad(self, retained: bool) -> None:
+        if retained and not self.requires_grad:
             raise LaunchError("retain_grad needs a gradient", "create the array with requires_grad=True")
-        self._retain_grad = bool(wanted)
+        self._retain_grad = bool(retained)
 
     @property
     def is_detached(self) -> bool:
@@ -339,11 +341,11 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             return self._grad
         source, view = self._source or (None, None)
         if source is not None and view is not None and source.requires_grad:
-            whole = source._gradient(make)
-            if whole is None:
+            gradient = source._gradient(make)
+            if gradient is None:
                 return None
-            if self._shown is None or self._shown[0] is not whole:
-                self._shown = whole, view(whole)
+            if self._shown is None or self._shown[0] is not gradient:
+                self._shown = gradient, view(gradient)
             return self._shown[1]
         if make:
             from tegula.runtime.make_arrays import zeros
@@ -371,10 +373,10 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         if self._leaves is not None and plain:
             return self._leaves
         struct: Any = self.dtype
-        made = tuple(self._leaf(k) for k in range(len(struct.leaves)))
+        fields = tuple(self._leaf(k) for k in range(len(struct.leaves)))
         if plain:
-            self._leaves = made
-        return made
+            self._leaves = fields
+        return fields
 
     @property
     def whole(self) -> array:
@@ -386,17 +388,17 @@ class array(Indexing, Conversions, Arithmetic, Printing):
     def _leaf(self, k: int) -> array:
         struct: Any = self.dtype
         leaf = struct.leaves[k]
-        made = wrap(leaf.component_view(self._data), leaf.stored, self.device)
+        leaf_array = wrap(leaf.component_view(self._data), leaf.stored, self.device)
         plain = self._source is None and self._requires_grad is None
         if not plain and scalar_of(leaf.stored).is_float:
-            made._source = self, lambda g: g.leaves[k]
-        return made
+            leaf_array._source = self, lambda g: g.leaves[k]
+        return leaf_array
 
     def _view(self, data: np.ndarray, dtype: ElementType, grad: Callable[[array], array] | None) -> array:
         """An array on part of the same memory; `grad` makes the same view of the gradient."""
-        made = wrap(data, dtype, self.device)
-        made._source = self, grad
-        return made
+        view = wrap(data, dtype, self.device)
+        view._source = self, grad
+        return view
 
     # Conversions -----------------------------------------------------------------------------------------------------
 
@@ -498,12 +500,12 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             flows to `source` if it is an array (recorded by tapes).
         """
         known = as_structured(self.dtype, source) if isinstance(self.dtype, StructType) else None
-        data, where = (known, CPU) if known is not None else _as_numpy(source, self._data.dtype)
+        data, device = (known, CPU) if known is not None else _as_numpy(source, self._data.dtype)
         if data.shape != self._data.shape:
             raise ValueError(
                 f"cannot assign data of shape {data.shape} to an array of shape {self._data.shape}"
             )
-        copied(self._data, self.device, data, where)
+        copied(self._data, self.device, data, device)
         if recording.on:
             recording.assigned(self, source if isinstance(source, array) else None)
         return self
@@ -527,12 +529,12 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         """
         shape = (*extents(shape), *more) if more else shape
         try:
-            made = viewed(self._data, (*extents(shape), *element_shape(self.dtype)))
+            data = viewed(self._data, (*extents(shape), *element_shape(self.dtype)))
         except CannotView:
             raise ValueError(
                 f"an array with strides {self.strides} cannot be reshaped to {shape} without a copy"
             ) from None
-        return self._view(made, self.dtype, lambda g: g.reshape(shape))
+        return self._view(data, self.dtype, lambda g: g.reshape(shape))
 
     def flatten(self) -> array:
         """A view of the elements, in row-major order, with one dimension.
@@ -583,14 +585,14 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         Gradient:
             the same view of the gradient if the scalar type is the same; otherwise the view has no gradient.
         """
-        made = element_type(dtype)
-        if element_bytes(made) != element_bytes(self.dtype):
-            raise ValueError(f"{made} and {self.dtype} differ in size")
-        flat = viewed(self._data, (*self.shape, components(self.dtype))).view(to_numpy(scalar_of(made)))
-        same = scalar_of(made) == scalar_of(self.dtype)
-        data = viewed(flat, (*self.shape, *element_shape(made)))
+        element = element_type(dtype)
+        if element_bytes(element) != element_bytes(self.dtype):
+            raise ValueError(f"{element} and {self.dtype} differ in size")
+        flat = viewed(self._data, (*self.shape, components(self.dtype))).view(to_numpy(scalar_of(element)))
+        same = scalar_of(element) == scalar_of(self.dtype)
+        data = viewed(flat, (*self.shape, *element_shape(element)))
         return self._view(
-            data, made, (lambda g: g.view(with_scalar(made, scalar_of(g.dtype)))) if same else None
+            data, element, (lambda g: g.view(with_scalar(element, scalar_of(g.dtype)))) if same else None
         )
 
     def __eq__(self, other: object) -> bool:
@@ -617,12 +619,12 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         """A packed copy on the same device, with a copy of the gradient. Tapes do not record the copy."""
         from tegula.runtime.make_arrays import empty
 
-        made = empty(self.shape, self.dtype, self.device)
-        copied(made._data, made.device, self._data, self.device)
-        made._requires_grad = False if self.is_detached else self.requires_grad or None
+        copy_of_self = empty(self.shape, self.dtype, self.device)
+        copied(copy_of_self._data, copy_of_self.device, self._data, self.device)
+        copy_of_self._requires_grad = False if self.is_detached else self.requires_grad or None
         known = self._gradient(make=False)
-        made._grad = known.__deepcopy__(memo) if known is not None else None
-        return made
+        copy_of_self._grad = known.__deepcopy__(memo) if known is not None else None
+        return copy_of_self
 
     def __reduce__(self) -> Any:
         """Pickle the elements, the dtype, the device and whether there is a gradient, but not the gradient."""
@@ -644,9 +646,9 @@ def _unpickled(data: np.ndarray, dtype: ElementType, device: Device, requires_gr
 
 def wrap(data: np.ndarray, dtype: ElementType, device: Device) -> array:
     """An array on memory with a known description."""
-    made = object.__new__(array)
-    made._bind(data, dtype, device)
-    return made
+    wrapped = object.__new__(array)
+    wrapped._bind(data, dtype, device)
+    return wrapped
 
 
 def array_with_layout_of(like: array, memory: array, first: int, dtype: ElementType) -> array:
@@ -665,9 +667,9 @@ def fill_value(value: Any, dtype: ElementType) -> Any:
         low, high = plain_range(scalar)
         if low <= value <= high:
             return value
-    wanted = to_numpy(scalar)
-    data, home = _as_numpy(value, wanted)
-    return fitted(data if home is CPU else cuda_memory().download(home, data), wanted, scalar.name)
+    numpy_dtype = to_numpy(scalar)
+    data, home = _as_numpy(value, numpy_dtype)
+    return fitted(data if home is CPU else cuda_memory().download(home, data), numpy_dtype, scalar.name)
 
 
 def _is_plain(data: object) -> bool:
@@ -679,18 +681,18 @@ def _is_plain(data: object) -> bool:
     )
 
 
-def _as_numpy(data: Any, wanted: np.dtype | None = None) -> tuple[np.ndarray, Device]:
-    """Data of any kind as a NumPy array, and the device. `wanted`: the type of a later conversion."""
+def _as_numpy(data: Any, expected: np.dtype | None = None) -> tuple[np.ndarray, Device]:
+    """Data of any kind as a NumPy array, and the device. `expected`: the type of a later conversion."""
     if isinstance(data, array):
         return data._data, data.device
     if isinstance(data, np.ndarray):
         return data, CPU
     if _is_plain(data):
-        return listed(data, wanted), CPU
+        return listed(data, expected), CPU
     if may_be_on_device(data):
-        found = interop().on_device(data)
-        if found is not None:
-            return found
+        on_device = interop().on_device(data)
+        if on_device is not None:
+            return on_device
     if is_tensor(data):
         return host_data(data), CPU
     return np.asarray(np.from_dlpack(data) if hasattr(data, "__dlpack__") else data), CPU
@@ -699,9 +701,9 @@ def _as_numpy(data: Any, wanted: np.dtype | None = None) -> tuple[np.ndarray, De
 def adopt(value: Any, dtype: ElementType | None) -> array:
     """A `tg.array` on the memory of another library's array, for a launch."""
     if may_be_on_device(value):
-        found = interop().adopted(value, dtype)
-        if found is not None:
-            return found
+        adopted = interop().adopted(value, dtype)
+        if adopted is not None:
+            return adopted
     return array(value, dtype=dtype, copy=False)
 
 
@@ -711,8 +713,8 @@ def _from_data(
     """Data of any kind on a device, and the element type. Device None: data on a GPU stay there, and host data go to
     the current device."""
     if isinstance(dtype, StructType):
-        found = as_structured(dtype, data)
-        data = data if found is None else found
+        structured = as_structured(dtype, data)
+        data = data if structured is None else structured
     source, home = _as_numpy(data, to_numpy(scalar_of(dtype)) if dtype is not None else None)
     in_pairs = source.dtype.kind == "c" and (dtype is None or element_shape(dtype) == (2,))
     source = pairs(source) if in_pairs else source
@@ -720,10 +722,10 @@ def _from_data(
         dtype = dtype_of_numbers(data, source)
     target = to_numpy(scalar_of(dtype)) if dtype is not None else source.dtype
     scalar = scalar_of(dtype) if dtype is not None else from_numpy(target)
-    found = VecType(2, scalar) if in_pairs else data.dtype if isinstance(data, array) else scalar
-    where = device or (get_device() if copy and home is CPU else home)
-    if not copy and source.dtype == target and where == home:
-        return source, home, found
-    made = allocate(source.shape, scalar, where, pinned)
-    copied(made, where, source, home)
-    return made, where, found
+    structured = VecType(2, scalar) if in_pairs else data.dtype if isinstance(data, array) else scalar
+    target_device = device or (get_device() if copy and home is CPU else home)
+    if not copy and source.dtype == target and target_device == home:
+        return source, home, structured
+    memory = allocate(source.shape, scalar, target_device, pinned)
+    copied(memory, target_device, source, home)
+    return memory, target_device, structured

@@ -92,14 +92,14 @@ class Arithmetic:
     def __matmul__(self, other: Any) -> Any:
         from tegula.runtime.array_matmul import matmul
 
-        found = operand(self, other)
-        return NotImplemented if found is NotImplemented else matmul(self, found)
+        right = operand(self, other)
+        return NotImplemented if right is NotImplemented else matmul(self, right)
 
     def __rmatmul__(self, other: Any) -> Any:
         from tegula.runtime.array_matmul import matmul
 
-        found = operand(self, other)
-        return NotImplemented if found is NotImplemented else matmul(found, self)
+        left = operand(self, other)
+        return NotImplemented if left is NotImplemented else matmul(left, self)
 
     def __neg__(self) -> Any:
         return unary("neg", "-{0}", self)
@@ -123,34 +123,34 @@ def binary(name: str, text: str, a: Any, other: Any) -> Any:
     not a number or an array."""
     from tegula.runtime.elementwise import apply
 
-    found = operand(a, other)
-    if found is NotImplemented:
-        return found
-    return apply(_expression(name, text), [a, found], [a.dtype, type_of(found, a)])[0]
+    right = operand(a, other)
+    if right is NotImplemented:
+        return right
+    return apply(_expression(name, text), [a, right], [a.dtype, type_of(right, a)])[0]
 
 
 def in_place(name: str, text: str, a: Any, other: Any) -> Any:
     """The array itself, after its elements were set to an expression of the operands."""
     from tegula.runtime.elementwise import apply
 
-    found = operand(a, other)
-    if found is NotImplemented:
-        return found
-    if _overlaps(a, found):
-        found = unary("pos", "{0}", found)
-    return apply(_expression(name, text), [a, found], [a.dtype, type_of(found, a)], [a])[0]
+    right = operand(a, other)
+    if right is NotImplemented:
+        return right
+    if _overlaps(a, right):
+        right = unary("pos", "{0}", right)
+    return apply(_expression(name, text), [a, right], [a.dtype, type_of(right, a)], [a])[0]
 
 
 def converted(a: Any, dtype: ElementType) -> array:
     """A copy with another element type."""
     from tegula.runtime.elementwise import Expression, apply
 
-    wanted = with_scalar(a.dtype, dtype) if isinstance(dtype, DType) else dtype
-    if element_shape(wanted) != element_shape(a.dtype):
-        raise ValueError(f"elements of type {a.dtype} cannot become {wanted}")
-    if wanted == a.dtype:
+    element = with_scalar(a.dtype, dtype) if isinstance(dtype, DType) else dtype
+    if element_shape(element) != element_shape(a.dtype):
+        raise ValueError(f"elements of type {a.dtype} cannot become {element}")
+    if element == a.dtype:
         return a.copy()
-    return apply(Expression("astype", "dtype({0})", (("dtype", wanted),)), [a], [a.dtype])[0]
+    return apply(Expression("astype", "dtype({0})", (("dtype", element),)), [a], [a.dtype])[0]
 
 
 def _expression(name: str, text: str) -> Expression:
@@ -185,10 +185,12 @@ def operand(a: Any, other: Any) -> Any:
         return array(other, dtype=a.dtype, device=a.device)
     if any(hasattr(other, way) for way in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")):
         dtype = a.dtype if inner else None
-        made = array(other, copy=False)
-        if dtype is not None and made.shape[-len(inner) :] == inner and made.dtype == scalar:
-            made = array(other, dtype=dtype, copy=False)
-        return _checked(a, made if made.device == a.device or made.device is not CPU else made.to(a.device))
+        right = array(other, copy=False)
+        if dtype is not None and right.shape[-len(inner) :] == inner and right.dtype == scalar:
+            right = array(other, dtype=dtype, copy=False)
+        return _checked(
+            a, right if right.device == a.device or right.device is not CPU else right.to(a.device)
+        )
     return NotImplemented
 
 
@@ -197,11 +199,11 @@ def _is_array(x: Any) -> bool:
     return isinstance(x, Arithmetic)
 
 
-def type_of(found: Any, a: Any) -> ElementType:
+def type_of(actual: Any, a: Any) -> ElementType:
     """The element type of an operand: a number has the scalar type of the array that it is combined with."""
-    if _is_array(found):
-        return found.dtype
-    return a.dtype if np.ndim(found) or hasattr(found, "__len__") else scalar_of(a.dtype)
+    if _is_array(actual):
+        return actual.dtype
+    return a.dtype if np.ndim(actual) or hasattr(actual, "__len__") else scalar_of(a.dtype)
 
 
 def _checked(a: Any, other: Any) -> Any:

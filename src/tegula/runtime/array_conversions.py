@@ -101,8 +101,8 @@ class Conversions:
         Gradient:
             flows through the copy where a tape records.
         """
-        where = get_device(device)
-        return self if where == self.device else self._cloned(where)
+        target_device = get_device(device)
+        return self if target_device == self.device else self._cloned(target_device)
 
     def copy(self: Any) -> array:
         """A packed copy on the same device, as by tg.clone.

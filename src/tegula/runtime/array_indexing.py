@@ -52,9 +52,9 @@ class Indexing:
 
         if any(i is None or i is ... for i in entries):
             raise IndexError("arrays of indices go together with integers and slices only")
-        kept = [i for i in entries if isinstance(i, slice | type(self))]
+        slices = [i for i in entries if isinstance(i, slice | type(self))]
         view = self[tuple(slice(None) if type(i) is type(self) else i for i in entries)]
-        return indexedarray(view, [None if isinstance(i, slice) else i for i in kept])
+        return indexedarray(view, [None if isinstance(i, slice) else i for i in slices])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Sets elements to a number, or to values that NumPy can broadcast to their shape. An array with a gradient

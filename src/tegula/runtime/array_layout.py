@@ -28,9 +28,9 @@ from tegula.types import (
 STRIDES_HELP = "give one stride in bytes for each dimension, each a multiple of the scalar's size"
 
 
-def check_without_data(**given: object) -> None:
+def check_without_data(**values: object) -> None:
     """Raise ValueError if data are given together with arguments that describe memory."""
-    for name, value in given.items():
+    for name, value in values.items():
         if value is not None:
             raise ValueError(f"{name}= describes memory without data: leave out data, or {name}=")
 
@@ -110,23 +110,23 @@ def pairs(data: np.ndarray) -> np.ndarray:
 def split(data: np.ndarray, dtype: ElementType) -> np.ndarray:
     """Data with trailing dimensions for the elements of a type: unchanged, or with the last dimension split.
     LaunchError if the length is not a multiple of the number of components."""
-    inner, whole = element_shape(dtype), components(dtype)
+    inner, count = element_shape(dtype), components(dtype)
     if isinstance(dtype, DType) or data.shape[-len(inner) :] == inner:
         return data
-    if data.ndim == 0 or data.shape[-1] % whole:
+    if data.ndim == 0 or data.shape[-1] % count:
         raise LaunchError(
             f"data of shape {data.shape} hold no elements of type {dtype}: the last dimension must be a multiple of "
-            f"{whole}" + ("" if len(inner) == 1 else f", or the last two {inner}"),
+            f"{count}" + ("" if len(inner) == 1 else f", or the last two {inner}"),
             "reshape the data, or give another dtype",
         )
-    return _split_last(data, inner if data.shape[-1] == whole else (data.shape[-1] // whole, *inner))
+    return _split_last(data, inner if data.shape[-1] == count else (data.shape[-1] // count, *inner))
 
 
 def _split_last(data: np.ndarray, lengths: tuple[int, ...]) -> np.ndarray:
     """A view with the last dimension split into several dimensions."""
     step = data.strides[-1]
     strides = tuple(step * math.prod(lengths[k + 1 :]) for k in range(len(lengths)))
-    made = np.lib.stride_tricks.as_strided(
+    split_data = np.lib.stride_tricks.as_strided(
         data, (*data.shape[:-1], *lengths), (*data.strides[:-1], *strides), writeable=data.flags.writeable
     )
-    return made
+    return split_data

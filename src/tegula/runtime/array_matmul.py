@@ -36,10 +36,10 @@ def matmul_kernel(dtype: DType) -> Kernel:
     return kernel_of(matmul)
 
 
-def kernel_of(made: Any) -> Kernel:
+def kernel_of(kernel: Any) -> Kernel:
     """A kernel, with its type for type checkers."""
-    assert isinstance(made, Kernel)
-    return made
+    assert isinstance(kernel, Kernel)
+    return kernel
 
 
 def matmul(a: Any, b: Any) -> array:
@@ -64,9 +64,9 @@ def matmul(a: Any, b: Any) -> array:
         )
     rows, columns = left.shape[0], right.shape[1]
     graded = a.dtype.is_float and (a.requires_grad or b.requires_grad)
-    made = empty((rows, columns), a.dtype, a.device, graded)
+    result = empty((rows, columns), a.dtype, a.device, graded)
     grid = -(-rows // EDGE), -(-columns // EDGE)
     if 0 not in grid:
-        launch_tiled(matmul_kernel(a.dtype), grid, [left, right], [made], block_dim=THREADS)
+        launch_tiled(matmul_kernel(a.dtype), grid, [left, right], [result], block_dim=THREADS)
     shape = (*a.shape[:-1], *b.shape[1:])
-    return made.reshape(shape or (1,))
+    return result.reshape(shape or (1,))

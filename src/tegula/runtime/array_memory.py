@@ -95,9 +95,9 @@ def viewed(data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
             return data.reshape(shape)
         if _RESHAPES_WITHOUT_COPY:
             return np.reshape(data, shape, copy=False)
-        made = data.view()
-        made.shape = shape
-        return made
+        view = data.view()
+        view.shape = shape
+        return view
     except (ValueError, AttributeError, OverflowError) as error:
         if -1 in shape or data.size != math.prod(shape):
             raise ValueError(f"cannot reshape an array with {data.size} elements to {shape}") from error

@@ -63,16 +63,16 @@ def _edges(a: Any) -> np.ndarray:
     """The elements at both ends of each dimension, with one element in place of the omitted elements."""
     parts = [_ends(n) for n in a.shape]
     inner = a.numpy().shape[a.ndim :] if a.device.is_cpu else a[(0,) * a.ndim].numpy().shape[1:]
-    made: np.ndarray | None = None
+    line: np.ndarray | None = None
     for at in np.ndindex(*(len(ends) for ends in parts)):
         own, theirs = zip(*(ends[k] for ends, k in zip(parts, at, strict=True)), strict=True)
         piece = a[theirs].numpy()
-        if made is None:
+        if line is None:
             shape = tuple(min(n, 2 * EDGE + 1) for n in a.shape)
-            made = np.zeros((*shape, *inner), piece.dtype)
-        made[own] = piece
-    assert made is not None, "it has elements"
-    return made
+            line = np.zeros((*shape, *inner), piece.dtype)
+        line[own] = piece
+    assert line is not None, "it has elements"
+    return line
 
 
 def _ends(n: int) -> list[tuple[slice, slice]]:

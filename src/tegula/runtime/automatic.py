@@ -71,7 +71,9 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
     if best is None:
         return _with_one_role(kernel, source, spread, verdict, target, debug, observe)
     _, built, kernel.body.ops = best
-    rejected = tuple(one for one in spread.schedule.rejected if one.plan != built.schedule.plan)
+    rejected = tuple(
+        rejection for rejection in spread.schedule.rejected if rejection.plan != built.schedule.plan
+    )
     return replace(built, schedule=replace(built.schedule, rejected=rejected))
 
 
@@ -135,7 +137,7 @@ def _built(
     check_memory(code.shared, target.shared_per_block, target.arch)
     scheduled = verdict.status != NO_SCHEDULE
     require = partial(emitted.require, kernel=kernel) if scheduled else None
-    made = assembled(code.text, target, code.waiting, require)
-    if not made.is_ptx:
-        code.check_registers(made.registers)
-    return Built(code, made, verdict, spread.schedule)
+    code_object = assembled(code.text, target, code.waiting, require)
+    if not code_object.is_ptx:
+        code.check_registers(code_object.registers)
+    return Built(code, code_object, verdict, spread.schedule)

@@ -38,66 +38,66 @@ ORDER = (REFUTED, UNPROVED, PROVED, NO_SCHEDULE)
 """The statuses of verdicts, the worst first."""
 
 
-def check_kernel(kernel: Kernel, given: Sequence[Any], block_dim: int | None, target: str) -> Verdict:
+def check_kernel(kernel: Kernel, arguments: Sequence[Any], block_dim: int | None, target: str) -> Verdict:
     """The verdict for arguments of the given types: the worse of the verdicts for packed arrays and for any arrays. A
     kernel with explicit copies takes packed arrays only."""
     verdicts: list[Verdict] = []
-    for _, found in check_forms(kernel, given, block_dim, target):
-        if not found.accepted:
-            return found
-        verdicts.append(found)
+    for _, verdict in check_forms(kernel, arguments, block_dim, target):
+        if not verdict.accepted:
+            return verdict
+        verdicts.append(verdict)
     return min(verdicts, key=lambda v: ORDER.index(v.status))
 
 
 def check_forms(
     kernel: Kernel,
-    given: Sequence[Any],
+    arguments: Sequence[Any],
     block_dim: int | None,
     target: str,
     certificates: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[tuple[str, Verdict]]:
     """The verdict for each kind of arrays; proved verdicts are cached on disk. `certificates`: certificates by kind of
     arrays, with which the verifier alone decides, without the cache."""
-    kernel, given = _with_constants(kernel, given)
-    types = argument_types(kernel, given)
+    kernel, arguments = _with_constants(kernel, arguments)
+    types = argument_types(kernel, arguments)
     for arrays, known in (("packed", PACKED), ("any", STRIDED)):
         access = tuple(known if isinstance(t, ArrayType) else None for t in types)
         ndim, threads = _shape(kernel, types, access)
         launch = LaunchClass(ndim, block_dim or threads, (True,) * (ndim - 1) + (False,), True, False)
-        made = trace(kernel, types, launch, access)
+        kernel_ir = trace(kernel, types, launch, access)
         store = disk_cache() if certificates is None else None
-        name = store.key(["check", cache_text(made, False), target]) if store is not None else ""
+        name = store.key(["check", cache_text(kernel_ir, False), target]) if store is not None else ""
         entry = store.get(name) if store is not None else None
         if entry is not None:
             yield arrays, from_summary(entry.metadata)
             continue
-        prepare(made)
+        prepare(kernel_ir)
         try:
-            spread, found = checked(made, get_cuda_target(target), judge=_judge(certificates, arrays))
+            spread, verdict = checked(kernel_ir, get_cuda_target(target), judge=_judge(certificates, arrays))
         except BulkAccess:
             if known is PACKED:
                 raise
             return
-        found = replace(found, automatic=str(spread.schedule))
-        if store is not None and found.status in (PROVED, NO_SCHEDULE):
-            store.put(name, Entry(dict(found.summary()), b""))
-        yield arrays, found
+        verdict = replace(verdict, automatic=str(spread.schedule))
+        if store is not None and verdict.status in (PROVED, NO_SCHEDULE):
+            store.put(name, Entry(dict(verdict.summary()), b""))
+        yield arrays, verdict
 
 
-def _with_constants(kernel: Kernel, given: Sequence[Any]) -> tuple[Kernel, Sequence[Any]]:
+def _with_constants(kernel: Kernel, arguments: Sequence[Any]) -> tuple[Kernel, Sequence[Any]]:
     """The kernel with constants and absent arrays bound, and the given types. Constants that are not given have their
     defaults; WrongArguments for a constant without a default."""
-    if len(given) == len(kernel.parameters):
-        return with_constants(kernel, given)[:2]
-    if given or not kernel.takes_constants:
-        return kernel, given
-    wanted = [p for p in kernel.parameters if takes_constant(p.annotation)]
-    unknown = next((p for p in wanted if p.default is NO_DEFAULT), None)
+    if len(arguments) == len(kernel.parameters):
+        return with_constants(kernel, arguments)[:2]
+    if arguments or not kernel.takes_constants:
+        return kernel, arguments
+    constants = [p for p in kernel.parameters if takes_constant(p.annotation)]
+    unknown = next((p for p in constants if p.default is NO_DEFAULT), None)
     if unknown is not None:
-        what = f"the value of '{unknown.name}' is not known"
+        message = f"the value of '{unknown.name}' is not known"
         help = f"{kernel.name}.bind({unknown.name}=...).check()"
-        raise WrongArguments(kernel.definition.parameter_location(unknown.name), what=what, help=help)
-    return bind(kernel, {p.name: p.default for p in wanted}), given
+        raise WrongArguments(kernel.definition.parameter_location(unknown.name), what=message, help=help)
+    return bind(kernel, {p.name: p.default for p in constants}), arguments
 
 
 def _judge(
@@ -105,26 +105,26 @@ def _judge(
 ) -> Callable[[KernelIR, GpuCompilation], Verdict]:
     if certificates is None:
         return check_schedule
-    found = certificates.get(arrays, {})
-    return lambda kernel, spread: check_certificate(kernel, spread, found)
+    known = certificates.get(arrays, {})
+    return lambda kernel, spread: check_certificate(kernel, spread, known)
 
 
-def argument_types(kernel: Kernel, given: Sequence[Any]) -> tuple[Type, ...]:
+def argument_types(kernel: Kernel, arguments: Sequence[Any]) -> tuple[Type, ...]:
     """The types of the arguments: the given types, else the annotations of the parameters. WrongArguments if they do
     not determine a type."""
-    annotations = [resolve(a) for a in given] if given else [p.annotation for p in kernel.parameters]
+    annotations = [resolve(a) for a in arguments] if arguments else [p.annotation for p in kernel.parameters]
     if len(annotations) != len(kernel.parameters):
-        what = f"{kernel.name} takes {len(kernel.parameters)} arguments, got {len(annotations)} types"
-        raise WrongArguments(kernel.definition.location, what=what)
+        message = f"{kernel.name} takes {len(kernel.parameters)} arguments, got {len(annotations)} types"
+        raise WrongArguments(kernel.definition.location, what=message)
     types: list[Type] = []
     typed = [replace(p, annotation=t) for p, t in zip(kernel.parameters, annotations, strict=True)]
     for p in leaf_parameters(typed):
         annotation = p.annotation
         is_array = isinstance(annotation, ArrayAnnotation)
         if annotation is ANY or (is_array and ANY in (annotation.dtype, annotation.ndim)):
-            what = f"the type of '{p.name}' is not known"
+            message = f"the type of '{p.name}' is not known"
             help = f"{kernel.name}.check(...) takes the type of each argument, as annotations are written"
-            raise WrongArguments(kernel.definition.parameter_location(p.name), what=what, help=help)
+            raise WrongArguments(kernel.definition.parameter_location(p.name), what=message, help=help)
         types.append(ArrayType(annotation.dtype, annotation.ndim) if is_array else annotation)  # type: ignore[arg-type, union-attr]
     return tuple(types)
 
@@ -133,8 +133,8 @@ def _shape(kernel: Kernel, types: Sequence[Type], access: Sequence[AccessClass |
     """The least number of dimensions, threads included, of a launch that gives each block its own thread indices, as
     roles require; and the threads per block that its roles need."""
     launch = LaunchClass(MAX_DIMS, WARP_GROUP, (True,) * (MAX_DIMS - 1) + (False,), True, False)
-    made = kernel.trace(types, launch, access, library())
-    named = max((len(op.results) for op in made.walk() if isinstance(op, Tid)), default=1)
+    kernel_ir = kernel.trace(types, launch, access, library())
+    named = max((len(op.results) for op in kernel_ir.walk() if isinstance(op, Tid)), default=1)
     ndim = min(1 + named, MAX_DIMS)
-    roles = next((op for op in made.body.ops if isinstance(op, Roles)), None)
+    roles = next((op for op in kernel_ir.body.ops if isinstance(op, Roles)), None)
     return ndim, block_threads(roles) if roles is not None else kernel.options.block_dim or config.block_dim

@@ -74,8 +74,10 @@ class Launch:
         """
         if len(values) != len(self._arguments):
             names = ", ".join(p.name for p in self.kernel.parameters)
-            what = f"{self.kernel.name} takes {len(self._arguments)} arguments ({names}), got {len(values)}"
-            raise LaunchError(what, "give all, or set one: set_param_by_name(name, value)")
+            message = (
+                f"{self.kernel.name} takes {len(self._arguments)} arguments ({names}), got {len(values)}"
+            )
+            raise LaunchError(message, "give all, or set one: set_param_by_name(name, value)")
         self._arguments[:] = values
 
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
@@ -90,8 +92,8 @@ class Launch:
             launch: there is no such parameter.
         """
         if not 0 <= index < len(self._arguments):
-            what = f"{self.kernel.name} has no parameter at index {index}"
-            raise LaunchError(what, f"its parameters are at 0 to {len(self._arguments) - 1}")
+            message = f"{self.kernel.name} has no parameter at index {index}"
+            raise LaunchError(message, f"its parameters are at 0 to {len(self._arguments) - 1}")
         (self._gradients if adjoint else self._arguments)[index] = value
 
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:

@@ -102,11 +102,11 @@ def trace(
         return kernel
     needed = block_threads(roles)
     if launch.block_dim != needed:
-        what = f"kernel {kernel.name}: its roles need blocks of {needed} threads, got block_dim {launch.block_dim}"
-        raise LaunchError(what, "leave out block_dim=: it is computed from the roles")
+        message = f"kernel {kernel.name}: its roles need blocks of {needed} threads, got block_dim {launch.block_dim}"
+        raise LaunchError(message, "leave out block_dim=: it is computed from the roles")
     if launch.partial:
-        what = f"kernel {kernel.name}: kernels with roles run whole blocks, of {needed} threads"
-        raise LaunchError(what, "use tg.launch_tiled, which launches whole blocks")
+        message = f"kernel {kernel.name}: kernels with roles run whole blocks, of {needed} threads"
+        raise LaunchError(message, "use tg.launch_tiled, which launches whole blocks")
     return kernel
 
 
@@ -195,32 +195,32 @@ def written(kernel: Kernel) -> list[int]:
     """Positions of the array parameters that the kernel may write."""
     from tegula.passes.overlap import array_root
 
-    found: set[int] = set()
+    positions: set[int] = set()
     for op in kernel.walk():
         assert isinstance(op, Op)
         for effect in op.effects():
             if effect.kind in ("write", "atomic") and effect.value is not None:
                 source = array_root(effect.value)
                 if source in kernel.params:
-                    found.add(kernel.params.index(source))
-    return sorted(found)
+                    positions.add(kernel.params.index(source))
+    return sorted(positions)
 
 
 def site_to_json(site: Site) -> dict[str, Any]:
     """A site as the JSON data that the disk cache stores."""
     data = {k: [t.notation for t in v] if k == "types" else v for k, v in site.data.items()}
-    places = [[at.file, at.line, at.column, at.end_column, at.function] for at in site.loc.chain()]
-    return json.loads(json.dumps({"kind": site.kind, "places": places, "data": data}))
+    chain = [[at.file, at.line, at.column, at.end_column, at.function] for at in site.loc.chain()]
+    return json.loads(json.dumps({"kind": site.kind, "places": chain, "data": data}))
 
 
-def sites_of(kernel: Kernel, found: Sequence[dict[str, Any]]) -> list[Site]:
+def sites_of(kernel: Kernel, entries: Sequence[dict[str, Any]]) -> list[Site]:
     """The report sites from the JSON data of the disk cache. The source texts are taken from the traced kernel, because
     text from Python's prompt is in no file."""
-    if not found:
+    if not entries:
         return []
     chains = (op.loc.chain() for op in kernel.walk())
     texts = {(at.file, at.function): at.written for chain in chains for at in chain}
-    return [_site(data, texts) for data in found]
+    return [_site(data, texts) for data in entries]
 
 
 def _site(data: dict[str, Any], texts: Mapping[tuple[str, str], Text | None]) -> Site:

@@ -26,18 +26,18 @@ def flattened(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, tuple[Any,
     written = kernel.definition.parameters
     if len(args) != len(written):
         raise argument_count_error(kernel, written, len(args))
-    wanted = [_wanted(p.annotation, x) for p, x in zip(written, args, strict=True)]
-    declared = all(t is p.annotation for t, p in zip(wanted, written, strict=True))
-    leaf_kernel = kernel.kernel_of_leaves(None if declared else tuple(wanted))
+    structs = [_wanted(p.annotation, x) for p, x in zip(written, args, strict=True)]
+    declared = all(t is p.annotation for t, p in zip(structs, written, strict=True))
+    leaf_kernel = kernel.kernel_of_leaves(None if declared else tuple(structs))
     try:
-        found = [
+        leaves = [
             leaf
-            for p, t, x in zip(written, wanted, args, strict=True)
+            for p, t, x in zip(written, structs, args, strict=True)
             for leaf in argument_leaves(t, x, p.name)
         ]
     except LaunchError as error:
         raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from error.__cause__
-    return leaf_kernel, tuple(found)
+    return leaf_kernel, tuple(leaves)
 
 
 def is_compound(kernel: Kernel, args: Sequence[Any]) -> bool:
@@ -58,81 +58,83 @@ def _wanted(annotation: Any, x: Any) -> Any:
     return annotation
 
 
-def argument_leaves(wanted: Any, x: Any, name: str) -> Iterator[Any]:
+def argument_leaves(struct: Any, x: Any, name: str) -> Iterator[Any]:
     """The leaves of an argument. LaunchError for an argument that does not fit."""
-    if isinstance(wanted, StructType):
-        x = x.in_kernels() if getattr(type(x), GENERIC, None) is wanted else x
-        if not isinstance(x, Struct) or x.type is not wanted:
-            given = x.type.name if isinstance(x, Struct) else _named(x)
-            if isinstance(x, Struct) and given == wanted.name:
-                raise _of_another_definition(name, wanted)
-            what = f"argument '{name}': expected a value of the struct {wanted}, got {given}"
-            raise LaunchError(what, f"make one with {wanted}()")
-        for leaf in wanted.leaves:
+    if isinstance(struct, StructType):
+        x = x.in_kernels() if getattr(type(x), GENERIC, None) is struct else x
+        if not isinstance(x, Struct) or x.type is not struct:
+            described = x.type.name if isinstance(x, Struct) else _named(x)
+            if isinstance(x, Struct) and described == struct.name:
+                raise _of_another_definition(name, struct)
+            message = f"argument '{name}': expected a value of the struct {struct}, got {described}"
+            raise LaunchError(message, f"make one with {struct}()")
+        for leaf in struct.leaves:
             yield from argument_leaves(leaf.type, x.leaf(leaf), f"{name}.{leaf.name}")
-    elif isinstance(wanted, ArrayAnnotation) and isinstance(wanted.dtype, StructType):
+    elif isinstance(struct, ArrayAnnotation) and isinstance(struct.dtype, StructType):
         if x is None:
-            yield from (None for _ in wanted.dtype.leaves)
+            yield from (None for _ in struct.dtype.leaves)
             return
-        if isinstance(x, np.ndarray) and x.dtype == wanted.dtype.numpy_dtype():
-            x = array(x, dtype=wanted.dtype, copy=False)
-        if not isinstance(x, array) or x.dtype is not wanted.dtype or x.ndim != wanted.ndim:
+        if isinstance(x, np.ndarray) and x.dtype == struct.dtype.numpy_dtype():
+            x = array(x, dtype=struct.dtype, copy=False)
+        if not isinstance(x, array) or x.dtype is not struct.dtype or x.ndim != struct.ndim:
             dtype = x.dtype if isinstance(x, array) else None
             if (
                 isinstance(dtype, StructType)
-                and dtype is not wanted.dtype
-                and dtype.name == wanted.dtype.name
+                and dtype is not struct.dtype
+                and dtype.name == struct.dtype.name
             ):
-                raise _of_another_definition(name, wanted.dtype)
-            found = ArrayType(x.dtype, x.ndim) if isinstance(x, array) else _named(x)
-            what = f"argument '{name}': expected {wanted}, got {found}"
-            raise LaunchError(what, f"create the array with tg.array(..., dtype={wanted.dtype})")
+                raise _of_another_definition(name, struct.dtype)
+            actual = ArrayType(x.dtype, x.ndim) if isinstance(x, array) else _named(x)
+            message = f"argument '{name}': expected {struct}, got {actual}"
+            raise LaunchError(message, f"create the array with tg.array(..., dtype={struct.dtype})")
         yield from x.leaves
-    elif isinstance(wanted, IndexedAnnotation):
+    elif isinstance(struct, IndexedAnnotation):
         if x is None:
-            yield from (None for _ in range(1 + wanted.ndim))
+            yield from (None for _ in range(1 + struct.ndim))
             return
         if not isinstance(x, indexedarray | array):
-            what = f"argument '{name}': expected {wanted}, got {type(x).__name__}"
-            raise LaunchError(what, "make one with tg.indexedarray(data, [indices])")
-        if x.ndim != wanted.array.ndim:
-            what = f"argument '{name}': expected {wanted}, got one with {x.ndim}"
-            raise LaunchError(what, f"pass one with {wanted.array.ndim} dimensions")
+            message = f"argument '{name}': expected {struct}, got {type(x).__name__}"
+            raise LaunchError(message, "make one with tg.indexedarray(data, [indices])")
+        if x.ndim != struct.array.ndim:
+            message = f"argument '{name}': expected {struct}, got one with {x.ndim}"
+            raise LaunchError(message, f"pass one with {struct.array.ndim} dimensions")
         yield from (indexedarray(x) if isinstance(x, array) else x).parts
     elif isinstance(x, indexedarray):
-        what = f"argument '{name}' is an indexed array, but the parameter is not annotated as one"
+        message = f"argument '{name}' is an indexed array, but the parameter is not annotated as one"
         help = f"annotate it with tg.indexedarray{x.ndim}d[...], or pass a copy: a.contiguous()"
-        raise LaunchError(what, help)
+        raise LaunchError(message, help)
     else:
         yield x
 
 
-def _gradient_leaves(wanted: Any, grad: Any, name: str) -> Iterator[Any]:
+def _gradient_leaves(struct: Any, grad: Any, name: str) -> Iterator[Any]:
     """The gradients for the leaves of an argument; None for index arrays."""
-    if isinstance(wanted, IndexedAnnotation):
+    if isinstance(struct, IndexedAnnotation):
         yield grad.data if isinstance(grad, indexedarray) else grad
-        yield from (None for _ in range(wanted.ndim))
+        yield from (None for _ in range(struct.ndim))
     else:
-        yield from argument_leaves(wanted, grad, name)
+        yield from argument_leaves(struct, grad, name)
 
 
 def flattened_gradients(kernel: Kernel, args: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
     """The gradients of arguments, one or None for each leaf."""
     if not is_compound(kernel, args):
         return [*grads]
-    found: list[Any] = []
+    gradients: list[Any] = []
     for p, x, grad in zip(kernel.definition.parameters, args, grads, strict=False):
         t = _wanted(p.annotation, x)
         count = len([*argument_leaves(t, x, p.name)])
-        found += _gradient_leaves(t, grad, p.name) if grad is not None else [None] * count
-    return found
+        gradients += _gradient_leaves(t, grad, p.name) if grad is not None else [None] * count
+    return gradients
 
 
 def _of_another_definition(name: str, struct: StructType) -> LaunchError:
     """The error for an argument of a struct that has the name of the parameter's struct."""
-    what = f"argument '{name}' is of another struct {struct.name} than the one that annotates the parameter"
+    message = (
+        f"argument '{name}' is of another struct {struct.name} than the one that annotates the parameter"
+    )
     help = f"after {struct.name} is defined again, define again the kernels that it annotates, and make new values"
-    return LaunchError(what, help)
+    return LaunchError(message, help)
 
 
 def _named(x: Any) -> str:

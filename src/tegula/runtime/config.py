@@ -60,8 +60,8 @@ class Config:
             raise ValueError(f"{name} must be one of {', '.join(CHOICES[name])}, got {value!r}")
         object.__setattr__(self, name, value)
         if name in CODE:
-            made = tuple(getattr(self, switch, None) for switch in CODE)
-            object.__setattr__(self, "code", _COMBINATIONS.setdefault(made, len(_COMBINATIONS)))
+            code_switches = tuple(getattr(self, switch, None) for switch in CODE)
+            object.__setattr__(self, "code", _COMBINATIONS.setdefault(code_switches, len(_COMBINATIONS)))
             modes[0] = self.code
         if name == "block_dim":
             modes[1] = value if type(value) is int and abs(value) < 2**63 else 0

@@ -27,15 +27,15 @@ _lock = threading.Lock()
 
 def launch_id(specialisation: Any) -> int:
     """The launch id of a specialisation: a small number, so that launches compare only numbers."""
-    found = _numbers.get(specialisation)
-    if found is None:
+    number = _numbers.get(specialisation)
+    if number is None:
         with _lock:
-            found = _numbers.get(specialisation)
-            if found is None:
-                found = len(SPECIALISATIONS)
+            number = _numbers.get(specialisation)
+            if number is None:
+                number = len(SPECIALISATIONS)
                 SPECIALISATIONS.append(specialisation)
-                _numbers[specialisation] = found
-    return found
+                _numbers[specialisation] = number
+    return number
 
 
 def device_of(specialisation: tuple[Any, ...]) -> Device:

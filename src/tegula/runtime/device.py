@@ -147,11 +147,11 @@ def get_device(ident: Device | str | None = None) -> Device:
         return _current.device
     kind, _, number = ident.partition(":") if isinstance(ident, str) else ("", "", "")
     if kind == "cuda" and (number or "0").isdigit():
-        found = _cuda.get(int(number or 0))
-        if found is None:
-            found = {d.ordinal: d for d in get_cuda_devices()}.get(int(number or 0))
-        if found is not None:
-            return found
+        device_found = _cuda.get(int(number or 0))
+        if device_found is None:
+            device_found = {d.ordinal: d for d in get_cuda_devices()}.get(int(number or 0))
+        if device_found is not None:
+            return device_found
     devices = ", ".join(map(str, get_devices()))
     raise LaunchError(f"there is no device {ident!r}", f"devices: {devices}{_absence()}")
 
@@ -169,13 +169,13 @@ def _absence() -> str:
 
 def cuda_device(ident: Device | str | None = None) -> Device:
     """The CUDA device of a name, or the current one. LaunchError for the CPU and for an unknown name."""
-    found = get_device(ident)
-    if not found.is_cuda:
+    device_found = get_device(ident)
+    if not device_found.is_cuda:
         raise LaunchError(
-            f"this needs a CUDA device, and {'the current device' if ident is None else 'this'} is {found}",
+            f"this needs a CUDA device, and {'the current device' if ident is None else 'this'} is {device_found}",
             "name one: device='cuda:0'",
         )
-    return found
+    return device_found
 
 
 def get_cuda_device(ordinal: int | None = None) -> Device:
@@ -322,8 +322,8 @@ def synchronize_device(device: Device | str | None = None) -> None:
         launch: there is no such device.
         RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
     """
-    found = get_device(device)
-    if found.is_cuda:
+    device_found = get_device(device)
+    if device_found.is_cuda:
         from tegula.runtime.cuda.report import synchronize
 
-        synchronize(_context().context(found.ordinal))
+        synchronize(_context().context(device_found.ordinal))

@@ -80,12 +80,12 @@ MAX_KNOWN = 1024
 def result_types(expression: Expression, inputs: tuple[Input, ...], rank: int) -> tuple[ElementType, ...]:
     """The element types of the results. LaunchError if a result is not an element type of arrays."""
     key = expression, inputs, rank
-    found = _known_types.get(key)
-    if found is None or not all(map(unchanged, found[1])):
+    known = _known_types.get(key)
+    if known is None or not all(map(unchanged, known[1])):
         if len(_known_types) >= MAX_KNOWN:
             _known_types.clear()
-        found = _known_types[key] = _traced_types(expression, inputs, rank)
-    return found[0]
+        known = _known_types[key] = _traced_types(expression, inputs, rank)
+    return known[0]
 
 
 def _traced_types(
@@ -96,24 +96,24 @@ def _traced_types(
     body = [f"_result = {_applied(expression, inputs, names, rank)}"]
     definition = _definition(expression, names, inputs, {}, rank, body).definition
     types = [t for i in inputs for t in i.types]
-    one = LaunchClass(rank, BLOCK, (False,) * rank, False, True)
-    found, captured = bound_types(definition, "_result", types, one, library())
-    return tuple(_result_type(expression, t) for t in found), captured
+    launch = LaunchClass(rank, BLOCK, (False,) * rank, False, True)
+    traced, captured = bound_types(definition, "_result", types, launch, library())
+    return tuple(_result_type(expression, t) for t in traced), captured
 
 
-def _result_type(expression: Expression, found: Any) -> ElementType:
-    if type(found) in (bool, int, float):
-        return element_type(type(found))
-    if is_element(found):
-        return found
+def _result_type(expression: Expression, actual: Any) -> ElementType:
+    if type(actual) in (bool, int, float):
+        return element_type(type(actual))
+    if is_element(actual):
+        return actual
     raise LaunchError(
-        f"{expression.name} returns {_described(found)}, which is not an element of an array",
+        f"{expression.name} returns {_described(actual)}, which is not an element of an array",
         "return numbers, vectors or matrices",
     )
 
 
-def _described(found: Any) -> str:
-    return "nothing" if found is None else f"a value of type {found}"
+def _described(actual: Any) -> str:
+    return "nothing" if actual is None else f"a value of type {actual}"
 
 
 @lru_cache(maxsize=1024)
@@ -133,9 +133,9 @@ def elementwise_kernel(
     value = _applied(expression, inputs, names, rank)
     targets = ", ".join(f"{name}_value" for name in outputs)
     body = [f"{targets} = {value}", *(f"{name}[{at}] = {name}_value" for name in outputs)]
-    given = {n: i for n, i, s in zip(names, inputs, same, strict=True) if s is None}
-    whole = dict(zip(outputs, results, strict=True))
-    return _definition(expression, list(given), tuple(given.values()), whole, rank, body)
+    arguments = {n: i for n, i, s in zip(names, inputs, same, strict=True) if s is None}
+    result_of = dict(zip(outputs, results, strict=True))
+    return _definition(expression, list(arguments), tuple(arguments.values()), result_of, rank, body)
 
 
 def _names(inputs: Sequence[Input]) -> list[str]:
@@ -227,10 +227,10 @@ def apply(
         types = result_types(expression, forms, rank)
         out = [empty(shape, t, device, graded and scalar_of(t).is_float) for t in types]
     same = tuple(next((k for k, o in enumerate(out) if _is_same(v, o)), None) for v in inputs)
-    made = elementwise_kernel(expression, forms, tuple(described(o, o.dtype, shape) for o in out), same)
-    given = [v for v, s in zip(inputs, same, strict=True) if s is None]
+    kernel = elementwise_kernel(expression, forms, tuple(described(o, o.dtype, shape) for o in out), same)
+    arguments = [v for v, s in zip(inputs, same, strict=True) if s is None]
     if 0 not in shape:
-        launch(made, shape, given, list(out), block_dim=block_dim)
+        launch(kernel, shape, arguments, list(out), block_dim=block_dim)
     return list(out)
 
 

@@ -86,22 +86,22 @@ def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
     values: list[str] = []
     layout = "<"
     for k, p in enumerate(parameters):
-        name, wanted = f"a{k}", p.annotation
-        if isinstance(wanted, ArrayAnnotation) and isinstance(wanted.ndim, int):
+        name, annotation = f"a{k}", p.annotation
+        if isinstance(annotation, ArrayAnnotation) and isinstance(annotation.ndim, int):
             arrays.append(name)
             adopted.append(_ADOPTION.format(name=name, k=k))
-            scope[f"t{k}"] = wanted.dtype if isinstance(wanted.dtype, VecType | MatType) else None
+            scope[f"t{k}"] = annotation.dtype if isinstance(annotation.dtype, VecType | MatType) else None
             values.append(f"{name}.packed")
-            layout += f"{8 + 16 * wanted.ndim}s"
-        elif isinstance(wanted, DType) and wanted.name in FORMATS:
-            fits.append(_is_number(name, wanted))
+            layout += f"{8 + 16 * annotation.ndim}s"
+        elif isinstance(annotation, DType) and annotation.name in FORMATS:
+            fits.append(_is_number(name, annotation))
             values.append(name)
-            layout += f"{FORMATS[wanted.name]}{8 - wanted.bits // 8}x"
-        elif isinstance(wanted, VecType | MatType):
-            fits.append(f"type({name}) is {_KINDS[len(wanted.extents)]} and {name}.type == t{k}")
-            scope[f"t{k}"] = wanted
+            layout += f"{FORMATS[annotation.name]}{8 - annotation.bits // 8}x"
+        elif isinstance(annotation, VecType | MatType):
+            fits.append(f"type({name}) is {_KINDS[len(annotation.extents)]} and {name}.type == t{k}")
+            scope[f"t{k}"] = annotation
             values.append(f"{name}.numpy().tobytes()")
-            layout += f"{-(-element_bytes(wanted) // 8) * 8}s"
+            layout += f"{-(-element_bytes(annotation) // 8) * 8}s"
         else:
             return _never
     if len(arrays) > MAX_ARRAYS:
@@ -128,10 +128,10 @@ def _never(plan: Any, args: Sequence[Any]) -> None:
     return None
 
 
-def _is_number(name: str, wanted: DType) -> str:
+def _is_number(name: str, dtype: DType) -> str:
     """The source text of a test for plain numbers that the type represents; struct refuses numbers out of range."""
-    if wanted.is_bool:
+    if dtype.is_bool:
         return f"type({name}) is bool"
-    if wanted.is_int:
+    if dtype.is_int:
         return f"type({name}) is int"
     return f"(type({name}) is float or type({name}) is int)"

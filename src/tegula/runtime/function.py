@@ -76,15 +76,15 @@ class KernelFunction:
     def described(self, inputs: Sequence[Any]) -> tuple[list[Any], bool]:
         """The description of each output, and whether a single output is returned without a tuple. LaunchError for a
         wrong number of arguments."""
-        made: Any = self.outputs(*inputs) if callable(self.outputs) else self.outputs
-        alone = hasattr(made, "shape")
-        found = [made] if alone else list(made)
+        declared: Any = self.outputs(*inputs) if callable(self.outputs) else self.outputs
+        alone = hasattr(declared, "shape")
+        outputs = [declared] if alone else list(declared)
         parameters = self.kernel.parameters
-        if len(inputs) + len(found) != len(parameters):
+        if len(inputs) + len(outputs) != len(parameters):
             names = ", ".join(p.name for p in parameters)
             raise LaunchError(
                 f"{self.name} takes {len(parameters)} arguments ({names}), got {len(inputs)} inputs and "
-                f"{len(found)} outputs",
+                f"{len(outputs)} outputs",
                 "the inputs of the function are the kernel's first parameters, its outputs the others",
             )
         for p, x in zip(parameters, inputs, strict=False):
@@ -93,13 +93,13 @@ class KernelFunction:
                     f"kernel {self.name}: argument '{p.name}' is a tg.array with a gradient, which would get none here",
                     "pass an array of the library that differentiates the function",
                 )
-        for output in found:
+        for output in outputs:
             if not hasattr(output, "shape") or not hasattr(output, "dtype"):
                 raise LaunchError(
                     f"kernel {self.name}: an output is described by {output!r}, which has no shape and dtype",
                     "for example outputs=lambda x: x for an output like the input x",
                 )
-        return found, alone
+        return outputs, alone
 
     def is_array(self, position: int, value: Any) -> bool:
         """Whether an argument is an array, by the parameter's annotation or, without one, by the value."""
@@ -158,14 +158,14 @@ class KernelFunction:
         for needs in known:
             if needs.current:
                 return needs
-        wanted = specialisation([SPECIALISATIONS[n] for n in ids], plan.launch, pairs)
-        types = (*wanted.types, *(wanted.types[k] for k in positions))
-        access = (*wanted.access, *(wanted.access[k] for k in positions))
+        specialised = specialisation([SPECIALISATIONS[n] for n in ids], plan.launch, pairs)
+        types = (*specialised.types, *(specialised.types[k] for k in positions))
+        access = (*specialised.access, *(specialised.access[k] for k in positions))
         try:
-            traced, found = adjoint.trace_reads(types, plan.launch, access, library())
+            traced, reads = adjoint.trace_reads(types, plan.launch, access, library())
         except CompileError as error:
             raise error.with_traceback(None) from error.__cause__
-        known.append(Needs(found, traced.captured))
+        known.append(Needs(reads, traced.captured))
         return known[-1]
 
     def describe(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
@@ -191,9 +191,9 @@ class KernelFunction:
         arrays = [
             _primal(saved.get(k), a) if isinstance(a, Described) else a for k, a in enumerate(described)
         ]
-        made = [adopt(g, _composite(gradient_element(arrays[k].dtype))) for k, g in grads.items()]
+        adopted_grads = [adopt(g, _composite(gradient_element(arrays[k].dtype))) for k, g in grads.items()]
         adjoint = adjoint_of(self.kernel, tuple(grads))
-        launch_adjoint(adjoint, plan, (*arrays, *made), (*saved.values(), *grads.values()))
+        launch_adjoint(adjoint, plan, (*arrays, *adopted_grads), (*saved.values(), *grads.values()))
 
 
 def _composite(dtype: ElementType) -> ElementType | None:
@@ -207,8 +207,8 @@ def _primal(saved: Any, described: Described) -> array:
     if saved is not None:
         return adopt(saved, _composite(described.dtype))
     inner = element_shape(described.dtype)
-    one = allocate(inner or (1,), scalar_of(described.dtype), described.device)
-    data = np.broadcast_to(one.reshape(inner), (*described.shape, *inner))
+    single = allocate(inner or (1,), scalar_of(described.dtype), described.device)
+    data = np.broadcast_to(single.reshape(inner), (*described.shape, *inner))
     return wrap(data, described.dtype, described.device)
 
 

@@ -75,8 +75,8 @@ def gradcheck(
     rng = np.random.default_rng(seed)
 
     def restore() -> None:
-        for a, kept in before:
-            a.assign(kept)
+        for a, saved in before:
+            a.assign(saved)
 
     def run() -> list[np.ndarray]:
         launch(kernel, dim, inputs, outputs, block_dim=block_dim, record_tape=False)
@@ -100,8 +100,8 @@ def gradcheck(
             for k in range(len(args))
         ]
         for part, w in zip(of_outputs, weights, strict=True):
-            found = part.of(fresh)
-            found.assign(w.astype(found.numpy().dtype))
+            array_of_part = part.of(fresh)
+            array_of_part.assign(w.astype(array_of_part.numpy().dtype))
         n = len(inputs)
         launch(
             kernel,
@@ -116,17 +116,17 @@ def gradcheck(
         )
         products = []
         for part, d in zip(of_inputs, along, strict=True):
-            found = part.of(fresh)
-            products.append(np.array(found.numpy(), np.float64) * d)
-        wanted, got = sum(float(x.sum()) for x in numeric), sum(float(x.sum()) for x in products)
+            array_of_part = part.of(fresh)
+            products.append(np.array(array_of_part.numpy(), np.float64) * d)
+        expected, actual = sum(float(x.sum()) for x in numeric), sum(float(x.sum()) for x in products)
         size = max(sum(float(np.abs(x).sum()) for x in part) for part in (numeric, products))
         restore()
-        if not abs(wanted - got) <= atol + rtol * size:
+        if not abs(expected - actual) <= atol + rtol * size:
             if not raise_exception:
                 return False
             raise GradientMismatch(
-                f"kernel {kernel.name}: along a random direction the derivative is {wanted:.9g} by differences, "
-                f"{got:.9g} by the adjoint (terms sum to {size:.3g})"
+                f"kernel {kernel.name}: along a random direction the derivative is {expected:.9g} by differences, "
+                f"{actual:.9g} by the adjoint (terms sum to {size:.3g})"
             )
     return True
 
@@ -140,9 +140,9 @@ class _Part(NamedTuple):
 
     def of(self, gradients: Sequence[array | None]) -> array:
         """The part's gradient among the gradients of arguments."""
-        found = gradients[self.position]
-        assert found is not None
-        return found if self.leaf < 0 else found.leaves[self.leaf]
+        gradient = gradients[self.position]
+        assert gradient is not None
+        return gradient if self.leaf < 0 else gradient.leaves[self.leaf]
 
 
 def _parts(a: Any, position: int) -> Iterator[_Part]:

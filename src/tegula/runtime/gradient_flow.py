@@ -86,15 +86,15 @@ def _check_written(records: Iterable[Record]) -> None:
     lost: list[Use] = []
     for record in records:
         reads = [u for u in record.reads if u.is_float and not u.array.is_detached]
-        found = next(((u, w) for u in reads for w in lost if u.elements.overlaps(w.elements)), None)
+        conflict = next(((u, w) for u in reads for w in lost if u.elements.overlaps(w.elements)), None)
         active = any(u.has_gradient for u in reads)
         if active and isinstance(record, Differentiated) and any(w.has_gradient for w in record.writes):
             raise LaunchError(
                 f"{record.writes[0].what} was written to an array with a gradient: there are no gradients of gradients",
                 "leave out requires_grad of that array",
             )
-        if found is not None and any(w.has_gradient for w in record.writes):
-            use, written = found
+        if conflict is not None and any(w.has_gradient for w in record.writes):
+            use, written = conflict
             raise LaunchError(
                 f"{use.what}: {use.name} was written by {written.what} as {_short(written)}, an array "
                 "without a gradient, so the gradient would be lost there",
@@ -103,7 +103,7 @@ def _check_written(records: Iterable[Record]) -> None:
         if isinstance(record, Assigned):
             covered = ElementRange.of(record.target)
             lost = [w for w in lost if not covered.cover(w.elements)]
-        if found is not None or active:
+        if conflict is not None or active:
             outside = (w for w in record.writes if w.is_float and not w.has_gradient)
             lost += [w for w in outside if not w.array.is_detached]
 

@@ -30,30 +30,30 @@ class LaunchGuards:
 
     def check(self, packed: bytes) -> None:
         """Raise LaunchError for packed arguments that do not satisfy a guard."""
-        given = self.unpack(packed)
-        if given not in self.satisfied:
-            numbers = dict(zip(self.leaves, map(int, given), strict=True))
+        values = self.unpack(packed)
+        if values not in self.satisfied:
+            numbers = dict(zip(self.leaves, map(int, values), strict=True))
             require(self.kernel, self.guards, numbers.__getitem__)
             if len(self.satisfied) >= MAX_CACHED:
                 self.satisfied.clear()
-            self.satisfied.add(given)
+            self.satisfied.add(values)
 
     def _layout(self, asked: frozenset[Leaf]) -> tuple[tuple[Leaf, ...], Callable[[bytes], tuple[int, ...]]]:
         """The integer arguments and lengths that guards depend on, in the order of packed arguments, and the function
         that reads them."""
-        found: list[Leaf] = []
+        leaves: list[Leaf] = []
         text = "<"
         for k, t in enumerate(p.type for p in self.kernel.params):
             if isinstance(t, ArrayType):
                 slots = [(k, d) if (k, d) in asked else None for d in range(t.ndim)]
                 text += f"{SLOT}x" + "".join("q" if s else f"{SLOT}x" for s in slots) + f"{SLOT * t.ndim}x"
-                found += [s for s in slots if s]
+                leaves += [s for s in slots if s]
                 continue
             assert is_element(t)
             used = -(-element_bytes(t) // SLOT) * SLOT
             if isinstance(t, DType) and (k, -1) in asked:
-                found.append((k, -1))
+                leaves.append((k, -1))
                 text += f"{FORMATS[t.name]}{used - t.bits // 8}x"
             else:
                 text += f"{used}x"
-        return tuple(found), struct.Struct(text).unpack_from
+        return tuple(leaves), struct.Struct(text).unpack_from

@@ -116,16 +116,16 @@ class HostArguments:
 def _memory(x: array) -> np.ndarray:
     """The memory of an array that a call reads or writes; LaunchError for an array on a GPU."""
     if not x.device.is_cpu:
-        what = f"a call in Python cannot reach an array on {x.device}"
-        raise E.LaunchError(what, "launch a kernel, or copy the array: a.to('cpu')")
+        message = f"a call in Python cannot reach an array on {x.device}"
+        raise E.LaunchError(message, "launch a kernel, or copy the array: a.to('cpu')")
     return x.numpy()
 
 
-def _bound(form: Form, values: Iterator[Value], place: Location) -> Any:
+def _bound(form: Form, values: Iterator[Value], location: Location) -> Any:
     """An argument as the tracer represents it."""
     if isinstance(form, tuple):
-        return tuple(_bound(part, values, place) for part in form)
-    return next(values) if isinstance(form, Slot) else capture("an argument", form.value, place)
+        return tuple(_bound(part, values, location) for part in form)
+    return next(values) if isinstance(form, Slot) else capture("an argument", form.value, location)
 
 
 # Arguments of the user's functions ------------------------------------------------------------------------------------
@@ -137,24 +137,26 @@ def typed(f: FuncDef, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[l
     converted to Python numbers, and integers to floats, as in launches, except for the user's overloads."""
     several = len(f.definitions) > 1 and not f.definition.library
     narrow = f.in_float32 and any(_type(x) in (float16, bfloat16) for x in (*args, *kwargs.values()))
-    for taken in (_unchanged,) if narrow or several else (_unchanged, _python, _float):
-        given = [taken(x) for x in args]
-        named = {key: taken(x) for key, x in kwargs.items()}
+    for convert in (_unchanged,) if narrow or several else (_unchanged, _python, _float):
+        converted = [convert(x) for x in args]
+        named = {key: convert(x) for key, x in kwargs.items()}
         best: tuple[int, Sequence[Parameter], list[Any]] | None = None
         for candidate in f.overloads:
             parameters = candidate.definition.parameters
             try:
-                found = ordered(candidate.name, parameters, given, named)
+                bound_arguments = ordered(candidate.name, parameters, converted, named)
             except TypeError:
                 continue
-            found = [_as_annotated(p.annotation, x) for p, x in zip(parameters, found, strict=True)]
-            cost = fit(parameters, list(map(_type, found)), given, named)
+            bound_arguments = [
+                _as_annotated(p.annotation, x) for p, x in zip(parameters, bound_arguments, strict=True)
+            ]
+            cost = fit(parameters, list(map(_type, bound_arguments)), converted, named)
             if cost is not None and (best is None or cost <= best[0]):
-                best = cost, parameters, found
+                best = cost, parameters, bound_arguments
         if best is not None:
             numbers = {p.name: _number(p.annotation, x) for p, x in zip(*best[1:], strict=True)}
-            places = [p.name for p in best[1] if not p.by_name]
-            return [numbers[name] for name in places[: len(args)]], {key: numbers[key] for key in kwargs}
+            positional = [p.name for p in best[1] if not p.by_name]
+            return [numbers[name] for name in positional[: len(args)]], {key: numbers[key] for key in kwargs}
     return [*args], {**kwargs}
 
 
@@ -218,13 +220,13 @@ class HostProgram:
         machine, report = _interpreter()(self.kernel, config.mode == "debug")
         try:
             with np.errstate(all="ignore"):
-                made = machine.region(self.kernel.body, arguments.values, machine.present)
+                region_result = machine.region(self.kernel.body, arguments.values, machine.present)
             report.finish()
         except E.RunError as error:
             error.notes = [(_place() if at is self.place else at, text) for at, text in error.notes]
             raise
         objects = dict(zip(self.kernel.body.args, arguments.given, strict=True))
-        values = {v: _result(v, x, objects) for v, x in zip(self.results, made, strict=True)}
+        values = {v: _result(v, x, objects) for v, x in zip(self.results, region_result, strict=True)}
         return _replaced(self.result, values)
 
 
@@ -309,17 +311,17 @@ def _traced(callee: Any, arguments: HostArguments) -> HostProgram:
     from tegula.lang.kernel import Tracer, nesting
 
     name = callee if isinstance(callee, str) else callee.name
-    place = _place(f"'{SYMBOLS[name]}'" if name in SYMBOLS and isinstance(callee, str) else name)
+    location = _place(f"'{SYMBOLS[name]}'" if name in SYMBOLS and isinstance(callee, str) else name)
     calling = Definition(_call, library=True)
     captures = Captures(callee.definition if isinstance(callee, FuncDef) else calling)
     body = Region(arguments.types)
-    builder = OneThread(body, place, name)
+    builder = OneThread(body, location, name)
     frame = Frame(calling.source, calling.flow, calling.lookup, {RETURN: False})
     tracer = Tracer(builder, frame, ONE, library(), captures)
     values = iter(body.args)
     try:
-        args = [_bound(form, values, place) for form in arguments.forms]
-        kwargs = {key: _bound(form, values, place) for key, form in arguments.named}
+        args = [_bound(form, values, location) for form in arguments.forms]
+        kwargs = {key: _bound(form, values, location) for key, form in arguments.named}
         with nesting(builder):
             result = _built(tracer, callee, args, kwargs)
     except TypeRule as rule:
@@ -334,10 +336,10 @@ def _traced(callee: Any, arguments: HostArguments) -> HostProgram:
         if not _runs_without_block(op):
             raise E.OutsideKernel(op.loc, name=name, what=_needs_block(op.loc.subject or op.NAME, name))
     results: list[Value] = []
-    result = _values(builder, result, results, name, place)
+    result = _values(builder, result, results, name, location)
     builder.emit(Yield, results)
-    kernel = Kernel(name, [v.name for v in body.args], body, ONE, (), place)
-    return HostProgram(kernel, result, results, tuple(captures.found.values()), place)
+    kernel = Kernel(name, [v.name for v in body.args], body, ONE, (), location)
+    return HostProgram(kernel, result, results, tuple(captures.found.values()), location)
 
 
 def _built(tracer: Tracer, callee: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -380,16 +382,16 @@ def _runs_without_block(op: Op) -> bool:
     return not from_nothing or isinstance(op, ConstantLike)
 
 
-def _values(builder: KernelBuilder, x: Any, found: list[Value], name: str, place: Location) -> Any:
+def _values(builder: KernelBuilder, x: Any, values: list[Value], name: str, location: Location) -> Any:
     """A result with its numbers as values, which are collected."""
     if isinstance(x, tuple):
-        return tuple(_values(builder, part, found, name, place) for part in x)
+        return tuple(_values(builder, part, values, name, location) for part in x)
     if isinstance(x, (np.generic, np.ndarray, *LITERALS)):
         x = builder.value(x)
     if isinstance(x, Value):
         if not (is_element(x.type) or isinstance(x.type, ArrayType)):
-            raise E.OutsideKernel(place, name=name, what=_needs_block(describe_type(x), name))
-        found.append(x)
+            raise E.OutsideKernel(location, name=name, what=_needs_block(describe_type(x), name))
+        values.append(x)
     return x
 
 

@@ -21,12 +21,12 @@ class HostReport(RunReport):
         self, op: Op, value: Value, index: Sequence[int], shape: Sequence[int], block: int, lane: int
     ) -> None:
         at = ", ".join(map(str, index))
-        what = f"index ({at}) is outside {self.name(value)} of shape {tuple(shape)}"
-        self.failure = self.failure or OutOfBounds(what, op.loc)
+        message = f"index ({at}) is outside {self.name(value)} of shape {tuple(shape)}"
+        self.failure = self.failure or OutOfBounds(message, op.loc)
 
     def assertion(self, op: Op, message: str, block: int, lane: int) -> None:
-        what = f"assertion failed: {message}" if message else "assertion failed"
-        self.failure = self.failure or KernelAssertion(what, op.loc)
+        text = f"assertion failed: {message}" if message else "assertion failed"
+        self.failure = self.failure or KernelAssertion(text, op.loc)
 
     def division(self, op: Op, block: int, lane: int) -> None:
         self.failure = self.failure or DivisionByZero("integer division by zero", op.loc)

@@ -63,16 +63,20 @@ class indexedarray(Arithmetic, Printing):
             raise ValueError(f"the data has elements of {data.dtype}, but dtype is {element_type(dtype)}")
         if ndim is not None and ndim != data.ndim:
             raise ValueError(f"the data has {data.ndim} dimensions, but ndim is {ndim}")
-        given = [indices] if isinstance(indices, array | np.ndarray) else list(indices or ())
-        if len(given) > data.ndim:
-            raise ValueError(f"the data has {data.ndim} dimensions, there are {len(given)} arrays of indices")
-        given += [None] * (data.ndim - len(given))
+        index_arrays = [indices] if isinstance(indices, array | np.ndarray) else list(indices or ())
+        if len(index_arrays) > data.ndim:
+            raise ValueError(
+                f"the data has {data.ndim} dimensions, there are {len(index_arrays)} arrays of indices"
+            )
+        index_arrays += [None] * (data.ndim - len(index_arrays))
         self.data = data
         self.indices: tuple[array | None, ...] = tuple(
-            None if index is None else _index_array(index, data, d) for d, index in enumerate(given)
+            None if index is None else _index_array(index, data, d) for d, index in enumerate(index_arrays)
         )
-        whole = (index if index is not None else _in_order(data, d) for d, index in enumerate(self.indices))
-        self.parts: tuple[array, ...] = (data, *whole)
+        full_indices = (
+            index if index is not None else _in_order(data, d) for d, index in enumerate(self.indices)
+        )
+        self.parts: tuple[array, ...] = (data, *full_indices)
         """The descriptor that a launch passes."""
         self.shape: tuple[int, ...] = tuple(len(index) for index in self.parts[1:])
 
@@ -192,11 +196,16 @@ class indexedarray(Arithmetic, Printing):
             is_basic(i) and isinstance(i, SupportsIndex | slice) for i in entries
         ):
             raise IndexError(f"an indexed array with {self.ndim} dimensions cannot be indexed by {index!r}")
-        whole = zip((*entries, *[slice(None)] * (self.ndim - len(entries))), self.parts[1:], strict=True)
-        chosen = [places[i] if isinstance(i, slice) else places[i].item() for i, places in whole]
+        full_entries = zip(
+            (*entries, *[slice(None)] * (self.ndim - len(entries))), self.parts[1:], strict=True
+        )
+        chosen = [
+            index_array[i] if isinstance(i, slice) else index_array[i].item()
+            for i, index_array in full_entries
+        ]
         view = self.data[tuple(i if isinstance(i, int) else slice(None) for i in chosen)]
-        kept = [i for i in chosen if not isinstance(i, int)]
-        return indexedarray(view, kept) if kept else view
+        ranges = [i for i in chosen if not isinstance(i, int)]
+        return indexedarray(view, ranges) if ranges else view
 
     def __setitem__(self, index: Any, value: object) -> None:
         target = self[index]
@@ -230,22 +239,22 @@ class indexedarray(Arithmetic, Printing):
 
 def _index_array(index: Any, data: array, dim: int) -> array:
     """The indices of one dimension as an array of int32 on the device of the data."""
-    made = index if isinstance(index, array) else array(index, dtype=int32, device=data.device)
-    if made.ndim != 1 or made.dtype != int32:
+    index_data = index if isinstance(index, array) else array(index, dtype=int32, device=data.device)
+    if index_data.ndim != 1 or index_data.dtype != int32:
         raise ValueError(
-            f"the indices of dimension {dim} must be int32 in one dimension, got one with {described(made)}"
+            f"the indices of dimension {dim} must be int32 in one dimension, got one with {described(index_data)}"
         )
-    if made.device != data.device:
+    if index_data.device != data.device:
         raise LaunchError(
-            f"the indices of dimension {dim} are on {made.device}, the data is on {data.device}",
+            f"the indices of dimension {dim} are on {index_data.device}, the data is on {data.device}",
             "copy the indices: indices.to(device)",
         )
-    if (made.device.is_cpu or made is not index) and made.size:
-        numbers, n = np.asarray(index if made is not index else made.numpy()), data.shape[dim]
+    if (index_data.device.is_cpu or index_data is not index) and index_data.size:
+        numbers, n = np.asarray(index if index_data is not index else index_data.numpy()), data.shape[dim]
         if numbers.min() < 0 or numbers.max() >= n:
-            found = f"there are {numbers.min()} to {numbers.max()}"
-            raise IndexError(f"the indices of dimension {dim} must be from 0 to {n - 1}, {found}")
-    return made
+            range_text = f"there are {numbers.min()} to {numbers.max()}"
+            raise IndexError(f"the indices of dimension {dim} must be from 0 to {n - 1}, {range_text}")
+    return index_data
 
 
 def _in_order(data: array, dim: int) -> array:

@@ -57,9 +57,9 @@ class Inspection:
             f"scratch memory per thread: {plan.total:,} bytes of {CPU.max_shared_memory_per_block:,}"
         )
         lines += plan.table()
-        places = sorted({loc.chain()[-1].line for loc in self.code.copies})
-        where = f" (loops in lines {', '.join(map(str, places))})" if places else ""
-        lines.append(f"tiles copied for the next iteration of a loop: {len(self.code.copies)}{where}")
+        copied_lines = sorted({loc.chain()[-1].line for loc in self.code.copies})
+        location = f" (loops in lines {', '.join(map(str, copied_lines))})" if copied_lines else ""
+        lines.append(f"tiles copied for the next iteration of a loop: {len(self.code.copies)}{location}")
         together = self.code.together
         if together.kernel is not None:
             lines.append(f"blocks side by side in vector registers: {together.lanes}")
@@ -95,7 +95,7 @@ class CudaInspection:
 
     def text(self) -> str:
         """The explanation of a compiled form as text."""
-        made = self.machine_code()
+        code_text = self.machine_code()
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
         lines += [*_arguments(self.kernel, self.wanted), f"automatic schedule: {self.schedule}", *self.roles]
         lines += self.matmuls
@@ -106,43 +106,45 @@ class CudaInspection:
         lines.append(
             f"shared memory per block: {self.code.shared_bytes:,} bytes of {self.target.shared_per_block:,}"
         )
-        if made.is_ptx:
+        if code_text.is_ptx:
             lines.append("registers: unknown until the driver compiles the kernel; install ptxas to see them")
         else:
-            lines.append(f"registers per thread: {made.registers}, spilled {made.spill_bytes} bytes")
+            lines.append(
+                f"registers per thread: {code_text.registers}, spilled {code_text.spill_bytes} bytes"
+            )
         return "\n".join(lines)
 
 
-def _arguments(kernel: Kernel, wanted: Specialisation) -> list[str]:
-    rows = zip(kernel.parameters, wanted.types, wanted.access, strict=True)
+def _arguments(kernel: Kernel, specialised: Specialisation) -> list[str]:
+    rows = zip(kernel.parameters, specialised.types, specialised.access, strict=True)
     bound = [
         f"  {name}: the constant {stable_form(value)}" for name, value in kernel.definition.bound.items()
     ]
     return [f"  {parameter.name}: {t}{_described(access)}" for parameter, t, access in rows] + bound
 
 
-def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection | CudaInspection:
+def inspect(kernel: Kernel, specialised: Specialisation) -> Inspection | CudaInspection:
     """Recompile a form up to LLVM IR, and record the IR after each step."""
-    ir = trace(kernel, wanted.types, wanted.launch, wanted.access)
+    ir = trace(kernel, specialised.types, specialised.launch, specialised.access)
     stages = {SOURCE: print_kernel(ir)}
 
     def keep(name: str, kernel: KernelIR) -> None:
         stages[name] = print_kernel(kernel)
 
     prepare(ir, keep)
-    if wanted.device.is_cuda:
+    if specialised.device.is_cuda:
         from tegula.runtime.cuda.context import target as target_of
 
-        made_for = target_of(wanted.device.ordinal)
-        return inspect_for_gpu(kernel, wanted, ir, made_for, stages)
+        made_for = target_of(specialised.device.ordinal)
+        return inspect_for_gpu(kernel, specialised, ir, made_for, stages)
     of_first = explain_operands(ir)
     roles, known = [*explain_roles(ir), *of_first], for_cpu(ir, keep)
     target, debug = get_target(config.cpu_target), config.mode == "debug"
-    return Inspection(kernel, wanted, ir, stages, roles, target, lower_kernel(ir, known, target, debug))
+    return Inspection(kernel, specialised, ir, stages, roles, target, lower_kernel(ir, known, target, debug))
 
 
 def inspect_for_gpu(
-    kernel: Kernel, wanted: Specialisation, ir: KernelIR, target: CudaTarget, stages: dict[str, str]
+    kernel: Kernel, specialised: Specialisation, ir: KernelIR, target: CudaTarget, stages: dict[str, str]
 ) -> CudaInspection:
     """Compile a form for a GPU from its prepared IR, which is modified in place; the IR after each step is added to
     `stages`."""
@@ -158,7 +160,7 @@ def inspect_for_gpu(
     built = build(ir, target, config.mode == "debug", keep)
     return CudaInspection(
         kernel,
-        wanted,
+        specialised,
         stages,
         [*roles, *of_first],
         target,
@@ -181,13 +183,13 @@ def _described(access: AccessClass | None) -> str:
 def explain_operands(kernel: KernelIR) -> list[str]:
     """The lane-varying scalar operands of tile functions as text; thread 0's value is used."""
     known = analyse(kernel)
-    found: dict[tuple[int, str], None] = {}
+    operands: dict[tuple[int, str], None] = {}
     for op in kernel.walk():
         assert isinstance(op, Op)
         views = [view_index(v, known) for v in op.operands] if op.COOPERATIVE else []
         for text in [*(text for _, text in group_operands(op, known)), *filter(None, views)]:
-            found[op.loc.line, text] = None
-    lines = [f"  {text} (line {line})" for line, text in sorted(found)]
+            operands[op.loc.line, text] = None
+    lines = [f"  {text} (line {line})" for line, text in sorted(operands)]
     return ["these may differ between threads of a block; thread 0's value is used:", *lines] if lines else []
 
 

@@ -79,19 +79,19 @@ def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchP
             f"a launch has 1 to {MAX_DIMS} dimensions, got {len(dims)}",
             "merge some of them and split the index in the kernel",
         )
-    whole = tuple(_as_int(n) for n in dims)
-    if any(n < 0 for n in whole):
+    sizes = tuple(_as_int(n) for n in dims)
+    if any(n < 0 for n in sizes):
         raise LaunchError(
-            f"launch dimensions must not be negative, got {whole}",
+            f"launch dimensions must not be negative, got {sizes}",
             "give the number of threads in each dimension",
         )
-    check_dimensions(whole)
+    check_dimensions(sizes)
     if not 1 <= block_dim <= 1024:
         raise LaunchError(
             f"block_dim must be 1 to 1024, got {block_dim}",
             "use smaller blocks; dim says how many threads there are",
         )
-    return LaunchPlan(whole, block_dim, device)
+    return LaunchPlan(sizes, block_dim, device)
 
 
 def _plan_uncached(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchPlan:
@@ -190,7 +190,7 @@ def launch(
             outputs = ()
     # The answer of the machine code: True, the arrays that it has written, or the key to cache the launch by (see
     # backend/launcher.py).
-    told = None
+    native_launch = None
     if kernel.native is not None and not (
         (recording.on and _needs_recording(kernel, inputs, outputs, record_tape))
         or adjoint
@@ -198,15 +198,15 @@ def launch(
         or adj_outputs
         or device is not None
     ):
-        told = kernel.native(dim, block_dim, inputs, outputs, 0, stream)
-        if told is True:
+        native_launch = kernel.native(dim, block_dim, inputs, outputs, 0, stream)
+        if native_launch is True:
             return None
-        if type(told) is tuple:
-            count_writes((*inputs, *outputs), told)
+        if type(native_launch) is tuple:
+            count_writes((*inputs, *outputs), native_launch)
             return None
-        if told:
+        if native_launch:
             dim, inputs, outputs = dimensions(dim), tuple(inputs), tuple(outputs)
-    given = (dim, block_dim, inputs, outputs, 0) if told else ()
+    call = (dim, block_dim, inputs, outputs, 0) if native_launch else ()
     dims = (dim,) if type(dim) is int else dimensions(dim)
     if block_dim is None and not kernel.has_roles:
         block_dim = (
@@ -215,19 +215,19 @@ def launch(
     elif type(block_dim) is not int:
         block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
     if adjoint:
-        made = _plan_uncached(dims, block_dim)
+        launch_plan = _plan_uncached(dims, block_dim)
         part, args, grads = leaf_arguments_with_gradients(
             kernel, (inputs, adj_inputs), (outputs, adj_outputs)
         )
-        if not run_adjoint(part, made, args, grads, stream, device=device):
+        if not run_adjoint(part, launch_plan, args, grads, stream, device=device):
             help = "create an array with requires_grad=True, or pass adj_inputs= and adj_outputs="
             raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)
         return None
     if adj_inputs or adj_outputs:
         raise LaunchError("adj_inputs= and adj_outputs= are for adjoint launches", "add adjoint=True")
     done = _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
-    if told:
-        _cache_launch(kernel, told, given, *done)
+    if native_launch:
+        _cache_launch(kernel, native_launch, call, *done)
     del owners
     return None
 
@@ -249,15 +249,15 @@ _OPTIONS = frozenset(launch.__code__.co_varnames[: launch.__code__.co_argcount])
 
 
 def _cache_launch(
-    kernel: Kernel, key: bytes, given: tuple[Any, ...], ran: Kernel, made: LaunchPlan, compiled: Any
+    kernel: Kernel, key: bytes, call: tuple[Any, ...], ran: Kernel, launch_plan: LaunchPlan, compiled: Any
 ) -> None:
-    """Cache a launch for the machine code, which had no entry for it. `given`: the arguments of the call of the machine
+    """Cache a launch for the machine code, which had no entry for it. `call`: the arguments of the call of the machine
     code; `ran`: the kernel itself, unless arrays were absent."""
     from tegula.runtime.cuda.native import cache_launch
 
     if compiled.device is not CPU and ran is kernel:
         kernel.written |= set(compiled.writes)
-        cache_launch(kernel, key, given, made, compiled)
+        cache_launch(kernel, key, call, launch_plan, compiled)
 
 
 def run_adjoint(
@@ -273,16 +273,16 @@ def run_adjoint(
     the launch wrote, and adds to the gradients of the arrays that the launch read. `shape`: the plan of the forward
     launch; `grads`: gradient arrays that replace the arguments' own; `check` may raise before anything runs; `device`:
     the requested device, if any. Returns False if no argument has a gradient."""
-    given = (*args, *grads)
+    passed = (*args, *grads)
     args = ours(kernel, tuple(args))
     if device is not None:
         _check_device(kernel, device, next((a.device for a in args if type(a) is array), CPU))
     # The stream of the library that owns the gradients, as in launches with the library's arrays.
     own = [g if g is None else adopted(p, g) for p, g in zip(kernel.parameters, grads, strict=False)]
-    found = gradients(args, own)
-    if not found:
+    gradient_arrays = gradients(args, own)
+    if not gradient_arrays:
         return False
-    for k, grad in found.items():
+    for k, grad in gradient_arrays.items():
         if grad.shape != args[k].shape:
             name = kernel.parameters[k].name
             raise LaunchError(
@@ -290,10 +290,17 @@ def run_adjoint(
                 f"{args[k].shape}",
                 "give a gradient of the argument's shape",
             )
-    launch_adjoint(adjoint_of(kernel, tuple(found)), shape, (*args, *found.values()), given, stream, check)
+    launch_adjoint(
+        adjoint_of(kernel, tuple(gradient_arrays)),
+        shape,
+        (*args, *gradient_arrays.values()),
+        passed,
+        stream,
+        check,
+    )
     if recording.on:
-        recording.differentiated(kernel.name, args, found)
-    count_writes(grads, [k for k in found if k < len(grads)])
+        recording.differentiated(kernel.name, args, gradient_arrays)
+    count_writes(grads, [k for k in gradient_arrays if k < len(grads)])
     return True
 
 
@@ -301,27 +308,27 @@ def launch_adjoint(
     adjoint: Adjoint,
     shape: LaunchPlan,
     args: tuple[Any, ...],
-    given: Sequence[Any],
+    arguments: Sequence[Any],
     stream: Stream | None = None,
     check: Callable[[Adjoint], None] | None = None,
 ) -> None:
-    """Run the launches of an adjoint. `args`: the arguments with Tegula arrays; `given`: the original arguments, whose
-    library determines the stream."""
+    """Run the launches of an adjoint. `args`: the arguments, as Tegula arrays; `arguments`: the arguments before
+    their conversion, whose library determines the stream."""
     known = adjoint.launches(shape, args)
     if check is not None:
         check(adjoint)
     if adjoint.queries:
         publish_gradients()
-    adjoint.launched[:] = [one.part for one in known]
-    other = not OURS.issuperset(map(type, given))
+    adjoint.launched[:] = [part_launch.part for part_launch in known]
+    other = not OURS.issuperset(map(type, arguments))
     rows: Rows = {}
-    given = given if other else ()
-    memory = partial(_memory, given=given, stream=stream)
-    for one in known:
-        passed = (*args, *one.extra(args, rows, memory))
-        _launch_part(one, passed, given, stream)
+    arguments = arguments if other else ()
+    memory = partial(_memory, arguments=arguments, stream=stream)
+    for part_launch in known:
+        passed = (*args, *part_launch.extra(args, rows, memory))
+        _launch_part(part_launch, passed, arguments, stream)
         if recording.on:
-            recording.wrote(passed, one.part.writes)
+            recording.wrote(passed, part_launch.part.writes)
 
 
 def _memory(
@@ -329,18 +336,20 @@ def _memory(
     dtype: DType,
     device: Device,
     zeroed: bool,
-    given: Sequence[Any],
+    arguments: Sequence[Any],
     stream: Stream | None,
 ) -> array:
-    """A temporary array for one call, of zeros or uninitialised. `given`, `stream`: as for a launch."""
-    made = None
+    """A temporary array for one call, of zeros or uninitialised. `arguments`, `stream`: as for a launch."""
+    memory = None
     if device is not CPU:
         from tegula.runtime.cuda.interop import memory_of_call
 
-        made = memory_of_call(shape, dtype, device, zeroed, given, stream)
-    if made is None:
-        made = zeros(shape, dtype, device) if zeroed else wrap(allocate(shape, dtype, device), dtype, device)
-    return made
+        memory = memory_of_call(shape, dtype, device, zeroed, arguments, stream)
+    if memory is None:
+        memory = (
+            zeros(shape, dtype, device) if zeroed else wrap(allocate(shape, dtype, device), dtype, device)
+        )
+    return memory
 
 
 OURS = frozenset({array, int, float, bool, type(None)})
@@ -348,26 +357,33 @@ OURS = frozenset({array, int, float, bool, type(None)})
 
 
 def _launch_part(
-    one: KnownLaunch, args: tuple[Any, ...], given: Sequence[Any], stream: Stream | None
+    part_launch: KnownLaunch, args: tuple[Any, ...], arguments: Sequence[Any], stream: Stream | None
 ) -> None:
-    """Run one launch of an adjoint. `given`: the arguments before their conversion, if other libraries' arrays are
+    """Run one launch of an adjoint. `arguments`: the arguments before their conversion, if other libraries' arrays are
     among them."""
-    part, told = one.part, None
-    if part.native is not None and not given:
-        told = part.native(one.dims, one.threads, args, (), 0, stream)
-        if told is True:
+    part, native_launch = part_launch.part, None
+    if part.native is not None and not arguments:
+        native_launch = part.native(part_launch.dims, part_launch.threads, args, (), 0, stream)
+        if native_launch is True:
             return
-    made = plan(one.dims, one.threads, one.device)
-    compiled, packed, _ = resolve(part, made, args)
+    launch_plan = plan(part_launch.dims, part_launch.threads, part_launch.device)
+    compiled, packed, _ = resolve(part, launch_plan, args)
     if part.in_order:
         from tegula.runtime.compile import Compiled
 
         assert isinstance(compiled, Compiled), "refused by check_order"
-        compiled.launch(made.blocks, packed, (*args, *given), stream, True, threads=1)
+        compiled.launch(launch_plan.blocks, packed, (*args, *arguments), stream, True, threads=1)
         return
-    compiled.launch(made.blocks, packed, (*args, *given), stream, True)
-    if told:
-        _cache_launch(part, told, (one.dims, one.threads, args, (), 0), part, made, compiled)
+    compiled.launch(launch_plan.blocks, packed, (*args, *arguments), stream, True)
+    if native_launch:
+        _cache_launch(
+            part,
+            native_launch,
+            (part_launch.dims, part_launch.threads, args, (), 0),
+            part,
+            launch_plan,
+            compiled,
+        )
 
 
 def _device_for(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
@@ -415,25 +431,25 @@ def launch_tiled(
     if type(kernel) is not Kernel:
         if isinstance(kernel, KernelChoice):
             args = arguments_of(kernel, inputs, outputs)
-            where = options.get("device"), options.get("stream")
-            kernel, dim, block_dim = kernel.choose(dim, args, block_dim, True, *where)
+            target = options.get("device"), options.get("stream")
+            kernel, dim, block_dim = kernel.choose(dim, args, block_dim, True, *target)
         check_kernel(kernel)
         if not options:
             kernel, inputs = plain(kernel, inputs, outputs)
             outputs = ()
-    told = None
+    native_launch = None
     if kernel.native is not None and not (
         options or (recording.on and _needs_recording(kernel, inputs, outputs))
     ):
-        told = kernel.native(dim, block_dim, inputs, outputs, TILED, None)
-        if told is True:
+        native_launch = kernel.native(dim, block_dim, inputs, outputs, TILED, None)
+        if native_launch is True:
             return None
-        if type(told) is tuple:
-            count_writes((*inputs, *outputs), told)
+        if type(native_launch) is tuple:
+            count_writes((*inputs, *outputs), native_launch)
             return None
-        if told:
+        if native_launch:
             dim, inputs, outputs = dimensions(dim), tuple(inputs), tuple(outputs)
-    given = dim, block_dim, inputs, outputs, TILED
+    call = dim, block_dim, inputs, outputs, TILED
     if block_dim is None and not kernel.has_roles:
         raise LaunchError(
             "launch_tiled needs block_dim=, the number of threads per block", "for example block_dim=64"
@@ -446,8 +462,8 @@ def launch_tiled(
     if options:
         return launch(kernel, (*dims, block_dim), inputs, outputs, block_dim=block_dim, **options)
     done = _run(kernel, (*dims, block_dim), block_dim, inputs, outputs)
-    if told:
-        _cache_launch(kernel, told, given, *done)
+    if native_launch:
+        _cache_launch(kernel, native_launch, call, *done)
     return None
 
 
@@ -466,42 +482,42 @@ def _run(
         args = (*inputs, *outputs)
     else:
         args = arguments_of(kernel, inputs, outputs)
-    where = CPU
+    target = CPU
     if device is not None or stream is not None or (switch.used and not (args and type(args[0]) is array)):
         if device is not None:
             get_device(device)  # an unknown device is reported before errors of arguments
-        where = _device_for(device, stream, settled(kernel, args).arguments)
+        target = _device_for(device, stream, settled(kernel, args).arguments)
     try:
-        made = plan(dims, block_dim) if where is CPU else plan(dims, block_dim, where)
+        launch_plan = plan(dims, block_dim) if target is CPU else plan(dims, block_dim, target)
     except LaunchError:
         raise
     except TypeError:
-        made = _plan_uncached(dims, block_dim, where)
+        launch_plan = _plan_uncached(dims, block_dim, target)
     try:
-        found = kernel.fast_path(made, args)
-        if found is None:
+        form = kernel.fast_path(launch_plan, args)
+        if form is None:
             if is_compound(kernel, args) or NoneType in map(type, args) or len(args) != len(kernel.packers):
                 kernel, args = settled(kernel, args)
-            found = resolve(kernel, made, args)
-        compiled, packed, other = found
+            form = resolve(kernel, launch_plan, args)
+        compiled, packed, other = form
     except (CompileError, LaunchError) as error:
         # The traceback of the compiler is dropped, because the message has the location in the kernel or the argument.
         raise error.with_traceback(None) from error.__cause__
     if device is not None:
         _check_device(kernel, device, compiled.device)
-    compiled.launch(made.blocks, packed, args, stream, other)
+    compiled.launch(launch_plan.blocks, packed, args, stream, other)
     if other:
         count_writes(args, compiled.writes)
     if recording.on and recording.concerns(args, compiled.writes, record):
-        recording.launched(kernel, made, args, ours(kernel, args), compiled, record)
-    return kernel, made, compiled
+        recording.launched(kernel, launch_plan, args, ours(kernel, args), compiled, record)
+    return kernel, launch_plan, compiled
 
 
-def _check_device(kernel: Kernel, asked: Device | str, found: Device) -> None:
+def _check_device(kernel: Kernel, asked: Device | str, actual: Device) -> None:
     """Raise LaunchError if the requested device is not the device of the arrays."""
-    if found != get_device(asked):
+    if actual != get_device(asked):
         raise LaunchError(
-            f"kernel {kernel.name}: the launch is on {get_device(asked)}, its arrays are on {found}",
+            f"kernel {kernel.name}: the launch is on {get_device(asked)}, its arrays are on {actual}",
             "leave out device=, or copy the arrays there: a.to(device)",
         )
 

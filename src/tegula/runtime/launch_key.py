@@ -34,9 +34,9 @@ def launch_key(*arguments: Any) -> Hashable:
     Raises:
         nothing.
     """
-    found = fast_path.describe(*arguments)
-    if found is not None:
-        return found
+    key = fast_path.describe(*arguments)
+    if key is not None:
+        return key
     try:
         return tuple([_PARTS[type(x)](x) for x in arguments])
     except KeyError:

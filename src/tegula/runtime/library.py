@@ -78,11 +78,11 @@ def documentation(f: FuncDef) -> str:
     if any(isinstance(p.annotation, ElementPattern) for p in first.definition.parameters):
         return completed(text, in_rows(map(_describe_pattern, f.all_parameters)), OF_VECTORS)
     parameters = [p for each in f.definitions for p in each.definition.parameters]
-    taken = [p.annotation for p in parameters if isinstance(p.annotation, DType)]
+    dtypes = [p.annotation for p in parameters if isinstance(p.annotation, DType)]
     names = [p.name for p in first.definition.parameters]
-    if len(taken) < len(parameters) or f.name.startswith(OF_TILES):
+    if len(dtypes) < len(parameters) or f.name.startswith(OF_TILES):
         return completed(text, f.rows)
-    kind = _numbers({t.name for t in taken}, f.in_float32, several=len(names) > 1)
+    kind = _numbers({t.name for t in dtypes}, f.in_float32, several=len(names) > 1)
     return completed(text, [(kind, names)], NUMBERS)
 
 
@@ -96,9 +96,9 @@ def _kind(pattern: ElementPattern) -> Kind:
     return Kind(f"{pattern.described}.")
 
 
-def _numbers(taken: set[str], in_float32: bool, several: bool) -> Kind:
+def _numbers(scalars: set[str], in_float32: bool, several: bool) -> Kind:
     """The kind of parameters that accept these dtypes; `several`: there are several parameters, of one dtype."""
-    names = [n for n in DTYPES if n in taken or (in_float32 and "float32" in taken and n in SIXTEEN)]
+    names = [n for n in DTYPES if n in scalars or (in_float32 and "float32" in scalars and n in SIXTEEN)]
     names.sort(key=lambda n: (DTYPES[n].kind, DTYPES[n].bits))
     listed = f"{', '.join(names[:-1])} or {names[-1]}"
     without = "" if any(DTYPES[n].is_int for n in names) else "integers (nor their literals), "
@@ -108,8 +108,8 @@ def _numbers(taken: set[str], in_float32: bool, several: bool) -> Kind:
     reasons["mixed-scalar-types"] = "vectors or matrices differ in type"
     reasons["shape-mismatch"] = "the shapes of tiles do not broadcast"
     compound = "vectors or matrices of one type"
-    what = f"{listed} scalars of one dtype, {compound}, or tiles of such elements, which broadcast."
-    return Kind(what, reasons)
+    message = f"{listed} scalars of one dtype, {compound}, or tiles of such elements, which broadcast."
+    return Kind(message, reasons)
 
 
 @cache
@@ -124,12 +124,12 @@ def _tiles() -> dict[str, FuncDef]:
     from tegula.lang.cooperative import CooperativeDef
     from tegula.stdlib.tiles import DECLARED, PARTS
 
-    made = _overloaded(PARTS)
+    tile_functions = _overloaded(PARTS)
     for name, parts in DECLARED.items():
-        made[name] = found = CooperativeDef.of_library(parts)
-        if found.overwritten is not None:
-            made[found.inplace.name] = found.inplace
-    return made
+        tile_functions[name] = function = CooperativeDef.of_library(parts)
+        if function.overwritten is not None:
+            tile_functions[function.inplace.name] = function.inplace
+    return tile_functions
 
 
 @cache
@@ -142,10 +142,10 @@ def _functions() -> dict[str, FuncDef]:
 def _overloaded(
     functions: Mapping[str, list[Callable[..., Any]]], in_float32: Collection[str] = ()
 ) -> dict[str, FuncDef]:
-    made: dict[str, FuncDef] = {}
+    merged: dict[str, FuncDef] = {}
     for name, overloads in functions.items():
         for function in overloads:
-            earlier = made[name].definitions if name in made else ()
-            made[name] = FuncDef(Definition(function, library=True), earlier)
-            made[name].in_float32 = name in in_float32
-    return made
+            earlier = merged[name].definitions if name in merged else ()
+            merged[name] = FuncDef(Definition(function, library=True), earlier)
+            merged[name].in_float32 = name in in_float32
+    return merged

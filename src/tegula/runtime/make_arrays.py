@@ -149,15 +149,15 @@ def empty(
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """
-    made, where, lengths = element_type(dtype), get_device(device), extents(resolve_shape(shape, n))
-    strides = None if where is CPU else packed_strides(lengths, made)
+    element, target, lengths = element_type(dtype), get_device(device), extents(resolve_shape(shape, n))
+    strides = None if target is CPU else packed_strides(lengths, element)
     if strides is None:
-        memory = allocate((*lengths, *element_shape(made)), scalar_of(made), where, pinned)
-        result = wrap(memory, made, where)
+        memory = allocate((*lengths, *element_shape(element)), scalar_of(element), target, pinned)
+        result = wrap(memory, element, target)
     else:
         result = object.__new__(array)
-        owner = cuda_memory().new(where, strides[0] * lengths[0])
-        result._describe(owner, made, where, True, owner.address, lengths, strides)
+        owner = cuda_memory().new(target, strides[0] * lengths[0])
+        result._describe(owner, element, target, True, owner.address, lengths, strides)
     if requires_grad:
         result.requires_grad = True
     if retain_grad:
@@ -194,8 +194,8 @@ def full(
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
     """
-    made = dtype_of_value(value) if dtype is None else dtype
-    return _full(empty(shape, made, device, requires_grad, pinned, retain_grad), value)
+    element = dtype_of_value(value) if dtype is None else dtype
+    return _full(empty(shape, element, device, requires_grad, pinned, retain_grad), value)
 
 
 def zeros(
@@ -281,9 +281,9 @@ def empty_like(
         launch: there is no such device.
     """
     grad = source.requires_grad if requires_grad is None else requires_grad
-    where = source.device if device is None else get_device(device)
-    locked = (where is CPU and source.pinned) if pinned is None else pinned
-    return empty(source.shape, source.dtype, where, grad, locked, retain_grad)
+    target = source.device if device is None else get_device(device)
+    locked = (target is CPU and source.pinned) if pinned is None else pinned
+    return empty(source.shape, source.dtype, target, grad, locked, retain_grad)
 
 
 def full_like(
@@ -314,10 +314,10 @@ def full_like(
     return _full(empty_like(source, device, requires_grad, pinned, retain_grad), value)
 
 
-def _full(made: array, value: object) -> array:
+def _full(target: array, value: object) -> array:
     """A new filled array, whose filling tapes do not record."""
-    filled(made._data, made.device, fill_value(value, made.dtype))
-    return made
+    filled(target._data, target.device, fill_value(value, target.dtype))
+    return target
 
 
 def zeros_like(
@@ -395,13 +395,13 @@ def clone(
     Gradient:
         flows through the copy where a tape records, unless `requires_grad` is False.
     """
-    made = empty_like(source, device, requires_grad, pinned, retain_grad)
-    copied(made._data, made.device, source._data, source.device)
+    copied_array = empty_like(source, device, requires_grad, pinned, retain_grad)
+    copied(copied_array._data, copied_array.device, source._data, source.device)
     if requires_grad is False:
-        made.requires_grad = False
+        copied_array.requires_grad = False
     if recording.on:
-        recording.made(made, source)
-    return made
+        recording.made(copied_array, source)
+    return copied_array
 
 
 def copy(

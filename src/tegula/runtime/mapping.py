@@ -67,22 +67,22 @@ def map(
     Gradient:
         of the function, recorded by tapes; summed over broadcast dimensions.
     """
-    given = [adopt(x, None) if _is_foreign(x) else x for x in inputs]
-    arrays = [x for x in given if type(x) in ARRAYS]
+    arguments = [adopt(x, None) if _is_foreign(x) else x for x in inputs]
+    arrays = [x for x in arguments if type(x) in ARRAYS]
     if not arrays:
         raise LaunchError("map needs an array among its inputs", "make one with tg.array(...)")
-    where = arrays[0].device
-    if device is not None and get_device(device) != where:
+    target = arrays[0].device
+    if device is not None and get_device(device) != target:
         raise LaunchError(
-            f"map is requested on {get_device(device)}, but its arrays are on {where}", "leave out device="
+            f"map is requested on {get_device(device)}, but its arrays are on {target}", "leave out device="
         )
-    expression, weak = _expression(func, len(given))
-    values = [_value(x, arrays, weak) for x in given]
+    expression, weak = _expression(func, len(arguments))
+    values = [_value(x, arrays, weak) for x in arguments]
     outs = None if out is None else [out] if isinstance(out, ARRAYS) else list(out)
     if return_kernel:
         return _kernel(expression, values, arrays, outs)
-    made = apply(expression, [v for v, _ in values], [t for _, t in values], outs, block_dim)
-    return made[0] if len(made) == 1 else made
+    results = apply(expression, [v for v, _ in values], [t for _, t in values], outs, block_dim)
+    return results[0] if len(results) == 1 else results
 
 
 def _kernel(
@@ -93,11 +93,11 @@ def _kernel(
 ) -> Kernel:
     shape = broadcast(expression, arrays)
     forms: tuple[Input, ...] = tuple(described(v, t, shape) for v, t in values)
-    whole = (True,) * len(shape)
+    contiguous = (True,) * len(shape)
     if outs is not None:
         results = tuple(described(o, o.dtype, shape) for o in outs)
     else:
-        results = tuple(Input(t, whole) for t in result_types(expression, forms, len(shape)))
+        results = tuple(Input(t, contiguous) for t in result_types(expression, forms, len(shape)))
     return elementwise_kernel(expression, forms, results)
 
 
@@ -175,8 +175,8 @@ def _expression(func: Any, count: int) -> tuple[Expression, bool]:
         raise LaunchError(
             f"map cannot apply {shown}", "give a function of the language, a @tg.func, a function or a lambda"
         )
-    made = _lambda_function(func) if func.__name__ == "<lambda>" else _function_expression(func)
-    return Expression(made.name, f"function({fields})", (("function", made),)), False
+    function = _lambda_function(func) if func.__name__ == "<lambda>" else _function_expression(func)
+    return Expression(function.name, f"function({fields})", (("function", function),)), False
 
 
 def _function_expression(func: FunctionType) -> FuncDef:
@@ -191,14 +191,14 @@ def _lambda_function(func: FunctionType) -> FuncDef:
     code = func.__code__
     cells = dict(zip(code.co_freevars, (c.cell_contents for c in func.__closure__ or ()), strict=True))
     key = code, id(func.__globals__), tuple(_identity(x) for x in cells.values())
-    found = _lambdas.get(key)
-    if found is None:
+    function = _lambdas.get(key)
+    if function is None:
         definition = _define(func, cells)
         if len(_lambdas) >= MAX_LAMBDAS:
             _lambdas.clear()
         # Objects that the key identifies by identity are kept alive by the variables of the definition.
-        found = _lambdas[key] = FuncDef(definition)
-    return found
+        function = _lambdas[key] = FuncDef(definition)
+    return function
 
 
 def _define(func: FunctionType, cells: Mapping[str, Any]) -> Definition:
@@ -208,11 +208,11 @@ def _define(func: FunctionType, cells: Mapping[str, Any]) -> Definition:
     if cells:
         lines = [f"def outer({', '.join(cells)}):", *(f"    {line}" for line in lines)]
     text = "\n".join(lines) + "\n"
-    made = compile(text, code.co_filename, "exec", dont_inherit=True)
+    code_object = compile(text, code.co_filename, "exec", dont_inherit=True)
     for inner in ("outer", name) if cells else (name,):
-        made = next(c for c in made.co_consts if isinstance(c, CodeType) and c.co_name == inner)
-    closure = tuple(CellType(cells[v]) for v in made.co_freevars)
-    return Definition(FunctionType(made, func.__globals__, name, func.__defaults__, closure), text)
+        code_object = next(c for c in code_object.co_consts if isinstance(c, CodeType) and c.co_name == inner)
+    closure = tuple(CellType(cells[v]) for v in code_object.co_freevars)
+    return Definition(FunctionType(code_object, func.__globals__, name, func.__defaults__, closure), text)
 
 
 def _identity(x: Any) -> Any:
@@ -226,9 +226,9 @@ def _parameters(code: CodeType) -> str:
 
 def _text_of_body(func: FunctionType) -> str:
     """The text of a lambda's expression."""
-    found = expression_of(func)
-    if found is None:
-        place = Location(func.__code__.co_filename, func.__code__.co_firstlineno, function="lambda")
-        what, help = "the source of the lambda is not available", "write a function with def"
-        raise SourceNotFound(place, what=what, help=help)
-    return ast.unparse(found)
+    body = expression_of(func)
+    if body is None:
+        location = Location(func.__code__.co_filename, func.__code__.co_firstlineno, function="lambda")
+        message, help = "the source of the lambda is not available", "write a function with def"
+        raise SourceNotFound(location, what=message, help=help)
+    return ast.unparse(body)

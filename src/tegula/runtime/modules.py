@@ -92,8 +92,8 @@ def set_module_options(options: Mapping[str, Any], module: Module | ModuleType |
     caller = sys._getframe(1)
     for name in options:
         if not known_module_option(name):
-            place = Location(caller.f_code.co_filename, caller.f_lineno)
-            raise unknown_option("set_module_options", name, MODULE_OPTIONS, place)
+            location = Location(caller.f_code.co_filename, caller.f_lineno)
+            raise unknown_option("set_module_options", name, MODULE_OPTIONS, location)
     _module_of(module, caller.f_globals).options.update(options)
 
 
@@ -150,8 +150,8 @@ def get_suggested_block_size(kernel: Kernel, device: Device | str | None = None)
     """
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"expected a kernel, got {kernel!r}", "decorate the function with @tg.kernel")
-    where = get_device(device)
-    return kernel.options.block_dim or config.block_dim, where.sm_count or os.cpu_count() or 1
+    target = get_device(device)
+    return kernel.options.block_dim or config.block_dim, target.sm_count or os.cpu_count() or 1
 
 
 def load_module(
@@ -213,22 +213,22 @@ def overload(
     """
     if isinstance(kernel, FunctionType):
         scope = sys._getframe(1)
-        found = scope.f_locals.get(kernel.__name__, kernel.__globals__.get(kernel.__name__))
-        if not isinstance(found, Kernel):
+        existing = scope.f_locals.get(kernel.__name__, kernel.__globals__.get(kernel.__name__))
+        if not isinstance(existing, Kernel):
             help = "define a kernel of this name first"
             raise LaunchError(f"there is no kernel '{kernel.__name__}' to overload", help)
-        return found
+        return existing
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"expected a kernel, got {kernel!r}", "decorate the function with @tg.kernel")
     names = [p.name for p in kernel.parameters]
     if not isinstance(types, Mapping):
-        given = [] if types is None else list(types)
-        if len(given) != len(names):
-            what = f"{kernel.name} has {len(names)} parameters ({', '.join(names)}), got {len(given)} types"
+        types_given = [] if types is None else list(types)
+        if len(types_given) != len(names):
+            message = f"{kernel.name} has {len(names)} parameters ({', '.join(names)}), got {len(types_given)} types"
             raise LaunchError(
-                what, "give one type for each parameter, or the types of some parameters by name"
+                message, "give one type for each parameter, or the types of some parameters by name"
             )
-        types = dict(zip(names, given, strict=True))
+        types = dict(zip(names, types_given, strict=True))
     for name in types:
         if name not in names:
             raise LaunchError(f"{kernel.name} has no parameter '{name}'", suggestion(name, names))
@@ -273,10 +273,10 @@ def dtype_to_numpy(dtype: Any) -> Any:
     Raises:
         TypeError: `dtype` is not a scalar type, or NumPy has no such type.
     """
-    found = element_type(dtype)
-    if not isinstance(found, DType):
-        raise TypeError(f"NumPy has no scalar type for {found}")
-    return to_numpy(found).type
+    element = element_type(dtype)
+    if not isinstance(element, DType):
+        raise TypeError(f"NumPy has no scalar type for {element}")
+    return to_numpy(element).type
 
 
 def dtype_from_numpy(dtype: Any) -> DType:

@@ -52,17 +52,17 @@ Packer = Callable[[Any], Packed]
 def packer(p: Parameter) -> Packer:
     """The function that checks and packs arguments of a parameter. The function raises LaunchError for an argument that
     does not fit."""
-    wanted = p.annotation
-    if isinstance(wanted, ArrayAnnotation):
-        return _array_packer(p, wanted)
-    if isinstance(wanted, DType):
-        return _scalar_packer(p, wanted)
-    if isinstance(wanted, VecType | MatType):
-        return lambda value: _pack_composite(p, wanted, value)
+    annotation = p.annotation
+    if isinstance(annotation, ArrayAnnotation):
+        return _array_packer(p, annotation)
+    if isinstance(annotation, DType):
+        return _scalar_packer(p, annotation)
+    if isinstance(annotation, VecType | MatType):
+        return lambda value: _pack_composite(p, annotation, value)
     return lambda value: _pack_any(p, value)
 
 
-def _array_packer(p: Parameter, wanted: ArrayAnnotation) -> Packer:
+def _array_packer(p: Parameter, annotation: ArrayAnnotation) -> Packer:
     """The packer of an array parameter, which caches the specialisations that match the annotation."""
     matching: set[int] = set()
 
@@ -70,10 +70,11 @@ def _array_packer(p: Parameter, wanted: ArrayAnnotation) -> Packer:
         if type(value) is not array:
             value = _adopted(p, value)
         if value.launch_id not in matching:
-            found = ArrayType(value.dtype, value.ndim)
-            if not wanted.matches(found):
+            actual = ArrayType(value.dtype, value.ndim)
+            if not annotation.matches(actual):
                 raise LaunchError(
-                    f"argument '{p.name}': expected {wanted}, got {found}", _array_help(wanted, found)
+                    f"argument '{p.name}': expected {annotation}, got {actual}",
+                    _array_help(annotation, actual),
                 )
             matching.add(value.launch_id)
         return value.launch_id, value.packed
@@ -102,78 +103,82 @@ def _adopted(p: Parameter, value: Any) -> array:
     if any(
         hasattr(value, name) for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
     ):
-        wanted = p.annotation.dtype if isinstance(p.annotation, ArrayAnnotation) else None
-        composite = wanted if isinstance(wanted, VecType | MatType) else None
+        dtype = p.annotation.dtype if isinstance(p.annotation, ArrayAnnotation) else None
+        composite = dtype if isinstance(dtype, VecType | MatType) else None
         try:
-            made = adopt(value, composite)
+            adopted = adopt(value, composite)
         except (LaunchError, RunError):
             raise
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
-            what = f"argument '{p.name}': this {type(value).__name__} cannot be passed: {error}"
-            raise LaunchError(what, ARRAY_HELP) from error
+            message = f"argument '{p.name}': this {type(value).__name__} cannot be passed: {error}"
+            raise LaunchError(message, ARRAY_HELP) from error
         # a kernel's writes to a copy would be lost
-        on_host = made.device.is_cpu and composite is not None and made.size
-        if on_host and not np.may_share_memory(made.numpy(), np.asarray(value)):
-            what = f"argument '{p.name}': expected elements of type {composite}, got numbers of another type"
-            raise LaunchError(what, f"convert it: tg.array(..., dtype=tg.{composite})")
-        return made
-    what = f"argument '{p.name}': expected an array, got {type(value).__name__}"
-    raise LaunchError(what, "make one with tg.array(...), or pass an array that has __dlpack__ or is NumPy's")
+        on_host = adopted.device.is_cpu and composite is not None and adopted.size
+        if on_host and not np.may_share_memory(adopted.numpy(), np.asarray(value)):
+            message = (
+                f"argument '{p.name}': expected elements of type {composite}, got numbers of another type"
+            )
+            raise LaunchError(message, f"convert it: tg.array(..., dtype=tg.{composite})")
+        return adopted
+    message = f"argument '{p.name}': expected an array, got {type(value).__name__}"
+    raise LaunchError(
+        message, "make one with tg.array(...), or pass an array that has __dlpack__ or is NumPy's"
+    )
 
 
-def _array_help(wanted: ArrayAnnotation, found: ArrayType) -> str:
-    if wanted.ndim == found.ndim and wanted.dtype is not None:
-        return f"make it with dtype={wanted.dtype}, or annotate the parameter with {found}"
-    return f"pass an array with ndim {wanted.ndim}, or annotate the parameter with {found}"
+def _array_help(annotation: ArrayAnnotation, actual: ArrayType) -> str:
+    if annotation.ndim == actual.ndim and annotation.dtype is not None:
+        return f"make it with dtype={annotation.dtype}, or annotate the parameter with {actual}"
+    return f"pass an array with ndim {annotation.ndim}, or annotate the parameter with {actual}"
 
 
-def _scalar_packer(p: Parameter, wanted: DType) -> Packer:
-    number = launch_id(wanted)
-    code = FORMATS.get(wanted.name)
-    packed = struct.Struct(f"<{code}{8 - wanted.bits // 8}x").pack if code is not None else None
-    exact = bool if wanted.is_bool else int if wanted.is_int else float
+def _scalar_packer(p: Parameter, dtype: DType) -> Packer:
+    number = launch_id(dtype)
+    code = FORMATS.get(dtype.name)
+    packed = struct.Struct(f"<{code}{8 - dtype.bits // 8}x").pack if code is not None else None
+    exact = bool if dtype.is_bool else int if dtype.is_int else float
 
     def pack(value: Any) -> Packed:
         try:
             if type(value) is not exact:
-                value = _number(wanted, value)
+                value = _number(dtype, value)
             if packed is not None:
                 return number, packed(value)
-            made = fitted(np.asarray(float(value)), to_numpy(wanted), wanted.name)
-            return number, made.tobytes().ljust(8, b"\0")
+            converted = fitted(np.asarray(float(value)), to_numpy(dtype), dtype.name)
+            return number, converted.tobytes().ljust(8, b"\0")
         except (TypeError, ValueError, struct.error, OverflowError) as e:
             help = "convert it; numbers are accepted only if the parameter's type represents them"
-            raise LaunchError(f"argument '{p.name}': expected {wanted}, got {shown(value)}", help) from e
+            raise LaunchError(f"argument '{p.name}': expected {dtype}, got {shown(value)}", help) from e
 
     return pack
 
 
-def _number(wanted: DType, value: Any) -> Any:
+def _number(dtype: DType, value: Any) -> Any:
     """The number; TypeError for a number of a kind that the type does not accept."""
-    if isinstance(value, bool | np.bool_) != wanted.is_bool:
+    if isinstance(value, bool | np.bool_) != dtype.is_bool:
         raise TypeError
-    if wanted.is_int and not isinstance(value, int | np.integer):
+    if dtype.is_int and not isinstance(value, int | np.integer):
         raise TypeError
     if not hasattr(value, "__float__"):
         raise TypeError
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _pack_composite(p: Parameter, wanted: VecType | MatType, value: Any) -> Packed:
-    help = f"pass {components(wanted)} numbers, of shape {element_shape(wanted)}"
-    scalar = scalar_of(wanted)
+def _pack_composite(p: Parameter, composite_type: VecType | MatType, value: Any) -> Packed:
+    help = f"pass {components(composite_type)} numbers, of shape {element_shape(composite_type)}"
+    scalar = scalar_of(composite_type)
     try:
         data = fitted(listed(value, to_numpy(scalar)), to_numpy(scalar), scalar.name)
     except UnfitNumber as error:
-        raise LaunchError(f"argument '{p.name}': expected {wanted}: {error.message}", help) from error
+        raise LaunchError(f"argument '{p.name}': expected {composite_type}: {error.message}", help) from error
     except ValueError as error:  # rows of different lengths
-        raise LaunchError(f"argument '{p.name}': expected {wanted}, got {value!r}", help) from error
-    if data.shape == (components(wanted),):
-        data = data.reshape(element_shape(wanted))
-    if data.shape != element_shape(wanted):
-        what = f"argument '{p.name}': expected {wanted}, got a value of shape {data.shape}"
-        raise LaunchError(what, help)
-    return launch_id(wanted), data.tobytes().ljust(-(-element_bytes(wanted) // 8) * 8, b"\0")
+        raise LaunchError(f"argument '{p.name}': expected {composite_type}, got {value!r}", help) from error
+    if data.shape == (components(composite_type),):
+        data = data.reshape(element_shape(composite_type))
+    if data.shape != element_shape(composite_type):
+        message = f"argument '{p.name}': expected {composite_type}, got a value of shape {data.shape}"
+        raise LaunchError(message, help)
+    return launch_id(composite_type), data.tobytes().ljust(-(-element_bytes(composite_type) // 8) * 8, b"\0")
 
 
 def _pack_any(p: Parameter, value: Any) -> Packed:
@@ -191,10 +196,10 @@ def _pack_any(p: Parameter, value: Any) -> Packed:
     if isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size <= MAX_VALUE:
         scalar = _scalar_type(p, value)
         rows, cols = value.shape[0], value.shape[-1]
-        made = VecType(rows, scalar) if value.ndim == 1 else MatType(rows, cols, scalar)
-        return _pack_composite(p, made, value)
-    found = value if isinstance(value, array) else _adopted(p, value)
-    return found.launch_id, found.packed
+        composite_type = VecType(rows, scalar) if value.ndim == 1 else MatType(rows, cols, scalar)
+        return _pack_composite(p, composite_type, value)
+    value_array = value if isinstance(value, array) else _adopted(p, value)
+    return value_array.launch_id, value_array.packed
 
 
 def _scalar_type(p: Parameter, value: np.ndarray | np.generic) -> DType:

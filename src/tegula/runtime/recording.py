@@ -19,7 +19,9 @@ MAX_NOTED = 4096
 class Observer(Protocol):
     """A tape, which is notified of launches and assignments."""
 
-    def launched(self, kernel: Any, plan: Any, given: Sequence[Any], args: Sequence[Any], form: Any) -> None:
+    def launched(
+        self, kernel: Any, plan: Any, arguments: Sequence[Any], args: Sequence[Any], form: Any
+    ) -> None:
         """A kernel was launched."""
 
     def assigned(self, target: Any, source: Any, new: bool) -> None:
@@ -84,14 +86,14 @@ class Recording:
         return False
 
     def launched(
-        self, kernel: Any, plan: Any, given: Sequence[Any], args: Sequence[Any], form: Any, record: bool
+        self, kernel: Any, plan: Any, arguments: Sequence[Any], args: Sequence[Any], form: Any, record: bool
     ) -> None:
         """A compiled form of a kernel ran. `args`: the arguments, with arrays of other libraries wrapped."""
         self.wrote(args, form.writes)
         if record:
             with self._recording() as tape:
                 if tape is not None:
-                    tape.launched(kernel, plan, given, args, form)
+                    tape.launched(kernel, plan, arguments, args, form)
 
     def assigned(self, target: Any, source: Any = None) -> None:
         """A method overwrote all elements of an array by elements of another array, or by constants."""

@@ -55,7 +55,7 @@ class Launched:
         self,
         kernel: Kernel,
         plan: LaunchPlan,
-        given: Sequence[Any],
+        passed: Sequence[Any],
         arguments: Sequence[Any],
         form: Form,
         time: int,
@@ -65,7 +65,7 @@ class Launched:
         named = zip((p.name for p in kernel.parameters), arguments, strict=False)
         by_table = any(site.kind == "structures" for site in form.sites)
         self.structures = structures_of(named, form.device, by_table)
-        self.given, self.arguments = given, arguments
+        self.given, self.arguments = passed, arguments
         self.time, self.versions = time, versions
 
     @cached_property
@@ -79,15 +79,17 @@ class Launched:
         return self._uses(self.form.writes)
 
     def _uses(self, positions: Sequence[int]) -> list[Use]:
-        what = f"kernel {self.kernel.name}"
+        subject = f"kernel {self.kernel.name}"
         named = ((f"argument '{self.kernel.parameters[k].name}'", self.arguments[k]) for k in positions)
-        return [Use(what, name, a) for name, a in named if isinstance(a, array)]
+        return [Use(subject, name, a) for name, a in named if isinstance(a, array)]
 
     def _held(self) -> list[Use]:
         """The arrays with a gradient of the launch's structures."""
-        what = f"kernel {self.kernel.name}"
-        held = [(s.name, name, a) for s in self.structures for name, a in s.structure.differentiable()]
-        return [Use(what, f"'{name}' of {of}", a) for of, name, a in held if a.requires_grad]
+        subject = f"kernel {self.kernel.name}"
+        structure_arrays = [
+            (s.name, name, a) for s in self.structures for name, a in s.structure.differentiable()
+        ]
+        return [Use(subject, f"'{name}' of {of}", a) for of, name, a in structure_arrays if a.requires_grad]
 
     @property
     def arrays(self) -> Iterator[array]:
@@ -121,25 +123,27 @@ class Assigned:
     def take_gradient(self) -> None:
         """The adjoint: add the target's gradient to the source's, and clear it, because the target was overwritten."""
         graded = [bool(u.has_gradient) for u in (*self.writes, *self.reads)]
-        given = known_gradient(self.target) if graded[0] else None
-        if given is None:
+        existing = known_gradient(self.target) if graded[0] else None
+        if existing is None:
             return
         if self.source is not None and _numbers(self.source) != _numbers(self.target):
             help = "broadcast the array by a launch, or pass a number, which is constant"
             raise LaunchError("an array was filled with another one, whose gradient would be a sum", help)
         if self.source is None or not any(graded[1:]):
             if not self.new:
-                clear(given)
+                clear(existing)
             return
-        taken = self.source.grad
-        assert taken is not None
-        scalar = scalar_of(taken.dtype)
-        flat = empty(given.shape, with_scalar(given.dtype, scalar), taken.device)
+        incoming = self.source.grad
+        assert incoming is not None
+        scalar = scalar_of(incoming.dtype)
+        flat = empty(existing.shape, with_scalar(existing.dtype, scalar), incoming.device)
         # Numbers that overflow the other float type become infinite, as in kernels.
         with np.errstate(over="ignore"):
-            flat.assign(given if flat.dtype == given.dtype else given.numpy().astype(to_numpy(scalar)))
-        clear(given)
-        add(taken, array(flat, taken.dtype, taken.shape, copy=False))
+            flat.assign(
+                existing if flat.dtype == existing.dtype else existing.numpy().astype(to_numpy(scalar))
+            )
+        clear(existing)
+        add(incoming, array(flat, incoming.dtype, incoming.shape, copy=False))
 
 
 class Differentiated:
@@ -147,10 +151,10 @@ class Differentiated:
     are treated as arrays without a gradient that depend on arrays with a gradient."""
 
     def __init__(self, name: str, args: Sequence[Any], gradients: Mapping[int, array]) -> None:
-        self.what = what = f"the gradient of kernel {name}"
+        self.what = subject = f"the gradient of kernel {name}"
         self.arrays = [*(a for a in args if isinstance(a, array)), *gradients.values()]
-        self.reads = [Use(what, "an array", a) for a in self.arrays]
-        self.writes = [Use(what, "a gradient", g) for g in gradients.values()]
+        self.reads = [Use(subject, "an array", a) for a in self.arrays]
+        self.writes = [Use(subject, "a gradient", g) for g in gradients.values()]
 
 
 class Called:

@@ -60,9 +60,9 @@ class _ReportBuffer:
 
     def read_and_clear(self, compiled: Compiled) -> Reports:
         """Take the records, and clear the memory."""
-        kept = min(self.count.value, RECORDS)
-        used = self.words[: RECORD_SLOTS * (kept + 1)]
-        rows = used[RECORD_SLOTS:].reshape(kept, RECORD_SLOTS).copy()
+        recorded = min(self.count.value, RECORDS)
+        used = self.words[: RECORD_SLOTS * (recorded + 1)]
+        rows = used[RECORD_SLOTS:].reshape(recorded, RECORD_SLOTS).copy()
         reports = Reports(compiled, self.count.value, rows)
         used.fill(0)
         self.words[TABLE_SLOT] = HOST.address
@@ -120,10 +120,10 @@ class Reports:
     def _note(self, numbers: set[int]) -> None:
         """Warn, once per line, of thread-varying operands for which thread 0's value is used."""
         sites = [self.compiled.sites[number] for number in sorted(numbers)]
-        found = {(site.loc.file, site.loc.line, site.data["operand"]): None for site in sites}
-        for file, line, operand in found:
-            what = f"{operand} differs between threads of a block: thread 0's value is used"
-            text = f"{what} (in kernel {self.compiled.kernel.name})"
+        operands = {(site.loc.file, site.loc.line, site.data["operand"]): None for site in sites}
+        for file, line, operand in operands:
+            message = f"{operand} differs between threads of a block: thread 0's value is used"
+            text = f"{message} (in kernel {self.compiled.kernel.name})"
             warnings.warn_explicit(text, DifferingOperand, file, line, registry=_warning_registry)
 
     def _print(self, rows: list[np.ndarray]) -> None:
@@ -171,8 +171,8 @@ class Reports:
     def _failure(self, row: np.ndarray) -> RunError:
         site = self.compiled.sites[row[0]]
         error, text, help = _described(site, [int(n) for n in row[3:]])
-        where = f"in block {row[1]}, thread {row[2]} of kernel {self.compiled.kernel.name}"
-        return error(f"{text} ({where})", site.loc, help)
+        location = f"in block {row[1]}, thread {row[2]} of kernel {self.compiled.kernel.name}"
+        return error(f"{text} ({location})", site.loc, help)
 
 
 def _described(site: Site, values: list[int]) -> tuple[type[RunError], str, str]:

@@ -33,12 +33,12 @@ KNOWN = frozenset({array, int, float, bool})
 def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Form, bytes, bool]:
     """The compiled form for the arguments, their packed bytes, and whether one is another library's array. LaunchError
     for arguments that do not fit."""
-    given = args
+    arguments = args
     args = ours(kernel, args)
-    other = args is not given
-    found = kernel.fast_path(plan, args)
-    if found is not None:
-        return found[0], found[1], other
+    other = args is not arguments
+    form = kernel.fast_path(plan, args)
+    if form is not None:
+        return form[0], form[1], other
     packed = packed_arguments(kernel, args)
     ids, pairs = [n for n, _ in packed], overlaps(args)
     key = (plan.number, plan.grid, *ids, *pairs, config.code)
@@ -73,8 +73,8 @@ def wanted_form(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> Spec
 def _specialised(
     kernel: Kernel, plan: LaunchPlan, ids: Sequence[int], pairs: Sequence[tuple[int, int]]
 ) -> Specialisation:
-    found = [SPECIALISATIONS[n] for n in ids]
-    wanted = specialisation(found, plan.launch, pairs, _device_of(kernel, plan, found))
+    specialised_ids = [SPECIALISATIONS[n] for n in ids]
+    wanted = specialisation(specialised_ids, plan.launch, pairs, _device_of(kernel, plan, specialised_ids))
     return replace(wanted, grid=plan.grid) if wanted.device.is_cuda else wanted
 
 
@@ -117,8 +117,8 @@ def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:
             return threads
     packed = packed_arguments(kernel, ours(kernel, tuple(args)))
     launch = LaunchClass(ndim, WARP_GROUP, (True,) * (ndim - 1) + (False,), True, False)
-    wanted = specialisation([SPECIALISATIONS[n] for n, _ in packed], launch, ())
-    traced = kernel.trace(wanted.types, launch, wanted.access, library())
+    key = specialisation([SPECIALISATIONS[n] for n, _ in packed], launch, ())
+    traced = kernel.trace(key.types, launch, key.access, library())
     threads = next((block_threads(op) for op in traced.body.ops if isinstance(op, Roles)), None)
     kernel.role_threads.append((traced.captured, threads))
     return threads
@@ -127,38 +127,38 @@ def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:
 def overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
     """Pairs of array arguments that share bytes."""
     arrays = [(k, a, a.low, a.high) for k, a in enumerate(args) if type(a) is array]
-    found: list[tuple[int, int]] = []
+    overlapping: list[tuple[int, int]] = []
     for at, (i, a, low, high) in enumerate(arrays):
         for j, other, other_low, other_high in arrays[at + 1 :]:
             if low < other_high and other_low < high and ElementRange.of(a).overlaps(ElementRange.of(other)):
-                found.append((i, j))
-    return found
+                overlapping.append((i, j))
+    return overlapping
 
 
-def _device_of(kernel: Kernel, plan: LaunchPlan, found: Sequence[Any]) -> Device:
+def _device_of(kernel: Kernel, plan: LaunchPlan, arguments: Sequence[Any]) -> Device:
     """The device of the arrays among the arguments; LaunchError if they are on several."""
     homes = {
         p.name: device_of(known)
-        for p, known in zip(kernel.parameters, found, strict=True)
+        for p, known in zip(kernel.parameters, arguments, strict=True)
         if isinstance(known, tuple)
     }
     if len(set(homes.values())) > 1:
-        places = ", ".join(f"'{name}' is on {home}" for name, home in homes.items())
+        locations = ", ".join(f"'{name}' is on {home}" for name, home in homes.items())
         raise LaunchError(
-            f"kernel {kernel.name}: the arrays are on several devices: {places}",
+            f"kernel {kernel.name}: the arrays are on several devices: {locations}",
             "copy them to one device: a.to(device)",
         )
     return next(iter(homes.values()), plan.device)
 
 
 def specialisation(
-    found: Sequence[Any], launch: LaunchClass, overlap: Sequence[tuple[int, int]], device: Device = CPU
+    forms: Sequence[Any], launch: LaunchClass, overlap: Sequence[tuple[int, int]], device: Device = CPU
 ) -> Specialisation:
-    """The specialisation of a form: `found` has the specialisation of each argument, `overlap` the pairs of arrays that
+    """The specialisation of a form: `forms` has the specialisation of each argument, `overlap` the pairs of arrays that
     share bytes."""
     types: list[Type] = []
     access: list[AccessClass | None] = []
-    for k, argument in enumerate(found):
+    for k, argument in enumerate(forms):
         if isinstance(argument, tuple):
             dtype, ndim, known = argument[:3]
             others = tuple(sorted({j for pair in overlap for j in pair if k in pair and j != k}))

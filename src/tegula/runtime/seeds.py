@@ -19,9 +19,11 @@ class Seeds:
     """The gradients that a backward run starts with. `given`: seeds by array, None for ones; without it, the current
     gradients of the recorded arrays are the seeds."""
 
-    def __init__(self, given: Mapping[array, Any] | None) -> None:
+    def __init__(self, gradients: Mapping[array, Any] | None) -> None:
         self.given = (
-            None if given is None else [(target, _seed(target, seed)) for target, seed in _by_leaf(given)]
+            None
+            if gradients is None
+            else [(target, _seed(target, seed)) for target, seed in _by_leaf(gradients)]
         )
 
     @property
@@ -37,30 +39,32 @@ class Seeds:
             gradients = [(w.array, g) for w in uses if (g := known_gradient(w.array)) is not None]
             return Before([], _kept(gradients, records))
         targets = [(target, _gradient(target)) for target, _ in self.given]
-        places = [ElementRange.of(grad) for _, grad in targets]
-        written = _others(uses, places)
-        apart = not any(p.overlaps(q) for k, p in enumerate(places) for q in places[:k])
-        if not apart or any(p.overlaps(ElementRange.of(g)) for p in places for g in written):
+        ranges = [ElementRange.of(grad) for _, grad in targets]
+        written = _others(uses, ranges)
+        apart = not any(p.overlaps(q) for k, p in enumerate(ranges) for q in ranges[:k])
+        if not apart or any(p.overlaps(ElementRange.of(g)) for p in ranges for g in written):
             for _, grad in targets:
                 clear(grad)
-        held: list[tuple[array, array]] = []
+        saved: list[tuple[array, array]] = []
         for grad in written:
-            held.append((grad, clone(grad)))
+            saved.append((grad, clone(grad)))
             clear(grad)
         for (_, grad), (_, seed) in zip(targets, self.given, strict=True):
             if apart:
                 grad.assign(seed)
             else:
                 add(grad, seed)
-        return Before(held, _kept(targets, records))
+        return Before(saved, _kept(targets, records))
 
 
 class Before:
     """The gradients before a backward run. `held`: gradients with their old values, which are added back; `kept`:
     gradients that are seeds, with the values to restore."""
 
-    def __init__(self, held: Sequence[tuple[array, array]], kept: Sequence[tuple[array, array]]) -> None:
-        self.held, self.kept = held, kept
+    def __init__(
+        self, saved: Sequence[tuple[array, array]], saved_values: Sequence[tuple[array, array]]
+    ) -> None:
+        self.held, self.kept = saved, saved_values
 
     def restore(self) -> None:
         """Add the old values of gradients, and restore the values of seeds."""
@@ -82,14 +86,14 @@ def _kept(targets: Iterable[tuple[array, array]], records: Sequence[Record]) -> 
     return [(grad, clone(grad)) for grad in unread.values()]
 
 
-def _others(uses: Iterable[Use], places: Sequence[ElementRange]) -> list[array]:
+def _others(uses: Iterable[Use], ranges: Sequence[ElementRange]) -> list[array]:
     """The gradients of written arrays that have memory, each once, except those at the given places."""
-    found: dict[ElementRange, array] = {}
+    arrays: dict[ElementRange, array] = {}
     for use in uses:
         grad = known_gradient(use.array)
-        if grad is not None and ElementRange.of(grad) not in places:
-            found.setdefault(ElementRange.of(grad), grad)
-    return list(found.values())
+        if grad is not None and ElementRange.of(grad) not in ranges:
+            arrays.setdefault(ElementRange.of(grad), grad)
+    return list(arrays.values())
 
 
 def _gradient(target: array) -> array:
@@ -98,9 +102,9 @@ def _gradient(target: array) -> array:
     return grad
 
 
-def _by_leaf(given: Mapping[array, Any]) -> Iterator[tuple[array, Any]]:
+def _by_leaf(gradients: Mapping[array, Any]) -> Iterator[tuple[array, Any]]:
     """Seeds by array; seeds of arrays of structs by leaf."""
-    for target, seed in given.items():
+    for target, seed in gradients.items():
         if not isinstance(target.dtype, StructType):
             yield target, seed
             continue
@@ -129,5 +133,5 @@ def _seed(target: array, seed: Any) -> array:
             grad = array(shape=target.shape, dtype=dtype, device=target.device).assign(seed)
         target.grad = grad
         return clone(grad, requires_grad=False)
-    made = array(shape=target.shape, dtype=grad.dtype, device=target.device)
-    return made.fill_(1) if seed is None else made.assign(seed)
+    seed_array = array(shape=target.shape, dtype=grad.dtype, device=target.device)
+    return seed_array.fill_(1) if seed is None else seed_array.assign(seed)

@@ -72,22 +72,22 @@ def structures_of(named: Iterable[tuple[str, Any]], device: Device, by_table: bo
     """The structures that a launch on a device may query: the structures whose ids are among its number arguments, with
     their names; or, if the kernel reads ids from memory (`by_table`), all structures of the device. The result keeps
     the structures alive."""
-    found = [
-        StructureUse(f"argument '{name}'", one, one.version)
+    uses = [
+        StructureUse(f"argument '{name}'", live, live.version)
         for name, x in named
-        if isinstance(x, int | np.integer) and (one := LIVE.get(int(x))) is not None
+        if isinstance(x, int | np.integer) and (live := LIVE.get(int(x))) is not None
     ]
-    if found or not by_table:
-        return found
-    every = [one for one in list(LIVE.values()) if one.device == device]
-    return [StructureUse(f"a structure of type {type(one).__name__}", one, one.version) for one in every]
+    if uses or not by_table:
+        return uses
+    every = [live for live in list(LIVE.values()) if live.device == device]
+    return [StructureUse(f"a structure of type {type(live).__name__}", live, live.version) for live in every]
 
 
 def publish_gradients() -> None:
     """Write the addresses of gradients into the entries of structures with arrays that have one."""
-    for one in list(LIVE.values()):
-        if any(a.requires_grad for _, a in one.differentiable()):
-            one.publish()
+    for structure in list(LIVE.values()):
+        if any(a.requires_grad for _, a in structure.differentiable()):
+            structure.publish()
 
 
 def gradient_address(name: str, a: array | None) -> int:
@@ -129,14 +129,14 @@ def withdraw(device: Device, id: int) -> None:
 
 
 def _table(device: Device) -> array:
-    found = _TABLES.get(device)
-    if found is None:
-        found = _TABLES[device] = zeros(SLOTS * WORDS, int64, device)
-    return found
+    table = _TABLES.get(device)
+    if table is None:
+        table = _TABLES[device] = zeros(SLOTS * WORDS, int64, device)
+    return table
 
 
 def _write(device: Device, id: int, words: Sequence[int]) -> None:
     entry = np.zeros(WORDS, np.uint64)
     entry[: len(words)] = words
-    made = array(entry.view(np.int64), device=device)
-    copy(_table(device), made, dest_offset=slot_of(id) * WORDS, count=WORDS)
+    packed_entry = array(entry.view(np.int64), device=device)
+    copy(_table(device), packed_entry, dest_offset=slot_of(id) * WORDS, count=WORDS)

@@ -61,8 +61,8 @@ class Tape:
         Raises:
             nothing.
         """
-        found = recording.tape
-        return found if isinstance(found, Tape) else None
+        tape = recording.tape
+        return tape if isinstance(tape, Tape) else None
 
     def __enter__(self) -> Tape:
         if recording.tape is not None:
@@ -76,21 +76,21 @@ class Tape:
     # Observing -------------------------------------------------------------------------------------------------------
 
     def launched(
-        self, kernel: Kernel, plan: LaunchPlan, given: Sequence[Any], args: Sequence[Any], form: Form
+        self, kernel: Kernel, plan: LaunchPlan, arguments: Sequence[Any], args: Sequence[Any], form: Form
     ) -> None:
         """Records a launch of a kernel; called by launches.
 
         Parameters:
             kernel: the kernel.
             plan: the shape of the launch.
-            given: a list of the arguments as they were given.
+            arguments: a list of the arguments before their conversion.
             args: the arguments as arrays and numbers.
             form: the compiled form that ran, an object.
         Raises:
             nothing.
         """
-        known = versions(given)
-        self.records.append(Launched(kernel, plan, tuple(given), tuple(args), form, self._time, known))
+        known = versions(arguments)
+        self.records.append(Launched(kernel, plan, tuple(arguments), tuple(args), form, self._time, known))
 
     def assigned(self, target: array, source: array | None, new: bool) -> None:
         """Records that a method overwrote an array; called by methods of arrays.
@@ -209,7 +209,8 @@ class Tape:
         for k in sorted(adjoint.reads):
             needed = ElementRange.of(record.arguments[k])
             written = now.get(k) != record.versions.get(k) or any(
-                time > record.time and needed.overlaps(where) for where, time in self._writes.items()
+                time > record.time and needed.overlaps(overwritten)
+                for overwritten, time in self._writes.items()
             )
             if written:
                 needed = record.kernel.parameters[k].name
@@ -222,12 +223,12 @@ class Tape:
     def _check_structures(self, record: Launched) -> None:
         """Raise LaunchError if a structure that a launch queried has changed since."""
         for name, structure, version in record.structures:
-            held = [(k, ElementRange.of(a)) for k, a in structure.differentiable()]
+            ranges = [(k, ElementRange.of(a)) for k, a in structure.differentiable()]
             written = [
                 f"{k} of "
-                for k, there in held
+                for k, range in ranges
                 for at, time in self._writes.items()
-                if time > record.time and there.overlaps(at)
+                if time > record.time and range.overlaps(at)
             ]
             if written or structure.version != version:
                 raise LaunchError(
@@ -322,8 +323,8 @@ def _given(loss: array | None, grads: Mapping[array, Any] | None) -> Mapping[arr
     if loss is None:
         return grads
     if not isinstance(loss, array):
-        what = f"a loss is an array of one number, got a value of type {type(loss).__name__}"
-        raise LaunchError(what, "pass the array that a recorded launch wrote")
+        message = f"a loss is an array of one number, got a value of type {type(loss).__name__}"
+        raise LaunchError(message, "pass the array that a recorded launch wrote")
     if loss.size * components(loss.dtype) != 1:
         help = "sum it in a kernel, or pass grads={loss: ...}"
         of = f" of {loss.dtype}" if components(loss.dtype) != 1 else ""

@@ -29,8 +29,8 @@ class TapeGraph:
         }
         written = {u.elements for r in records for u in r.writes}
         shown = written | {ElementRange.of(a) for a in tracked}
-        found = dict.fromkeys(ElementRange.of(a) for r in records for a in r.arrays)
-        self.nodes = {at: k for k, at in enumerate(found) if at in shown or not hide_read}
+        ranges = dict.fromkeys(ElementRange.of(a) for r in records for a in r.arrays)
+        self.nodes = {at: k for k, at in enumerate(ranges) if at in shown or not hide_read}
         self.described = {ElementRange.of(a): described(a) for r in records for a in r.arrays}
 
     def text(self, direction: str) -> str:

@@ -30,24 +30,24 @@ def torch_name(dtype: DType) -> str:
 
 def dtype_of(tensor: Any) -> DType:
     """The element type of a tensor; ValueError for an unsupported type."""
-    found = _known.get(tensor.dtype)
-    if found is None:
+    dtype = _known.get(tensor.dtype)
+    if dtype is None:
         name = str(tensor.dtype).removeprefix("torch.")
-        found = next((t for t in DTYPES.values() if torch_name(t) == name), None)
-        if found is not None:
-            _known[tensor.dtype] = found
-    if found is None:
+        dtype = next((t for t in DTYPES.values() if torch_name(t) == name), None)
+        if dtype is not None:
+            _known[tensor.dtype] = dtype
+    if dtype is None:
         raise ValueError(f"dtype {tensor.dtype} has no counterpart; supported: {', '.join(DTYPES)}")
-    return found
+    return dtype
 
 
 def host_data(tensor: Any) -> np.ndarray:
     """A NumPy array on the memory of a host tensor. RuntimeError for a tensor that requires a gradient."""
-    wanted = to_numpy(dtype_of(tensor))
-    if wanted.isbuiltin != 1:
+    numpy_dtype = to_numpy(dtype_of(tensor))
+    if numpy_dtype.isbuiltin != 1:
         # PyTorch does not convert to the types of ml_dtypes: the elements are passed as integers of the same size.
-        bits = getattr(sys.modules["torch"], f"int{wanted.itemsize * 8}")
-        return tensor.view(bits).numpy().view(wanted)
+        bits = getattr(sys.modules["torch"], f"int{numpy_dtype.itemsize * 8}")
+        return tensor.view(bits).numpy().view(numpy_dtype)
     return tensor.numpy()
 
 
@@ -73,5 +73,5 @@ def versions(args: Sequence[Any]) -> dict[int, int]:
     torch = sys.modules.get("torch")
     if torch is None:
         return {}
-    found = ((k, a) for k, a in enumerate(args) if isinstance(a, torch.Tensor))
-    return {k: a._version for k, a in found if not a.is_inference()}
+    tensors = ((k, a) for k, a in enumerate(args) if isinstance(a, torch.Tensor))
+    return {k: a._version for k, a in tensors if not a.is_inference()}

@@ -226,8 +226,8 @@ def qr3(A):
         x, y = R[p, p], R[q, p]
         size = tg.length(tg.vector(x, y))
         none = size == type(size)(0.0)
-        whole = tg.where(none, type(size)(1.0), size)
-        c, s = tg.where(none, type(size)(1.0), x / whole), tg.where(none, type(size)(0.0), y / whole)
+        divisor = tg.where(none, type(size)(1.0), size)
+        c, s = tg.where(none, type(size)(1.0), x / divisor), tg.where(none, type(size)(0.0), y / divisor)
         first, second = R[p], R[q]
         R[p] = c * first + s * second
         R[q] = c * second - s * first

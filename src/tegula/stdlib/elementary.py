@@ -144,9 +144,9 @@ def hypot(x: float64, y: float64):  # noqa: F811
     large, small = tg.max(a, b), tg.min(a, b)
     huge, tiny = large > 2.0**500, large < 2.0**-400
     scale = tg.where(huge, tg.float64(2.0**-600), tg.where(tiny, tg.float64(2.0**600), tg.float64(1.0)))
-    back = tg.where(huge, tg.float64(2.0**600), tg.where(tiny, tg.float64(2.0**-600), tg.float64(1.0)))
+    scale_back = tg.where(huge, tg.float64(2.0**600), tg.where(tiny, tg.float64(2.0**-600), tg.float64(1.0)))
     p, q = large * scale, small * scale
-    root = tg.sqrt(tg.fma(p, p, q * q)) * back
+    root = tg.sqrt(tg.fma(p, p, q * q)) * scale_back
     root = tg.where(tg.isnan(x) | tg.isnan(y), tg.float64(nan), root)
     return tg.where(tg.isinf(x) | tg.isinf(y), tg.float64(inf), root)
 
@@ -224,17 +224,17 @@ def round(x: float32):
     Gradient:
         0 everywhere.
     """
-    whole = tg.trunc(x)
-    up = tg.where(tg.abs(x - whole) >= 0.5, tg.float32(1.0), tg.float32(0.0))
-    return tg.copysign(tg.abs(whole) + up, x)
+    integral = tg.trunc(x)
+    up = tg.where(tg.abs(x - integral) >= 0.5, tg.float32(1.0), tg.float32(0.0))
+    return tg.copysign(tg.abs(integral) + up, x)
 
 
 @func
 def round(x: float64):  # noqa: F811
     """x rounded to the nearest integral number, halves away from zero."""
-    whole = tg.trunc(x)
-    up = tg.where(tg.abs(x - whole) >= 0.5, tg.float64(1.0), tg.float64(0.0))
-    return tg.copysign(tg.abs(whole) + up, x)
+    integral = tg.trunc(x)
+    up = tg.where(tg.abs(x - integral) >= 0.5, tg.float64(1.0), tg.float64(0.0))
+    return tg.copysign(tg.abs(integral) + up, x)
 
 
 @func

@@ -162,9 +162,9 @@ def _log_of_gap(gap: float64):
     """-log(gap) for 0 < gap <= 1 as a sum of two numbers, the second being the rounding error of the first."""
     f, e = tg._log_split(gap)
     high, rest = tg._log_terms(f)
-    whole = e * LN2_64[0]
-    total = whole + high
-    rest = ((whole - total) + high) + tg.fma(e, LN2_64[1], rest)
+    product = e * LN2_64[0]
+    total = product + high
+    rest = ((product - total) + high) + tg.fma(e, LN2_64[1], rest)
     log = total + rest
     return -log, (log - total) - rest
 

@@ -103,18 +103,18 @@ def _atan_ratio(y: float64, x: float64):
 
 
 @func
-def _atan_octants(small: float32, large: float32, steep: bool_, back: bool_):
-    """atan(small / large), reflected at pi / 4 if `steep` and then at pi / 2 if `back`."""
+def _atan_octants(small: float32, large: float32, steep: bool_, is_obtuse: bool_):
+    """atan(small / large), reflected at pi / 4 if `steep` and then at pi / 2 if `is_obtuse`."""
     a = tg._atan_ratio(small, large)
     a = tg.where(steep, HALF_PI_32[0] - (a - HALF_PI_32[1]), a)
-    return tg.where(back, 2.0 * HALF_PI_32[0] - (a - 2.0 * HALF_PI_32[1]), a)
+    return tg.where(is_obtuse, 2.0 * HALF_PI_32[0] - (a - 2.0 * HALF_PI_32[1]), a)
 
 
 @func
-def _atan_octants(small: float64, large: float64, steep: bool_, back: bool_):
+def _atan_octants(small: float64, large: float64, steep: bool_, is_obtuse: bool_):
     a = tg._atan_ratio(small, large)
     a = tg.where(steep, HALF_PI_64[0] - (a - HALF_PI_64[1]), a)
-    return tg.where(back, 2.0 * HALF_PI_64[0] - (a - 2.0 * HALF_PI_64[1]), a)
+    return tg.where(is_obtuse, 2.0 * HALF_PI_64[0] - (a - 2.0 * HALF_PI_64[1]), a)
 
 
 @func
@@ -171,8 +171,8 @@ def atan2(y: float32, x: float32):
     large, small = tg.where(steep, a, b), tg.where(steep, b, a)
     level = tg.where(large > 2.0**120, tg.float32(0.25), tg.float32(1.0))  # so that small + large is finite
     endless = large == inf
-    both = tg.where(small == inf, tg.float32(1.0), tg.float32(0.0))
-    small = tg.where(endless, both, small * level)
+    both_infinite = tg.where(small == inf, tg.float32(1.0), tg.float32(0.0))
+    small = tg.where(endless, both_infinite, small * level)
     large = tg.where(endless | (large == 0.0), tg.float32(1.0), large * level)
     value = tg._atan_octants(small, large, steep, tg.bitcast(x, tg.int32) < 0)
     return tg.where(tg.isnan(x) | tg.isnan(y), x + y, tg.copysign(value, y))
@@ -186,8 +186,8 @@ def atan2(y: float64, x: float64):  # noqa: F811
     large, small = tg.where(steep, a, b), tg.where(steep, b, a)
     level = tg.where(large > 2.0**1000, tg.float64(0.25), tg.float64(1.0))  # so that small + large is finite
     endless = large == inf
-    both = tg.where(small == inf, tg.float64(1.0), tg.float64(0.0))
-    small = tg.where(endless, both, small * level)
+    both_infinite = tg.where(small == inf, tg.float64(1.0), tg.float64(0.0))
+    small = tg.where(endless, both_infinite, small * level)
     large = tg.where(endless | (large == 0.0), tg.float64(1.0), large * level)
     value = tg._atan_octants(small, large, steep, tg.bitcast(x, tg.int64) < 0)
     return tg.where(tg.isnan(x) | tg.isnan(y), x + y, tg.copysign(value, y))

@@ -124,22 +124,22 @@ def log(x: float64):  # noqa: F811
 
 
 @func
-def _log_in_base(f: float32, base: float32, base_low: float32, whole: float32, low: float32):
-    """log(1 + f) * (base + base_low) + whole + low, where `whole` is 0 or larger than the product."""
+def _log_in_base(f: float32, base: float32, base_low: float32, power: float32, low: float32):
+    """log(1 + f) * (base + base_low) + whole + low, where `power` is 0 or larger than the product."""
     a, b = tg._log_terms(f)
     product = a * base
     rest = tg.fma(a, base_low, tg.fma(b, base, tg.fma(a, base, -product)))
-    total = whole + product
-    return total + (((whole - total) + product) + (rest + low))
+    total = power + product
+    return total + (((power - total) + product) + (rest + low))
 
 
 @func
-def _log_in_base(f: float64, base: float64, base_low: float64, whole: float64, low: float64):
+def _log_in_base(f: float64, base: float64, base_low: float64, power: float64, low: float64):
     a, b = tg._log_terms(f)
     product = a * base
     rest = tg.fma(a, base_low, tg.fma(b, base, tg.fma(a, base, -product)))
-    total = whole + product
-    return total + (((whole - total) + product) + (rest + low))
+    total = power + product
+    return total + (((power - total) + product) + (rest + low))
 
 
 @func
@@ -178,18 +178,18 @@ def log10(x: float32):
         polynomials by the Remez algorithm (tools/minimax.py).
     """
     f, e = tg._log_split(x)
-    whole = tg.fma(e, LOG10_2_32[0], 0.0)
+    power = tg.fma(e, LOG10_2_32[0], 0.0)
     low = tg.fma(e, LOG10_2_32[1], 0.0)
-    return tg._log_checked(x, tg._log_in_base(f, *LOG10E_32, whole, low))
+    return tg._log_checked(x, tg._log_in_base(f, *LOG10E_32, power, low))
 
 
 @func
 def log10(x: float64):  # noqa: F811
     """The logarithm to base 10."""
     f, e = tg._log_split(x)
-    whole = tg.fma(e, LOG10_2_64[0], 0.0)
+    power = tg.fma(e, LOG10_2_64[0], 0.0)
     low = tg.fma(e, LOG10_2_64[1], 0.0)
-    return tg._log_checked(x, tg._log_in_base(f, *LOG10E_64, whole, low))
+    return tg._log_checked(x, tg._log_in_base(f, *LOG10E_64, power, low))
 
 
 @func
@@ -244,9 +244,9 @@ def _log_pair(x: float64):
     double = s + s
     high = double + w
     low = ((double - high) + w) + tg.fma(s_low, 2.0, w_low)
-    whole = e * LN2_PAIR_64[0]
-    total = whole + high
-    rest = ((whole - total) + high) + tg.fma(e, LN2_PAIR_64[1], low)
+    power = e * LN2_PAIR_64[0]
+    total = power + high
+    rest = ((power - total) + high) + tg.fma(e, LN2_PAIR_64[1], low)
     sum_high = total + rest
     return sum_high, (total - sum_high) + rest
 
@@ -255,14 +255,14 @@ def _log_pair(x: float64):
 def _pow_checked(x: float64, y: float64, result: float64):
     """x**y from `result`, which is |x|**y: applies the sign and the special cases of C's pow."""
     a = tg.abs(x)
-    whole = tg.trunc(y) == y
+    is_integer = tg.trunc(y) == y
     half = 0.5 * y
-    odd = whole & ~(tg.trunc(half) == half)
+    odd = is_integer & ~(tg.trunc(half) == half)
     extreme = tg.where((a > 1.0) ^ (y > 0.0), tg.float64(0.0), tg.float64(inf))
     result = tg.where((a == 0.0) | (a == inf) | (tg.abs(y) == inf), extreme, result)
     result = tg.where(a == 1.0, tg.float64(1.0), result)
     result = tg.where(odd & (tg.bitcast(x, tg.int64) < 0), -result, result)
-    invalid = tg.isnan(x) | tg.isnan(y) | ((x < 0.0) & (a < inf) & ~whole)
+    invalid = tg.isnan(x) | tg.isnan(y) | ((x < 0.0) & (a < inf) & ~is_integer)
     result = tg.where(invalid, tg.float64(nan), result)
     return tg.where((x == 1.0) | (y == 0.0), tg.float64(1.0), result)
 

@@ -234,9 +234,9 @@ def quat_to_euler(q: Quat, i: int32, j: int32, k: int32):
     is_same = i == k
     last = tg.where(is_same, 3 - i - j, k)
     sign = type(q.w)((i - j) * (j - last) * (last - i)) * 0.5
-    kept = tg.where(is_same, q.w * 0.0, q.w * 0.0 + 1.0)
-    a, b = q.w - q[j] * kept, q[i] + q[last] * sign * kept
-    c, d = q[j] + q.w * kept, q[last] * sign - q[i] * kept
+    keep = tg.where(is_same, q.w * 0.0, q.w * 0.0 + 1.0)
+    a, b = q.w - q[j] * keep, q[i] + q[last] * sign * keep
+    c, d = q[j] + q.w * keep, q[last] * sign - q[i] * keep
     large, small = tg.hypot(a, b), tg.hypot(c, d)
     second = 2.0 * tg.atan2(small, large)
     plus, minus = tg.atan2(b, a), tg.atan2(d, c)
@@ -247,7 +247,7 @@ def quat_to_euler(q: Quat, i: int32, j: int32, k: int32):
         first, third = q.w * 0.0, 2.0 * minus
     e = type(tg.vector(a, b, c))()
     e[i] = first
-    e[j] = second - kept * (pi / 2.0)
+    e[j] = second - keep * (pi / 2.0)
     e[last] = tg.where(is_same, third, third * sign)
     return e
 

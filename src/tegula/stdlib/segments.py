@@ -43,9 +43,9 @@ def closest_point_edge_edge(p1: Vec3, q1: Vec3, p2: Vec3, q2: Vec3, epsilon: Sca
     # Cross products, because differences of products of lengths are inexact for nearly parallel edges.
     normal = tg.cross(d1, d2)
     area = tg.dot(normal, normal)
-    both = is_edge & other_is_edge & (area > 0.0)
-    at = tg.dot(tg.cross(d2, r), normal) / tg.where(both, area, length)
-    s = tg.where(both, tg.clamp(at, 0.0, 1.0), a * 0.0)
+    both_inside = is_edge & other_is_edge & (area > 0.0)
+    at = tg.dot(tg.cross(d2, r), normal) / tg.where(both_inside, area, length)
+    s = tg.where(both_inside, tg.clamp(at, 0.0, 1.0), a * 0.0)
     t = tg.where(
         other_is_edge, tg.clamp(tg.where(is_edge, b * s, b * 0.0) + f, 0.0, e) / other_length, e * 0.0
     )
@@ -56,9 +56,9 @@ def closest_point_edge_edge(p1: Vec3, q1: Vec3, p2: Vec3, q2: Vec3, epsilon: Sca
 
 
 @func
-def _closest_point_edge_edge_adjoint(p1, q1, p2, q2, epsilon, found, g):
+def _closest_point_edge_edge_adjoint(p1, q1, p2, q2, epsilon, closest, g):
     d1, d2, r = q1 - p1, q2 - p2, p1 - p2
-    s, t = found[0], found[1]
+    s, t = closest[0], closest[1]
     a, e, b = tg.dot(d1, d1), tg.dot(d2, d2), tg.dot(d1, d2)
     w = r + s * d1 - t * d2
     # The normal equations of the parameters that are not fixed: a s - b t = -d1.r and e t - b s = d2.r.
@@ -75,7 +75,7 @@ def _closest_point_edge_edge_adjoint(p1, q1, p2, q2, epsilon, found, g):
     elif other_free:
         gt = gt / e
     by_w = gt * d2 - gs * d1
-    unit = tg.where(found[2] > 0.0, g[2] / found[2], g[2] * 0.0)
+    unit = tg.where(closest[2] > 0.0, g[2] / closest[2], g[2] * 0.0)
     by_d1, by_d2 = s * by_w - gs * w, gt * w - t * by_w
     by_r = by_w + unit * w
     by_d1, by_d2 = by_d1 + s * unit * w, by_d2 - t * unit * w
@@ -138,6 +138,6 @@ def intersect_tri_tri(v0: Vec3, v1: Vec3, v2: Vec3, u0: Vec3, u1: Vec3, u2: Vec3
         apart |= tg._separates(tg.cross(second, y), a0, a1, a2, b0, b1, b2)
     for axis in (longest, other, b0):
         apart |= tg._separates(axis, a0, a1, a2, b0, b1, b2)
-    whole = a1 + a2 + b0 + b1 + b2
-    apart |= tg.isnan(whole[0] + whole[1] + whole[2])
+    total = a1 + a2 + b0 + b1 + b2
+    apart |= tg.isnan(total[0] + total[1] + total[2])
     return tg.where(apart, 0, 1)

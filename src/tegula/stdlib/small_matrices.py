@@ -84,10 +84,10 @@ def diag(vec):
     """
     tg._require_vector("diag", vec)
     n = len(vec)
-    made = tg.matrix(shape=(len(vec), len(vec)), dtype=type(vec[0]))
+    result = tg.matrix(shape=(len(vec), len(vec)), dtype=type(vec[0]))
     for k in tg.static(range(n)):
-        made[k, k] = vec[k]
-    return made
+        result[k, k] = vec[k]
+    return result
 
 
 @whole(MATRICES)
@@ -103,23 +103,23 @@ def get_diag(mat):
     """
     tg._require_matrix("get_diag", mat)
     n = len(mat)
-    made = tg.vector(length=len(mat), dtype=type(mat[0, 0]))
+    result = tg.vector(length=len(mat), dtype=type(mat[0, 0]))
     for k in tg.static(range(n)):
-        made[k] = mat[k, k]
-    return made
+        result[k] = mat[k, k]
+    return result
 
 
 @whole()
 def _minors(m, a, b):
     """The 2x2 minors of rows a and b of a 4x4 matrix, for the columns 01, 02, 03, 12, 13, 23."""
-    made = tg.vector(length=6, dtype=type(m[0, 0]))
-    made[0] = m[a, 0] * m[b, 1] - m[a, 1] * m[b, 0]
-    made[1] = m[a, 0] * m[b, 2] - m[a, 2] * m[b, 0]
-    made[2] = m[a, 0] * m[b, 3] - m[a, 3] * m[b, 0]
-    made[3] = m[a, 1] * m[b, 2] - m[a, 2] * m[b, 1]
-    made[4] = m[a, 1] * m[b, 3] - m[a, 3] * m[b, 1]
-    made[5] = m[a, 2] * m[b, 3] - m[a, 3] * m[b, 2]
-    return made
+    minors = tg.vector(length=6, dtype=type(m[0, 0]))
+    minors[0] = m[a, 0] * m[b, 1] - m[a, 1] * m[b, 0]
+    minors[1] = m[a, 0] * m[b, 2] - m[a, 2] * m[b, 0]
+    minors[2] = m[a, 0] * m[b, 3] - m[a, 3] * m[b, 0]
+    minors[3] = m[a, 1] * m[b, 2] - m[a, 2] * m[b, 1]
+    minors[4] = m[a, 1] * m[b, 3] - m[a, 3] * m[b, 1]
+    minors[5] = m[a, 2] * m[b, 3] - m[a, 3] * m[b, 2]
+    return minors
 
 
 @whole()
@@ -151,30 +151,30 @@ def determinant(a):
 def _adjugate(a):
     """The transpose of the matrix of cofactors, and the determinant."""
     if len(a) == 2:
-        made = tg.matrix(a[1, 1], -a[0, 1], -a[1, 0], a[0, 0], shape=(2, 2), dtype=type(a[0, 0]))
-        return made, a[0, 0] * a[1, 1] - a[0, 1] * a[1, 0]
+        adjugate = tg.matrix(a[1, 1], -a[0, 1], -a[1, 0], a[0, 0], shape=(2, 2), dtype=type(a[0, 0]))
+        return adjugate, a[0, 0] * a[1, 1] - a[0, 1] * a[1, 0]
     if len(a) == 3:
         first, second, third = tg.cross(a[1], a[2]), tg.cross(a[2], a[0]), tg.cross(a[0], a[1])
         return tg.matrix_from_cols(first, second, third), tg.dot(a[0], first)
     s, c = tg._minors(a, 0, 1), tg._minors(a, 2, 3)
-    made = tg.matrix(shape=(4, 4), dtype=type(a[0, 0]))
-    made[0, 0] = a[1, 1] * c[5] - a[1, 2] * c[4] + a[1, 3] * c[3]
-    made[0, 1] = -a[0, 1] * c[5] + a[0, 2] * c[4] - a[0, 3] * c[3]
-    made[0, 2] = a[3, 1] * s[5] - a[3, 2] * s[4] + a[3, 3] * s[3]
-    made[0, 3] = -a[2, 1] * s[5] + a[2, 2] * s[4] - a[2, 3] * s[3]
-    made[1, 0] = -a[1, 0] * c[5] + a[1, 2] * c[2] - a[1, 3] * c[1]
-    made[1, 1] = a[0, 0] * c[5] - a[0, 2] * c[2] + a[0, 3] * c[1]
-    made[1, 2] = -a[3, 0] * s[5] + a[3, 2] * s[2] - a[3, 3] * s[1]
-    made[1, 3] = a[2, 0] * s[5] - a[2, 2] * s[2] + a[2, 3] * s[1]
-    made[2, 0] = a[1, 0] * c[4] - a[1, 1] * c[2] + a[1, 3] * c[0]
-    made[2, 1] = -a[0, 0] * c[4] + a[0, 1] * c[2] - a[0, 3] * c[0]
-    made[2, 2] = a[3, 0] * s[4] - a[3, 1] * s[2] + a[3, 3] * s[0]
-    made[2, 3] = -a[2, 0] * s[4] + a[2, 1] * s[2] - a[2, 3] * s[0]
-    made[3, 0] = -a[1, 0] * c[3] + a[1, 1] * c[1] - a[1, 2] * c[0]
-    made[3, 1] = a[0, 0] * c[3] - a[0, 1] * c[1] + a[0, 2] * c[0]
-    made[3, 2] = -a[3, 0] * s[3] + a[3, 1] * s[1] - a[3, 2] * s[0]
-    made[3, 3] = a[2, 0] * s[3] - a[2, 1] * s[1] + a[2, 2] * s[0]
-    return made, tg._determinant4(s, c)
+    adjugate = tg.matrix(shape=(4, 4), dtype=type(a[0, 0]))
+    adjugate[0, 0] = a[1, 1] * c[5] - a[1, 2] * c[4] + a[1, 3] * c[3]
+    adjugate[0, 1] = -a[0, 1] * c[5] + a[0, 2] * c[4] - a[0, 3] * c[3]
+    adjugate[0, 2] = a[3, 1] * s[5] - a[3, 2] * s[4] + a[3, 3] * s[3]
+    adjugate[0, 3] = -a[2, 1] * s[5] + a[2, 2] * s[4] - a[2, 3] * s[3]
+    adjugate[1, 0] = -a[1, 0] * c[5] + a[1, 2] * c[2] - a[1, 3] * c[1]
+    adjugate[1, 1] = a[0, 0] * c[5] - a[0, 2] * c[2] + a[0, 3] * c[1]
+    adjugate[1, 2] = -a[3, 0] * s[5] + a[3, 2] * s[2] - a[3, 3] * s[1]
+    adjugate[1, 3] = a[2, 0] * s[5] - a[2, 2] * s[2] + a[2, 3] * s[1]
+    adjugate[2, 0] = a[1, 0] * c[4] - a[1, 1] * c[2] + a[1, 3] * c[0]
+    adjugate[2, 1] = -a[0, 0] * c[4] + a[0, 1] * c[2] - a[0, 3] * c[0]
+    adjugate[2, 2] = a[3, 0] * s[4] - a[3, 1] * s[2] + a[3, 3] * s[0]
+    adjugate[2, 3] = -a[2, 0] * s[4] + a[2, 1] * s[2] - a[2, 3] * s[0]
+    adjugate[3, 0] = -a[1, 0] * c[3] + a[1, 1] * c[1] - a[1, 2] * c[0]
+    adjugate[3, 1] = a[0, 0] * c[3] - a[0, 1] * c[1] + a[0, 2] * c[0]
+    adjugate[3, 2] = -a[3, 0] * s[3] + a[3, 1] * s[1] - a[3, 2] * s[0]
+    adjugate[3, 3] = a[2, 0] * s[3] - a[2, 1] * s[1] + a[2, 2] * s[0]
+    return adjugate, tg._determinant4(s, c)
 
 
 @whole(MATRICES)
@@ -189,9 +189,9 @@ def inverse(a):
         -transpose(b) * adjoint * transpose(b), with b the inverse; 0 where the determinant is 0.
     """
     tg._require_matrix("inverse", a, 2, 3, 4)
-    made, d = tg._adjugate(a)
+    adjugate, d = tg._adjugate(a)
     singular = d == type(d)(0.0)
-    return tg.where(singular, type(made)(0.0), made / tg.where(singular, type(d)(1.0), d))
+    return tg.where(singular, type(adjugate)(0.0), adjugate / tg.where(singular, type(d)(1.0), d))
 
 
 @whole(MATRICES)

@@ -123,8 +123,8 @@ def transform_inverse(xform: Transform):
     Gradient:
         the derivative of the formula.
     """
-    back = tg.quat_inverse(xform.q)
-    return tg.transformation(-tg.quat_rotate(back, xform.p), back)
+    inverse_rotation = tg.quat_inverse(xform.q)
+    return tg.transformation(-tg.quat_rotate(inverse_rotation, xform.p), inverse_rotation)
 
 
 @func

@@ -38,8 +38,8 @@ def _quarter_near(x: float32):
     product = n * HALF_PI_32[1]
     product_low = tg.fma(n, HALF_PI_32[1], -product)
     r = exact - product
-    back = r - exact
-    lost = (exact - (r - back)) - (product + back)
+    residual = r - exact
+    lost = (exact - (r - residual)) - (product + residual)
     low = tg.fma(-n, HALF_PI_32[2], lost - product_low)
     high = r + low
     return high, (r - high) + low, tg.bitcast(t, tg.int32) & 3
@@ -53,8 +53,8 @@ def _quarter_near(x: float64):
     product = n * HALF_PI_64[1]
     product_low = tg.fma(n, HALF_PI_64[1], -product)
     r = exact - product
-    back = r - exact
-    lost = (exact - (r - back)) - (product + back)
+    residual = r - exact
+    lost = (exact - (r - residual)) - (product + residual)
     low = tg.fma(-n, HALF_PI_64[2], lost - product_low)
     high = r + low
     return high, (r - high) + low, tg.bitcast(t, tg.int64) & 3

@@ -81,8 +81,8 @@ def _compile(job: Job) -> str:
     if job.on_gpu:
         from tegula.runtime.cuda.compile import build as build_for_gpu
 
-        found = store.get(job.entry) if store is not None else None
-        entry = found or build_for_gpu(kernel, get_cuda_target(job.target), job.debug)
+        cached = store.get(job.entry) if store is not None else None
+        entry = cached or build_for_gpu(kernel, get_cuda_target(job.target), job.debug)
         schedule = entry.metadata["schedule"]
         if not schedule["accepted"]:
             return f"its schedule does not pass the checker: it is {schedule['status']}"
@@ -91,8 +91,8 @@ def _compile(job: Job) -> str:
             _check(parse_kernel(job.text))
         if store is None or store.get(job.entry) is not None:
             return ""
-        found, entry = None, build(kernel, get_target(job.target), job.debug)
-    if store is not None and found is None:
+        cached, entry = None, build(kernel, get_target(job.target), job.debug)
+    if store is not None and cached is None:
         store.put(job.entry, entry)
     return ""
 
@@ -112,16 +112,16 @@ def build_all(jobs: Sequence[Job], advance: Callable[[], None], start: float = S
 
     `start`: the start-up time of a worker process, in seconds."""
     begun = time.perf_counter()
-    said: list[str] = []
+    failures: list[str] = []
     for k, each in enumerate(jobs):
-        taken, left = time.perf_counter() - begun, len(jobs) - k
+        elapsed, left = time.perf_counter() - begun, len(jobs) - k
         many = min(len(os.sched_getaffinity(0)), left)
         # The estimate for the jobs left assumes the mean time of the jobs done so far.
-        if k and each.entry and many > 1 and sys.executable and taken / k * left * (1 - 1 / many) > start:
-            return said + _in_processes(jobs[k:], many, advance)
-        said.append(run_job(each))
+        if k and each.entry and many > 1 and sys.executable and elapsed / k * left * (1 - 1 / many) > start:
+            return failures + _in_processes(jobs[k:], many, advance)
+        failures.append(run_job(each))
         advance()
-    return said
+    return failures
 
 
 def _in_processes(jobs: Sequence[Job], many: int, advance: Callable[[], None]) -> list[str]:
@@ -129,7 +129,7 @@ def _in_processes(jobs: Sequence[Job], many: int, advance: Callable[[], None]) -
     left: queue.SimpleQueue[int] = queue.SimpleQueue()
     for k in range(len(jobs)):
         left.put(k)
-    said = [""] * len(jobs)
+    failures = [""] * len(jobs)
     workers: list[Worker] = []
 
     def work() -> None:
@@ -142,7 +142,7 @@ def _in_processes(jobs: Sequence[Job], many: int, advance: Callable[[], None]) -
             if worker is None or not worker.alive:
                 worker = Worker()
                 workers.append(worker)
-            said[k] = worker.do(jobs[k])
+            failures[k] = worker.do(jobs[k])
             advance()
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(many)]
@@ -154,7 +154,7 @@ def _in_processes(jobs: Sequence[Job], many: int, advance: Callable[[], None]) -
     finally:
         for worker in workers:
             worker.end()
-    return said
+    return failures
 
 
 class Worker:

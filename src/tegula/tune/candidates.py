@@ -43,21 +43,21 @@ def combinations(
     """The values of every candidate: `configs`, or all combinations of `lists`, for which `where` holds.
     TuningError where none is left."""
     if (configs is None) == (not lists):
-        what = "candidates are given either as lists of values or as configs=[...]"
-        raise TuningError(what, "for example tg.autotune(BM=[64, 128], block_dim=[128, 256])")
+        message = "candidates are given either as lists of values or as configs=[...]"
+        raise TuningError(message, "for example tg.autotune(BM=[64, 128], block_dim=[128, 256])")
     for name, values in lists.items():
         if isinstance(values, str | bytes) or not isinstance(values, Sequence) or not values:
-            what = f"the values of '{name}' must be a list, got {values!r}"
-            raise TuningError(what, f"write {name}=[...], with at least one value")
-    found = [dict(c) for c in configs] if configs is not None else list(_cartesian(lists))
-    if len({frozenset(c) for c in found}) > 1:
-        names = " and ".join(sorted({describe(dict.fromkeys(c, "...")) for c in found}))
+            message = f"the values of '{name}' must be a list, got {values!r}"
+            raise TuningError(message, f"write {name}=[...], with at least one value")
+    candidates = [dict(c) for c in configs] if configs is not None else list(_cartesian(lists))
+    if len({frozenset(c) for c in candidates}) > 1:
+        names = " and ".join(sorted({describe(dict.fromkeys(c, "...")) for c in candidates}))
         raise TuningError("all candidates must give values to the same names", f"there are {names}")
-    kept = found if where is None else [c for c in found if call_with(where, c, "where")]
-    if not kept:
-        help = "where=... must hold for at least one combination" if found else "configs=[...] is empty"
+    selected = candidates if where is None else [c for c in candidates if call_with(where, c, "where")]
+    if not selected:
+        help = "where=... must hold for at least one combination" if candidates else "configs=[...] is empty"
         raise TuningError("there is no candidate", help)
-    return kept
+    return selected
 
 
 def _cartesian(lists: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
@@ -65,7 +65,7 @@ def _cartesian(lists: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(lists, values, strict=True))
 
 
-def call_with(function: Callable[..., Any], values: Values, what: str) -> Any:
+def call_with(function: Callable[..., Any], values: Values, purpose: str) -> Any:
     """The result of a function for the values of a candidate that are parameters of the function."""
     code = getattr(function, "__code__", None)
     if code is not None and not code.co_flags & VARIABLE and not code.co_posonlyargcount:
@@ -78,7 +78,7 @@ def call_with(function: Callable[..., Any], values: Values, what: str) -> Any:
     unknown = [p.name for p in parameters if p.default is p.empty and p.name not in values]
     if unknown:
         help = f"the candidates have values for {', '.join(values)}"
-        raise TuningError(f"{what} takes '{unknown[0]}', which no candidate has", help)
+        raise TuningError(f"{purpose} takes '{unknown[0]}', which no candidate has", help)
     return function(**{p.name: values[p.name] for p in parameters if p.name in values})
 
 
@@ -88,8 +88,8 @@ def kernels(made_of: Any, values: Sequence[Values]) -> list[Candidate]:
     if isinstance(made_of, Kernel):
         return [_with_constants(made_of, v) for v in values]
     if isinstance(made_of, FuncDef) or not callable(made_of):
-        what = f"tg.autotune takes a kernel, or a function that makes one, got {made_of!r}"
-        raise TuningError(what, "put it above @tg.kernel, or above the function around the kernel")
+        message = f"tg.autotune takes a kernel, or a function that makes one, got {made_of!r}"
+        raise TuningError(message, "put it above @tg.kernel, or above the function around the kernel")
     return [_make(made_of, v) for v in values]
 
 
@@ -102,27 +102,27 @@ def _with_constants(kernel: Kernel, values: Values) -> Candidate:
         try:
             kernel.definition.lookup(name)
         except KeyError:
-            what = f"kernel {kernel.name} reads no variable '{name}'"
+            message = f"kernel {kernel.name} reads no variable '{name}'"
             help = "candidates give values to variables that the kernel reads, its constants, and block_dim"
-            raise TuningError(what, help) from None
-    made = variant(kernel, kernel.definition.with_constants(constants))
-    return Candidate(values, made, values.get(BLOCK))
+            raise TuningError(message, help) from None
+    variant_kernel = variant(kernel, kernel.definition.with_constants(constants))
+    return Candidate(values, variant_kernel, values.get(BLOCK))
 
 
 def _make(function: Callable[..., Any], values: Values) -> Candidate:
     signature = inspect.signature(function)
     takes_block = BLOCK in signature.parameters
-    given = {name: value for name, value in values.items() if name != BLOCK or takes_block}
+    arguments = {name: value for name, value in values.items() if name != BLOCK or takes_block}
     name = getattr(function, "__name__", repr(function))
     try:
-        signature.bind(**given)
+        signature.bind(**arguments)
     except TypeError as error:
-        what = f"the candidates do not fit {name}{signature}: {error}"
-        raise TuningError(what, "its parameters are the names of the candidates' values") from None
-    made = function(**given)
-    if not isinstance(made, Kernel):
-        raise TuningError(f"{name} must return a kernel, got {made!r}", "return what @tg.kernel made")
-    return Candidate(values, made, values.get(BLOCK))
+        message = f"the candidates do not fit {name}{signature}: {error}"
+        raise TuningError(message, "its parameters are the names of the candidates' values") from None
+    made_kernel = function(**arguments)
+    if not isinstance(made_kernel, Kernel):
+        raise TuningError(f"{name} must return a kernel, got {made_kernel!r}", "return what @tg.kernel made")
+    return Candidate(values, made_kernel, values.get(BLOCK))
 
 
 def source_of(made_of: Any) -> str:

@@ -27,10 +27,10 @@ class Progress:
             self.bar.start()
         return self
 
-    def step(self, what: str, total: int) -> None:
+    def step(self, text: str, total: int) -> None:
         """Begin a step that has `total` parts."""
         if self.bar is not None:
-            self.task = self.bar.add_task(f"{self.title}: {what}", total=total)
+            self.task = self.bar.add_task(f"{self.title}: {text}", total=total)
 
     def advance(self) -> None:
         """Report that one more part of the step is done."""

@@ -19,11 +19,11 @@ Result = Sequence[tuple[str, np.ndarray]]
 """The arrays that a kernel wrote, each with the name of its element type."""
 
 
-def difference(one: Result, other: Result, tolerance: float | None) -> float:
+def difference(result: Result, other: Result, tolerance: float | None) -> float:
     """The largest difference of two results divided by the tolerance; results agree up to 1. Infinite if only one of
     them has a NaN or an infinity at a position, or if integers differ."""
     return max(
-        (_difference(a, b, dtype, tolerance) for (dtype, a), (_, b) in zip(one, other, strict=True)),
+        (_difference(a, b, dtype, tolerance) for (dtype, a), (_, b) in zip(result, other, strict=True)),
         default=0.0,
     )
 

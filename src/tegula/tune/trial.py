@@ -48,15 +48,15 @@ class Request:
 
     def traced(self, candidate: Candidate) -> tuple[Kernel, Device]:
         """The IR that a launch of the candidate runs, and the device."""
-        dim, given = self.shape(candidate)
+        dim, arguments = self.shape(candidate)
         dims = tuple(dim) if isinstance(dim, Sequence | np.ndarray) else (dim,)
-        if self.tiled and self.block_dim is None and not candidate.kernel.has_roles and given is None:
+        if self.tiled and self.block_dim is None and not candidate.kernel.has_roles and arguments is None:
             help = "give it in the launch, or to the candidates: block_dim=[128, 256]"
             raise TuningError("launch_tiled needs block_dim=, the number of threads per block", help)
-        threads = block_size(candidate.kernel, given, self.arguments, (), len(dims) + self.tiled)
-        made = plan((*dims, threads) if self.tiled else dims, threads)
-        wanted = with_scale(candidate.kernel, wanted_form(candidate.kernel, made, self.arguments))
-        return trace(candidate.kernel, wanted.types, wanted.launch, wanted.access), wanted.device
+        threads = block_size(candidate.kernel, arguments, self.arguments, (), len(dims) + self.tiled)
+        launch = plan((*dims, threads) if self.tiled else dims, threads)
+        requested = with_scale(candidate.kernel, wanted_form(candidate.kernel, launch, self.arguments))
+        return trace(candidate.kernel, requested.types, requested.launch, requested.access), requested.device
 
     def run(self, candidate: Candidate) -> None:
         """Launch a candidate with the arguments of the request."""
@@ -80,8 +80,8 @@ class Trial:
 
     def restore(self) -> None:
         """Restore the elements of the written arrays."""
-        for k, kept in self.before.items():
-            copy(self.request.arguments[k], kept)
+        for k, saved in self.before.items():
+            copy(self.request.arguments[k], saved)
 
     @property
     def make_restore(self) -> Callable[[], None] | None:
@@ -91,8 +91,8 @@ class Trial:
         pairs = [(self.request.arguments[k], self.before[k]) for k in self.used]
 
         def restore_written() -> None:
-            for target, kept in pairs:
-                copy(target, kept)
+            for target, saved in pairs:
+                copy(target, saved)
 
         return restore_written
 

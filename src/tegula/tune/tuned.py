@@ -54,8 +54,8 @@ class Tuned(KernelChoice):
         self.__doc__ = first.__doc__
         for name in key or ():
             if name not in self._names:
-                what = f"key names '{name}', which is not a parameter of kernel {first.name}"
-                raise TuningError(what, f"its parameters are {', '.join(self._names)}")
+                message = f"key names '{name}', which is not a parameter of kernel {first.name}"
+                raise TuningError(message, f"its parameters are {', '.join(self._names)}")
 
     def _begin(self, candidates: list[Candidate], text: str) -> None:
         self.candidates = candidates
@@ -76,37 +76,39 @@ class Tuned(KernelChoice):
     ) -> tuple[Kernel, Any, int | None]:
         """The fastest kernel for arguments like these, found by running all candidates if it is not known. Arrays are
         then as they were before. TuningError if none can be chosen."""
-        found = self.candidates[self._position(dim, args, block_dim, tiled, device, stream)]
+        candidate = self.candidates[self._position(dim, args, block_dim, tiled, device, stream)]
         if callable(dim):
-            dim = call_with(dim, found.values, "dim")
-        return found.kernel, dim, block_dim if found.block_dim is None else found.block_dim
+            dim = call_with(dim, candidate.values, "dim")
+        return candidate.kernel, dim, block_dim if candidate.block_dim is None else candidate.block_dim
 
     def _position(
         self, dim: Any, args: tuple[Any, ...], block_dim: int | None, tiled: bool, device: Any, stream: Any
     ) -> int:
         """The position of the fastest candidate. Each constant and each absent array selects a class; each leaf of a
         struct or an indexed array is an argument."""
-        one = settled(self.candidates[0].kernel, args)
-        if one.kernel is not self.candidates[0].kernel:
-            variant = self._variants.get(one.kernel) or self._variant(one.kernel, args)
-            return variant._position(dim, one.arguments, block_dim, tiled, device, stream)
-        own = ours(one.kernel, args)
+        constants_bound = settled(self.candidates[0].kernel, args)
+        if constants_bound.kernel is not self.candidates[0].kernel:
+            variant = self._variants.get(constants_bound.kernel) or self._variant(
+                constants_bound.kernel, args
+            )
+            return variant._position(dim, constants_bound.arguments, block_dim, tiled, device, stream)
+        own = ours(constants_bound.kernel, args)
         kind = (tiled, block_dim, config.code, *self._class(own))
-        found = self._chosen.get(kind)
-        if found is None:
-            found = self._tuned(kind, Request(dim, own, block_dim, tiled, device, stream))
-        return found
+        chosen = self._chosen.get(kind)
+        if chosen is None:
+            chosen = self._tuned(kind, Request(dim, own, block_dim, tiled, device, stream))
+        return chosen
 
     def _variant(self, first: Kernel, args: tuple[Any, ...]) -> Tuned:
         """The same candidates with the constants of a launch, for its leaves; `first`: the first of them."""
-        made = copy(self)
+        copied = copy(self)
         bound = [replace(c, kernel=settled(c.kernel, args).kernel) for c in self.candidates]
-        made._begin(bound, f"{self._text}\n{describe(first.definition.bound)}")
+        copied._begin(bound, f"{self._text}\n{describe(first.definition.bound)}")
         if self.key is not None:
-            made.key = [
-                leaf for leaf in made._names if leaf in self.key or leaf.partition(".")[0] in self.key
+            copied.key = [
+                leaf for leaf in copied._names if leaf in self.key or leaf.partition(".")[0] in self.key
             ]
-        return self._variants.setdefault(first, made)
+        return self._variants.setdefault(first, copied)
 
     def _tuned(self, kind: tuple[Any, ...], request: Request) -> int:
         """The position of the candidate to run for launches of a class. Concurrent launches wait for one thread to
@@ -181,8 +183,8 @@ class Tuned(KernelChoice):
         device = CPU
         for outcome in report.outcomes:
             try:
-                made, device = request.traced(outcome.candidate)
-                traced.append(made)
+                traced_kernel, device = request.traced(outcome.candidate)
+                traced.append(traced_kernel)
             except TuningError:
                 raise
             except TegulaError as error:
@@ -197,13 +199,13 @@ class Tuned(KernelChoice):
     ) -> list[int]:
         """Compile the candidates and check the schedules of those with roles. Returns the positions of the candidates
         that can run."""
-        whole = [(k, made) for k, made in enumerate(traced) if made is not None]
-        progress.step("compiling", len(whole))
-        for (k, _), said in zip(
-            whole, build_all([job(made, device) for _, made in whole], progress.advance), strict=True
+        jobs = [(k, kernel_ir) for k, kernel_ir in enumerate(traced) if kernel_ir is not None]
+        progress.step("compiling", len(jobs))
+        for (k, _), failure in zip(
+            jobs, build_all([job(kernel_ir, device) for _, kernel_ir in jobs], progress.advance), strict=True
         ):
-            report.outcomes[k].dropped = said
-        return [k for k, _ in whole if not report.outcomes[k].dropped]
+            report.outcomes[k].dropped = failure
+        return [k for k, _ in jobs if not report.outcomes[k].dropped]
 
     def _race(
         self,
@@ -217,10 +219,12 @@ class Tuned(KernelChoice):
         """Run the candidates, compare their results, time those that agree, and set the report's choice."""
         # Work that other libraries have queued on the arrays must be complete before the trial changes them.
         synchronize_device(device)
-        trial = Trial(request, [made for k in built if (made := traced[k]) is not None])
+        trial = Trial(request, [candidate for k in built if (candidate := traced[k]) is not None])
         if not trial.written:
-            what = f"kernel {self.name} writes no element of an array, so that its results cannot be compared"
-            raise TuningError(what, "launch one kernel without tg.autotune")
+            message = (
+                f"kernel {self.name} writes no element of an array, so that its results cannot be compared"
+            )
+            raise TuningError(message, "launch one kernel without tg.autotune")
         candidates = [outcome.candidate for outcome in report.outcomes]
         try:
             results: dict[int, Result] = {}
@@ -230,19 +234,19 @@ class Tuned(KernelChoice):
                     results[k] = trial.result(candidates[k], lambda: synchronize_device(device))
                 except TegulaError as error:
                     if is_lost(device):
-                        what = f"kernel {self.name}: candidate {candidates[k]} makes {device} unusable"
+                        message = f"kernel {self.name}: candidate {candidates[k]} makes {device} unusable"
                         help = "leave the candidate out, and start a new process"
-                        raise TuningError(f"{what}: {first_line(str(error))}", help) from error
+                        raise TuningError(f"{message}: {first_line(str(error))}", help) from error
                     report.outcomes[k].dropped = str(error)
                 progress.advance()
             right = self._keep_agreeing(results, report)
             progress.step("timing", REPEATS)
             trial.restore()
             calls = [_runner(request, candidates[k]) for k in right]
-            found = time_calls(calls, trial.make_restore, clock_for(device), progress.advance)
-            for k, seconds in zip(right, found, strict=True):
+            times = time_calls(calls, trial.make_restore, clock_for(device), progress.advance)
+            for k, seconds in zip(right, times, strict=True):
                 report.outcomes[k].seconds = seconds
-            report.chosen = right[found.index(min(found))]
+            report.chosen = right[times.index(min(times))]
         finally:
             if not is_lost(device):
                 trial.restore()
@@ -260,9 +264,9 @@ class Tuned(KernelChoice):
         if len(groups) > 1 and len(groups[0]) == len(groups[1]):
             kinds = "; ".join(str(report.outcomes[at[g[0]]].candidate) for g in groups[:NAMED])
             many = f"{len(groups)} different results, none of them the most frequent"
-            what = f"the candidates of kernel {self.name} give {many}"
+            disagreement = f"the candidates of kernel {self.name} give {many}"
             help = "remove the wrong candidates, or allow a larger relative difference: tolerance=..."
-            raise TuningError(f"{what}: {kinds}", help)
+            raise TuningError(f"{disagreement}: {kinds}", help)
         for group in groups[1:]:
             for k in group:
                 outcome = report.outcomes[at[k]]
@@ -271,11 +275,11 @@ class Tuned(KernelChoice):
                 warnings.warn(message, RuntimeWarning, stacklevel=6)
         return [at[k] for k in groups[0]]
 
-    def _no_candidate_error(self, report: TuningReport, what: str) -> TuningError:
+    def _no_candidate_error(self, report: TuningReport, reason: str) -> TuningError:
         dropped = report.dropped
         more = len(dropped) - NAMED
         lines = [*reasons(dropped[:NAMED]), *([f"  and {more} more"] if more > 0 else [])]
-        text = "\n".join([f"kernel {self.name}: {what}", *lines])
+        text = "\n".join([f"kernel {self.name}: {reason}", *lines])
         error = TuningError(text, "launch one of the candidates without tg.autotune to see its whole error")
         return error
 
@@ -286,8 +290,8 @@ class Tuned(KernelChoice):
         from tegula.runtime.cuda.graph import recording
 
         if recording.active:
-            what = f"kernel {self.name} is launched in a recording before it is tuned"
-            raise TuningError(what, "launch it once before with arguments of this kind")
+            message = f"kernel {self.name} is launched in a recording before it is tuned"
+            raise TuningError(message, "launch it once before with arguments of this kind")
 
 
 def _runner(request: Request, candidate: Candidate) -> Callable[[], None]:
@@ -344,9 +348,9 @@ def autotune(
         raise TuningError(f"tolerance must not be negative, got {tolerance}", "for example tolerance=1e-3")
     if isinstance(key, str):
         raise TuningError(f"key must be a list of names of parameters, got {key!r}", f"write key=[{key!r}]")
-    found = combinations(configs, values, where)
+    candidates = combinations(configs, values, where)
 
     def wrap(made_of: Any) -> Tuned:
-        return Tuned(made_of, found, key, tolerance)
+        return Tuned(made_of, candidates, key, tolerance)
 
     return wrap if made_of is None else wrap(made_of)

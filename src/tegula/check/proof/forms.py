@@ -34,10 +34,10 @@ class Forms(Labels):
         after the iteration."""
         refused |= set(e.facts)
         for slot in e.slots:
-            form, found, term = forms[slot][0], e.found.get(slot), e.label.terms.get(slot)
+            form, current, term = forms[slot][0], e.found.get(slot), e.label.terms.get(slot)
             if form[0] in ("residue", "remainder", "late") and not {form[1], form[2]}.isdisjoint(e.slots):
                 continue  # its form refers to another slot that is not preserved either
-            added = found - term if isinstance(found, Sum) and isinstance(term, Sum) else None
+            added = current - term if isinstance(current, Sum) and isinstance(term, Sum) else None
             if form[0] == "line" and added is not None and symbols(added) <= set(state.bound):
                 forms[slot][0] = ("same", form[1]) if not added.parts else ("once", form[1], added)
             elif form[0] == "class" and added is not None and form[2] != str(added):
@@ -87,19 +87,19 @@ class Forms(Labels):
         for r, role in enumerate(state.roles):
             ghosts = [("arrived", b) for b in role.arrived] + [("waited", b) for b in role.waited]
             loop, depth = role.spots[-1].region.parent, len(role.spots) - 1
-            mine = branched(self.program, role.spots[-1].region) if r in group else set[Count]()
-            sure |= {b for kind, b in ghosts if (kind, b) not in mine}
-            out |= {(kind, r, b) for kind, b in ghosts if (kind, b) in mine}
+            branches_of_role = branched(self.program, role.spots[-1].region) if r in group else set[Count]()
+            sure |= {b for kind, b in ghosts if (kind, b) not in branches_of_role}
+            out |= {(kind, r, b) for kind, b in ghosts if (kind, b) in branches_of_role}
             if r in group and isinstance(loop, For | While):
-                held = enumerate(loop.arguments)
-                out |= {("held", r, depth, v) for k, v in held if in_branches(loop, k)}
+                arguments = enumerate(loop.arguments)
+                out |= {("held", r, depth, v) for k, v in arguments if in_branches(loop, k)}
         return {slot for slot in out if sure.isdisjoint(self._barriers(slot))}
 
     def _barriers(self, slot: Slot) -> list[int]:
         """The barriers of a slot: the one whose items a ghost counts, or those at which a carried number selects a
         stage or parity."""
-        held = slot[0] == "held"
-        return [hint.barrier for hint in self.program.hints.get(slot[3], [])] if held else [slot[2]]
+        is_value = slot[0] == "held"
+        return [hint.barrier for hint in self.program.hints.get(slot[3], [])] if is_value else [slot[2]]
 
     def _constant_value(self, v: Value, body: Region) -> Sum | None:
         """The number that a value of the current role is in all iterations of a loop; None where the body computes
@@ -109,8 +109,8 @@ class Forms(Labels):
         at = v.owner.parent if isinstance(v.owner, Op) else v.owner
         while at is not None and at is not body:
             at = at.parent.parent if at.parent is not None else None
-        found = self.machine.value(v) if at is None else None
-        return found if isinstance(found, Sum) else None
+        known_value = self.machine.value(v) if at is None else None
+        return known_value if isinstance(known_value, Sum) else None
 
     def _trip(self, loop: For) -> Sum | None:
         """The trip count of a loop that a role stands before or that is nested in that, if it is equal in all
@@ -145,11 +145,13 @@ class Forms(Labels):
         assert isinstance(loop, For | While)
         self.machine.state, self.machine.role = state, r
         sure, unsure = items(self.program, loop.body, self._trip)
-        mine = {b for (_, b), n in sure.items() if n.value == 1}
-        found = [n for slot, n in out.items() if slot[0] in ("arrived", "waited") and slot[2] in mine]
-        if not found:
+        single_steps = {b for (_, b), n in sure.items() if n.value == 1}
+        counts = [
+            n for slot, n in out.items() if slot[0] in ("arrived", "waited") and slot[2] in single_steps
+        ]
+        if not counts:
             return
-        times = next((n for n in found if n is not None), None)
+        times = next((n for n in counts if n is not None), None)
         of = next(((kind, r, b) for (kind, b), n in sure.items() if n.value == 1), None)
         out |= {(kind, r, b): None if times is None else n * times for (kind, b), n in sure.items()}
         out |= {(kind, r, b): None for kind, b in unsure}
@@ -182,8 +184,8 @@ class Forms(Labels):
             return [("ghost",), ("unknown",)]
         if not isinstance(x, Sum):
             same: list[Form] = [("same", x)] if x is not None else []
-            told: list[Form] = [("told", x)] if isinstance(x, tuple) and symbols(x) else []
-            return [*(told if step is None else []), *same, *told, ("unknown",)]
+            recorded: list[Form] = [("told", x)] if isinstance(x, tuple) and symbols(x) else []
+            return [*(recorded if step is None else []), *same, *recorded, ("unknown",)]
         if step is not None and not step.parts:
             out: list[Form] = [("same", x)]
         else:
@@ -191,9 +193,9 @@ class Forms(Labels):
         hints = self.program.hints.get(slot[3], []) if slot[0] == "held" else []
         index = slot[0] == "held" and self._is_index(slot[3])
         if slot[0] == "held" and not index and (step is None or step.parts):
-            found = self._remainders(slot, x, state)
-            late = {form[1] for form in found if self._is_conditional_count(form[1], state)}
-            out = [*sorted(found, key=lambda form: (guess.get(form[1]) != step, form[1] in late)), *out]
+            remainders = self._remainders(slot, x, state)
+            late = {form[1] for form in remainders if self._is_conditional_count(form[1], state)}
+            out = [*sorted(remainders, key=lambda form: (guess.get(form[1]) != step, form[1] in late)), *out]
         counter = slot[0] == "held" and ("counter", slot[3]) in guess
         if slot[0] in ("arrived", "waited") and step is None:
             late = self._count_forms(slot, x, guess, state)
@@ -202,13 +204,13 @@ class Forms(Labels):
         if hints and counter and not index and (step is None or step.parts):
             return [*out, moves, *self._residues(slot, x, state, guess), ("unknown",)]
         if hints and not index and (step is None or step.parts):
-            found = self._residues(slot, x, state, guess)
-            late = {form[1] for form in found if self._is_conditional_count(form[1], state)}
+            remainders = self._residues(slot, x, state, guess)
+            late = {form[1] for form in remainders if self._is_conditional_count(form[1], state)}
             own = {
                 ("waited" if h.waits else "arrived", h.barrier) for h in self.program.uses.get(slot[3], ())
             }
             ring = sorted(
-                found,
+                remainders,
                 key=lambda form: (
                     (form[1][0], form[1][2]) not in own,
                     guess.get(form[1], number(0)) is None,
@@ -251,13 +253,13 @@ class Forms(Labels):
         others: list[Slot] = [exact] if exact in guess else []
         if not others or (kind, b) in nested(self.program, spot.region):
             ghosts = (("waited", state.roles[r].waited), ("arrived", state.roles[r].arrived))
-            found = [(kind, r, b) for kind, known in ghosts for b in known]
-            found = [ghost for ghost in found if ghost != slot and (others or test.pred not in ("eq", "ne"))]
+            forms = [(kind, r, b) for kind, known in ghosts for b in known]
+            forms = [ghost for ghost in forms if ghost != slot and (others or test.pred not in ("eq", "ne"))]
 
             def rank(ghost: Slot) -> tuple[bool, bool]:
                 return guess.get(ghost) is not None, (ghost in self.branched) != (slot in self.branched)
 
-            others = [*sorted(found, key=rank), *others]
+            others = [*sorted(forms, key=rank), *others]
         out: list[Form] = []
         for other in others if not isinstance(test.a.owner, ConstantLike) else ():
             y = rows.get(other)
@@ -288,14 +290,14 @@ class Forms(Labels):
         ghosts |= {("arrived", r, b): a for b, a in role.arrived.items()}
         for hint in self.program.hints.get(slot[3], []):
             stages = self.program.stages[hint.barrier]
-            mine = ("waited" if hint.waits else "arrived", r, hint.barrier)
-            late = self._is_conditional_count(mine, state)
+            own_count = ("waited" if hint.waits else "arrived", r, hint.barrier)
+            late = self._is_conditional_count(own_count, state)
             alike = [
                 g
                 for g in ghosts
                 if self.program.stages[g[2]] == stages and (late or guess.get(g, 0) is not None)
             ]
-            for ghost in [mine, *(alike if late or guess.get(mine, 0) is None else ())]:
+            for ghost in [own_count, *(alike if late or guess.get(own_count, 0) is None else ())]:
                 if ghost in ghosts:
                     out |= dict.fromkeys(
                         self._residues_of(ghost, ghosts[ghost], x, stages, hint.parity, state)
@@ -306,10 +308,10 @@ class Forms(Labels):
         self, ghost: Slot, n: Sum, x: Sum, stages: int, parity: bool, state: State
     ) -> list[Form]:
         forms = [(d, e) for d in range(stages) for e in range(2 if parity else 1)]
-        made = [mod(div(n + d, stages) + e, 2) if parity else mod(n + d, stages) for d, e in forms]
-        same = [form for form, y in zip(forms, made, strict=True) if y == x]
+        residues = [mod(div(n + d, stages) + e, 2) if parity else mod(n + d, stages) for d, e in forms]
+        same = [form for form, y in zip(forms, residues, strict=True) if y == x]
         if not same and x.value is None:
-            same = [form for form, y in zip(forms, made, strict=True) if state.known.equal(x, y)]
+            same = [form for form, y in zip(forms, residues, strict=True) if state.known.equal(x, y)]
         return [("residue", ghost, stages, d, e, parity) for d, e in same]
 
     def _remainders(self, slot: Slot, x: Sum, state: State) -> list[Form]:

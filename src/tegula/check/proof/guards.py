@@ -63,12 +63,12 @@ def _bounds(counts: set[Op]) -> Iterator[Value]:
     """The values from which the trip counts of loops are computed."""
     queue = [v for op in counts if isinstance(op, For) for v in op.bounds]
     queue += [v for op in counts if isinstance(op, While) for v in op.condition.yielded]
-    found: set[Value] = set()
+    bounds: set[Value] = set()
     while queue:
         v = queue.pop()
-        if v in found:
+        if v in bounds:
             continue
-        found.add(v)
+        bounds.add(v)
         yield v
         if isinstance(v.owner, COMPUTED) and (not isinstance(v.owner, S.Cmp) or _varies(v)):
             queue.extend(v.owner.operands)

@@ -68,18 +68,18 @@ class Known:
 
     def anew(self) -> Known:
         """An empty set of conditions that tries the same models first."""
-        made = Known()
-        made.models = made.near = [*self.models, *made.models][:MAX_MODELS]
-        made.work = self.work
-        return made
+        fresh = Known()
+        fresh.models = fresh.near = [*self.models, *fresh.models][:MAX_MODELS]
+        fresh.work = self.work
+        return fresh
 
     def assume(self, c: Condition) -> None:
         """Add a condition, and the facts and equalities that follow."""
         self.assumed.append(c)
-        held = [model for model in self.models if model.holds(c)]
-        if len(held) < len(self.models):
-            self.near = [*held, *(model for model in self.near if model not in held)]
-        self.models, self.sought = held, False
+        satisfied = [model for model in self.models if model.holds(c)]
+        if len(satisfied) < len(self.models):
+            self.near = [*satisfied, *(model for model in self.near if model not in satisfied)]
+        self.models, self.sought = satisfied, False
         self._assume(self.now(c))
         self.true.add(c)
         if self.sides:
@@ -88,20 +88,20 @@ class Known:
 
     def _more(self) -> None:
         """Drop the cached undecided queries, which a new condition may decide."""
-        self.shown = {q: True for q, found in self.shown.items() if found}
+        self.shown = {q: True for q, result in self.shown.items() if result}
         self.answers = {c: sure for c, sure in self.answers.items() if sure is not None}
 
     def _narrow(self) -> None:
         """Assume the last condition of each disjunction all of whose other conditions are excluded."""
-        again = True
-        while again:
-            again = False
+        changed = True
+        while changed:
+            changed = False
             for row in list(self.sides):
                 left = [c for c in row if self.holds(self.now(c), False) is not False]
                 if len(left) < 2:
                     self.sides.remove(row)
                     self._assume(self.now(left[0]) if left else False)
-                    again = True
+                    changed = True
 
     def _assume(self, c: Condition) -> None:
         if isinstance(c, bool):
@@ -130,11 +130,11 @@ class Known:
         """Use that p = 0: if this says that q mod n = r, then q = n (q div n) + r, which gives an atom of q as a
         polynomial."""
         p = self.now(p)
-        found = [a for a in p.atoms() if a.kind == "mod"]
-        if len(found) != 1 or p.rest not in (Sum({(found[0],): 1}), Sum({(found[0],): -1})):
+        remainders = [a for a in p.atoms() if a.kind == "mod"]
+        if len(remainders) != 1 or p.rest not in (Sum({(remainders[0],): 1}), Sum({(remainders[0],): -1})):
             return
-        q, n = found[0].given
-        r = -p.parts.get((), 0) * p.rest.parts[(found[0],)]
+        q, n = remainders[0].given
+        r = -p.parts.get((), 0) * p.rest.parts[(remainders[0],)]
         for m, c in sorted(q.parts.items(), reverse=True):
             if len(m) == 1 and abs(c) == 1 and m[0].kind in ("sym", "app"):
                 rest = q - Sum({m: c})
@@ -170,11 +170,11 @@ class Known:
                     self._fact(p + (q - Sum({m: 1})) * c)
             elif len(m) == 1 and m[0].kind == "div" and abs(c) == 1:
                 self._bounded(p - Sum({m: c}), m[0], c)
-            elif len(m) == 1 and m[0] not in self.quotients and (found := self.quotient(m[0])) is not None:
+            elif len(m) == 1 and m[0] not in self.quotients and (quotient := self.quotient(m[0])) is not None:
                 self.quotients = self.quotients | {m[0]}
-                rest = found[0] - found[1] * Sum({m: 1})
+                rest = quotient[0] - quotient[1] * Sum({m: 1})
                 self._fact(rest)
-                self._fact(found[1] - 1 - rest)
+                self._fact(quotient[1] - 1 - rest)
         if opposite:
             self._equal(p)
 
@@ -249,10 +249,10 @@ class Known:
         negative."""
         if depth < DEPTH:
             return self._nonnegative(p, depth)
-        found = self.shown.get(p)
-        if found is None:
-            found = self.shown[p] = self._searched(p)
-        return found
+        shown = self.shown.get(p)
+        if shown is None:
+            shown = self.shown[p] = self._searched(p)
+        return shown
 
     def _searched(self, p: Sum) -> bool:
         """Whether p >= 0 follows; a long search is interrupted to look for a model in which p is negative."""
@@ -279,12 +279,12 @@ class Known:
 
     def _refuted(self, c: Condition) -> bool:
         """Whether a model of the assumptions and a condition was found; later queries try this model too."""
-        found = counterexample(self.near, [*self.assumed, c])
+        model = counterexample(self.near, [*self.assumed, c])
         self.work[0] += MODEL_WORK
-        if found is not None:
-            self.models = [found, *self.models][:MAX_MODELS]
-            self.near = [found, *self.near][: 2 * MAX_MODELS]
-        return found is not None
+        if model is not None:
+            self.models = [model, *self.models][:MAX_MODELS]
+            self.near = [model, *self.near][: 2 * MAX_MODELS]
+        return model is not None
 
     def _nonnegative(self, p: Sum, depth: int, first: bool = False) -> bool:
         self.work[0] += 1
@@ -315,18 +315,22 @@ class Known:
                     return True
         for m in p.parts:
             if (
-                len(m) == 1 and (found := self.quotient(m[0])) is not None
+                len(m) == 1 and (quotient_of_atom := self.quotient(m[0])) is not None
             ):  # as p is whole, y p > -y is enough
-                return self.nonnegative(p * found[1] + found[1] - 1, depth - 1)
+                return self.nonnegative(p * quotient_of_atom[1] + quotient_of_atom[1] - 1, depth - 1)
         return False
 
     def quotient(self, a: Atom) -> tuple[Sum, Sum] | None:
         """The dividend and the divisor of an atom that is a quotient rounded down, by a number that is not a constant
         and known to be positive; None for other atoms."""
-        found = quotient(a)
-        if found is None or not self.nonnegative(found[1] - 1, 1):
+        quotient_of_atom = quotient(a)
+        if quotient_of_atom is None or not self.nonnegative(quotient_of_atom[1] - 1, 1):
             return None
-        return found if a.given[0][0] == "floordiv" or self.nonnegative(found[0], 1) else None
+        return (
+            quotient_of_atom
+            if a.given[0][0] == "floordiv" or self.nonnegative(quotient_of_atom[0], 1)
+            else None
+        )
 
     def _with(self, m: Monomial, p: Sum) -> Iterator[Sum]:
         """The facts that may cancel a monomial m: those with m, a fact times a monomial that is not negative where this
@@ -349,9 +353,9 @@ class Known:
                     if k == m or p.parts[k] * abs(q.parts.get(m, 0)) == q.parts[k] * abs(p.parts[m]):
                         yield q
         for a in dict.fromkeys(a for k in p.parts if len(k) > 1 for a in k):
-            if (found := self.quotient(a)) is not None:
-                rest = found[0] - found[1] * Sum({(a,): 1})
-                yield from (rest, found[1] - 1 - rest)
+            if (quotient_of_atom := self.quotient(a)) is not None:
+                rest = quotient_of_atom[0] - quotient_of_atom[1] * Sum({(a,): 1})
+                yield from (rest, quotient_of_atom[1] - 1 - rest)
 
     def resolved(self, x: Any) -> Any:
         """A polynomial or condition with each minimum, maximum and choice replaced by the operand that it is known to
@@ -387,9 +391,9 @@ class Known:
             inner = self.holds(args[0], residues)
             return None if inner is None else not inner
         if kind in ("and", "or"):
-            found = {self.holds(x, residues) for x in args}
+            answers = {self.holds(x, residues) for x in args}
             dominant = kind == "or"
-            return dominant if dominant in found else None if None in found else not dominant
+            return dominant if dominant in answers else None if None in answers else not dominant
         if kind == "is":
             return None
         p = args[0]
@@ -428,9 +432,9 @@ class Known:
         true = [t for t in (replaced(t, by) for t in self.true) if not about.isdisjoint(inside(t))]
         for base in dict.fromkeys(x for t in (c, *true) for x in divided(t)):
             pivot = next(((m, k) for m, k in sorted(base.parts.items(), reverse=True) if abs(k) == 1), None)
-            told = [t for t in true if base in divided(t)]
+            recorded = [t for t in true if base in divided(t)]
             n = period(c, base)
-            if n == 1 and (n := lcm(*(period(t, base) for t in told))) > STRIP:
+            if n == 1 and (n := lcm(*(period(t, base) for t in recorded))) > STRIP:
                 continue
             if pivot is None or not 1 < n <= PERIOD:
                 continue
@@ -450,7 +454,7 @@ class Known:
                 if self.work[0] > begun + LONGEST:
                     return None
                 by = {m: (Sum({(h,): n}) + r - (base - Sum({m: k}))) * k}
-                if any(inner.holds(replaced(t, by), False) is False for t in told):
+                if any(inner.holds(replaced(t, by), False) is False for t in recorded):
                     continue
                 answer = inner.holds(replaced(c, by), False)
                 if answer in answers and answer is not None:
@@ -474,11 +478,11 @@ class Known:
         number with that."""
         if isinstance(c, bool) or c[0] != "eq":
             return None
-        found = [a for a in c[1].atoms() if a.kind == "mod"]
-        if len(found) != 1:
+        remainders = [a for a in c[1].atoms() if a.kind == "mod"]
+        if len(remainders) != 1:
             return None
-        base, n = found[0].given
-        r = (c[1] - Sum({(found[0],): 1})).value or (c[1] + Sum({(found[0],): 1})).value or 0
+        base, n = remainders[0].given
+        r = (c[1] - Sum({(remainders[0],): 1})).value or (c[1] + Sum({(remainders[0],): 1})).value or 0
         h = Atom("sym", "h")
         for m, k in base.parts.items():
             if len(m) != 1 or abs(k) != 1 or m[0].kind != "sym":

@@ -77,12 +77,12 @@ class Mismatch(Exception):
         label: Label,
         slots: Sequence[Slot],
         facts: Sequence[Any],
-        found: dict[Slot, Any],
+        found_values: dict[Slot, Any],
         later: State | None = None,
     ) -> None:
         super().__init__()
         self.later = later
-        self.found = found
+        self.found = found_values
         self.label, self.slots, self.facts = label, list(slots), list(facts)
 
 
@@ -105,8 +105,8 @@ class Labels:
             out |= {("arrived", r, b): x for b, x in role.arrived.items()}
             out |= {("waited", r, b): x for b, x in role.waited.items()}
             for kind, rows in (("flight", [p for _, p, _ in role.flights]), ("copy", role.copies)):
-                for k, places in enumerate(reversed(rows)):
-                    out |= {(kind, r, k, j): x for j, (_, x) in enumerate(places) if isinstance(x, Sum)}
+                for k, in_flight in enumerate(reversed(rows)):
+                    out |= {(kind, r, k, j): x for j, (_, x) in enumerate(in_flight) if isinstance(x, Sum)}
         for k, (n, item, x) in enumerate(self._unread(state)):
             out |= {("content", n, k, "item"): item, ("content", n, k, "number"): x}
         return out
@@ -148,10 +148,10 @@ class Labels:
                 )
                 if near is None:
                     self.made += 1
-                    made = atom("sym", f"x{self.made}")
-                    symbol = next(iter(made.atoms()))
+                    variable = atom("sym", f"x{self.made}")
+                    symbol = next(iter(variable.atoms()))
                     classes[symbol] = (slot, number(0))
-                    near = (made, form[1], slot, form[2])
+                    near = (variable, form[1], slot, form[2])
                     known.append(near)
                 terms[slot] = near[0] + (form[1] - near[1])
         for slot, rows in forms.items():
@@ -174,9 +174,9 @@ class Labels:
                     terms[slot] = mod(terms[ghost] + (d - low), period) + low
             elif form[0] == "ghost":
                 near = (self._near_ghost(slot, seen, terms) for seen in (later, state))
-                found = next((x for x in near if x is not None), None)
-                if found is not None:
-                    terms[slot] = found
+                neighbour = next((x for x in near if x is not None), None)
+                if neighbour is not None:
+                    terms[slot] = neighbour
         entered = {
             next(iter(forms[slot][0][1].parts)): Sum({(a,): 1})
             for a, (slot, _) in classes.items()
@@ -245,11 +245,11 @@ class Labels:
                 self.machine.state, self.machine.role = label.state, r
                 c = self.machine.value(test.result)
                 form = forms[slot][0] if slot in forms else None
-                told = form is not None and form[0] == "class" and c is not None
-                found = _strip(c, label) if told else None
-                if found is None or form is None:
+                has_class = form is not None and form[0] == "class" and c is not None
+                stripped = _strip(c, label) if has_class else None
+                if stripped is None or form is None:
                     continue
-                base, n, k, opposite = found
+                base, n, k, opposite = stripped
                 now = base + (n - 1 - k)
                 done = label.terms[slot] - form[1]
                 if opposite:
@@ -275,12 +275,12 @@ class Labels:
         rows = [*reversed(role.copies if kind == "copy" else [p for _, p, _ in role.flights])]
         if k >= len(rows) or j >= len(rows[k]):
             return None
-        places = rows[k]
-        stages = self.program.slots(self.program.values[places[j][0]])
-        if self.program.values[places[j][0]] not in self.program.rings:
+        in_flight = rows[k]
+        stages = self.program.slots(self.program.values[in_flight[j][0]])
+        if self.program.values[in_flight[j][0]] not in self.program.rings:
             return self._slot_in_flight(slot, stages, later, terms)
         x = self._slots(later).get(slot)
-        near = self.program.rings[self.program.values[places[j][0]]].stages
+        near = self.program.rings[self.program.values[in_flight[j][0]]].stages
         if not isinstance(x, Sum):
             return None
         waits = [(terms["waited", r, b], w) for b, w in role.waited.items() if ("waited", r, b) in terms]
@@ -311,14 +311,14 @@ class Labels:
     def _shape(self, entry: State, later: State, terms: dict[Slot, Any]) -> State:
         """The state at the loop head, with the terms of a label; the matmuls and copies in flight are those after an
         iteration."""
-        made = entry.copy()
-        made.outer = {}
-        found = [
+        widened = entry.copy()
+        widened.outer = {}
+        matched = [
             (n, terms.get(("content", n, k, "item")), terms.get(("content", n, k, "number")))
             for k, (n, _, _) in enumerate(self._unread(entry))
         ]
-        made.contents = [(n, item, x) for n, item, x in found if item is not None and x is not None]
-        for r, (role, other) in enumerate(zip(made.roles, later.roles, strict=True)):
+        widened.contents = [(n, item, x) for n, item, x in matched if item is not None and x is not None]
+        for r, (role, other) in enumerate(zip(widened.roles, later.roles, strict=True)):
             for depth, spot in enumerate(role.spots):
                 spot.found = {}
                 spot.held = {v: terms.get(("held", r, depth, v)) for v in spot.held}
@@ -331,20 +331,20 @@ class Labels:
                     n,
                     [
                         (m, terms.get(("flight", r, k, j)) if isinstance(x, Sum) else x)
-                        for j, (m, x) in enumerate(places)
+                        for j, (m, x) in enumerate(spots)
                     ],
                     v,
                 )
-                for k, (n, places, v) in _from_last(more.flights)
+                for k, (n, spots, v) in _from_last(more.flights)
             ]
             role.in_flight, role.matmuls = in_flight, max(role.matmuls, other.matmuls)
             more = other if len(other.copies) >= len(role.copies) else role
             role.copies = [
                 [
                     (m, terms.get(("copy", r, k, j)) if isinstance(x, Sum) else x)
-                    for j, (m, x) in enumerate(places)
+                    for j, (m, x) in enumerate(spots)
                 ]
-                for k, places in _from_last(more.copies)
+                for k, spots in _from_last(more.copies)
             ]
             role.dirty = role.dirty | other.dirty
             role.unknown = role.unknown | other.unknown
@@ -353,7 +353,7 @@ class Labels:
             }
             role.loose, role.ahead = role.loose or other.loose, role.ahead or other.ahead
             role.fresh = set()
-        return made
+        return widened
 
 
 def _matched_in_flight(more: Role, less: Role) -> dict[Value, int]:
@@ -361,9 +361,9 @@ def _matched_in_flight(more: Role, less: Role) -> dict[Value, int]:
     them; the last ones of both correspond."""
     last = [n for n, _, _ in more.flights[len(more.flights) - len(less.flights) :]]
     by = dict(zip((n for n, _, _ in less.flights), last, strict=True))
-    mine = {n for n, _, _ in more.flights}
+    own_numbers = {n for n, _, _ in more.flights}
     return {v: by[n] for v, n in less.in_flight.items() if n in by} | {
-        v: n for v, n in more.in_flight.items() if n in mine
+        v: n for v, n in more.in_flight.items() if n in own_numbers
     }
 
 
@@ -375,9 +375,9 @@ def _crossings(forms: dict[Slot, list[Form]], terms: dict[Slot, Any]) -> Iterato
             _, _, other, more, pred, end, exact = rows[0]
             k, y = terms.get(exact), terms.get(other)
             if isinstance(k, Sum) and isinstance(y, Sum) and pred[0] == "g":
-                mine, its = ge(k - end), ge(y + more - end)
-                yield ("crossed", slot, 0), disjunction(negation(mine), its)
-                yield ("crossed", slot, 1), disjunction(mine, negation(its))
+                own_condition, its = ge(k - end), ge(y + more - end)
+                yield ("crossed", slot, 0), disjunction(negation(own_condition), its)
+                yield ("crossed", slot, 1), disjunction(own_condition, negation(its))
 
 
 def _is_monomial(x: Sum) -> bool:
@@ -401,10 +401,10 @@ def _strip(c: Condition, label: Label) -> tuple[Sum, int, int, bool] | None:
             continue
         h = atom("sym", "h")
         known = type(label.state.known)(label.state.known)
-        found = [known.holds(replaced(c, {t: h * n + k - (base - label.count)}), False) for k in range(n)]
+        stripped = [known.holds(replaced(c, {t: h * n + k - (base - label.count)}), False) for k in range(n)]
         for side in (True, False):
-            if None not in found and found.count(side) == 1:
-                return base, n, found.index(side), not side
+            if None not in stripped and stripped.count(side) == 1:
+                return base, n, stripped.index(side), not side
     return None
 
 
@@ -413,22 +413,22 @@ def count_below(pred: str, k: Sum, end: Sum) -> Sum:
     return extreme("max", number(0), k - end) if pred[0] == "g" else extreme("min", k, end)
 
 
-def is_covered(role: Role, wanted: Role) -> bool:
+def is_covered(role: Role, expected: Role) -> bool:
     """Whether all that a role has in flight, unfenced or unsynchronised is also listed in the label's state
-    `wanted`."""
-    flights = [len(places) for _, places, _ in role.flights]
-    copies = [len(places) for places in role.copies]
+    `expected`."""
+    flights = [len(spots) for _, spots, _ in role.flights]
+    copies = [len(spots) for spots in role.copies]
     return (
-        flights == [len(p) for _, p, _ in wanted.flights][len(wanted.flights) - len(flights) :]
-        and copies == [len(p) for p in wanted.copies][len(wanted.copies) - len(copies) :]
-        and len(role.uncommitted) == len(wanted.uncommitted)
-        and len(role.flights) <= len(wanted.flights)
-        and len(role.copies) <= len(wanted.copies)
-        and role.dirty <= wanted.dirty
-        and role.unknown <= wanted.unknown
-        and all(level <= wanted.unmet.get(k, 0) for k, level in role.unmet.items())
-        and role.loose <= wanted.loose
-        and role.ahead <= wanted.ahead
+        flights == [len(p) for _, p, _ in expected.flights][len(expected.flights) - len(flights) :]
+        and copies == [len(p) for p in expected.copies][len(expected.copies) - len(copies) :]
+        and len(role.uncommitted) == len(expected.uncommitted)
+        and len(role.flights) <= len(expected.flights)
+        and len(role.copies) <= len(expected.copies)
+        and role.dirty <= expected.dirty
+        and role.unknown <= expected.unknown
+        and all(level <= expected.unmet.get(k, 0) for k, level in role.unmet.items())
+        and role.loose <= expected.loose
+        and role.ahead <= expected.ahead
     )
 
 

@@ -124,17 +124,17 @@ class Machine:
         if v in self.state.outer:
             return self.state.outer[v]
         owner = v.owner
-        found: Any = None
+        result: Any = None
         if not self.program.known.varying(v):
             if isinstance(owner, Op) and self.program.pure(owner):
-                found = self._compute(owner, v)
+                result = self._compute(owner, v)
             elif isinstance(owner, If) and isinstance(v.type, DType):
-                found = self._chosen(owner, v)
+                result = self._chosen(owner, v)
             elif owner is self.program.kernel.body:
-                found = self._app(v, ("param", str(self.program.number[v]), 0, v.type.notation), ())
-        found = self.state.known.now(found)
-        self._home(spots, owner)[v] = found
-        return found
+                result = self._app(v, ("param", str(self.program.number[v]), 0, v.type.notation), ())
+        result = self.state.known.now(result)
+        self._home(spots, owner)[v] = result
+        return result
 
     def _home(self, spots: list[Spot], owner: Op | Region | None) -> dict[Value, Any]:
         at = owner.parent if isinstance(owner, Op) else owner
@@ -145,9 +145,9 @@ class Machine:
             at = at.parent.parent if at.parent is not None else None
         return self.state.outer
 
-    def _app(self, v: Value, what: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
-        made = atom("app", what, args)
-        return ("is", made) if v.type is DTYPES["bool"] else made
+    def _app(self, v: Value, function: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+        application = atom("app", function, args)
+        return ("is", application) if v.type is DTYPES["bool"] else application
 
     def _compute(self, op: Op, v: Value) -> Any:
         t = v.type
@@ -158,19 +158,19 @@ class Machine:
             return None
         if isinstance(op, LaneUniform):
             return args[0]
-        made = self._exact(op, args, t)
-        if made is None:
+        result = self._exact(op, args, t)
+        if result is None:
             attrs = str(sorted((k, str(x)) for k, x in op.attrs.items()))
             return self._app(v, (op.NAME, attrs, op.results.index(v), t.notation), tuple(args))
-        if isinstance(made, Sum) and isinstance(t, DType):
+        if isinstance(result, Sum) and isinstance(t, DType):
             low, high = range_of_type(t)
             known = self.state.known
-            a, b = known.range(made)
-            above = a >= low or known.nonnegative(made - low)
-            if not (above and (b <= high or known.nonnegative(number(high) - made))):
+            a, b = known.range(result)
+            above = a >= low or known.nonnegative(result - low)
+            if not (above and (b <= high or known.nonnegative(number(high) - result))):
                 self.asked |= dict.fromkeys(self.program.guards.asked(v))
-                return wrapped(made, t.name)
-        return made
+                return wrapped(result, t.name)
+        return result
 
     def _exact(self, op: Op, args: list[Any], t: Any) -> Any:
         """The result of an op on integers and bools before it wraps; None for ops that are not modelled."""
@@ -270,11 +270,11 @@ class Machine:
             op = spot.region.ops[spot.at]
             if isinstance(op, For | While) and self.program.counts(op):
                 args = _carried(op)
-                held = {a: self.value(v) for a, v in zip(args, op.initial, strict=True)}
+                initial = {a: self.value(v) for a, v in zip(args, op.initial, strict=True)}
                 if isinstance(op, For):
-                    held[op.index] = self.value(op.start)
+                    initial[op.index] = self.value(op.start)
                 self._transfer_in_flight(role, zip(args, op.initial, strict=True))
-                role.spots.append(Spot(op.body, -1, held))
+                role.spots.append(Spot(op.body, -1, initial))
                 return
             if isinstance(op, Yield | Barrier | FenceAsync) or self.program.counts(op):
                 return
@@ -290,8 +290,8 @@ class Machine:
         for v in op.results:
             numeric = isinstance(v.type, DType) and not self.program.known.varying(v)
             if numeric and not self.program.pure(op) and spot.held.get(v) is None:
-                found = self._chosen(op, v) if isinstance(op, If) else None
-                spot.held[v] = self._any(v) if found is None else found
+                chosen = self._chosen(op, v) if isinstance(op, If) else None
+                spot.held[v] = self._any(v) if chosen is None else chosen
 
     def _chosen(self, op: If, v: Value) -> Any:
         c = self.value(op.condition)
@@ -307,8 +307,8 @@ class Machine:
         self.made += 1
         symbol = Atom("sym", f"o{self.made}", *range_of_type(v.type))
         self.state.bound.append(symbol)
-        made = Sum({(symbol,): 1})
-        return ("is", made) if v.type is DTYPES["bool"] else made
+        symbol_sum = Sum({(symbol,): 1})
+        return ("is", symbol_sum) if v.type is DTYPES["bool"] else symbol_sum
 
     def condition(self, state: State, r: int) -> Condition | None:
         """The condition that a role decides next; None where it decides nothing, or threads may decide differently."""
@@ -333,11 +333,11 @@ class Machine:
             return False  # a loop with a step of 0 has no iterations
         assert isinstance(op, While)
         test = op.condition
-        held = {a: spot.held.get(b) for a, b in zip(test.args, op.body.args, strict=True)}
-        state.roles[r].spots.append(Spot(test, 0, held))
-        found = self.value(test.yielded[0])
+        values = {a: spot.held.get(b) for a, b in zip(test.args, op.body.args, strict=True)}
+        state.roles[r].spots.append(Spot(test, 0, values))
+        value = self.value(test.yielded[0])
         state.roles[r].spots.pop()
-        return found
+        return value
 
     def _sign(self, step: Sum) -> Condition:
         """The condition that decides first whether a number, the step of a loop or its opposite, is positive."""
@@ -354,10 +354,10 @@ class Machine:
         spot, op = role.spots[-1], self.op(state, r)
         if spot.at < 0 or isinstance(op, If):
             c = self.condition(state, r)
-            taken = state.known.holds(c) if c is not None else None
-            if taken is None:
+            decided = state.known.holds(c) if c is not None else None
+            if decided is None:
                 return False
-            self._go(role, spot, op, taken)
+            self._go(role, spot, op, decided)
         elif isinstance(op, Yield):
             self._leave(role, spot, op)
         elif not self._event(role, spot, op):
@@ -365,10 +365,10 @@ class Machine:
         self.settle(state, r)
         return True
 
-    def _go(self, role: Role, spot: Spot, op: Op, taken: bool) -> None:
+    def _go(self, role: Role, spot: Spot, op: Op, condition: bool) -> None:
         if isinstance(op, If):
-            role.spots.append(Spot(op.then if taken else op.orelse, 0, {}))
-        elif taken:
+            role.spots.append(Spot(op.then if condition else op.orelse, 0, {}))
+        elif condition:
             spot.at = 0
         else:
             assert isinstance(op, For | While)
@@ -393,12 +393,12 @@ class Machine:
             return
         assert isinstance(parent, For | While)
         args = _carried(parent)
-        held = dict(zip(args, values, strict=True))
+        arguments = dict(zip(args, values, strict=True))
         if isinstance(parent, For):
             step, i = self.value(parent.step), spot.held[parent.index]
-            held[parent.index] = None if step is None or i is None else i + step
+            arguments[parent.index] = None if step is None or i is None else i + step
         self._transfer_in_flight(role, zip(args, op.values, strict=True))
-        role.spots[-1] = Spot(spot.region, -1, held, spot.turn + 1)
+        role.spots[-1] = Spot(spot.region, -1, arguments, spot.turn + 1)
 
     def _transfer_in_flight(self, role: Role, rows: Iterable[tuple[Value, Value]]) -> None:
         for to, v in list(rows):
@@ -410,10 +410,10 @@ class Machine:
 
     def number(self, value: Value) -> Any:
         """The number that a value is in the current role; Stuck where threads may differ."""
-        found = self.value(value)
-        if found is None:
+        result = self.value(value)
+        if result is None:
             raise Stuck("the stage is unknown", None, self.role)
-        return found
+        return result
 
     def warp_groups(self, op: Op) -> int:
         """The number of warp groups of the current role."""
@@ -421,14 +421,14 @@ class Machine:
 
     def bytes(self, buffer: Value) -> E.Bytes:
         """The bytes of a whole buffer, with the stage that a view of it picks; -1 where no single stage is picked."""
-        whole = root(buffer)
-        place, ring = self.program.places.get(whole), self.program.rings.get(whole)
+        buffer_root = root(buffer)
+        allocation, ring = self.program.places.get(buffer_root), self.program.rings.get(buffer_root)
         stage: Any = -1
-        stages = ring.stages if ring is not None else self.program.slots(whole)
+        stages = ring.stages if ring is not None else self.program.slots(buffer_root)
         if stages:
             at = stage_of(buffer) if stages > 1 else None
             stage = self.number(at) if at is not None else number(0) if stages == 1 else -1
-        return E.Bytes(0, place.size if place is not None else 1, whole, stage)
+        return E.Bytes(0, allocation.size if allocation is not None else 1, buffer_root, stage)
 
     def _event(self, role: Role, spot: Spot, op: Op) -> bool:
         """Execute one event; False for a wait that is not proved to end."""
@@ -488,12 +488,12 @@ class Machine:
             self._sync(role, e, op)
         elif isinstance(e, E.Issue):
             role.matmuls += 1
-            held = _in_registers(op) if isinstance(op, RegisterMma) else None
-            role.flights.append((role.matmuls, [self._place(role, at) for at in e.operands], held))
+            in_registers = _in_registers(op) if isinstance(op, RegisterMma) else None
+            role.flights.append((role.matmuls, [self._place(role, at) for at in e.operands], in_registers))
             role.loose = role.loose or many
         elif isinstance(e, E.MmaComplete):
             done = max(0, len(role.flights) - e.pending)
-            self._over_for_one(role, [k for _, places, _ in role.flights[:done] for k in places])
+            self._over_for_one(role, [k for _, spots, _ in role.flights[:done] for k in spots])
             role.loose = role.loose or (many and done > 0)
             role.flights = role.flights[done:]
         elif isinstance(e, E.CopyOut | E.Commit):
@@ -504,14 +504,14 @@ class Machine:
                 role.uncommitted = []
         elif isinstance(e, E.CopiesOutDone):
             done = max(0, len(role.copies) - e.pending)
-            self._over_for_one(role, [k for places in role.copies[:done] for k in places])
+            self._over_for_one(role, [k for spots in role.copies[:done] for k in spots])
             role.copies = role.copies[done:]
         return True
 
-    def _over_for_one(self, role: Role, places: Iterable[Place]) -> None:
+    def _over_for_one(self, role: Role, spots: Iterable[Place]) -> None:
         """Record memory whose asynchronous reads are complete, a fact known to the issuing warps alone until all warps
         have synchronised."""
-        for n, k in places if self.program.warps[self.role] > 1 else ():
+        for n, k in spots if self.program.warps[self.role] > 1 else ():
             if self.program.values[n] not in self.program.rings:
                 role.unknown.add((n, k if isinstance(k, int) else -1))
             elif self._in_place(n):
@@ -592,8 +592,8 @@ class Machine:
         if any(x.value is None for x in arrived.values()):
             item = self._of_stage(at, self._handed(at, engine))
         resolved = self.state.known.resolved
-        found = {b: resolved(x - item).value for b, x in arrived.items()} if item is not None else {}
-        known = {b: n for b, n in found.items() if n is not None}
+        residual = {b: resolved(x - item).value for b, x in arrived.items()} if item is not None else {}
+        known = {b: n for b, n in residual.items() if n is not None}
         if known:
             self.firsts[key] = known
 
@@ -666,8 +666,8 @@ class Machine:
             engine = ring.engine(self.role, e.write, False)
             numbered = v in self.program.numbered
             if op.NAME != "buf.new":
-                found = (x.at for x in E.events(op, self) if isinstance(x, E.MemoryAccess))
-                at = next(at for at in found if at.buffer is v)
+                accesses = (x.at for x in E.events(op, self) if isinstance(x, E.MemoryAccess))
+                at = next(at for at in accesses if at.buffer is v)
                 self._first(at, engine, role.arrived)
                 if ring.given(engine):
                     self._place(role, at, e.write)

@@ -23,8 +23,8 @@ class Model:
 
     __slots__ = ("found", "given", "kind", "results")
 
-    def __init__(self, kind: int, given: Mapping[Any, int]) -> None:
-        self.kind, self.given = kind, given
+    def __init__(self, kind: int, values: Mapping[Any, int]) -> None:
+        self.kind, self.given = kind, values
         self.found: dict[Atom, int] = {}
         self.results: dict[Any, int] = {}
 
@@ -59,23 +59,23 @@ class Model:
         return x
 
     def _computed(self, a: Atom) -> int:
-        kind, given = a.kind, a.given
+        kind, operands = a.kind, a.given
         if kind == "mod":
-            return self.number(given[0]) % given[1]
+            return self.number(operands[0]) % operands[1]
         if kind == "div":
-            return self.number(given[0]) // given[1]
+            return self.number(operands[0]) // operands[1]
         if kind in ("min", "max"):
-            return (min if kind == "min" else max)(map(self.number, given))
+            return (min if kind == "min" else max)(map(self.number, operands))
         if kind == "ite":
-            return self.number(given[1] if self.holds(given[0]) else given[2])
+            return self.number(operands[1] if self.holds(operands[0]) else operands[2])
         if kind == "wrap":
             low, high = a.limits
-            return (self.number(given[0]) - low) % (high - low + 1) + low
-        if kind == "app" and given[0][0] == "param" and given[0][3] not in DTYPES:
-            return crc32(str(given[0]).encode())  # arrays differ, so that functions of them may
+            return (self.number(operands[0]) - low) % (high - low + 1) + low
+        if kind == "app" and operands[0][0] == "param" and operands[0][3] not in DTYPES:
+            return crc32(str(operands[0]).encode())  # arrays differ, so that functions of them may
         if (parts := quotient(a)) is not None:
             x, y = map(self.number, parts)
-            if y > 0 and (x >= 0 or given[0][0] == "floordiv"):
+            if y > 0 and (x >= 0 or operands[0][0] == "floordiv"):
                 return x // y
         return self._chosen(self.key(a), a.limits)
 
@@ -107,9 +107,9 @@ class Model:
             wrong = left
             for key, x in dict.fromkeys(best.changes(conditions[left[-1]])):
                 other = best.changed(key, x)
-                again = about.get(key if isinstance(key, Atom) else key[0], set())
-                rest = [k for k in left if k not in again]
-                rest += [k for k in again if not other.holds(conditions[k])]
+                changed = about.get(key if isinstance(key, Atom) else key[0], set())
+                rest = [k for k in left if k not in changed]
+                rest += [k for k in changed if not other.holds(conditions[k])]
                 if near is None or len(rest) < len(wrong):
                     near, wrong = other, rest
                 if not rest:
@@ -119,21 +119,21 @@ class Model:
             best, left = near, sorted(wrong)
         return None
 
-    def changes(self, c: Condition, wanted: bool = True) -> Iterator[tuple[Any, int]]:
-        """The changes, as (key, number), that may make a condition true, or false if not `wanted`."""
+    def changes(self, c: Condition, target: bool = True) -> Iterator[tuple[Any, int]]:
+        """The changes, as (key, number), that may make a condition true, or false if not `target`."""
         if isinstance(c, bool):
             return
         if c[0] == "not":
-            yield from self.changes(c[1], not wanted)
+            yield from self.changes(c[1], not target)
         elif c[0] in ("and", "or"):
             for d in c[1:]:
-                if self.holds(d) != wanted:
-                    yield from self.changes(d, wanted)
+                if self.holds(d) != target:
+                    yield from self.changes(d, target)
         else:
             x = self.number(c[1])
             if c[0] == "ge":
-                yield from self._moves(c[1], -x if wanted else -x - 1)
-            elif (c[0] == "eq") == wanted:
+                yield from self._moves(c[1], -x if target else -x - 1)
+            elif (c[0] == "eq") == target:
                 yield from self._moves(c[1], -x)
             else:
                 yield from self._moves(c[1], 1)
@@ -164,17 +164,17 @@ class Model:
 
 def concerned(conditions: Sequence[Condition]) -> dict[Any, set[int]]:
     """The places of the conditions that a symbol, or the results of a function, may decide."""
-    found: defaultdict[Any, set[int]] = defaultdict(set)
+    variables: defaultdict[Any, set[int]] = defaultdict(set)
     for k, c in enumerate(conditions):
         for a in inside(c):
-            found[a if a.kind == "sym" else a.given[0]].add(k)
-    return found
+            variables[a if a.kind == "sym" else a.given[0]].add(k)
+    return variables
 
 
 def counterexample(others: Sequence[Model], conditions: Sequence[Condition]) -> Model | None:
     """A model of conditions near one of the first other models; None if none is found."""
     for model in others[:TRIES]:
-        made = model.repaired(conditions)
-        if made is not None:
-            return made
+        repaired = model.repaired(conditions)
+        if repaired is not None:
+            return repaired
     return None

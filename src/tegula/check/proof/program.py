@@ -104,13 +104,13 @@ class Program(Scheduled):
 
     def _overlapping(self) -> dict[Value, list[int]]:
         """By buffer, the numbers of the tracked buffers, which are not rings, that share bytes with it."""
-        found: dict[Value, list[int]] = {}
+        overlaps: dict[Value, list[int]] = {}
         for v in self.tracked - self.rings.keys():
             p = self.places[v]
             for w, q in self.places.items():
                 if p.offset < q.offset + q.size and q.offset < p.offset + p.size:
-                    found.setdefault(w, []).append(self.number[v])
-        return found
+                    overlaps.setdefault(w, []).append(self.number[v])
+        return overlaps
 
     def _ring(self, v: Value, accesses: list[Access], order: Order) -> None:
         """Record how engines hand a ring to each other: each pair of engines of which one writes."""
@@ -174,9 +174,9 @@ class Program(Scheduled):
             events = [e for _, e in order[x[0]]]
             first = next((k for k, e in enumerate(events) if accesses(e, x)), 0)
             near = [e for e in (*events[first:], *events[:first]) if isinstance(e, E.Arrive | E.NamedArrival)]
-        found = next((b for e in near if (b := self.barrier[e.barrier]) in known), None)
-        if found is not None:
-            return HandOver(x, y, found)
+        barrier = next((b for e in near if (b := self.barrier[e.barrier]) in known), None)
+        if barrier is not None:
+            return HandOver(x, y, barrier)
         return HandOver(x, y, filled, True) if x[0] == y[0] and filled >= 0 else None
 
     # Hints -----------------------------------------------------------------------------------------------------------
@@ -214,23 +214,23 @@ class Program(Scheduled):
                 join(op.result, op.x)
             elif isinstance(op, Binary):
                 join(op.result, op.a)
-        found: dict[Value, dict[Hint, None]] = {}
+        hints_of: dict[Value, dict[Hint, None]] = {}
         for op in self.ops:
             for e in self.events_of(op):
                 b = self.at(e)
                 for k, v in enumerate(E.stage_and_phase(op)):
-                    found.setdefault(find(v), {}).setdefault(Hint(b, bool(k), isinstance(e, E.Wait)))
+                    hints_of.setdefault(find(v), {}).setdefault(Hint(b, bool(k), isinstance(e, E.Wait)))
         for op in self.ops:
             if (
                 isinstance(op, BufView)
                 and (ring := self.rings.get(op.buffer)) is not None
                 and ring.stages > 1
             ):
-                rows = found.setdefault(find(op.starts[0]), {})
+                rows = hints_of.setdefault(find(op.starts[0]), {})
                 for row in ring.rows:
                     rows.setdefault(Hint(row.barrier, False, True))
                     rows.setdefault(Hint(row.barrier, False, False))
-        return {v: [*found[find(v)]] for v in self.values if find(v) in found}
+        return {v: [*hints_of[find(v)]] for v in self.values if find(v) in hints_of}
 
     def _uses(self) -> dict[Value, set[Hint]]:
         """The uses of values as a stage or parity, directly or through the initial values of loops."""
@@ -262,12 +262,12 @@ class Program(Scheduled):
             ):
                 queue += op.starts
             queue += E.stage_and_phase(op)
-        found: set[Value] = set()
+        needed: set[Value] = set()
         while queue:
             v = queue.pop()
-            if v in found:
+            if v in needed:
                 continue
-            found.add(v)
+            needed.add(v)
             owner = v.owner.parent if isinstance(v.owner, Region) else v.owner
             if isinstance(owner, For | While):
                 rows = zip(owner.results, owner.initial, owner.body.yielded, *owner.entries, strict=True)
@@ -277,7 +277,7 @@ class Program(Scheduled):
                 queue += [region.yielded[owner.results.index(v)] for region in owner.regions]
             elif owner is not None and not owner.regions:
                 queue.extend(owner.operands)
-        return found
+        return needed
 
 
 def _fills(e: E.Event, ring: Value) -> bool:
@@ -288,12 +288,12 @@ def _fills(e: E.Event, ring: Value) -> bool:
 
 def stage_of(buffer: Value) -> Value | None:
     """The value that selects the stage of a ring in a view."""
-    whole = root(buffer)
-    found: Value | None = None
-    while buffer is not whole:
+    buffer_root = root(buffer)
+    stage: Value | None = None
+    while buffer is not buffer_root:
         view = buffer.owner
         assert isinstance(view, BufView | BufReshape)
         buffer = view.buffer
-        if buffer is whole and isinstance(view, BufView):
-            found = view.starts[0]
-    return found
+        if buffer is buffer_root and isinstance(view, BufView):
+            stage = view.starts[0]
+    return stage

@@ -32,20 +32,22 @@ def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
     """The encoding of a role's state in certificates."""
     number_of = program.number
 
-    def items(places: list[Any]) -> list[Any]:
-        if any(x is None for _, x in places):
+    def items(in_flight: list[Any]) -> list[Any]:
+        if any(x is None for _, x in in_flight):
             raise Stuck("the copies and matmuls in flight are unknown")
-        return [[n, "item", encoded(x, bound)] if isinstance(x, Sum) else [n, x] for n, x in places]
+        return [[n, "item", encoded(x, bound)] if isinstance(x, Sum) else [n, x] for n, x in in_flight]
 
     numbers = {n: k + 1 for k, (n, _, _) in enumerate(role.flights)}
     return {
         "frames": [frame(program, spot, bound) for spot in role.spots],
         "arrived": [[b, encoded(x, bound)] for b, x in role.arrived.items()],
         "waited": [[b, encoded(x, bound)] for b, x in role.waited.items()],
-        "flights": [[items(places), None if v is None else number_of[v]] for _, places, v in role.flights],
+        "flights": [
+            [items(in_flight), None if v is None else number_of[v]] for _, in_flight, v in role.flights
+        ],
         "in_flight": [[number_of[v], numbers[n]] for v, n in role.in_flight.items() if n in numbers],
         "uncommitted": items(role.uncommitted),
-        "copies": [items(places) for places in role.copies],
+        "copies": [items(in_flight) for in_flight in role.copies],
         "dirty": sorted([n, k] for n, k in role.dirty),
         "unmet": sorted([n, k, level] for (n, k), level in role.unmet.items()),
         "unknown": sorted([n, k] for n, k in role.unknown),
@@ -68,22 +70,22 @@ def chains(program: Program, lags: Lags) -> list[Any]:
     for b, waiters in enumerate(program.waiters):
         for w in sorted(waiters):
             for r in sorted(program.arrivers[b]):
-                found = chain(program, lags, b, w, [(b, r)], 0)
-                if found is not None:
-                    out.append([b, w, r, [list(link) for link in found]])
+                chain_of_waits = chain(program, lags, b, w, [(b, r)], 0)
+                if chain_of_waits is not None:
+                    out.append([b, w, r, [list(link) for link in chain_of_waits]])
     return out
 
 
 def used(program: Program, chains: list[Any], lags: Lags) -> Iterator[tuple[int, int, int]]:
     """The keys of the lags that chains use, and those of arrivals for the first items only, for pairs of roles that
     have no chain."""
-    found = {(b, w, r) for b, w, r, _ in chains}
+    triples = {(b, w, r) for b, w, r, _ in chains}
     for b, _, _, links in chains:
         for k, (at, r) in enumerate(links):
             yield at, r, links[k + 1][0] if k + 1 < len(links) else b
     for b, waiters in enumerate(program.waiters):
         for r in sorted(program.arrivers[b]):
-            if (b, r, -1) in lags and any((b, w, r) not in found for w in waiters):
+            if (b, r, -1) in lags and any((b, w, r) not in triples for w in waiters):
                 yield b, r, -1
 
 
@@ -102,7 +104,7 @@ def chain(
             continue
         for q2 in sorted(program.arrivers[after]):
             if (after, q2) not in links:
-                found = chain(program, lags, b, w, [*links, (after, q2)], total + lag)
-                if found is not None:
-                    return found
+                chain_of_waits = chain(program, lags, b, w, [*links, (after, q2)], total + lag)
+                if chain_of_waits is not None:
+                    return chain_of_waits
     return None

@@ -116,14 +116,14 @@ class Search(Forms):
         ]
         offset = self.machine.offsets.get
         lags = {k: n + offset((k[2], k[1]), 0) for k, n in self.machine.lags.items() if n is not None}
-        found = chains(self.program, lags)
+        chains_of_waits = chains(self.program, lags)
         return {
             "kernel": fingerprint(self.program.kernel),
             "guards": [[guard.kind, self.program.number[guard.value]] for guard in self.guards],
             "rings": rings,
             "offsets": [[b, r, n] for (b, r), n in self.machine.offsets.items()],
-            "lags": [[*k, lags[k]] for k in dict.fromkeys(used(self.program, found, lags))],
-            "chains": found,
+            "lags": [[*k, lags[k]] for k in dict.fromkeys(used(self.program, chains_of_waits, lags))],
+            "chains": chains_of_waits,
             "start": start,
             "labels": self.labels,
         }
@@ -147,22 +147,22 @@ class Search(Forms):
     def _sides(self, state: State) -> Tree:
         """The proof tree from the start, split there by the conditions of inner loops that the launch decides; first
         those alone without which nothing goes on."""
-        kept = self._snapshot()
+        snapshot = self._snapshot()
         try:
             return self.drive(state.copy(), None, self._end)
         except Hoisted as e:
-            self._restore(kept)
+            self._restore(snapshot)
             sides: list[Tree] = []
             for c in (e.condition, negation(e.condition)):
-                here = state.copy()
-                here.assume(c)
-                here.outer.clear()
-                sides.append([["absurd"]] if here.known.absurd else self._sides(here))
+                side_state = state.copy()
+                side_state.assume(c)
+                side_state.outer.clear()
+                sides.append([["absurd"]] if side_state.known.absurd else self._sides(side_state))
             return [["split", encoded(e.condition, {}), *sides]]
         except Stuck:
             if self.hoists or self._requests_guards():
                 raise
-            self._restore(kept)
+            self._restore(snapshot)
             self.hoists, self.steps, self.tried, self.most = True, 0, 0, self.work[0] + MAX_WORK
             self.dried.clear()
             self.shapes.clear()
@@ -174,10 +174,10 @@ class Search(Forms):
         notes = (machine.lags, machine.offsets, machine.firsts, machine.began)
         return len(self.labels), tuple(dict(x) for x in notes)
 
-    def _restore(self, kept: Kept) -> None:
-        del self.labels[kept[0] :]
+    def _restore(self, snapshot: Kept) -> None:
+        del self.labels[snapshot[0] :]
         machine = self.machine
-        machine.lags, machine.offsets, machine.firsts, machine.began = (dict(x) for x in kept[1])
+        machine.lags, machine.offsets, machine.firsts, machine.began = (dict(x) for x in snapshot[1])
 
     # Driving ---------------------------------------------------------------------------------------------------------
 
@@ -236,12 +236,12 @@ class Search(Forms):
             leads = any(all(n > 0 for n, c in rows if c == b) for _, b in rows)
             if not leads or not self._has_next_iteration(state, r):
                 continue
-            here = state.copy()
-            joined = stop.with_role(here, r)
-            n = int(self.machine.step(here, r))
-            n += self._run(here, r, joined)
-            if not any(q == r for q, _ in self._waits(here)):
-                return [["run", r, n], *self.drive(here, joined, leaf)]
+            next_state = state.copy()
+            joined = stop.with_role(next_state, r)
+            n = int(self.machine.step(next_state, r))
+            n += self._run(next_state, r, joined)
+            if not any(q == r for q, _ in self._waits(next_state)):
+                return [["run", r, n], *self.drive(next_state, joined, leaf)]
         return leaf(state)
 
     def _leads(self, state: State, group: Iterable[int]) -> dict[tuple[int, int, int], Sum]:
@@ -288,9 +288,11 @@ class Search(Forms):
             self.decided.append((c, self.inner[-1]))
         sides: list[Tree] = []
         for side, on in ((c, go), (negation(c), otherwise or go)):
-            here, known = state.copy(), state.known.now(side)
-            here.assume(side)
-            sides.append([["absurd"]] if here.known.absurd else self._solved(here, known) + on(here))
+            side_state, known = state.copy(), state.known.now(side)
+            side_state.assume(side)
+            sides.append(
+                [["absurd"]] if side_state.known.absurd else self._solved(side_state, known) + on(side_state)
+            )
         return ["split", r, *sides]
 
     def _solved(self, state: State, c: Condition) -> Tree:
@@ -299,9 +301,9 @@ class Search(Forms):
         more = state.known.solved(c)
         if more is None or state.known.holds(more) is not True:
             return []
-        told = ["know", _written(more, state)]
+        step_record = ["know", _written(more, state)]
         state.assume(more)
-        return [told]
+        return [step_record]
 
     def _run(self, state: State, r: int, stop: Iteration | None) -> int:
         """Run a role until it waits, decides on an unknown condition, or begins an iteration; the number of steps."""
@@ -348,14 +350,14 @@ class Search(Forms):
         conditions = dict(heads)
         problem = self._waiting(state)
         for group in self._groups(state, conditions, stop):
-            kept = self._snapshot()
+            snapshot = self._snapshot()
             try:
                 return self._entered(state, group, conditions[group[0]], stop, leaf)
             except Stuck as e:
                 if isinstance(e, Long) or self._requests_guards():
                     raise
                 problem = e
-                self._restore(kept)
+                self._restore(snapshot)
         for r, c in heads if stop is not None else ():
             if state.known.holds(c) is True and self.machine.step(state, r):
                 self.steps += 1
@@ -367,39 +369,41 @@ class Search(Forms):
     ) -> list[list[int]]:
         """Groups of roles whose loops go on whenever that of the group's first role does, groups with nested loops
         first, then large ones. Within an iteration `stop`, at least one of its roles must be in the group."""
-        found: dict[Any, list[int]] = {}
+        groups_by_condition: dict[Any, list[int]] = {}
         rates = {r: self._rates(state, r) for r in conditions}
         nested = {r: self._nested(state, r) for r in conditions}
         for r, c in conditions.items():
-            here = state.copy()
-            here.assume(c)
+            trial = state.copy()
+            trial.assume(c)
             others = [
                 q
                 for q, d in conditions.items()
-                if q != r and (c == d or here.known.holds(d) is True) and self._in_step(rates[r], rates[q])
+                if q != r and (c == d or trial.known.holds(d) is True) and self._in_step(rates[r], rates[q])
             ]
             alike = [q for q in others if self._implies(state, conditions[q], c)]
             same = all(self._equal(state, conditions[q], c) for q in alike)
-            found.setdefault((frozenset((r, *alike)), -1 if same else r), [r, *alike])
+            groups_by_condition.setdefault((frozenset((r, *alike)), -1 if same else r), [r, *alike])
             if self._is_periodic(state, r):
-                mine = [q for q in others if conditions[q] == c and self._is_periodic(state, q)]
-                found.setdefault((frozenset((r, *mine)), -1), [r, *mine])
+                equal = [q for q in others if conditions[q] == c and self._is_periodic(state, q)]
+                groups_by_condition.setdefault((frozenset((r, *equal)), -1), [r, *equal])
             if len(alike) < len(others):
-                found[frozenset((r, *others)), r] = [r, *others]
+                groups_by_condition[frozenset((r, *others)), r] = [r, *others]
             # A flat loop is overlapped with inner loops that use all its barriers.
             outer = [q for q in alike if nested[q] >= nested[r] or _share_a_barrier(rates[r], rates[q])]
             if len(outer) < len(alike) and self._moves(state, r):
-                found.setdefault((frozenset((r, *outer)), -1), [r, *outer])
+                groups_by_condition.setdefault((frozenset((r, *outer)), -1), [r, *outer])
         groups = [
-            group for group in found.values() if stop is None or not stop.parts.keys().isdisjoint(group)
+            group
+            for group in groups_by_condition.values()
+            if stop is None or not stop.parts.keys().isdisjoint(group)
         ]
         turns = {r for r in conditions if self._is_periodic(state, r)}
         return sorted(groups, key=lambda group: (turns == {*group}, self._rank(state, group)), reverse=True)
 
-    def _in_step(self, one: Rates, other: Rates) -> bool:
+    def _in_step(self, rates: Rates, other: Rates) -> bool:
         """Whether one iteration of each of two loops has the same known numbers of arrivals and waits at the barriers
         that both use."""
-        return all(n == m for (_, b), n in one.items() for (_, c), m in other.items() if b == c)
+        return all(n == m for (_, b), n in rates.items() for (_, c), m in other.items() if b == c)
 
     def _is_periodic(self, state: State, r: int) -> bool:
         """Whether a role stands before a loop that arrives or waits in some iterations only, selected by a
@@ -418,9 +422,9 @@ class Search(Forms):
         """Whether the loop condition `c` is known to imply the loop condition `d`."""
         if c == d:
             return True
-        here = state.copy()
-        here.assume(c)
-        return here.known.holds(d) is True
+        trial = state.copy()
+        trial.assume(c)
+        return trial.known.holds(d) is True
 
     def _rank(self, state: State, group: list[int]) -> tuple[int, int, int, int]:
         """The sort key of a group: the largest number of loops in one of its loops, the number of roles, and for the
@@ -488,7 +492,7 @@ class Search(Forms):
         most = max((u.stages for u in self.program.rings.values()), default=1) + 1
         peeled = max(state.roles[r].spots[-1].turn for r in group)
         decided = self.decided
-        kept = self._snapshot()
+        snapshot = self._snapshot()
         problem, tried = Stuck("no invariant was found"), list[Limit]()
         if self.dry:
             return self._iteration(state.copy(), group, lambda s: self._left(s, group, over))
@@ -517,7 +521,7 @@ class Search(Forms):
             except Stuck as e:
                 if isinstance(e, Long) or self._requests_guards():
                     raise
-                self._restore(kept)
+                self._restore(snapshot)
         if peeled > most or isinstance(problem, Apart) or not self._mutual(state, group):
             raise problem
         return self._iteration(state.copy(), group, over, most)
@@ -565,7 +569,7 @@ class Search(Forms):
         if heads in self.dried:
             return
         self.dried.add(heads)
-        kept, self.dry = self._snapshot(), True
+        snapshot, self.dry = self._snapshot(), True
         try:
             self._iteration(state.copy(), group, lambda s: self._left(s, group, lambda _: []))
         except (Stuck, Hoisted, Mismatch):
@@ -573,7 +577,7 @@ class Search(Forms):
         finally:
             self.dry = False
             firsts, began = self.machine.firsts, self.machine.began
-            self._restore(kept)
+            self._restore(snapshot)
             self.machine.firsts, self.machine.began = firsts, began
 
     def _left(self, state: State, group: list[int], over: Leaf) -> Tree:
@@ -595,15 +599,15 @@ class Search(Forms):
         """The conditions on a loop's progress by which iterations differ, at most `MAX_LIMITS`."""
         out: dict[str, Limit] = {}
         for c, label in self.decided:
-            mine = {a for a in symbols(c) if a in label.count.atoms() or a in label.classes}
+            own_symbols = {a for a in symbols(c) if a in label.count.atoms() or a in label.classes}
             if (
-                not mine
+                not own_symbols
                 or c[0] != "ge"
-                or not symbols(c) <= mine | set(label.state_before)
+                or not symbols(c) <= own_symbols | set(label.state_before)
                 or not _of_launch(c)
             ):
                 continue
-            slots = {a: label.classes[a][0] for a in mine if a in label.classes}
+            slots = {a: label.classes[a][0] for a in own_symbols if a in label.classes}
             out.setdefault(str((c, label.index)), (c, slots, label))
         return [*out.values()][:MAX_LIMITS]
 
@@ -614,17 +618,17 @@ class Search(Forms):
         rows = self._slots(state)
         by = {next(iter(label.count.parts)): number(0)}
         by |= {(a,): rows[slot] for a, slot in slots.items()}
-        here = state.known.now(replaced(c, by))
-        sure = state.known.holds(here)
+        limited = state.known.now(replaced(c, by))
+        sure = state.known.holds(limited)
         if sure is not None:
             return self._labelled(state, group, over, (c if sure else negation(c), slots, label))
         sides: list[Tree] = []
-        for side, mine in ((here, c), (negation(here), negation(c))):
+        for side, mine in ((limited, c), (negation(limited), negation(c))):
             s = state.copy()
             s.assume(side)
             absurd = s.known.absurd
             sides.append([["absurd"]] if absurd else self._labelled(s, group, over, (mine, slots, label)))
-        return [["split", _written(here, state), *sides]]
+        return [["split", _written(limited, state), *sides]]
 
     def _labelled(
         self, state: State, group: list[int], over: Leaf, limit: Limit | None = None, moving: bool = False
@@ -647,7 +651,7 @@ class Search(Forms):
         }
         orders = False
         for _ in range(MAX_TRIES):
-            kept = self._snapshot()
+            snapshot = self._snapshot()
             self.tried += 1
             if self.tried > MAX_LABELS or state.known.work[0] > self.most:
                 raise Long(
@@ -662,7 +666,7 @@ class Search(Forms):
             except Mismatch as e:
                 if e.label is not label:
                     raise
-                self._restore(kept)
+                self._restore(snapshot)
                 self._weaken(e, state, forms, refused)
                 if e.later is not None:
                     later = self.shapes[loops] = e.later
@@ -670,7 +674,7 @@ class Search(Forms):
                         slot: [("ghost",), ("unknown",)] for slot in self._slots(later) if slot not in forms
                     }
             except Stuck as e:
-                self._restore(kept)
+                self._restore(snapshot)
                 if isinstance(e, Long) or orders or not self._orders(label):
                     raise
                 orders = True
@@ -695,7 +699,7 @@ class Search(Forms):
             raise Stuck(
                 "the iteration may belong to a loop without an invariant", self.machine.op(state, lead), lead
             )
-        made = record(self.program, label)
+        proof_record = record(self.program, label)
 
         def another(s: State) -> Tree:
             self.inner.append(label)
@@ -706,8 +710,8 @@ class Search(Forms):
             finally:
                 self.inner.pop()
 
-        made["tree"] = [self._split(state, lead, c, another, over)]
-        self.labels[label.index] = made
+        proof_record["tree"] = [self._split(state, lead, c, another, over)]
+        self.labels[label.index] = proof_record
 
     def _by_orders(self, state: State, orders: Sequence[Condition], go: Leaf) -> Tree:
         """The tree that splits by each undecided condition in turn, with the tree of `go` at its leaves."""
@@ -716,9 +720,9 @@ class Search(Forms):
             return go(state)
         sides: list[Tree] = []
         for c in (left[0], negation(left[0])):
-            here = state.copy()
-            here.assume(c)
-            sides.append([["absurd"]] if here.known.absurd else self._by_orders(here, left[1:], go))
+            trial = state.copy()
+            trial.assume(c)
+            sides.append([["absurd"]] if trial.known.absurd else self._by_orders(trial, left[1:], go))
         return [["split", _written(left[0], state), *sides]]
 
     def _arrive(self, state: State, label: Label, entry: bool = False) -> Tree:
@@ -736,9 +740,9 @@ class Search(Forms):
         if sure is None:
             sides: list[Tree] = []
             for c in (limit, negation(limit)):
-                here = state.copy()
-                here.assume(c)
-                sides.append([["absurd"]] if here.known.absurd else self._arrive(here, label, entry))
+                arrived = state.copy()
+                arrived.assume(c)
+                sides.append([["absurd"]] if arrived.known.absurd else self._arrive(arrived, label, entry))
             return [["split", _written(limit, state), *sides]]
         for r, (a, b) in enumerate(zip(state.roles, label.state.roles, strict=True)):
             if [(s.region, s.at) for s in a.spots] != [(s.region, s.at) for s in b.spots]:
@@ -786,6 +790,6 @@ def _of_launch(c: Condition) -> bool:
     return all(a.kind != "app" or a.given[0][0] != "array.load" for a in inside(c))
 
 
-def _share_a_barrier(one: Rates, other: Rates) -> bool:
+def _share_a_barrier(rates: Rates, other: Rates) -> bool:
     """Whether two loops have a barrier at which an iteration of each makes a known number of arrivals or waits."""
-    return not {b for _, b in one}.isdisjoint(b for _, b in other)
+    return not {b for _, b in rates}.isdisjoint(b for _, b in other)

@@ -80,12 +80,12 @@ class Role:
 
     def copy(self) -> Role:
         """An independent copy of the role."""
-        made = replace(self, spots=[replace(s, held=dict(s.held), found=dict(s.found)) for s in self.spots])
+        role = replace(self, spots=[replace(s, held=dict(s.held), found=dict(s.found)) for s in self.spots])
         for name in ("arrived", "waited", "fresh", "open", "in_flight", "dirty", "unmet", "unknown"):
-            setattr(made, name, getattr(self, name).copy())
+            setattr(role, name, getattr(self, name).copy())
         for name in ("flights", "uncommitted", "copies"):
-            setattr(made, name, list(getattr(self, name)))
-        return made
+            setattr(role, name, list(getattr(self, name)))
+        return role
 
 
 @dataclass(slots=True)
@@ -123,11 +123,11 @@ class State:
                 spot.found = {}
             role.arrived = {b: now(x) for b, x in role.arrived.items()}
             role.waited = {b: now(x) for b, x in role.waited.items()}
-            role.flights = [(n, _now(places, now), v) for n, places, v in role.flights]
-            role.copies = [_now(places, now) for places in role.copies]
+            role.flights = [(n, _now(in_flight, now), v) for n, in_flight, v in role.flights]
+            role.copies = [_now(in_flight, now) for in_flight in role.copies]
             role.uncommitted = _now(role.uncommitted, now)
         self.contents = [(n, now(item), now(x)) for n, item, x in self.contents]
 
 
-def _now(places: list[Place], now: Any) -> list[Place]:
-    return [(n, now(x) if isinstance(x, Sum) else x) for n, x in places]
+def _now(spots: list[Place], now: Any) -> list[Place]:
+    return [(n, now(x) if isinstance(x, Sum) else x) for n, x in spots]

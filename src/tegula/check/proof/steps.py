@@ -27,13 +27,13 @@ def _remembered(of: Callable[[Program, Region], T]) -> Callable[[Program, Region
     """Cache the result of a function of a program and a region, which depends on the region's text alone."""
 
     @wraps(of)
-    def found(program: Program, body: Region) -> T:
+    def cached(program: Program, body: Region) -> T:
         key = (of.__name__, body)
         if key not in program.notes:
             program.notes[key] = of(program, body)
         return program.notes[key]
 
-    return found
+    return cached
 
 
 def constant_trip(loop: For) -> Sum | None:
@@ -53,15 +53,15 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
         if not inner:
             for count in _counts(program, op):
                 at = (*E.stage_and_phase(op),)
-                again = count[0] == "waited" and bool(at) and last.get(count) == at
-                sure[count] = sure.get(count, NONE) + (0 if again else 1)
+                is_same_barrier = count[0] == "waited" and bool(at) and last.get(count) == at
+                sure[count] = sure.get(count, NONE) + (0 if is_same_barrier else 1)
                 last = {**last, count: at} if count[0] == "waited" else {}
             continue
         last = {}
         if isinstance(op, For) and times is not None:
-            found, more = items(program, op.body, trip)
+            counts_inside, more = items(program, op.body, trip)
             unsure |= more
-            for count, n in found.items():
+            for count, n in counts_inside.items():
                 sure[count] = sure.get(count, NONE) + n * times
         elif isinstance(op, If):
             (yes, some), (no, others) = (items(program, region, trip) for region in (op.then, op.orelse))
@@ -129,20 +129,20 @@ def carried(loop: LoopLike, k: int, trip: Trip, steady: Steady = constant) -> tu
     """The number that an iteration adds to the k-th value that a loop carries, None where branches or inner loops
     decide; and whether the value changes only by constants that are added or subtracted. `steady` gives the numbers
     that are the same in all iterations."""
-    argument, given = loop.arguments[k], loop.body.yielded[k]
-    n = _added(given, argument, trip, steady)
-    return n, n is not None or _counter(given, argument)
+    argument, yielded = loop.arguments[k], loop.body.yielded[k]
+    n = _added(yielded, argument, trip, steady)
+    return n, n is not None or _counter(yielded, argument)
 
 
-def _counter(given: Value, argument: Value) -> bool:
-    if given is argument:
+def _counter(yielded: Value, argument: Value) -> bool:
+    if yielded is argument:
         return True
-    owner = given.owner
+    owner = yielded.owner
     if isinstance(owner, Add | Sub):
         return isinstance(owner.b.owner, ConstantLike) and _counter(owner.a, argument)
     if not isinstance(owner, BranchLike | LoopLike):
         return False
-    k = owner.results.index(given)
+    k = owner.results.index(yielded)
     if isinstance(owner, BranchLike):
         return all(_counter(region.yielded[k], argument) for region in owner.alternatives)
     inner = owner.arguments[k]
@@ -210,10 +210,10 @@ def in_branches(loop: LoopLike, k: int) -> bool:
 def counted(loop: LoopLike) -> Iterator[tuple[Value, Cmp]]:
     """The carried values that an iteration increments by one if a comparison holds, and leaves unchanged otherwise,
     each with its comparison."""
-    for v, given in zip(loop.arguments, loop.body.yielded, strict=True):
-        op = given.owner
+    for v, yielded in zip(loop.arguments, loop.body.yielded, strict=True):
+        op = yielded.owner
         if isinstance(op, If) and isinstance(op.condition.owner, Cmp):
-            k = op.results.index(given)
+            k = op.results.index(yielded)
             added = [_added(region.yielded[k], v, constant_trip, constant) for region in (op.then, op.orelse)]
             if added == [number(1), NONE]:
                 yield v, op.condition.owner
@@ -269,21 +269,21 @@ def before(v: Value, body: Region) -> Value:
     return v
 
 
-def _added(given: Value, argument: Value, trip: Trip, steady: Steady) -> Sum | None:
-    if given is argument:
+def _added(yielded: Value, argument: Value, trip: Trip, steady: Steady) -> Sum | None:
+    if yielded is argument:
         return NONE
-    owner = given.owner
+    owner = yielded.owner
     if isinstance(owner, Add | Sub):
         n, so_far = steady(owner.b), _added(owner.a, argument, trip, steady)
         if n is None or so_far is None:
             return None
         return so_far + n if isinstance(owner, Add) else so_far - n
     if isinstance(owner, BranchLike):
-        k = owner.results.index(given)
-        found = [_added(region.yielded[k], argument, trip, steady) for region in owner.alternatives]
-        return found[0] if all(n == found[0] for n in found) else None
+        k = owner.results.index(yielded)
+        steps = [_added(region.yielded[k], argument, trip, steady) for region in owner.alternatives]
+        return steps[0] if all(n == steps[0] for n in steps) else None
     if isinstance(owner, LoopLike):
-        k = owner.results.index(given)
+        k = owner.results.index(yielded)
         so_far = _added(owner.initial[k], argument, trip, steady)
         each = _added(owner.body.yielded[k], owner.arguments[k], trip, steady)
         times = NONE if each == NONE else trip(owner) if isinstance(owner, For) else None

@@ -42,11 +42,11 @@ class Atom:
             return known
         if len(name) > LONGEST:
             raise TooLong
-        made = ATOMS[name] = super().__new__(cls)
-        made.kind, made.given, made.name = kind, args, name
-        made.inside = frozenset((made,)).union(*map(inside, args))
-        made.limits = _limits(kind, args)
-        return made
+        atom = ATOMS[name] = super().__new__(cls)
+        atom.kind, atom.given, atom.name = kind, args, name
+        atom.inside = frozenset((atom,)).union(*map(inside, args))
+        atom.limits = _limits(kind, args)
+        return atom
 
     def __lt__(self, other: Atom) -> bool:
         return self.name < other.name
@@ -95,8 +95,8 @@ class Sum:
         try:
             return self._hash
         except AttributeError:
-            self._hash = found = hash(frozenset(self.parts.items()))
-            return found
+            self._hash = hash_value = hash(frozenset(self.parts.items()))
+            return hash_value
 
     def __add__(self, other: Sum | int) -> Sum:
         return self._plus(other, 1)
@@ -142,8 +142,8 @@ class Sum:
             return self._rest
         except AttributeError:
             some = () in self.parts
-            self._rest = found = Sum({m: c for m, c in self.parts.items() if m}) if some else self
-            return found
+            self._rest = remainder = Sum({m: c for m, c in self.parts.items() if m}) if some else self
+            return remainder
 
     def atoms(self) -> set[Atom]:
         """The atoms of the monomials, without those inside of other atoms."""
@@ -185,16 +185,16 @@ def mod(p: Sum, n: int) -> Sum:
 
 def div(p: Sum, n: int) -> Sum:
     """The quotient of a polynomial by n, rounded down: multiples of n are divided, the rest is in an atom."""
-    whole = Sum({m: c // n for m, c in p.parts.items()})
+    quotient = Sum({m: c // n for m, c in p.parts.items()})
     rest = Sum({m: c % n for m, c in p.parts.items()})
     if rest.value is not None:
-        return whole
+        return quotient
     inner = next(iter(rest.parts))
     if rest == Sum({inner: 1}) and len(inner) == 1 and inner[0].kind == "mod":
         dividend, period = inner[0].given
         if period % n == 0:
-            return whole + mod(div(dividend, n), period // n)
-    return whole + atom("div", rest, n)
+            return quotient + mod(div(dividend, n), period // n)
+    return quotient + atom("div", rest, n)
 
 
 def multiplied(p: Sum, n: int) -> Sum:
@@ -236,11 +236,11 @@ def choice(c: Condition, p: Sum, q: Sum) -> Sum:
 def _counted(c: Condition, p: Sum, q: Sum) -> Sum | None:
     """The next stage, or the next parity, in closed form, if the choice between p and q is one: where b mod n = n - 1,
     the stage is 0 next and the parity flips. None for other choices."""
-    found = [a for a in c[1].atoms() if a.kind == "mod"] if c[0] == "eq" else []
-    if len(found) != 1:
+    remainders = [a for a in c[1].atoms() if a.kind == "mod"] if c[0] == "eq" else []
+    if len(remainders) != 1:
         return None
-    b, n = found[0].given
-    stage = Sum({(found[0],): 1})
+    b, n = remainders[0].given
+    stage = Sum({(remainders[0],): 1})
     if c != eq(stage - (n - 1)):
         return None
     if p.value == 0 and q == stage + 1:
@@ -395,9 +395,9 @@ def period(x: Any, base: Sum) -> int:
         if a.kind == "sym":
             continue
         if a.kind in ("mod", "div"):
-            mine = primitive(a.given[0]) == base
-            inner = 1 if mine else period(a.given[0], base)
-            total = lcm(total, inner * a.given[1] if inner > 1 or mine else 1)
+            is_own = primitive(a.given[0]) == base
+            inner = 1 if is_own else period(a.given[0], base)
+            total = lcm(total, inner * a.given[1] if inner > 1 or is_own else 1)
         else:
             total = lcm(total, period(a.given, base))
     return total
@@ -440,8 +440,8 @@ def range_of_type(t: Any) -> tuple[Any, Any]:
     return (-half, half - 1) if t.is_signed else (0, 2 * half - 1)
 
 
-def range_of_function(what: tuple[Any, ...]) -> tuple[Any, Any]:
-    """The least and the greatest result of a function `what`: the limits of launches, or of its type."""
-    if what[0] == "logical_blocks" and what[2] == 2:
+def range_of_function(function: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The least and the greatest result of a function `function`: the limits of launches, or of its type."""
+    if function[0] == "logical_blocks" and function[2] == 2:
         return 1, inf
-    return LAUNCH.get(what[0], range_of_type(DTYPES.get(what[3])))
+    return LAUNCH.get(function[0], range_of_type(DTYPES.get(function[3])))

@@ -43,24 +43,27 @@ GAIN = 0.66
 """Blocks are vectorised if the estimated time is at most this fraction of the scalar time."""
 
 
-def is_faster(kernel: Kernel, found: Differences, lanes: int, vector_bytes: int) -> bool:
+def is_faster(kernel: Kernel, differences: Differences, lanes: int, vector_bytes: int) -> bool:
     """Whether vectorisation over blocks is estimated to be faster."""
     largest = max(
-        (_bytes(v.type) * lanes for op in kernel.walk() for v in op.results if found.differs(v)), default=0
+        (_bytes(v.type) * lanes for op in kernel.walk() for v in op.results if differences.differs(v)),
+        default=0,
     )
     if largest > SECOND_CACHE:
         return False
     far = FAR if largest > FIRST_CACHE else 1.0
     alone = _total(kernel.body, lambda op: _serial_cost(op, vector_bytes))
-    shared = _total(kernel.body, lambda op: 0.0 if _differs(op, found) else _serial_cost(op, vector_bytes))
+    shared = _total(
+        kernel.body, lambda op: 0.0 if _differs(op, differences) else _serial_cost(op, vector_bytes)
+    )
     if shared > MAX_SHARED * alone:
         return False
-    together = _total(kernel.body, lambda op: _vector_cost(op, found, lanes, vector_bytes, far))
+    together = _total(kernel.body, lambda op: _vector_cost(op, differences, lanes, vector_bytes, far))
     return together < GAIN * alone
 
 
-def _differs(op: Op, found: Differences) -> bool:
-    return any(map(found.differs, (*op.results, *op.operands)))
+def _differs(op: Op, differences: Differences) -> bool:
+    return any(map(differences.differs, (*op.results, *op.operands)))
 
 
 def _bytes(t: Type) -> int:
@@ -113,17 +116,17 @@ def _serial_cost(op: Op, vector_bytes: int) -> float:
     return OVERHEAD + vectors * _work(op)
 
 
-def _vector_cost(op: Op, found: Differences, lanes: int, vector_bytes: int, far: float) -> float:
+def _vector_cost(op: Op, differences: Differences, lanes: int, vector_bytes: int, far: float) -> float:
     shape = _shape(op)
-    if not _differs(op, found):
+    if not _differs(op, differences):
         return _serial_cost(op, vector_bytes) / lanes
     if isinstance(op, TileLoad | TileStore):
         return _serial_cost(op, vector_bytes) + TRANSPOSED * prod(shape)
-    if isinstance(op, TileSlice) and any(map(found.differs, op.starts)):
+    if isinstance(op, TileSlice) and any(map(differences.differs, op.starts)):
         return OVERHEAD + prod(tile_type(op.result.type).shape)
-    if isinstance(op, TileExtract) and any(map(found.differs, op.indices)):
+    if isinstance(op, TileExtract) and any(map(differences.differs, op.indices)):
         return OVERHEAD
-    if isinstance(op, TileGather) and found.differs(op.index):
+    if isinstance(op, TileGather) and differences.differs(op.index):
         return OVERHEAD + 3 * prod(shape)
     if isinstance(op, TileMatmul):
         far *= FROM_MEMORY

@@ -140,28 +140,35 @@ class Differences:
 
     def _carrier(self, op: Carrier) -> bool:
         apart = self.divergent(op)
-        found = [v for one in op.carried if apart or any(map(self.differs, one.sources)) for v in one.own]
-        return self._mark(found)
+        varying = [
+            v
+            for carried in op.carried
+            if apart or any(map(self.differs, carried.sources))
+            for v in carried.own
+        ]
+        return self._mark(varying)
 
     def _op(self, op: Op) -> bool:
         if isinstance(op, Tid):
             launch = self.kernel.launch
             last = launch.ndim - 1 if launch.last_is_block else launch.ndim
-            return self._mark([v for k, v in enumerate(op.results) if k < last], place=True)
+            return self._mark([v for k, v in enumerate(op.results) if k < last], is_index=True)
         if isinstance(op, BlockIndex):
-            return self._mark(op.results, place=True)
+            return self._mark(op.results, is_index=True)
         if isinstance(op, BufNew | BufView | BufReshape | BufRead | BufGet):
             return self._mark(op.results)
         reads = any(isinstance(v.type, ArrayType) and array_root(v) in self.changed for v in op.operands)
-        given = [v for v in op.operands if self.differs(v)]
-        if not given and not (reads and isinstance(op, MEMORY)):
+        varying = [v for v in op.operands if self.differs(v)]
+        if not varying and not (reads and isinstance(op, MEMORY)):
             return False
-        return self._mark(op.results, place=isinstance(op, PLACES) and all(v in self.places for v in given))
+        return self._mark(
+            op.results, is_index=isinstance(op, PLACES) and all(v in self.places for v in varying)
+        )
 
-    def _mark(self, values: list[Value], place: bool = False) -> bool:
+    def _mark(self, values: list[Value], is_index: bool = False) -> bool:
         fresh = [v for v in values if v not in self.values]
         self.values.update(fresh)
-        if place:
+        if is_index:
             self.places.update(fresh)
         return bool(fresh)
 
@@ -192,48 +199,48 @@ def _check_op(op: Op, known: Uniformity) -> None:
             refuse(f"a tile of {len(t.shape)} dimensions leaves none for the blocks")
 
 
-def check_differences(region: Region, found: Differences, masked: bool = False) -> None:
+def check_differences(region: Region, differences: Differences, masked: bool = False) -> None:
     """Raise OneByOne for a region whose accesses or loops cannot be vectorised, as blocks diverge. `masked`: whether
     only some blocks reach the region."""
     for op in region.ops:
-        _check_difference(op, found, masked)
+        _check_difference(op, differences, masked)
 
 
-def _check_difference(op: Op, found: Differences, masked: bool) -> None:
+def _check_difference(op: Op, differences: Differences, masked: bool) -> None:
     if masked:
-        _masked(op, found)
-    if isinstance(op, For) and found.divergent(op):
+        _masked(op, differences)
+    if isinstance(op, For) and differences.divergent(op):
         refuse("the number of iterations of a loop differs between blocks")
     if isinstance(op, Carrier):
         for nested in op.regions:
-            check_differences(nested, found, masked or found.divergent(op))
+            check_differences(nested, differences, masked or differences.divergent(op))
 
 
 MAX_DIMENSIONS = 3
 
 
-def _masked(op: Op, found: Differences) -> None:
+def _masked(op: Op, differences: Differences) -> None:
     """Refuse ops that are not allowed in divergent code."""
     if isinstance(op, MEMORY):
         refuse("arrays are accessed in code that only some blocks execute")
     if isinstance(op, BufNew | BufWrite | BufSet | BufView | BufRead | BufGet):
         refuse("a tile is changed in code that only some blocks execute")
     if isinstance(op, TileSlice | TileExtract):
-        where = op.starts if isinstance(op, TileSlice) else op.indices
-        if any(map(found.differs, where)):
+        starts = op.starts if isinstance(op, TileSlice) else op.indices
+        if any(map(differences.differs, starts)):
             refuse("a tile is indexed in code that only some blocks execute")
     for inner in op.walk() if not isinstance(op, Carrier) else ():
         if isinstance(inner, Div | FloorDiv | Mod) and scalar_of(element(inner.a.type)).is_int:
-            _division(op, inner, found)
+            _division(op, inner, differences)
 
 
-def _division(op: Op, division: Div | FloorDiv | Mod, found: Differences) -> None:
+def _division(op: Op, division: Div | FloorDiv | Mod, differences: Differences) -> None:
     """Refuse an integer division by a block-varying divisor in divergent code: the divisor may be 0 in a masked
     block."""
     by = division.b
     if isinstance(op, TileMap) and by in op.elements:
         by = op.inputs[op.elements.index(by)]
-    if found.differs(by) or (
+    if differences.differs(by) or (
         division is not op and not isinstance(by.owner, Const) and by not in op.operands
     ):
         refuse("integers are divided in code that only some blocks execute")

@@ -35,16 +35,16 @@ def reduce(w: Widening, op: TileReduce) -> list[Value] | None:
     t = tile_type(op.tile.type)
     if components(t.dtype) != 1:
         return None
-    whole = op.axis is None or len(t.shape) == 1
+    is_total = op.axis is None or len(t.shape) == 1
     kind, scalar = combination(op.combine), scalar_of(t.dtype)
     tile = w.wide(op.tile)
     if kind not in (Add, Min, Max, Mul) or scalar.is_bool:
-        return [_in_order(w, op, tile, whole)]
-    if not whole and op.axis != len(t.shape) - 1:
+        return [_in_order(w, op, tile, is_total)]
+    if not is_total and op.axis != len(t.shape) - 1:
         return [w.put(TileReduce, [tile], [clone_region(op.combine, {})], axis=op.axis, keepdims=op.keepdims)]
     if scalar.is_float and (scalar.bits < 32 or not _straight(op.tile)):
         raise OneByOne("the order of a sum is not known")
-    return [_side_by_side(w, op, tile, whole)]
+    return [_side_by_side(w, op, tile, is_total)]
 
 
 def _straight(tile: Value) -> bool:
@@ -76,24 +76,24 @@ class _Combine:
         return self.w.part(tile, starts, (*leading, length), range(rank), (1,) * rank)
 
 
-def _in_order(w: Widening, op: TileReduce, tile: Value, whole: bool) -> Value:
+def _in_order(w: Widening, op: TileReduce, tile: Value, is_total: bool) -> Value:
     """Combine element by element, from the first on."""
     shape = tile_type(op.tile.type).shape
-    combine, axis = _Combine(w, op), 0 if whole else op.axis
-    if whole:
+    combine, axis = _Combine(w, op), 0 if is_total else op.axis
+    if is_total:
         shape = (prod(shape),)
         tile = w.put(TileReshape, [tile], shape=(*shape, w.lanes))
     part, rank = [1 if d == axis else n for d, n in enumerate(shape)], len(shape)
 
-    def at(where: Value) -> Value:
-        starts = [where if d == axis else w.number(0) for d in range(rank)]
+    def at(index: Value) -> Value:
+        starts = [index if d == axis else w.number(0) for d in range(rank)]
         return w.part(tile, starts, part, range(rank), (1,) * rank)
 
     (total,) = _repeated(w, [at(w.number(0))], shape[axis], lambda k, sums: [combine(sums[0], at(k))])
     return _shaped(w, op, total)
 
 
-def _side_by_side(w: Widening, op: TileReduce, tile: Value, whole: bool) -> Value:
+def _side_by_side(w: Widening, op: TileReduce, tile: Value, is_total: bool) -> Value:
     """Combine vectors of a row, of the width of a single block's registers, in several registers for a long row; then
     the registers, then the halves of the last register. A whole tile is combined row by row."""
     *leading, n = tile_type(op.tile.type).shape
@@ -122,7 +122,7 @@ def _side_by_side(w: Widening, op: TileReduce, tile: Value, whole: bool) -> Valu
         return [s for s in sums if s is not None]
 
     nothing: list[Value | None] = [None] * registers
-    if whole and leading:
+    if is_total and leading:
         rows = prod(leading)
         matrix = w.put(TileReshape, [tile], shape=(rows, n, w.lanes))
 
@@ -159,5 +159,5 @@ def _repeated(
 
 def _shaped(w: Widening, op: TileReduce, total: Value) -> Value:
     """A reduction with kept dimensions, reshaped to the op's result."""
-    wanted = (*tile_type(op.result.type).shape, w.lanes)
-    return total if tile_type(total.type).shape == wanted else w.put(TileReshape, [total], shape=wanted)
+    shape = (*tile_type(op.result.type).shape, w.lanes)
+    return total if tile_type(total.type).shape == shape else w.put(TileReshape, [total], shape=shape)

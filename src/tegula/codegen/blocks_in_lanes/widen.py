@@ -66,17 +66,17 @@ def blocks_in_lanes(kernel: Kernel, known: Uniformity, vector_bytes: int) -> Sid
     """Vectorise a kernel over blocks, after all CPU passes."""
     try:
         check_ops(kernel, known)
-        found = Differences(kernel)
-        check_differences(kernel.body, found)
+        differences = Differences(kernel)
+        check_differences(kernel.body, differences)
         lanes = vector_bytes // _hot_bytes(kernel)
-        if not is_faster(kernel, found, lanes, vector_bytes):
+        if not is_faster(kernel, differences, lanes, vector_bytes):
             return SideBySide(reason="a loop over single blocks is faster")
-        made = Widening(kernel, found, lanes, vector_bytes).kernel()
+        kernel_in_lanes = Widening(kernel, differences, lanes, vector_bytes).kernel()
     except OneByOne as refused:
         return SideBySide(reason=str(refused))
-    erase_dead(made)
-    verify(made)
-    return SideBySide(lanes, made)
+    erase_dead(kernel_in_lanes)
+    verify(kernel_in_lanes)
+    return SideBySide(lanes, kernel_in_lanes)
 
 
 def _hot_bytes(kernel: Kernel) -> int:
@@ -93,9 +93,9 @@ class Widening:
     `spread`: the tiles of address values, which are made at the first use. `repeated`: for tiles that are recomputed at
     each use, the function that makes the tile."""
 
-    def __init__(self, kernel: Kernel, found: Differences, lanes: int, vector_bytes: int) -> None:
+    def __init__(self, kernel: Kernel, differences: Differences, lanes: int, vector_bytes: int) -> None:
         self.source = kernel
-        self.found = found
+        self.found = differences
         self.lanes = lanes
         self.vector_bytes = vector_bytes
         self.made: dict[Value, Value] = {}
@@ -244,10 +244,10 @@ class Widening:
             self._bind(op.results, self.b.insert(clone_op(op, {})).results)
         elif not op.results or not all(v in self.found.places for v in op.results):
             rule = _RULES.get(type(op)) or (_scalar if isinstance(op, SCALARS) else None)
-            made = rule(self, op) if rule is not None else None
-            if made is None:
-                made = self.is_serial(op)
-            for old, new in zip(op.results, made, strict=True):
+            values = rule(self, op) if rule is not None else None
+            if values is None:
+                values = self.is_serial(op)
+            for old, new in zip(op.results, values, strict=True):
                 new.name = old.name
                 self.made[old] = new
 
@@ -305,8 +305,8 @@ class Widening:
     def _types(self, values: Sequence[Value]) -> list[Type]:
         return [self.type(v.type) if self.found.differs(v) else v.type for v in values]
 
-    def _bind(self, values: Sequence[Value], made: Sequence[Value]) -> None:
-        for old, new in zip(values, made, strict=True):
+    def _bind(self, values: Sequence[Value], results: Sequence[Value]) -> None:
+        for old, new in zip(values, results, strict=True):
             new.name = old.name
             self.made[old] = new
 
@@ -320,8 +320,8 @@ class Widening:
             self.b.insert(
                 Yield([self.carried(v, d) for v, d in zip(op.body.yielded, apart, strict=True)], [])
             )
-        made = self.b.insert(For([*bounds, *initial], self._types(op.results), op.attrs, [body], op.loc))
-        self._bind(op.results, made.results)
+        loop = self.b.insert(For([*bounds, *initial], self._types(op.results), op.attrs, [body], op.loc))
+        self._bind(op.results, loop.results)
 
     def _while(self, op: While) -> None:
         apart = [self.found.differs(v) for v in op.results]
@@ -339,8 +339,8 @@ class Widening:
             if goes_on is not None:
                 after = [self.chosen(goes_on, a, b) for a, b in zip(after, body.args, strict=True)]
             self.b.insert(Yield(after, []))
-        made = self.b.insert(While(initial, types, op.attrs, [condition, body], op.loc))
-        self._bind(op.results, made.results)
+        loop = self.b.insert(While(initial, types, op.attrs, [condition, body], op.loc))
+        self._bind(op.results, loop.results)
 
     def _continues(self, op: While, region: Region) -> Value:
         """The condition of a loop, computed from the arguments of a region."""
@@ -361,11 +361,11 @@ class Widening:
             return
         regions: list[Region] = []
         for region in op.regions:
-            with self.inside([]) as made:
+            with self.inside([]) as results:
                 self.region(region)
                 ends = zip(region.yielded, op.results, strict=True)
                 self.b.insert(Yield([self.carried(v, self.found.differs(r)) for v, r in ends], []))
-            regions.append(made)
+            regions.append(results)
         branch = If([self.made[op.condition]], self._types(op.results), op.attrs, regions, op.loc)
         self._bind(op.results, self.b.insert(branch).results)
 
@@ -394,24 +394,24 @@ class Lane:
             number = self.to.put(Add, [self.to.first, self.to.put(Cast, [self.lane], to=int64)])
             if isinstance(op, BlockIndex):
                 return self.to.put(Cast, [number], to=int32)
-            made = self.to.b.insert(Tid.typed([number], op.attrs))
+            index = self.to.b.insert(Tid.typed([number], op.attrs))
         else:
-            made = self.to.b.insert(clone_op(op, {v: self.own(v) for v in op.operands}))
-        self.known.update(zip(op.results, made.results, strict=True))
+            index = self.to.b.insert(clone_op(op, {v: self.own(v) for v in op.operands}))
+        self.known.update(zip(op.results, index.results, strict=True))
         return self.known[value]
 
     def _element(self, value: Value) -> Value:
         """The block's slice of a tile."""
-        to, made = self.to, self.to.made[value]
+        to, lanes_value = self.to, self.to.made[value]
         if is_element(value.type):
-            return to.put(TileExtract, [made, self.lane])
-        kind = BufView if isinstance(made.type, BufType) else TileSlice
-        return to.put(kind, [made, *self._starts(value.type)], **_of_block(value.type))
+            return to.put(TileExtract, [lanes_value, self.lane])
+        kind = BufView if isinstance(lanes_value.type, BufType) else TileSlice
+        return to.put(kind, [lanes_value, *self._starts(value.type)], **_of_block(value.type))
 
-    def recompute(self, op: Op, given: Mapping[Value, Value] | None = None) -> list[Value]:
-        """The results of an op for the block. `given`: operands that replace the block's values."""
-        mapping = {v: self.own(v) for v in op.operands if v not in (given or {})}
-        return self.to.b.insert(clone_op(op, {**mapping, **(given or {})})).results
+    def recompute(self, op: Op, operands: Mapping[Value, Value] | None = None) -> list[Value]:
+        """The results of an op for the block. `operands`: operands that replace the block's values."""
+        mapping = {v: self.own(v) for v in op.operands if v not in (operands or {})}
+        return self.to.b.insert(clone_op(op, {**mapping, **(operands or {})})).results
 
     def part(self, tiles: Value) -> Value:
         """The block's slice of tiles or of a buffer whose first dimension is the block dimension."""

@@ -53,26 +53,26 @@ def load(s: GpuState, *ops: TileLoad) -> None:
         array = s.arrays[op.array]
         packs = _packs(array.dtype, width)
         count = s.layouts[op.result].register_count // packs if packs else len(s.types(op.result))
-        mine, registers = registers[:count], registers[count:]
-        s.bind(op.result, unpacked(s, mine, scalar_of(array.dtype)) if packs else mine)
+        own_registers, registers = registers[:count], registers[count:]
+        s.bind(op.result, unpacked(s, own_registers, scalar_of(array.dtype)) if packs else own_registers)
 
 
 def _careful_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
     """All registers of a tile that may be partly out of bounds, packed in words if `_packs`."""
     layout, array = s.layouts[op.result], s.arrays[op.array]
     packs, fill = _packs(array.dtype, width), s.components(op.fill)
-    made: list[str] = []
+    values: list[str] = []
     types = [register_type(scalar_of(array.dtype), 1)] * components(array.dtype)
     in_array = _in_array(s, op, layout, array)
     for r, pointer in _pointers(s, op, layout, array, 1).items():
-        made += run_conditionally(
+        values += run_conditionally(
             s, _and(s, s.holds(layout, r), in_array(r)), types,
             lambda pointer=pointer: list(s.memory.load_element(pointer, array.dtype)),
             list(fill),
         )  # fmt: skip
         if packs and r % packs == packs - 1:
-            made[-packs:] = packed(s, made[-packs:], array.dtype)
-    return made
+            values[-packs:] = packed(s, values[-packs:], array.dtype)
+    return values
 
 
 def store(s: GpuState, *ops: TileStore) -> None:
@@ -120,7 +120,7 @@ def atomic(s: GpuState, op: TileAtomic) -> None:
     tile, array = op.tile, s.arrays[op.array]
     layout, none = s.layouts[tile], list(zeros(array.dtype))
     types = [register_type(scalar_of(array.dtype), 1)] * len(none)
-    made: list[str] = []
+    results: list[str] = []
     in_array = _in_array(s, op, layout, array)
     for r, pointer in _pointers(s, op, layout, array, 1).items():
         ok = _and(s, s.holds(layout, r, _partial(tile)), in_array(r))
@@ -129,8 +129,8 @@ def atomic(s: GpuState, op: TileAtomic) -> None:
         def act(pointer: str = pointer, r: int = r) -> list[str]:
             return list(atomic_element(s.code, op.op, pointer, array.dtype, s.held[tile][r]))
 
-        made += run_conditionally(s, ok, types, act, none)
-    s.bind(op.result, made)
+        results += run_conditionally(s, ok, types, act, none)
+    s.bind(op.result, results)
 
 
 def _where(s: GpuState, op: TileAccess, layout: Layout, register: int) -> list[str]:
@@ -167,12 +167,12 @@ def _in_array(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> Ca
     return inside
 
 
-def _distance(s: GpuState, place: str, base: str) -> str:
+def _distance(s: GpuState, index: str, base: str) -> str:
     """The distance of a position (i64, relative to the tile's start) from the thread's first coordinate, an i32 clamped
     to `FAR`."""
-    place = s.code.emit(f"call i64 @llvm.smax.i64(i64 {place}, i64 {-FAR})")
-    place = s.code.emit(f"call i64 @llvm.smin.i64(i64 {place}, i64 {FAR})")
-    near = s.code.emit(f"trunc i64 {place} to i32")
+    index = s.code.emit(f"call i64 @llvm.smax.i64(i64 {index}, i64 {-FAR})")
+    index = s.code.emit(f"call i64 @llvm.smin.i64(i64 {index}, i64 {FAR})")
+    near = s.code.emit(f"trunc i64 {index} to i32")
     return s.code.emit(f"sub i32 {near}, {s.code.emit(f'trunc i64 {base} to i32')}")
 
 
@@ -223,24 +223,24 @@ def _pointers(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt, width
     instruction. The first address of a row is that of the row before plus whole strides, which needs fewer registers
     than multiplications."""
     last, size = len(layout.shape) - 1, element_bytes(array.dtype)
-    made: dict[int, str] = {}
+    pointers: dict[int, str] = {}
     rows: dict[tuple[int, ...], tuple[tuple[int, ...], str]] = {}
     for r in _pieces(layout, width):
         offsets = layout.register_offsets(r)
         row = offsets[:-1] if array.contiguous else offsets
         if not rows:
-            made[r] = array_pointer(s, array, _where(s, op, layout, r))
+            pointers[r] = array_pointer(s, array, _where(s, op, layout, r))
         else:
             before, pointer = rows.get(row) or next(reversed(rows.values()))
             for d, (a, b) in enumerate(zip(before, offsets, strict=True)):
                 unit = str(size) if array.contiguous and d == last else array.strides[d]
                 pointer = s.memory.bytes_offset(pointer, s.memory.mul(unit, str(b - a)))
-            made[r] = pointer
+            pointers[r] = pointer
         if row not in rows:
-            rows[row] = offsets, made[r]
+            rows[row] = offsets, pointers[r]
             if len(rows) > ROWS:
                 del rows[next(iter(rows))]
-    return made
+    return pointers
 
 
 def _wide_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
@@ -252,7 +252,7 @@ def _wide_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
     types = [register_type(scalar, 1)] * len(fill)
     if packs:
         types, fill = ["i32"] * (width // packs), packed(s, fill, scalar)
-    made: list[str] = []
+    values: list[str] = []
     for r, pointer in _pointers(s, op, layout, array, width).items():
 
         def act(pointer: str = pointer) -> list[str]:
@@ -262,20 +262,20 @@ def _wide_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
                 return vector_load(s, pointer, int32, width // packs)
             return vector_load(s, pointer, scalar, width)
 
-        made += run_conditionally(s, s.holds(layout, r), types, act, fill)
-    return made
+        values += run_conditionally(s, s.holds(layout, r), types, act, fill)
+    return values
 
 
 def _wide_store(s: GpuState, op: TileStore, width: int) -> None:
     tile, array = op.tile, s.arrays[op.array]
-    layout, held, over_lanes = s.layouts[tile], s.held[tile], _partial(tile)
+    layout, registers, over_lanes = s.layouts[tile], s.held[tile], _partial(tile)
     for r, pointer in _pointers(s, op, layout, array, 1 if over_lanes else width).items():
 
         def act(r: int = r, pointer: str = pointer) -> None:
             if width == 1 or over_lanes:
-                s.memory.store_element(pointer, held[r], array.dtype)
+                s.memory.store_element(pointer, registers[r], array.dtype)
             else:
-                vector_store(s, pointer, scalar_of(array.dtype), [x[0] for x in held[r : r + width]])
+                vector_store(s, pointer, scalar_of(array.dtype), [x[0] for x in registers[r : r + width]])
 
         when(s, s.holds(layout, r, over_lanes), act)
 
@@ -283,22 +283,22 @@ def _wide_store(s: GpuState, op: TileStore, width: int) -> None:
 def vector_load(s: GpuState, pointer: str, dtype: DType, width: int) -> list[str]:
     """`width` adjacent scalars, loaded by one aligned access."""
     t = vector_of(memory_type(dtype), width)
-    whole = s.code.emit(f"load {t}, ptr {pointer}, align {width * dtype.bits // 8}")
-    parts = [whole]
+    vector = s.code.emit(f"load {t}, ptr {pointer}, align {width * dtype.bits // 8}")
+    parts = [vector]
     if width > 1:
-        parts = [s.code.emit(f"extractelement {t} {whole}, i32 {k}") for k in range(width)]
+        parts = [s.code.emit(f"extractelement {t} {vector}, i32 {k}") for k in range(width)]
     return [s.code.emit(f"icmp ne i8 {p}, 0") for p in parts] if dtype.is_bool else parts
 
 
 def vector_store(s: GpuState, pointer: str, dtype: DType, values: list[str]) -> None:
     """Store adjacent scalars by one aligned access."""
-    one, whole = memory_type(dtype), "poison"
+    one, vector = memory_type(dtype), "poison"
     t = vector_of(one, len(values))
     if dtype.is_bool:
         values = [s.code.emit(f"zext i1 {v} to i8") for v in values]
     for k, v in enumerate(values):
-        whole = s.code.emit(f"insertelement {t} {whole}, {one} {v}, i32 {k}")
-    s.code.line(f"store {t} {whole}, ptr {pointer}, align {len(values) * dtype.bits // 8}")
+        vector = s.code.emit(f"insertelement {t} {vector}, {one} {v}, i32 {k}")
+    s.code.line(f"store {t} {vector}, ptr {pointer}, align {len(values) * dtype.bits // 8}")
 
 
 # Words ---------------------------------------------------------------------------------------------------------------
@@ -321,10 +321,10 @@ def packed(s: GpuState, values: list[str], dtype: ElementType) -> list[str]:
     per, one = WORD // scalar.bits, register_type(scalar, 1)
     words: list[str] = []
     for k in range(0, len(values), per):
-        whole = "poison"
+        vector = "poison"
         for at, value in enumerate(values[k : k + per]):
-            whole = code.emit(f"insertelement {vector_of(one, per)} {whole}, {one} {value}, i32 {at}")
-        words.append(code.emit(f"bitcast {vector_of(one, per)} {whole} to i32"))
+            vector = code.emit(f"insertelement {vector_of(one, per)} {vector}, {one} {value}, i32 {at}")
+        words.append(code.emit(f"bitcast {vector_of(one, per)} {vector} to i32"))
     return words
 
 
@@ -332,14 +332,14 @@ def unpacked(s: GpuState, words: list[str], scalar: DType) -> list[str]:
     """The scalars of packed words, by shifts, which LLVM merges with widening conversions. The load of the words is
     hidden from LLVM, which would load scalars instead, and ptxas would then extract each scalar by an instruction."""
     code, one, bits = s.code, register_type(scalar, 1), scalar.bits
-    made: list[str] = []
+    values: list[str] = []
     for loaded in words:
         word = code.emit(f'call i32 asm "", "=r,0"(i32 {loaded})')
         for at in range(0, WORD, bits):
             low = code.emit(f"lshr i32 {word}, {at}") if at else word
             narrow = code.emit(f"trunc i32 {low} to i{bits}")
-            made.append(narrow if one == f"i{bits}" else code.emit(f"bitcast i{bits} {narrow} to {one}"))
-    return made
+            values.append(narrow if one == f"i{bits}" else code.emit(f"bitcast i{bits} {narrow} to {one}"))
+    return values
 
 
 # Asynchronous copies -------------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ def _start_copies(s: GpuState, op: AsyncCopy) -> None:
     if not all(k * size % (width * size) == 0 for k in view.strides[:-1]) or width * size < 4:
         width = 1
 
-    def whole() -> list[str]:
+    def emit_full() -> list[str]:
         for r, pointer in _pointers(s, access, layout, array, width).items():
 
             def piece(r: int = r, pointer: str = pointer) -> None:
@@ -374,9 +374,9 @@ def _start_copies(s: GpuState, op: AsyncCopy) -> None:
         for r in _pieces(layout, width):
 
             def piece(r: int = r) -> None:
-                where = _where(s, access, layout, r)
-                inside = _bytes_inside(s, where, array, width)
-                pointer = array_pointer(s, array, where)
+                indices = _where(s, access, layout, r)
+                inside = _bytes_inside(s, indices, array, width)
+                pointer = array_pointer(s, array, indices)
                 _copy_piece(s, layout, array, view, width, r, pointer, inside)
 
             when(s, s.holds(layout, r), piece)
@@ -396,11 +396,11 @@ def _start_copies(s: GpuState, op: AsyncCopy) -> None:
     rest = s.code.emit(f"and i64 {address}, {width * size - 1}")
     aligned = s.code.emit(f"icmp eq i64 {rest}, 0")
     if not needs_bounds(s, access):
-        select_branch(s, aligned, [], of_owners(whole), careful)
+        select_branch(s, aligned, [], of_owners(emit_full), careful)
         return
     fits = _and(s, _tile_inside(s, access, view.shape, array), aligned)
     select_branch(
-        s, fits, [], of_owners(whole), lambda: select_branch(s, aligned, [], of_owners(edge), careful)
+        s, fits, [], of_owners(emit_full), lambda: select_branch(s, aligned, [], of_owners(edge), careful)
     )
 
 
@@ -418,11 +418,11 @@ def _copy_elements(s: GpuState, access: TileAccess, array: ArrayAt, view: View) 
             index.append(s.code.emit(f"urem i64 {left}, {n}"))
             left = memory.quotient(left, n)
         index.reverse()
-        where = [memory.add(o, i) for o, i in zip(offsets(s, access), index, strict=True)]
+        indices = [memory.add(o, i) for o, i in zip(offsets(s, access), index, strict=True)]
         ok = "true"
-        for i, n in zip(where, array.shape, strict=True) if needs_bounds(s, access) else ():
+        for i, n in zip(indices, array.shape, strict=True) if needs_bounds(s, access) else ():
             ok = _and(s, ok, s.code.emit(f"icmp ult i64 {i}, {n}"))
-        load = lambda: list(memory.load_element(array_pointer(s, array, where), array.dtype))  # noqa: E731
+        load = lambda: list(memory.load_element(array_pointer(s, array, indices), array.dtype))  # noqa: E731
         memory.store_view(view, index, tuple(run_conditionally(s, ok, types, load, none)), 1)
 
 
@@ -434,13 +434,13 @@ def _tile_inside(s: GpuState, op: TileAccess, shape: tuple[int, ...], array: Arr
     return ok
 
 
-def _bytes_inside(s: GpuState, where: list[str], array: ArrayAt, width: int) -> str:
+def _bytes_inside(s: GpuState, indices: list[str], array: ArrayAt, width: int) -> str:
     """The number of bytes of an access that are in bounds, i32."""
     code, size = s.code, element_bytes(array.dtype)
-    ok = code.emit(f"icmp sge i64 {where[-1]}, 0")
-    for i, n in zip(where[:-1], array.shape[:-1], strict=True):
+    ok = code.emit(f"icmp sge i64 {indices[-1]}, 0")
+    for i, n in zip(indices[:-1], array.shape[:-1], strict=True):
         ok = _and(s, ok, code.emit(f"icmp ult i64 {i}, {n}"))
-    left = code.emit(f"mul i64 {code.emit(f'sub i64 {array.shape[-1]}, {where[-1]}')}, {size}")
+    left = code.emit(f"mul i64 {code.emit(f'sub i64 {array.shape[-1]}, {indices[-1]}')}, {size}")
     left = code.emit(f"call i64 @llvm.smin.i64(i64 {left}, i64 {width * size})")
     left = code.emit(f"call i64 @llvm.smax.i64(i64 {left}, i64 0)")
     return code.emit(f"trunc i64 {code.emit(f'select i1 {ok}, i64 {left}, i64 0')} to i32")
@@ -472,7 +472,7 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
     types, fill = [register_type(scalar, 1)] * (width * len(none)), list(none) * width
     if packs:
         types, fill = ["i32"] * (width // packs), ["0"] * (width // packs)
-    made: Registers = []
+    registers: Registers = []
     for r in _pieces(layout, width):
 
         def act(r: int = r) -> list[str]:
@@ -486,31 +486,33 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
         parts = run_conditionally(s, s.holds(layout, r), types, act, fill)
         if packs:
             parts = unpacked(s, parts, scalar)
-        made += [tuple(parts[k : k + len(none)]) for k in range(0, len(parts), len(none))]
-    return made
+        registers += [tuple(parts[k : k + len(none)]) for k in range(0, len(parts), len(none))]
+    return registers
 
 
 def buffer_store(
-    s: GpuState, view: View, layout: Layout, held: Registers, aligned: bool, over_lanes: bool
+    s: GpuState, view: View, layout: Layout, registers: Registers, aligned: bool, over_lanes: bool
 ) -> None:
     """Store a tile to a buffer, each element once; elements of absent lanes are stored as 0."""
     width = _shared_width(view, layout) if aligned else 1
     if over_lanes and s.some_absent:
-        held = [_or_zero(s, s.holds(layout, r, True), parts, view.dtype) for r, parts in enumerate(held)]
+        registers = [
+            _or_zero(s, s.holds(layout, r, True), parts, view.dtype) for r, parts in enumerate(registers)
+        ]
 
-    def whole() -> None:
+    def store_full() -> None:
         for r in _pieces(layout, width):
 
             def act(r: int = r) -> None:
                 pointer = s.memory.at(view, s.index(layout, r))
                 if width == 1:
-                    s.memory.store_element(pointer, held[r], view.dtype, view.component_stride)
+                    s.memory.store_element(pointer, registers[r], view.dtype, view.component_stride)
                 else:
-                    vector_store(s, pointer, scalar_of(view.dtype), [x[0] for x in held[r : r + width]])
+                    vector_store(s, pointer, scalar_of(view.dtype), [x[0] for x in registers[r : r + width]])
 
             when(s, s.holds(layout, r), act)
 
-    when(s, s.owner(layout), whole)
+    when(s, s.owner(layout), store_full)
 
 
 def _or_zero(s: GpuState, ok: str, parts: Components, dtype: ElementType) -> Components:

@@ -115,12 +115,12 @@ def block_place(s: GpuState, op: BlockPlace) -> None:
     because launches of kernels with this op have fewer than 2 ** 32 blocks."""
     code, (up, down) = s.code, op.scale[op.dim] if op.scale else (1, 1)
     blocks = [code.emit(f"trunc i64 {n} to i32") for n in s.dims[:-1]]
-    place = _coordinate(s, op, _scaled_grid(s, blocks, op.scale, "i32"))
+    coordinate = _coordinate(s, op, _scaled_grid(s, blocks, op.scale, "i32"))
     if (up, down) != (1, 1):
-        place = _times(s, place, up, "i32")
+        coordinate = _times(s, coordinate, up, "i32")
         last = code.emit(f"sub i32 {_times(s, blocks[op.dim], down, 'i32')}, {up}")
-        place = code.emit(f"call i32 @llvm.umin.i32(i32 {place}, i32 {last})")
-    s.scalars[op.result] = (place,)
+        coordinate = code.emit(f"call i32 @llvm.umin.i32(i32 {coordinate}, i32 {last})")
+    s.scalars[op.result] = (coordinate,)
 
 
 def _coordinate(s: GpuState, op: BlockPlace, grid: Sequence[str]) -> str:

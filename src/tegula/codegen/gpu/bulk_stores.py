@@ -37,7 +37,7 @@ HALF = 64
 def bulk_store(s: GpuState, op: BulkStore) -> None:
     """Lower `bulk.store`: each warp group stores its rows and columns piece by piece, alternating between its staging
     buffers."""
-    staging, array, tile, *where = op.operands
+    staging, array, tile, *indices = op.operands
     t, piece, view = tile.type, staging.type, s.buffers[staging]
     assert isinstance(t, TileType) and isinstance(piece, BufType) and isinstance(array.type, ArrayType)
     copies, rows, columns = piece.shape
@@ -49,8 +49,8 @@ def bulk_store(s: GpuState, op: BulkStore) -> None:
     high, wide = writer.group_tile
     down_at = code.emit(f"mul i32 {s.first(f'udiv i32 {number}, {writer.across}')}, {high}")
     across_at = code.emit(f"mul i32 {s.first(f'urem i32 {number}, {writer.across}')}, {wide}")
-    first = [s.scalar(v) for v in where[:-1]]
-    left = code.emit(f"add i32 {as_promised(s, op, array, s.scalar(where[-1]))}, {across_at}")
+    first = [s.scalar(v) for v in indices[:-1]]
+    left = code.emit(f"add i32 {as_promised(s, op, array, s.scalar(indices[-1]))}, {across_at}")
     adds = bool(op.adds)
     elements = scalar_of(t.dtype).name if adds else BITS
     box = box_of_rows(t.shape, (rows, columns))
@@ -70,29 +70,29 @@ def bulk_store(s: GpuState, op: BulkStore) -> None:
         _sync(s, number)
         source = shared_address(s, s.memory.at(view, [slot64, "0", "0"]))
         row = code.emit(f"add i32 {down_at}, {rows * i}")
-        place = [*_at_row(s, t.shape, first, row), code.emit(f"add i32 {left}, {columns * j}")]
-        one = code.emit(
+        coordinates = [*_at_row(s, t.shape, first, row), code.emit(f"add i32 {left}, {columns * j}")]
+        single_thread = code.emit(
             f"and i1 {elected(s, False)}, {code.emit(f'icmp ult i32 {_of_warp_group(s)}, {WARP}')}"
         )
 
-        def start(source: str = source, place: list[str] = place) -> None:
-            start_store(s, array, map_at, source, place, adds)
+        def start(source: str = source, coordinates_of_row: list[str] = coordinates) -> None:
+            start_store(s, array, map_at, source, coordinates_of_row, adds)
             asm(s, "cp.async.bulk.commit_group;", [])
 
-        when(s, one, start)
+        when(s, single_thread, start)
 
 
 def _at_row(s: GpuState, shape: tuple[int, ...], first: list[str], row: str) -> list[str]:
     """The place in the array of a row of a tile that starts at `first`, without the last dimension."""
-    code, place = s.code, list(first)
+    code, coordinates = s.code, list(first)
     for d in range(len(first)):
         index = row
         if d < len(first) - 1:
             index = code.emit(f"udiv i32 {index}, {prod(shape[d + 1 : -1])}")
         if d > 0:
             index = code.emit(f"urem i32 {index}, {shape[d]}")
-        place[d] = code.emit(f"add i32 {first[d]}, {index}")
-    return place
+        coordinates[d] = code.emit(f"add i32 {first[d]}, {index}")
+    return coordinates
 
 
 def _of_warp_group(s: GpuState) -> str:
@@ -122,8 +122,8 @@ class _Pieces:
             (64 * high, 8 * wide),
             piece.shape[2] // 8,
         )
-        held = s.held[tile]
-        self.pairs = _paired(s, scalar_of(t.dtype), zip(held[::2], held[1::2], strict=True))
+        registers = s.held[tile]
+        self.pairs = _paired(s, scalar_of(t.dtype), zip(registers[::2], registers[1::2], strict=True))
 
     def write(self, slot: str, i: int, j: int) -> None:
         first = 2 * (j * self.per + self.group_tile[1] // 8 * i)
@@ -156,10 +156,10 @@ def _store_matrices(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]
     the matmuls need."""
     view, code = s.buffers[staging], s.code
     t = vector_of(memory_type(scalar_of(view.dtype)), 2)
-    here = code.emit(f'call i32 asm sideeffect "mov.b32 $0, $1;", "=r,r"(i32 {_of_warp_group(s)})')
-    of_warp = code.emit(f"shl i32 {code.emit(f'lshr i32 {here}, 5')}, 4")
-    down = code.emit(f"or disjoint i32 {of_warp}, {code.emit(f'and i32 {here}, 15')}")
-    across = code.emit(f"lshr i32 {code.emit(f'and i32 {here}, 16')}, 1")
+    lane_address = code.emit(f'call i32 asm sideeffect "mov.b32 $0, $1;", "=r,r"(i32 {_of_warp_group(s)})')
+    of_warp = code.emit(f"shl i32 {code.emit(f'lshr i32 {lane_address}, 5')}, 4")
+    down = code.emit(f"or disjoint i32 {of_warp}, {code.emit(f'and i32 {lane_address}, 15')}")
+    across = code.emit(f"lshr i32 {code.emit(f'and i32 {lane_address}, 16')}, 1")
     row, right = (code.emit(f"zext nneg i32 {x} to i64") for x in (down, across))
     for k in range(0, len(pairs), 4):
         packed = [code.emit(f"bitcast {t} {pair} to i32") for pair in pairs[k : k + 4]]
@@ -179,8 +179,8 @@ class _TransposedPieces:
         tile_rows, columns = t.rows.shape
         self.s, self.view, self.group_tile = s, s.buffers[staging], (tile_rows, columns // self.across)
         _, self.rows, self.columns = piece.shape
-        held = s.held[tile]
-        fours = (held[k : k + 4] for k in range(0, len(held), 4))
+        registers = s.held[tile]
+        fours = (registers[k : k + 4] for k in range(0, len(registers), 4))
         columns = (pair for a, b, c, d in fours for pair in ((a, c), (b, d)))
         self.pairs = _paired(s, scalar_of(t.dtype), columns)
 
@@ -192,8 +192,8 @@ class _TransposedPieces:
             return
         warp = s.first(f"udiv i32 {_of_warp_group(s)}, {WARP}")
         part = s.first(f"lshr i32 {warp}, 1")
-        mine = s.code.emit(f"icmp eq i32 {part}, {first // self.columns}")
-        when(s, mine, lambda: self._write(slot, i, half, first))
+        is_own_part = s.code.emit(f"icmp eq i32 {part}, {first // self.columns}")
+        when(s, is_own_part, lambda: self._write(slot, i, half, first))
 
     def _write(self, slot: str, i: int, half: int, first: int) -> None:
         """Store two pairs for each 8 rows. `first`: the first of the half's columns that belong to the piece."""
@@ -211,12 +211,12 @@ class _TransposedPieces:
             s.code.line(f"store {t} {pair}, ptr {s.memory.at(self.view, at)}, align {align}")
 
 
-def _paired(s: GpuState, dtype: DType, held: Iterable[tuple[Components, Components]]) -> list[str]:
+def _paired(s: GpuState, dtype: DType, registers: Iterable[tuple[Components, Components]]) -> list[str]:
     """Adjacent values as vectors of two. Emitted before the branch, so that LLVM fuses rounding and packing of two
     values into one instruction."""
     code, one = s.code, memory_type(dtype)
-    made: list[str] = []
-    for (a,), (b,) in held:
+    words: list[str] = []
+    for (a,), (b,) in registers:
         pair = code.emit(f"insertelement <2 x {one}> poison, {one} {a}, i32 0")
-        made.append(code.emit(f"insertelement <2 x {one}> {pair}, {one} {b}, i32 1"))
-    return made
+        words.append(code.emit(f"insertelement <2 x {one}> {pair}, {one} {b}, i32 1"))
+    return words

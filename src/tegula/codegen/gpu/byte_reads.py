@@ -54,7 +54,7 @@ def matrices(s: GpuState, view: View) -> Registers:
     code, (rows, columns) = s.code, view.shape
     high = columns // (HALF * s.group.warp_groups)
     row, column = s.first_wide(f"and i32 {s.lane32}, {WARP - 1}"), _first_column(s, high)
-    made = list[Components]()
+    registers = list[Components]()
     t, name = "{ i32, i32, i32, i32 }", "@llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3"
     for i in range(high):
         for k in range(0, rows, ROWS):
@@ -63,8 +63,8 @@ def matrices(s: GpuState, view: View) -> Registers:
             four = code.emit(f"call {t} {name}(ptr addrspace(3) {pointer})")
             for n in range(4):
                 # The layout orders the rows of a column first.
-                made += _bytes(s, code.emit(f"extractvalue {t} {four}, {n}"), (0, 2, 1, 3))
-    return made
+                registers += _bytes(s, code.emit(f"extractvalue {t} {four}, {n}"), (0, 2, 1, 3))
+    return registers
 
 
 def _first_column(s: GpuState, high: int) -> str:
@@ -77,13 +77,15 @@ def _first_column(s: GpuState, high: int) -> str:
 
 def pairs(s: GpuState, view: View, layout: Layout) -> Registers:
     """Read a tile in pairs of adjacent bytes; two pairs are packed into a register."""
-    code, made = s.code, list[Components]()
+    code, registers = s.code, list[Components]()
     for r in range(0, layout.register_count, 4):
-        places = (s.memory.at(view, s.index(layout, r + k)) for k in (0, 2))
-        both = [code.emit(f"zext i16 {code.emit(f'load i16, ptr {at}, align 2')} to i32") for at in places]
-        word = code.emit(f"or i32 {both[0]}, {code.emit(f'shl i32 {both[1]}, 16')}")
-        made += _bytes(s, word, range(4))
-    return made
+        addresses = (s.memory.at(view, s.index(layout, r + k)) for k in (0, 2))
+        halves = [
+            code.emit(f"zext i16 {code.emit(f'load i16, ptr {at}, align 2')} to i32") for at in addresses
+        ]
+        word = code.emit(f"or i32 {halves[0]}, {code.emit(f'shl i32 {halves[1]}, 16')}")
+        registers += _bytes(s, word, range(4))
+    return registers
 
 
 def _bytes(s: GpuState, word: str, order: Sequence[int]) -> Registers:

@@ -85,14 +85,14 @@ def run_conditionally(
     code.branch(condition, then, done)
     code.place(then)
     with s.divergent_code():
-        made = act()
+        values = act()
     last = code.block
     code.jump(done)
     code.place(done)
-    found = [code.phi(t, (a, last), (b, before)) for t, a, b in zip(types, made, otherwise, strict=True)]
+    results = [code.phi(t, (a, last), (b, before)) for t, a, b in zip(types, values, otherwise, strict=True)]
     if last != then:
         reconverge(s)
-    return found
+    return results
 
 
 def select_branch(
@@ -108,34 +108,34 @@ def select_branch(
     code = s.code
     labels, done = (code.label("then"), code.label("else")), code.label("endif")
     code.branch(condition, *labels)
-    made: list[list[str]] = []
+    results: list[list[str]] = []
     ends: list[str] = []
     for label, act in zip(labels, (then, other), strict=True):
         code.place(label)
         before, s.diverged = s.diverged, False
-        made.append(act())
+        results.append(act())
         if s.diverged:
             reconverge(s)
         s.diverged |= before
         ends.append(code.block)
         code.jump(done)
     code.place(done)
-    return [code.phi(t, (a, ends[0]), (b, ends[1])) for t, a, b in zip(types, *made, strict=True)]
+    return [code.phi(t, (a, ends[0]), (b, ends[1])) for t, a, b in zip(types, *results, strict=True)]
 
 
 def _if(s: GpuState, op: If, body: Body) -> None:
     def branch(region: Region) -> Callable[[], list[str]]:
         def act() -> list[str]:
-            kept = dict(s.inside)
+            saved = dict(s.inside)
             body(region)
-            s.inside = kept
+            s.inside = saved
             return [x for v in region.yielded for x in s.flat(v)]
 
         return act
 
     types = [t for r in op.results for t in s.types(r)]
-    made = select_branch(s, s.scalar(op.condition), types, branch(op.then), branch(op.orelse))
-    _bind(s, op.results, made)
+    values = select_branch(s, s.scalar(op.condition), types, branch(op.then), branch(op.orelse))
+    _bind(s, op.results, values)
 
 
 def _bind(s: GpuState, values: list[Value], registers: list[str]) -> None:
@@ -173,19 +173,19 @@ class _Carried:
         flat, emit = self.s.flat(value), self.s.code.emit
         if not pair:
             return flat
-        made: list[str] = []
+        words: list[str] = []
         one = pair.removeprefix("<2 x ").removesuffix(">")
         for a, b in zip(flat[::2], flat[1::2], strict=True):
-            both = emit(f"insertelement {pair} poison, {one} {a}, i32 0")
-            both = emit(f"insertelement {pair} {both}, {one} {b}, i32 1")
-            made.append(emit(f"bitcast {pair} {both} to i32"))
-        return made
+            joined_halves = emit(f"insertelement {pair} poison, {one} {a}, i32 0")
+            joined_halves = emit(f"insertelement {pair} {joined_halves}, {one} {b}, i32 1")
+            words.append(emit(f"bitcast {pair} {joined_halves} to i32"))
+        return words
 
     def _halves(self, name: str, pair: str) -> list[str]:
         """The two values of a packed register, unpacked at the start of an iteration."""
-        whole, *halves = (self.s.code.fresh("h") for _ in range(3))
-        self.split.append(f"  {whole} = bitcast i32 {name} to {pair}")
-        self.split += [f"  {h} = extractelement {pair} {whole}, i32 {k}" for k, h in enumerate(halves)]
+        word, *halves = (self.s.code.fresh("h") for _ in range(3))
+        self.split.append(f"  {word} = bitcast i32 {name} to {pair}")
+        self.split += [f"  {h} = extractelement {pair} {word}, i32 {k}" for k, h in enumerate(halves)]
         return halves
 
     def phis(self, before: str, yielded: list[Value]) -> list[str]:
@@ -222,9 +222,9 @@ def _for(s: GpuState, op: For, body: Body) -> None:
     code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), inner, done)
     code.place(inner)
     s.scalars[op.index] = (index,)
-    kept, begin = dict(s.inside), s.length()
+    saved, begin = dict(s.inside), s.length()
     body(region)
-    s.inside = kept
+    s.inside = saved
     lines, number = s.length() - begin, _known_trips(op)
     short = number <= UNROLLED and number * lines <= LINES
     if short and number:
@@ -254,12 +254,12 @@ def _while(s: GpuState, op: While, body: Body) -> None:
     code.place(head)
     at = len(code.lines)
     code.line("")
-    kept = dict(s.inside)
+    saved = dict(s.inside)
     body(condition)
     code.branch(s.scalar(condition.yielded[0]), inner, done)
     code.place(inner)
     body(region)
-    s.inside = kept
+    s.inside = saved
     code.lines[at] = "\n".join(carried.phis(before, region.yielded))
     code.line(f"br label %{head}{s.rolled()}")
     code.place(done)

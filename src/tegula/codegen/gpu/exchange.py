@@ -33,17 +33,17 @@ def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str, clamp: st
         low = code.emit(f"trunc i64 {raw} to i32")
         high = code.emit(f"trunc i64 {code.emit(f'lshr i64 {raw}, 32')} to i32")
         halves = [low, high]
-    got = [
+    shuffled = [
         code.emit(f"call i32 @llvm.nvvm.shfl.sync.{mode}.i32(i32 {ALL}, i32 {h}, i32 {by}, i32 {clamp})")
         for h in halves
     ]
-    made = got[0]
+    received = shuffled[0]
     if bits == 64:
-        low, high = (code.emit(f"zext i32 {g} to i64") for g in got)
-        made = code.emit(f"or i64 {low}, {code.emit(f'shl i64 {high}, 32')}")
+        low, high = (code.emit(f"zext i32 {g} to i64") for g in shuffled)
+        received = code.emit(f"or i64 {low}, {code.emit(f'shl i64 {high}, 32')}")
     elif bits < 32:
-        made = code.emit(f"trunc i32 {made} to i{bits}")
-    return made if t == f"i{bits}" else code.emit(f"bitcast i{bits} {made} to {t}")
+        received = code.emit(f"trunc i32 {received} to i{bits}")
+    return received if t == f"i{bits}" else code.emit(f"bitcast i{bits} {received} to {t}")
 
 
 def shuffled(s: GpuState, parts: Components, dtype: ElementType, mode: str, by: str) -> Components:
@@ -120,10 +120,10 @@ class _Reducer:
             return self.combine(x, y), "true"
         s, code = self.s, self.s.code
         types = [register_type(scalar_of(self.dtype), 1)] * len(x)
-        one = _select(s, has_x, x, y, self.dtype)
-        both = code.emit(f"and i1 {has_x}, {has_y}")
-        made = run_conditionally(s, both, types, lambda: list(self.combine(x, y)), list(one))
-        return tuple(made), code.emit(f"or i1 {has_x}, {has_y}")
+        single = _select(s, has_x, x, y, self.dtype)
+        has_both = code.emit(f"and i1 {has_x}, {has_y}")
+        combined = run_conditionally(s, has_both, types, lambda: list(self.combine(x, y)), list(single))
+        return tuple(combined), code.emit(f"or i1 {has_x}, {has_y}")
 
     def across(self, a: tuple[Components, str], by: int) -> tuple[Components, str]:
         """The value combined with the value of the thread at xor distance `by`, a power of two."""
@@ -147,25 +147,27 @@ class Reduction:
 def reduced(s: GpuState, reductions: Sequence[Reduction]) -> list[Registers]:
     """The registers of tiles reduced within threads and warps. The shuffle steps of all reductions are interleaved to
     overlap their latencies."""
-    made: list[list[tuple[Components, str]]] = []
+    sums: list[list[tuple[Components, str]]] = []
     chains: list[tuple[_Reducer, list[int]]] = []
-    for one in reductions:
-        t, layout, held = one.tile.type, s.layouts[one.tile], s.held[one.tile]
+    for reduction in reductions:
+        t, layout, registers = reduction.tile.type, s.layouts[reduction.tile], s.held[reduction.tile]
         assert isinstance(t, TileType)
-        dims = set(range(len(t.shape)) if one.axis is None else (one.axis,))
-        reducer = _Reducer(s, one.region, t.dtype)
+        dims = set(range(len(t.shape)) if reduction.axis is None else (reduction.axis,))
+        reducer = _Reducer(s, reduction.region, t.dtype)
         groups: dict[tuple[int, ...], list[int]] = {}
         for r in range(layout.register_count):
             at = tuple(0 if d in dims else i for d, i in enumerate(layout.register_offsets(r)))
             groups.setdefault(at, []).append(r)
-        values = [[reducer.taken(held[r], one.checked(r)) for r in group] for group in groups.values()]
-        made.append([_tree(reducer, each) for each in values])
+        values = [
+            [reducer.taken(registers[r], reduction.checked(r)) for r in group] for group in groups.values()
+        ]
+        sums.append([_tree(reducer, each) for each in values])
         chains.append((reducer, lane_steps(layout, dims)))
     for k in range(max(len(steps) for _, steps in chains)):
         for at, (reducer, steps) in enumerate(chains):
             if k < len(steps):
-                made[at] = [reducer.across(parts, steps[k]) for parts in made[at]]
-    return [[parts for parts, _ in each] for each in made]
+                sums[at] = [reducer.across(parts, steps[k]) for parts in sums[at]]
+    return [[parts for parts, _ in each] for each in sums]
 
 
 def partial_reduce(s: GpuState, op: PartialReduce) -> None:
@@ -177,8 +179,8 @@ def partial_reduce(s: GpuState, op: PartialReduce) -> None:
         return lambda r: s.holds(layout, r, t.partial)
 
     each = zip(op.operands, op.axes, op.regions, strict=True)
-    made = reduced(s, [Reduction(v, axis, region, checked(v)) for v, axis, region in each])
-    s.held.update(zip(op.results, made, strict=True))
+    reduced_values = reduced(s, [Reduction(v, axis, region, checked(v)) for v, axis, region in each])
+    s.held.update(zip(op.results, reduced_values, strict=True))
 
 
 def _tree(reducer: _Reducer, values: list[tuple[Components, str]]) -> tuple[Components, str]:

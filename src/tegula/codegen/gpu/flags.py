@@ -39,13 +39,13 @@ class Flags:
 
     def bits(self, op: VecBits) -> Components:
         """Lower `vec.bits`, with the ops that were deferred to it."""
-        code, made = self.s.code, "0"
+        code, mask = self.s.code, "0"
         count = components(element(op.x.type))
         for k in range(count):
             flag = self._component(op.x, k, {})
             bit = code.emit(f"select i1 {flag}, i32 {1 << k}, i32 0")
-            made = bit if made == "0" else code.emit(f"or i32 {made}, {bit}")
-        return (made,)
+            mask = bit if mask == "0" else code.emit(f"or i32 {mask}, {bit}")
+        return (mask,)
 
     def _component(self, value: Value, k: int, known: dict[Value, str]) -> str:
         """A component of a value."""

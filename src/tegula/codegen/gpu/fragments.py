@@ -102,10 +102,10 @@ def loader(s: GpuState, side: FragmentSide, fragments: Fragments) -> Matrices | 
     """The loader of an operand: ldmatrix if 16 bytes along K (or, for 16-bit elements, along the other dimension) are
     contiguous and aligned, and K is a multiple of the instruction's depth; otherwise a loader of single elements."""
     view, size = side.view, element_bytes(side.view.dtype)
-    whole = view.shape[side.along] % fragments.depth == 0
+    is_full = view.shape[side.along] % fragments.depth == 0
     as_they_are = size * 8 == fragments.bits and fragments.bits <= WORD and not _widens(side)
     per = UNIT_BYTES // size
-    if whole and as_they_are and is_aligned(s, side.value):
+    if is_full and as_they_are and is_aligned(s, side.value):
         if _runs_along(view, side.along, size):
             return Matrices(s, side, fragments, transposed=False)
         if size == 2 and _runs_along(view, side.across, size) and view.shape[side.across] % per == 0:
@@ -171,11 +171,11 @@ class Matrices:
     def load(self, k: str) -> list[list[str]]:
         """The registers of each block, from index k along K on."""
         per = ROWS // self.side.unit
-        made: list[list[str]] = []
+        fragments_loaded: list[list[str]] = []
         for block in range(0, self.side.count, per):
             four = self._four(k, block * self.side.unit)
-            made += [four] if per == 1 else [four[:2], four[2:]]
-        return made[: self.side.count]
+            fragments_loaded += [four] if per == 1 else [four[:2], four[2:]]
+        return fragments_loaded[: self.side.count]
 
     def _four(self, k: str, offset: int) -> list[str]:
         s, code, side = self.s, self.s.code, self.side
@@ -187,8 +187,8 @@ class Matrices:
         pointer = code.emit(f"addrspacecast ptr {at} to ptr addrspace(3)")
         t, form = "{ i32, i32, i32, i32 }", ".trans" if self.transposed else ""
         name = f"@llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4{form}.b16.p3"
-        made = code.emit(f"call {t} {name}(ptr addrspace(3) {pointer})")
-        words = [code.emit(f"extractvalue {t} {made}, {n}") for n in range(4)]
+        loaded = code.emit(f"call {t} {name}(ptr addrspace(3) {pointer})")
+        words = [code.emit(f"extractvalue {t} {loaded}, {n}") for n in range(4)]
         return [rounded(s, x) for x in words] if side.name == "tf32" else words
 
 

@@ -161,8 +161,8 @@ class GpuCode:
         if not self.budgets:
             return
         if assembled != self.start_registers:
-            what = f"the roles start with {self.start_registers} registers a thread"
-            raise InternalError(f"{what}, and the code was assembled for {assembled}")
+            message = f"the roles start with {self.start_registers} registers a thread"
+            raise InternalError(f"{message}, and the code was assembled for {assembled}")
         if sum(self.budgets) * WARP_GROUP > assembled * self.threads:
             raise InternalError(
                 f"the roles take {self.budgets} registers of a block that starts with {assembled} a thread"
@@ -308,9 +308,9 @@ class _Walk:
         elif isinstance(op, STRAIGHT):
             self._straight(op)
         else:
-            made = lower_access(s, op)
-            if made is not None:
-                s.scalars[op.result] = made
+            access = lower_access(s, op)
+            if access is not None:
+                s.scalars[op.result] = access
 
     def _first_lane(self) -> str:
         return self.code.emit(f"icmp eq i32 {self.s.lane32}, 0")
@@ -337,20 +337,20 @@ class _Walk:
         s, body = self.s, op.body
 
         def act() -> list[str]:
-            kept = dict(s.inside)
+            saved = dict(s.inside)
             with diverging(s):
                 self.region(body)
-            s.inside = kept
+            s.inside = saved
             return [x for v in body.yielded for x in s.components(v)]
 
         ok = self.code.emit(f"icmp ult i64 {self.s.lane}, {s.present}") if s.some_absent else "true"
         types = [t for r in op.results for t in s.types(r)]
         none = [x for r in op.results for x in zeros(r.type)]  # type: ignore[arg-type]
-        made = run_conditionally(s, ok, types, act, none)
+        values = run_conditionally(s, ok, types, act, none)
         at = 0
         for r in op.results:
             n = len(s.types(r))
-            s.bind(r, made[at : at + n])
+            s.bind(r, values[at : at + n])
             at += n
 
     def _branching(self, region: Region, args: list[Components]) -> list[Components]:
@@ -364,22 +364,22 @@ class _Walk:
         """Store the value of one lane, by the thread of this lane; if the lane is absent, lane 0 stores zeros."""
         s, code = self.s, self.code
         buffer, value, lane = op.operands
-        wanted = s.i64(lane)
-        ok = code.emit(f"icmp ult i64 {wanted}, {s.present}")
-        writer = code.emit(f"select i1 {ok}, i64 {wanted}, i64 0")
+        lane_number = s.i64(lane)
+        ok = code.emit(f"icmp ult i64 {lane_number}, {s.present}")
+        writer = code.emit(f"select i1 {ok}, i64 {lane_number}, i64 0")
         dtype = s.buffers[buffer].dtype
         t = register_type(scalar_of(dtype), 1)
         parts = tuple(
             code.emit(f"select i1 {ok}, {t} {x}, {t} {zero}")
             for x, zero in zip(s.components(value), zeros(dtype), strict=True)
         )
-        mine = code.emit(f"icmp eq i64 {s.lane}, {writer}")
-        when(s, mine, lambda: s.memory.store_view(s.buffers[buffer], ["0"], parts, 1))
+        is_writer = code.emit(f"icmp eq i64 {s.lane}, {writer}")
+        when(s, is_writer, lambda: s.memory.store_view(s.buffers[buffer], ["0"], parts, 1))
 
     def agree(self, op: Agree) -> None:
         s = self.s
-        here = self.code.emit(f"icmp ult i64 {s.lane}, {s.present}") if s.some_absent else "true"
-        when(s, here, lambda: check_agreement(s, op))
+        is_present = self.code.emit(f"icmp ult i64 {s.lane}, {s.present}") if s.some_absent else "true"
+        when(s, is_present, lambda: check_agreement(s, op))
 
     # Tiles, element by element ---------------------------------------------------------------------------------------
 
@@ -404,18 +404,18 @@ class _Walk:
             # LLVM would hoist these constants out of loops, and occupy registers that roles with a register budget do
             # not have.
             first = s.code.emit(f'call i64 asm sideeffect "mov.b64 $0, $1;", "=l,l"(i64 {first})')
-        made: list[Components] = []
+        registers: list[Components] = []
         for r in range(layout.register_count):
             at = s.memory.add(first, str(layout.register_offsets(r)[dim]))
             position = convert(s.code, at, int64, dtype, 1)
             scaled = elementwise(s.code, S.Mul([], []), dtype, [step, position], 1)
-            made.append((elementwise(s.code, S.Add([], []), dtype, [start, scaled], 1),))
-        s.held[op.result] = made
+            registers.append((elementwise(s.code, S.Add([], []), dtype, [start, scaled], 1),))
+        s.held[op.result] = registers
 
     def fill_absent(self, op: TileFillAbsent) -> None:
         s, layout, t = self.s, self.s.layouts[op.result], op.result.type
         assert isinstance(t, TileType)
-        made: list[Components] = []
+        registers: list[Components] = []
         one = register_type(scalar_of(t.dtype), 1)
         for r, parts in enumerate(s.held[op.tile]):
             ok = s.holds(layout, r, True) if s.some_absent else "true"
@@ -424,8 +424,8 @@ class _Walk:
                     s.code.emit(f"select i1 {ok}, {one} {x}, {one} {zero}")
                     for x, zero in zip(parts, zeros(t.dtype), strict=True)
                 )
-            made.append(parts)
-        s.held[op.result] = made
+            registers.append(parts)
+        s.held[op.result] = registers
 
     def same(self, op: TileMarkPartial | TilePermute | TileReshape) -> None:
         self.s.held[op.result] = self.s.held[op.tile]
@@ -433,14 +433,14 @@ class _Walk:
     def broadcast(self, op: TileBroadcast) -> None:
         """Lower `tile.broadcast`: copy each register from the register of the broadcast element."""
         s, source = self.s, op.tile
-        small, whole = s.layouts[source], s.layouts[op.result]
-        lead = len(whole.shape) - len(small.shape)
+        small, result_layout = s.layouts[source], s.layouts[op.result]
+        lead = len(result_layout.shape) - len(small.shape)
         at = {small.register_offsets(r): parts for r, parts in enumerate(s.held[source])}
-        made: list[Components] = []
-        for r in range(whole.register_count):
-            offsets = whole.register_offsets(r)[lead:]
-            made.append(at[tuple(0 if n == 1 else i for n, i in zip(small.shape, offsets, strict=True))])
-        s.held[op.result] = made
+        registers: list[Components] = []
+        for r in range(result_layout.register_count):
+            offsets = result_layout.register_offsets(r)[lead:]
+            registers.append(at[tuple(0 if n == 1 else i for n, i in zip(small.shape, offsets, strict=True))])
+        s.held[op.result] = registers
 
     # Reductions ------------------------------------------------------------------------------------------------------
 
@@ -477,10 +477,10 @@ class _Walk:
     def buf_new(self, op: BufNew) -> None:
         s, t = self.s, op.result.type
         assert isinstance(t, BufType)
-        place, pointer = s.places[op.result], s.shared(op.result)
-        view = View(pointer, t.dtype, t.shape, place.strides)
-        if place.row_bytes:
-            view = SwizzledView(pointer, t.dtype, t.shape, (FAR, FAR, 1), 1, t.shape, place.row_bytes)  # type: ignore[arg-type]
+        memory, pointer = s.places[op.result], s.shared(op.result)
+        view = View(pointer, t.dtype, t.shape, memory.strides)
+        if memory.row_bytes:
+            view = SwizzledView(pointer, t.dtype, t.shape, (FAR, FAR, 1), 1, t.shape, memory.row_bytes)  # type: ignore[arg-type]
         s.buffers[op.result] = view
         if not isinstance(op.tile.owner, TileEmpty):
             self._write(op.result, op.tile)
@@ -492,19 +492,20 @@ class _Walk:
         """`rounds`: to tf32."""
         s, t = self.s, tile.type
         assert isinstance(t, TileType)
-        held = [tuple(to_tf32(s, x) for x in parts) for parts in s.held[tile]] if rounds else s.held[tile]
-        access.buffer_store(s, s.buffers[buffer], s.layouts[tile], held, _aligned(buffer), t.partial)
+        held = s.held[tile]
+        registers = [tuple(to_tf32(s, x) for x in parts) for parts in held] if rounds else held
+        access.buffer_store(s, s.buffers[buffer], s.layouts[tile], registers, _aligned(buffer), t.partial)
 
     def buf_read(self, op: BufRead) -> None:
         s, buffer = self.s, op.buffer
-        whole = _aligned(buffer)
+        reads_aligned = _aligned(buffer)
         view, layout = s.buffers[buffer], s.layouts[op.result]
-        if whole and byte_reads.reads_matrices(s, view, layout):
+        if reads_aligned and byte_reads.reads_matrices(s, view, layout):
             s.held[op.result] = byte_reads.matrices(s, view)
         elif is_aligned(s, buffer) and byte_reads.reads_pairs(view, layout):
             s.held[op.result] = byte_reads.pairs(s, view, layout)
         else:
-            s.held[op.result] = access.buffer_load(s, view, layout, whole)
+            s.held[op.result] = access.buffer_load(s, view, layout, reads_aligned)
 
     def buf_update(self, op: BufUpdate) -> None:
         """Atomic update by each lane. Without an instruction for shared memory a compare-and-swap loop is emitted here,
@@ -534,7 +535,7 @@ class _Walk:
         n = source.shape[axis]
         dtype = scalar_of(index.dtype)
         types = [register_type(scalar_of(source.dtype), 1)] * components(source.dtype)
-        made: list[Components] = []
+        registers: list[Components] = []
         for r in range(layout.register_count):
 
             def pick(r: int = r) -> list[str]:
@@ -553,10 +554,10 @@ class _Walk:
                     for t, x, zero in zip(types, parts, zeros(source.dtype), strict=True)
                 ]
 
-            made.append(
+            registers.append(
                 tuple(run_conditionally(s, s.holds(layout, r), types, pick, list(zeros(source.dtype))))
             )
-        s.held[op.result] = made
+        s.held[op.result] = registers
 
     def barrier(self, op: Barrier) -> None:
         """Lower a barrier: of the block, of a warp, or the named barrier of a role."""
@@ -597,8 +598,8 @@ class _Walk:
         value = s.scalar(flag)
         if not s.some_absent:
             return value
-        here = self.code.emit(f"icmp ult i64 {self.s.lane}, {s.present}")
-        return self.code.emit(f"and i1 {here}, {value}")
+        is_present = self.code.emit(f"icmp ult i64 {self.s.lane}, {s.present}")
+        return self.code.emit(f"and i1 {is_present}, {value}")
 
     def stack_vote(self, op: StackVote) -> None:
         s, code = self.s, self.code
@@ -719,10 +720,10 @@ def _aligned(buffer: Value) -> bool:
         return isinstance(owner, BufNew)
     ring, stage = owner.buffer, buffer.type
     assert isinstance(ring.type, BufType) and isinstance(stage, BufType)
-    made = ring.owner
-    of_stages = isinstance(made, BufNew) and bool(made.pipe or made.swizzled or made.stages)
-    whole = stage.shape == ring.type.shape[1:] and stage.tile.size * element_bytes(stage.dtype) % 16 == 0
-    return of_stages and whole and owner.dims[:1] == (1,)
+    memory = ring.owner
+    of_stages = isinstance(memory, BufNew) and bool(memory.pipe or memory.swizzled or memory.stages)
+    is_full = stage.shape == ring.type.shape[1:] and stage.tile.size * element_bytes(stage.dtype) % 16 == 0
+    return of_stages and is_full and owner.dims[:1] == (1,)
 
 
 def _on_state(rule: Callable[..., Any]) -> Any:

@@ -13,21 +13,21 @@ def from_lanes(s: GpuState, op: TileFromLanes) -> None:
     Absent threads contribute nothing."""
     parts = s.components(op.value)
     if op.grid is not None and s.kernel.launch.partial:
-        here = s.code.emit(f"icmp ult i64 {s.lane}, {s.present}")
+        is_present = s.code.emit(f"icmp ult i64 {s.lane}, {s.present}")
         t, none = register_type(scalar_of(op.value.type), 1), zeros(op.value.type)  # type: ignore[arg-type]
         pairs = zip(parts, none, strict=True)
-        parts = tuple(s.code.emit(f"select i1 {here}, {t} {x}, {t} {zero}") for x, zero in pairs)
+        parts = tuple(s.code.emit(f"select i1 {is_present}, {t} {x}, {t} {zero}") for x, zero in pairs)
     s.held[op.result] = [parts] if op.preserve_type else [(p,) for p in parts]
 
 
 def to_lanes(s: GpuState, op: TileToLanes) -> None:
     """Lower `tile.to_lanes`: the registers of a tile. For a grid, registers beyond the tile are 0."""
-    layout, found = s.layouts[op.tile], [x for parts in s.held[op.tile] for x in parts]
+    layout, values = s.layouts[op.tile], [x for parts in s.held[op.tile] for x in parts]
     if op.grid is not None:
         t, (zero, *_) = register_type(scalar_of(op.result.type), 1), zeros(op.result.type)  # type: ignore[arg-type]
-        there = [s.holds(layout, r) for r in range(len(found))]
-        found = [
+        is_held = [s.holds(layout, r) for r in range(len(values))]
+        values = [
             x if ok == "true" else s.code.emit(f"select i1 {ok}, {t} {x}, {t} {zero}")
-            for x, ok in zip(found, there, strict=True)
+            for x, ok in zip(values, is_held, strict=True)
         ]
-    s.scalars[op.result] = tuple(found)
+    s.scalars[op.result] = tuple(values)

@@ -29,15 +29,15 @@ def mapped(s: GpuState, *ops: Op) -> None:
     assert isinstance(first, TileMap)
     region, layout, t = first.function, s.layouts[first.result], first.result.type
     assert isinstance(t, TileType)
-    given = [
+    environments = [
         [s.held[v][r] if isinstance(v.type, TileType) else s.components(v) for v in op.operands]
         for op in ops
         for r in range(layout.register_count)
     ]
     if at_once(s, first):
-        made = _straight(s, region, given, t.dtype)
+        results = _straight(s, region, environments, t.dtype)
         for k, op in enumerate(ops):
-            s.held[op.result] = made[k * layout.register_count : (k + 1) * layout.register_count]
+            s.held[op.result] = results[k * layout.register_count : (k + 1) * layout.register_count]
         return
     (op,) = ops
     types = [register_type(scalar_of(t.dtype), 1)] * components(t.dtype)
@@ -48,27 +48,29 @@ def mapped(s: GpuState, *ops: Op) -> None:
                 lambda args=args: list(s.run_branching(region, args)[0]), list(zeros(t.dtype)),
             )
         )
-        for r, args in enumerate(given)
+        for r, args in enumerate(environments)
     ]  # fmt: skip
 
 
-def _straight(s: GpuState, region: Region, given: Given, dtype: ElementType) -> list[Components]:
+def _straight(s: GpuState, region: Region, environments: Given, dtype: ElementType) -> list[Components]:
     """The results of a straight region for each register. Conversions that one instruction does for several registers
     are lowered first; regions with branches are computed for several registers in lockstep."""
-    known = [dict[Value, Components]() for _ in given]
+    known = [dict[Value, Components]() for _ in environments]
     positions = {argument: k for k, argument in enumerate(region.args)}
     for op in region.ops:
         if isinstance(op, Cast) and op.x in positions:
-            _widen(s, op, [args[positions[op.x]] for args in given], known)
+            _widen(s, op, [args[positions[op.x]] for args in environments], known)
     several, one = is_faster_in_lockstep(s, region), register_type(scalar_of(dtype), 1)
     size = TOGETHER if several else 1
-    made: list[Components] = []
-    for first in range(0, len(given), size):
+    results: list[Components] = []
+    for first in range(0, len(environments), size):
         part = slice(first, first + size)
         with diverging(s) if several else nullcontext():
-            found = run_regions(s, region, given[part], 1, known[part])
-        made += [tuple(finished(s.code, x, one) for x in parts) if several else parts for (parts,) in found]
-    return made
+            lowered = run_regions(s, region, environments[part], 1, known[part])
+        results += [
+            tuple(finished(s.code, x, one) for x in parts) if several else parts for (parts,) in lowered
+        ]
+    return results
 
 
 def _widen(
@@ -77,6 +79,6 @@ def _widen(
     source, to = scalar_of(op.x.type), op.to  # type: ignore[arg-type]
     if not widens_together(s.gpu, source, to):
         return
-    made = iter(widened(s.code, [x for parts in numbers for x in parts], source, to))
+    converted = iter(widened(s.code, [x for parts in numbers for x in parts], source, to))
     for parts, done in zip(numbers, known, strict=True):
-        done[op.result] = tuple(next(made) for _ in parts)
+        done[op.result] = tuple(next(converted) for _ in parts)

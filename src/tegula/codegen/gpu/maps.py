@@ -59,5 +59,5 @@ def described_maps(
         t = kernel.params[m.parameter].type
         assert isinstance(t, ArrayType)
         elements = f"uint{8 * element_bytes(t.dtype)}" if m.elements == BITS else m.elements
-        place = argument_place(kernel, m.parameter)
-        yield *place, elements, m.box, m.row_bytes, m.parameter in written
+        position = argument_place(kernel, m.parameter)
+        yield *position, elements, m.box, m.row_bytes, m.parameter in written

@@ -30,10 +30,10 @@ def matmul(s: GpuState, op: RegisterMma | SharedMma) -> None:
     out = scalar_of(t.dtype)
     terms = widened_terms(op)
     work = terms.sum if terms is not None else float32 if out.is_float and out.bits < 32 else out
-    held = [convert(s.code, parts[0], out, work, 1) for parts in s.held[op.c]]
+    converted_sums = [convert(s.code, parts[0], out, work, 1) for parts in s.held[op.c]]
     plain = _is_one(op.alpha) and _is_one(op.beta)
     zero = constant(work, 0)
-    start = held if plain else [zero] * len(held)
+    start = converted_sums if plain else [zero] * len(converted_sums)
     layout = s.layouts[op.result]
     if op.unit == "wgmma":
         sums = wgmma.matmul(s, op, start)
@@ -45,7 +45,7 @@ def matmul(s: GpuState, op: RegisterMma | SharedMma) -> None:
         alpha, beta = (convert(s.code, s.scalar(v), out, work, 1) for v in (op.alpha, op.beta))
         sums = [
             _apply(s, S.Add, work, _scaled(s, work, alpha, x), _scaled(s, work, beta, c))
-            for x, c in zip(sums, held, strict=True)
+            for x, c in zip(sums, converted_sums, strict=True)
         ]
     s.held[op.result] = [(convert(s.code, x, work, out, 1),) for x in sums]
 
@@ -56,12 +56,12 @@ def _apply(s: GpuState, kind: type[Op], dtype: DType, a: str, b: str) -> str:
 
 def _scaled(s: GpuState, work: DType, factor: str, x: str) -> str:
     """factor * x; 0 for a factor of 0, also if x is NaN or infinite."""
-    made = _apply(s, S.Mul, work, factor, x)
+    scaled = _apply(s, S.Mul, work, factor, x)
     if not work.is_float:
-        return made
+        return scaled
     zero, t = constant(work, 0), register_type(work, 1)
     without = s.code.emit(f"fcmp oeq {t} {factor}, {zero}")
-    return s.code.emit(f"select i1 {without}, {t} {zero}, {t} {made}")
+    return s.code.emit(f"select i1 {without}, {t} {zero}, {t} {scaled}")
 
 
 def _is_one(value: Value) -> bool:
@@ -128,11 +128,11 @@ def _row(
         width //= 2
     if layout.padded(1) and layout.shape[1] % width:
         width = 1
-    made: dict[int, str] = {}
+    pointers: dict[int, str] = {}
     for j in columns[::width] if width > 1 else columns:
         at = [depth, _clamped(s, base, j, layout, 1)]
-        made.update(zip(range(j, j + width), _along(s, b, at, width, work), strict=True))
-    return made
+        pointers.update(zip(range(j, j + width), _along(s, b, at, width, work), strict=True))
+    return pointers
 
 
 def _multiply_add(s: GpuState, work: DType, a: str, b: str, c: str) -> str:

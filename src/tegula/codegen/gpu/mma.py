@@ -91,8 +91,8 @@ def _narrow(s: GpuState, terms: Terms, a: list[str], b: list[str], c: list[str])
         args = [f"<2 x half> {code.emit(f'bitcast i32 {x} to <2 x half>')}" for x in (*a, *b)]
     args += [f"float {x}" for x in c]
     result = "{ float, float, float, float }"
-    made = code.emit(f"call {result} @llvm.nvvm.{name}({', '.join(args)})")
-    return [code.emit(f"extractvalue {result} {made}, {k}") for k in range(4)]
+    values = code.emit(f"call {result} @llvm.nvvm.{name}({', '.join(args)})")
+    return [code.emit(f"extractvalue {result} {values}, {k}") for k in range(4)]
 
 
 REGISTERS = {"float": "f", "i32": "r", "double": "d"}
@@ -112,5 +112,5 @@ def _assembled(s: GpuState, shape: str, terms: Terms, a: list[str], b: list[str]
     )
     args = [f"{one} {x}" for x in (*a, *b)] + [f"{total} {x}" for x in c]
     result = f"{{ {', '.join([total] * len(c))} }}"
-    made = s.code.emit(f'call {result} asm "{text}", "{",".join(kinds)}"({", ".join(args)}) convergent')
-    return [s.code.emit(f"extractvalue {result} {made}, {k}") for k in range(len(c))]
+    values = s.code.emit(f'call {result} asm "{text}", "{",".join(kinds)}"({", ".join(args)}) convergent')
+    return [s.code.emit(f"extractvalue {result} {values}, {k}") for k in range(len(c))]

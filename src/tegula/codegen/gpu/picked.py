@@ -41,50 +41,50 @@ def extract(s: GpuState, op: TileExtract) -> None:
     s.memory.store_view(spill, ["0"], parts, 1)
     view = View(spill.pointer, t.dtype, (1,) * rank, (components(t.dtype),) * rank)
     s.tiles[source] = view
-    made = lower_access(s, op)
-    assert made is not None
-    s.scalars[op.result] = made
+    access = lower_access(s, op)
+    assert access is not None
+    s.scalars[op.result] = access
 
 
 def _picked(s: GpuState, tile: Value, at: Mapping[int, Value]) -> Registers:
     """The registers of a tile at one place along some dimensions, in the order of the layout without them."""
     t, layout = tile.type, s.layouts[tile]
     assert isinstance(t, TileType)
-    places = {d: s.i64(v) for d, v in at.items()}
-    held = s.held[tile]
+    digits = {d: s.i64(v) for d, v in at.items()}
+    of_digit = s.held[tile]
     before = 1
     for mode in layout.registers:
-        if mode.dim in places:
-            held = _of_digit(s, held, before, mode.size, _digit(s, places[mode.dim], mode), t.dtype)
+        if mode.dim in digits:
+            of_digit = _of_digit(s, of_digit, before, mode.size, _digit(s, digits[mode.dim], mode), t.dtype)
         else:
             before *= mode.size
-    lane = _lane(s, layout, places)
-    return held if lane is None else [shuffled(s, parts, t.dtype, "idx", lane) for parts in held]
+    lane = _lane(s, layout, digits)
+    return of_digit if lane is None else [shuffled(s, parts, t.dtype, "idx", lane) for parts in of_digit]
 
 
-def _digit(s: GpuState, place: str, mode: Mode) -> str:
+def _digit(s: GpuState, digit: str, mode: Mode) -> str:
     """The digit of a place in a mode, a number if the place is one."""
-    if not place.startswith("%"):
-        return str(int(place) // mode.stride % mode.size)
-    far = s.code.emit(f"udiv i64 {place}, {mode.stride}") if mode.stride > 1 else place
+    if not digit.startswith("%"):
+        return str(int(digit) // mode.stride % mode.size)
+    far = s.code.emit(f"udiv i64 {digit}, {mode.stride}") if mode.stride > 1 else digit
     return s.code.emit(f"urem i64 {far}, {mode.size}")
 
 
 def _of_digit(
-    s: GpuState, held: Registers, before: int, size: int, digit: str, dtype: ElementType
+    s: GpuState, registers: Registers, before: int, size: int, digit: str, dtype: ElementType
 ) -> Registers:
     """The registers with one digit of a mode of `size`, which follows modes with `before` registers."""
-    rows = [held[k : k + before] for k in range(0, len(held), before)]
+    rows = [registers[k : k + before] for k in range(0, len(registers), before)]
     if not digit.startswith("%"):
         return [x for row in rows[int(digit) :: size] for x in row]
     tests = [s.code.emit(f"icmp eq i64 {digit}, {k}") for k in range(1, size)]
-    made: Registers = []
+    selected: Registers = []
     for k in range(0, len(rows), size):
         chosen = rows[k]
         for test, row in zip(tests, rows[k + 1 : k + size], strict=True):
             chosen = [_selected(s, test, x, y, dtype) for x, y in zip(row, chosen, strict=True)]
-        made += chosen
-    return made
+        selected += chosen
+    return selected
 
 
 def _selected(s: GpuState, test: str, x: Components, y: Components, dtype: ElementType) -> Components:
@@ -92,15 +92,15 @@ def _selected(s: GpuState, test: str, x: Components, y: Components, dtype: Eleme
     return tuple(s.code.emit(f"select i1 {test}, {t} {a}, {t} {b}") for a, b in zip(x, y, strict=True))
 
 
-def _lane(s: GpuState, layout: Layout, places: Mapping[int, str]) -> str | None:
+def _lane(s: GpuState, layout: Layout, digits: Mapping[int, str]) -> str | None:
     """The lane of the warp that holds the places and otherwise the same elements as this lane, as an i32; None if each
     lane holds them."""
     lanes, _ = layout.warp_modes
     constant, terms, period, moved = 0, list[str](), 1, False
     for mode in lanes:
-        if mode.dim in places:
+        if mode.dim in digits:
             moved = True
-            digit = _digit(s, places[mode.dim], mode)
+            digit = _digit(s, digits[mode.dim], mode)
             if not digit.startswith("%"):
                 constant += int(digit) * period
             else:

@@ -20,14 +20,14 @@ def gather(s: GpuState, op: ArrayGather) -> None:
     """Lower `array.gather`: a load for each selected element in bounds."""
     layout, array, fill = s.layouts[op.result], s.arrays[op.array], list(s.components(op.fill))
     types = [register_type(scalar_of(array.dtype), 1)] * len(fill)
-    made: list[str] = []
+    values: list[str] = []
     for r in range(layout.register_count):
         pointer, ok = _place(s, op, r)
         ok = _and(s, ok, s.holds(layout, r))
-        made += run_conditionally(
+        values += run_conditionally(
             s, ok, types, lambda pointer=pointer: list(s.memory.load_element(pointer, array.dtype)), fill
         )
-    s.bind(op.result, made)
+    s.bind(op.result, values)
 
 
 def scatter(s: GpuState, op: ArrayScatter) -> None:
@@ -52,7 +52,7 @@ def scatter_atomic(s: GpuState, op: ArrayScatterAtomic | ArrayScatterCas) -> Non
     layout, array = s.layouts[op.tile], s.arrays[op.array]
     none = list(zeros(array.dtype))
     types = [register_type(scalar_of(array.dtype), 1)] * len(none)
-    made: list[str] = []
+    values: list[str] = []
     for r in range(layout.register_count):
         pointer, ok = _place(s, op, r)
         ok = _and(s, _and(s, ok, s.holds(layout, r, _partial(op.tile))), s.owner(layout))
@@ -64,16 +64,16 @@ def scatter_atomic(s: GpuState, op: ArrayScatterAtomic | ArrayScatterCas) -> Non
                 return list(compare_and_swap_element(s.code, pointer, array.dtype, expected, new))
             return list(atomic_element(s.code, op.op, pointer, array.dtype, new))
 
-        made += run_conditionally(s, ok, types, act, none)
-    s.bind(op.result, made)
+        values += run_conditionally(s, ok, types, act, none)
+    s.bind(op.result, values)
 
 
 def _place(s: GpuState, op: ScatteredAccess, register: int) -> tuple[str, str]:
     """The address of a register's element, and an i1, whether the element is selected and in bounds."""
     array = s.arrays[op.array]
-    (where,), *rest = (s.held[v][register] for v in (op.where, *op.at))
+    (indices,), *rest = (s.held[v][register] for v in (op.where, *op.at))
     at = [x for (x,) in rest]
-    return array_pointer(s, array, at), is_selected(s, where, array, at)
+    return array_pointer(s, array, at), is_selected(s, indices, array, at)
 
 
 def _partial(tile: Value) -> bool:

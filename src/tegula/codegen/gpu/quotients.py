@@ -73,11 +73,11 @@ def _select_or_recompute(
     rare, done, before = code.label("rare"), code.label("divided"), code.block
     code.branch(unsure, rare, done)
     code.place(rare)
-    made = _scalarised(code, operands, fast, sure, rolled)
+    results = _scalarised(code, operands, fast, sure, rolled)
     last = code.block
     code.jump(done)
     code.place(done)
-    return [code.phi("float", (a, before), (b, last)) for a, b in zip(fast, made, strict=True)]
+    return [code.phi("float", (a, before), (b, last)) for a, b in zip(fast, results, strict=True)]
 
 
 def _scalarised(
@@ -96,9 +96,9 @@ def _scalarised(
         queues = [loop.values[k : k + count] for k in range(0, len(loop.values), count)]
         *moved, results = queues
         left = iter(moved)
-        given = [next(left)[0] if len(set(column)) > 1 else column[0] for column in columns]
-        made = sure(code, given, results[0])
-        loop.next = [x for queue in moved for x in (*queue[1:], queue[-1])] + [*results[1:], made]
+        arguments = [next(left)[0] if len(set(column)) > 1 else column[0] for column in columns]
+        exact = sure(code, arguments, results[0])
+        loop.next = [x for queue in moved for x in (*queue[1:], queue[-1])] + [*results[1:], exact]
     return loop.results[-count:]
 
 
@@ -125,10 +125,10 @@ def _exact_quotient(code: Code, operands: Sequence[str], fast: str) -> str:
     unsure = code.emit(f"or i1 {small}, {code.emit(f'fcmp oeq float {size}, {_number(inf)}')}")
     code.branch(unsure, slow, done)
     code.place(slow)
-    made, last = _float64_quotient(code, *operands), code.block
+    quotient, last = _float64_quotient(code, *operands), code.block
     code.jump(done)
     code.place(done)
-    return code.phi("float", (fast, before), (made, last))
+    return code.phi("float", (fast, before), (quotient, last))
 
 
 def _approximate_quotient(code: Code, a: str, b: str) -> tuple[str, str]:

@@ -40,21 +40,21 @@ def roles(s: GpuState, op: Roles, body: Callable[[Region], None]) -> None:
     number = s.first("lshr i32 %lane32, 5")
     # A shuffle makes the warp index warp-uniform for ptxas.
     warp = code.emit(f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {number}, i32 0, i32 31)")
-    whole = units(op, threads)
+    all_units = units(op, threads)
     start = start_registers(threads)
-    given = budgets(whole, threads, multiplies(op)) if s.gpu.sets_registers else {}
-    s.start_registers = start if given else 0
-    s.budgets = tuple(n for u, n in given.items() for _ in range(u.group.warp_groups))
+    registers_of = budgets(all_units, threads, multiplies(op)) if s.gpu.sets_registers else {}
+    s.start_registers = start if registers_of else 0
+    s.budgets = tuple(n for u, n in registers_of.items() for _ in range(u.group.warp_groups))
 
     def change(registers: int) -> None:
         kind = "dec" if registers < start else "inc"
         code.line(f'call void asm sideeffect "setmaxnreg.{kind}.sync.aligned.u32 {registers};", ""()')
 
-    for unit in whole:
+    for unit in all_units:
 
         def act(unit: Unit = unit) -> None:
-            if given.get(unit, start) != start:
-                change(given[unit])
+            if registers_of.get(unit, start) != start:
+                change(registers_of[unit])
             for region in unit.roles:
                 _role(s, region, unit, warp, body)
 
@@ -64,38 +64,38 @@ def roles(s: GpuState, op: Roles, body: Callable[[Region], None]) -> None:
 
 def units(op: Roles, threads: int) -> list[Unit]:
     """The units of a block in order, including idle warp groups."""
-    found: list[Unit] = []
+    units: list[Unit] = []
     rest = {r: (group_of(r, threads), n) for r, n in zip(op.regions, op.registers, strict=True)}
     at, count = 0, -(-threads // WARP)
     while at < count:
-        here = {r: g for r, (g, _) in rest.items() if at <= g.first < at + WARPS}
-        warps = max([WARPS, *(g.warps for g in here.values())])
-        registers = max((rest[r][1] for r in here), default=0)
-        found.append(Unit(Group(at, min(warps, count - at)), tuple(here), registers))
+        members = {r: g for r, (g, _) in rest.items() if at <= g.first < at + WARPS}
+        warps = max([WARPS, *(g.warps for g in members.values())])
+        registers = max((rest[r][1] for r in members), default=0)
+        units.append(Unit(Group(at, min(warps, count - at)), tuple(members), registers))
         at += warps
-    return found
+    return units
 
 
-def budgets(whole: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int]:
+def budgets(units: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int]:
     """The registers per thread of every unit; empty if all threads keep their initial number. Without a request,
     registers are redistributed only if roles contain matmuls (`multiplies`), whose operands benefit from many
     registers: a unit that only starts copies gets few, and the other units divide the rest."""
-    asked = any(u.registers for u in whole)
-    unasked = multiplies and threads > 2 * WARP_GROUP and any(u.copies for u in whole)
-    if threads % WARP_GROUP or len(whole) < 2 or not (asked or unasked):
+    asked = any(u.registers for u in units)
+    unasked = multiplies and threads > 2 * WARP_GROUP and any(u.copies for u in units)
+    if threads % WARP_GROUP or len(units) < 2 or not (asked or unasked):
         return {}
-    made = {u: u.registers or MIN_REGISTERS for u in whole}
-    open_ = [u for u in whole if not u.registers and not u.copies]
+    assigned = {u: u.registers or MIN_REGISTERS for u in units}
+    open_ = [u for u in units if not u.registers and not u.copies]
     total = start_registers(threads) * threads
-    left = total - sum(n * u.group.threads for u, n in made.items() if u not in open_)
+    left = total - sum(n * u.group.threads for u, n in assigned.items() if u not in open_)
     for u in open_:
-        made[u] = max(
+        assigned[u] = max(
             MIN_REGISTERS,
             min(MAX_REGISTERS, left // sum(o.group.threads for o in open_) // REGISTER_STEP * REGISTER_STEP),
         )
-    if sum(n * u.group.threads for u, n in made.items()) > total:
+    if sum(n * u.group.threads for u, n in assigned.items()) > total:
         raise InternalError(f"the roles request more registers than the {total} that the block starts with")
-    return made
+    return assigned
 
 
 def multiplies(region: Op | Kernel) -> bool:
@@ -105,14 +105,18 @@ def multiplies(region: Op | Kernel) -> bool:
 
 def _role(s: GpuState, region: Region, unit: Unit, warp: str, body: Callable[[Region], None]) -> None:
     group = group_of(region, s.threads)
-    one = only_starts_copies(region)
-    here = _within(s, warp, group.first, 1 if one else group.warps) if one or group != unit.group else "true"
+    is_single = only_starts_copies(region)
+    is_member = (
+        _within(s, warp, group.first, 1 if is_single else group.warps)
+        if is_single or group != unit.group
+        else "true"
+    )
 
     def act() -> None:
         with s.of_group(group):
             body(region)
 
-    for_warps(s, here, act)
+    for_warps(s, is_member, act)
 
 
 def _within(s: GpuState, warp: str, first: int, count: int) -> str:

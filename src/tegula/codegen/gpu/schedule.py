@@ -103,9 +103,9 @@ def barrier_wait(s: GpuState, op: MbarrierWait) -> None:
     test = "try_wait" if s.gpu.bulk_copies else "test_wait"
     text = f"{{ .reg .pred P; W: mbarrier.{test}.parity.shared::cta.b64 P, [$0], $1; @!P bra W; }}"
     operands = [("r", "i32", at), ("r", "i32", s.scalar(op.parity))]
-    one = op.elected and s.threads > WARP
-    here = s.code.emit(f"icmp ult i32 {s.lane32}, {WARP}") if one else "true"
-    when(s, here, lambda: asm(s, text, operands))
+    is_single = op.elected and s.threads > WARP
+    in_first_warp = s.code.emit(f"icmp ult i32 {s.lane32}, {WARP}") if is_single else "true"
+    when(s, in_first_warp, lambda: asm(s, text, operands))
 
 
 def barrier_arrive(s: GpuState, op: MbarrierArrive) -> None:
@@ -113,11 +113,11 @@ def barrier_arrive(s: GpuState, op: MbarrierArrive) -> None:
     synchronised."""
     at = _address(s, *op.operands)
     s.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
-    one = elected(s, first_warp=bool(op.elected))
+    single_thread = elected(s, first_warp=bool(op.elected))
     text, operands = "mbarrier.arrive.shared::cta.b64 _, [$0];", [("r", "i32", at)]
     if of_cluster(op.barriers):
         text, operands = ARRIVE_AT_BOTH, [*operands, ("r", "i32", rank(s)), ("r", "i32", other_rank(s))]
-    when(s, one, lambda: asm(s, text, operands))
+    when(s, single_thread, lambda: asm(s, text, operands))
 
 
 def barrier_expect(s: GpuState, op: MbarrierExpect) -> None:
@@ -141,10 +141,10 @@ def tensor_map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int, 
     indices = leading_indices(array)
     assert indices is not None
     parameter = s.kernel.params.index(array_root(array))
-    wanted = TensorMap(parameter, (*(1,) * len(indices), *box), row_bytes, elements)
-    if wanted not in s.maps:
-        s.maps.append(wanted)
-    at = s.first(f"getelementptr i8, ptr %args, i64 {maps_at(s.kernel) + BYTES * s.maps.index(wanted)}")
+    map_needed = TensorMap(parameter, (*(1,) * len(indices), *box), row_bytes, elements)
+    if map_needed not in s.maps:
+        s.maps.append(map_needed)
+    at = s.first(f"getelementptr i8, ptr %args, i64 {maps_at(s.kernel) + BYTES * s.maps.index(map_needed)}")
     return s.first(f"ptrtoint ptr {at} to i64")
 
 
@@ -183,44 +183,44 @@ def bulk_load(s: GpuState, op: Op) -> None:
     # Boxes as wide as the tile are stacked along the rows.
     along = 0 if clustered and box.shape[-1] == t.shape[-1] else len(offsets) - 1
 
-    def copy(first: str, count: int, both: bool) -> None:
+    def copy(first: str, count: int, both_ctas: bool) -> None:
         """Start the copies of `count` boxes from box `first` on."""
         code = s.code
         for k in range(count):
             number = code.emit(f"add i32 {first}, {k}")
-            place = list(offsets)
-            place[along] = code.emit(
-                f"add i32 {place[along]}, {code.emit(f'mul i32 {number}, {box.shape[along]}')}"
+            coordinates = list(offsets)
+            coordinates[along] = code.emit(
+                f"add i32 {coordinates[along]}, {code.emit(f'mul i32 {number}, {box.shape[along]}')}"
             )
             at = code.emit(f"add i32 {start}, {code.emit(f'mul i32 {number}, {box.bytes // box.count}')}")
-            _start_load(s, array, map_at, at, barrier, place, both)
+            _start_load(s, array, map_at, at, barrier, coordinates, both_ctas)
 
     def start_copies() -> None:
         if not clustered:
             copy("0", box.count, False)
             return
-        there = s.code.emit(f"icmp ne i32 {rank(s)}, {other_rank(s)}")
-        both = s.code.emit(f"and i1 {there}, {s.scalar(op.rest[-1])}")
+        has_peer = s.code.emit(f"icmp ne i32 {rank(s)}, {other_rank(s)}")
+        has_peer_and_item = s.code.emit(f"and i1 {has_peer}, {s.scalar(op.rest[-1])}")
         half = box.count // 2
-        when(s, both, lambda: copy(s.code.emit(f"mul i32 {rank(s)}, {half}"), half, True))
-        when(s, s.code.emit(f"xor i1 {both}, true"), lambda: copy("0", box.count, False))
+        when(s, has_peer_and_item, lambda: copy(s.code.emit(f"mul i32 {rank(s)}, {half}"), half, True))
+        when(s, s.code.emit(f"xor i1 {has_peer_and_item}, true"), lambda: copy("0", box.count, False))
 
     when(s, elected(s, first_warp=True), start_copies)
 
 
 def _start_load(
-    s: GpuState, array: Value, map_at: str, to: str, barrier: str, offsets: list[str], both: bool
+    s: GpuState, array: Value, map_at: str, to: str, barrier: str, offsets: list[str], both_ctas: bool
 ) -> None:
-    """Start the copy of one box to the CTA's shared memory, or (`both`) to the same offset in both CTAs of a
+    """Start the copy of one box to the CTA's shared memory, or (`both_ctas`) to the same offset in both CTAs of a
     cluster."""
-    place = _coordinates(s, array, offsets)
-    names = ", ".join(f"${3 + d}" for d in range(len(place)))
-    kind = f"tensor.{len(place)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
+    coordinates = _coordinates(s, array, offsets)
+    names = ", ".join(f"${3 + d}" for d in range(len(coordinates)))
+    kind = f"tensor.{len(coordinates)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
     text = f"cp.async.bulk.{kind} [$0], [$1, {{{names}}}], [$2];"
-    if both:
+    if both_ctas:
         text = f"{{ .reg .b16 M; mov.b16 M, 3; {text[:-1].replace(kind, f'{kind}.multicast::cluster')}, M; }}"
     operands = [("r", "i32", to), ("l", "i64", map_at), ("r", "i32", barrier)]
-    asm(s, text, [*operands, *(("r", "i32", c) for c in place)])
+    asm(s, text, [*operands, *(("r", "i32", c) for c in coordinates)])
 
 
 def as_promised(s: GpuState, op: BulkLoad | BulkStore, array: Value, offset: str) -> str:
@@ -232,23 +232,27 @@ def as_promised(s: GpuState, op: BulkLoad | BulkStore, array: Value, offset: str
 
 def _check_alignment(s: GpuState, buffer: Value) -> None:
     """InternalError if a buffer, or a stage of a ring, may be misaligned for bulk copies."""
-    whole = root(buffer)
-    place = s.places[whole]
-    step = place.strides[0] * scalar_of(s.buffers[whole].dtype).bits // 8 if buffer is not whole else 0
-    if place.offset % ALIGNMENT or step % ALIGNMENT:
-        raise InternalError(f"stages of {step} bytes at {place.offset} cannot hold bulk copies")
+    root_buffer = root(buffer)
+    memory = s.places[root_buffer]
+    step = (
+        memory.strides[0] * scalar_of(s.buffers[root_buffer].dtype).bits // 8
+        if buffer is not root_buffer
+        else 0
+    )
+    if memory.offset % ALIGNMENT or step % ALIGNMENT:
+        raise InternalError(f"stages of {step} bytes at {memory.offset} cannot hold bulk copies")
 
 
 def bulk_put(s: GpuState, op: Op) -> None:
     """Lower `bulk.put`: one thread starts the copy of a buffer to an array, box by box."""
-    buffer, array, *where = op.operands
+    buffer, array, *indices = op.operands
     t, view = buffer.type, s.buffers[buffer]
     assert isinstance(t, BufType)
     swizzle = getattr(view, "row_bytes", 0)
     box = boxes(t, bool(swizzle))
     map_at = tensor_map(s, array, box.shape, swizzle)
     start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
-    offsets = [s.scalar(v) for v in where]
+    offsets = [s.scalar(v) for v in indices]
 
     def copy() -> None:
         for k in range(box.count):
@@ -261,19 +265,19 @@ def bulk_put(s: GpuState, op: Op) -> None:
 
 def bulk_prefetch(s: GpuState, op: BulkPrefetch) -> None:
     """Lower `bulk.prefetch`, box by box, with the tensor map of the following copies."""
-    array, *where = op.operands
+    array, *indices = op.operands
     assert isinstance(array.type, ArrayType)
     shape, box, dtype = op.shape, op.box, scalar_of(array.type.dtype)
     map_at = tensor_map(s, array, box, box[-1] * element_bytes(dtype), dtype.name)
-    offsets = [s.scalar(v) for v in where]
+    offsets = [s.scalar(v) for v in indices]
 
     def ask() -> None:
         for first in product(*(range(0, n, m) for n, m in zip(shape, box, strict=True))):
             at = [s.code.emit(f"add i32 {v}, {n}") for v, n in zip(offsets, first, strict=True)]
-            place = _coordinates(s, array, at)
-            names = ", ".join(f"${1 + d}" for d in range(len(place)))
-            text = f"cp.async.bulk.prefetch.tensor.{len(place)}d.L2.global [$0, {{{names}}}];"
-            asm(s, text, [("l", "i64", map_at), *(("r", "i32", c) for c in place)])
+            coordinates = _coordinates(s, array, at)
+            names = ", ".join(f"${1 + d}" for d in range(len(coordinates)))
+            text = f"cp.async.bulk.prefetch.tensor.{len(coordinates)}d.L2.global [$0, {{{names}}}];"
+            asm(s, text, [("l", "i64", map_at), *(("r", "i32", c) for c in coordinates)])
 
     when(s, elected(s, first_warp=True), ask)
 
@@ -299,11 +303,11 @@ def start_store(
 ) -> None:
     """Start the copy of one box from shared memory to an array by its tensor map, or (`adds`) its addition to the
     array."""
-    place = _coordinates(s, array, offsets)
-    names = ", ".join(f"${2 + d}" for d in range(len(place)))
-    kind = f"tensor.{len(place)}d.global.shared::cta{'.add' if adds else ''}"
+    coordinates = _coordinates(s, array, offsets)
+    names = ", ".join(f"${2 + d}" for d in range(len(coordinates)))
+    kind = f"tensor.{len(coordinates)}d.global.shared::cta{'.add' if adds else ''}"
     text = f"cp.{'reduce.' if adds else ''}async.bulk.{kind}.bulk_group [$0, {{{names}}}], [$1];"
-    asm(s, text, [("l", "i64", map_at), ("r", "i32", source), *(("r", "i32", c) for c in place)])
+    asm(s, text, [("l", "i64", map_at), ("r", "i32", source), *(("r", "i32", c) for c in coordinates)])
 
 
 # Named barriers -------------------------------------------------------------------------------------------------------

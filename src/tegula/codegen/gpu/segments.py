@@ -44,9 +44,9 @@ def _value_or(s: GpuState, op: SegmentOp, missing: Components) -> Components:
     if not s.some_absent:
         return parts
     t = register_type(_dtype(op), 1)
-    here = _present(s)
+    is_present = _present(s)
     pairs = zip(parts, missing, strict=True)
-    return tuple(s.code.emit(f"select i1 {here}, {t} {x}, {t} {none}") for x, none in pairs)
+    return tuple(s.code.emit(f"select i1 {is_present}, {t} {x}, {t} {none}") for x, none in pairs)
 
 
 def _present(s: GpuState) -> str:
@@ -82,14 +82,14 @@ def _shuffled(s: GpuState, op: SegmentOp, parts: Sequence[str], mode: str, by: s
 
 def lane_shuffle(s: GpuState, op: LaneShuffle) -> None:
     """Lower `lane.shuffle`: `shfl.sync.idx` takes the source modulo the width."""
-    held = _value_or(s, op, zeros(element(op.value.type)))
-    s.scalars[op.result] = _shuffled(s, op, held, "idx", _low(s, op.source))
+    values = _value_or(s, op, zeros(element(op.value.type)))
+    s.scalars[op.result] = _shuffled(s, op, values, "idx", _low(s, op.source))
 
 
 def lane_xor(s: GpuState, op: LaneXor) -> None:
     """Lower `lane.xor`: a butterfly shuffle."""
-    held = _value_or(s, op, zeros(element(op.value.type)))
-    s.scalars[op.result] = _shuffled(s, op, held, "bfly", _masked(s, _low(s, op.mask), op.width - 1))
+    values = _value_or(s, op, zeros(element(op.value.type)))
+    s.scalars[op.result] = _shuffled(s, op, values, "bfly", _masked(s, _low(s, op.mask), op.width - 1))
 
 
 def lane_reduce(s: GpuState, op: LaneReduce) -> None:
@@ -128,25 +128,25 @@ def lane_collect(s: GpuState, op: LaneCollect) -> None:
     other lanes."""
     dtype, t = _dtype(op), register_type(_dtype(op), 1)
     none = zeros(op.value.type)  # type: ignore[arg-type]
-    held, target = _value_or(s, op, none), _masked(s, _low(s, op.target), op.width - 1)
+    collected, target = _value_or(s, op, none), _masked(s, _low(s, op.target), op.width - 1)
     number, code = _number(s, op), s.code
 
-    def where(mine: str, parts: Components, others: Components) -> Components:
+    def select_components(own: str, parts: Components, others: Components) -> Components:
         pairs = zip(parts, others, strict=True)
-        return tuple(code.emit(f"select i1 {mine}, {t} {x}, {t} {y}") for x, y in pairs)
+        return tuple(code.emit(f"select i1 {own}, {t} {x}, {t} {y}") for x, y in pairs)
 
     if not s.known.varying(op.target):
-        total = _reduced(s, op, S.Add, held)
-        s.scalars[op.result] = where(code.emit(f"icmp eq i32 {number}, {target}"), total, none)
+        total = _reduced(s, op, S.Add, collected)
+        s.scalars[op.result] = select_components(code.emit(f"icmp eq i32 {number}, {target}"), total, none)
         return
-    made = none
+    sums = none
     for k in range(op.width):
         its = shuffle(s, target, int32, "idx", str(k), str(_clamp(op)))
-        value = _shuffled(s, op, held, "idx", str(k))
-        pairs = zip(made, value, strict=True)
+        value = _shuffled(s, op, collected, "idx", str(k))
+        pairs = zip(sums, value, strict=True)
         more = tuple(elementwise(code, S.Add([], []), dtype, [x, y], 1) for x, y in pairs)
-        made = where(code.emit(f"icmp eq i32 {number}, {its}"), more, made)
-    s.scalars[op.result] = made
+        sums = select_components(code.emit(f"icmp eq i32 {number}, {its}"), more, sums)
+    s.scalars[op.result] = sums
 
 
 def lane_ballot(s: GpuState, op: LaneBallot) -> None:
@@ -165,10 +165,10 @@ def lane_match(s: GpuState, op: LaneMatch) -> None:
         x = code.emit(f"{'sext' if dtype.is_signed else 'zext'} {t} {x} to i{bits}")
     elif not x.startswith("%"):
         x = {"true": "1", "false": "0"}.get(x, x)
-    found = code.emit(f"call i32 @llvm.nvvm.match.any.sync.i{bits}(i32 {ALL}, i{bits} {x})")
+    mask = code.emit(f"call i32 @llvm.nvvm.match.any.sync.i{bits}(i32 {ALL}, i{bits} {x})")
     if s.some_absent:
-        found = code.emit(f"and i32 {found}, {ballot(s, _present(s))}")
-    s.scalars[op.result] = (_segment_bits(s, op, found),)
+        mask = code.emit(f"and i32 {mask}, {ballot(s, _present(s))}")
+    s.scalars[op.result] = (_segment_bits(s, op, mask),)
 
 
 def _segment_bits(s: GpuState, op: SegmentOp, bits: str) -> str:

@@ -75,15 +75,15 @@ class GpuState(State):
         """A context for code of a part of the block. The part's threads are numbered from 0, and values that are
         computed once are computed at its start."""
         code = self.code
-        kept = self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry
+        saved = self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry
         at = len(code.lines)
         code.entry = []
         self.group, self.lanes, self.present, self.bases = group, group.threads, str(group.threads), {}
-        self.lane32 = self.first(f"sub i32 {kept[3]}, {group.first * 32}")
+        self.lane32 = self.first(f"sub i32 {saved[3]}, {group.first * 32}")
         self.lane = self.first(f"zext nneg i32 {self.lane32} to i64")
         yield
         code.lines[at:at] = code.entry
-        self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry = kept
+        self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry = saved
 
     @contextmanager
     def divergent_code(self) -> Iterator[None]:
@@ -98,13 +98,13 @@ class GpuState(State):
         """A context in which values derived from the thread index are rematerialised, so that they are not live
         outside."""
         code = self.code
-        kept = self.lane, self.lane32, self.bases, code.entry
+        saved = self.lane, self.lane32, self.bases, code.entry
         self.lane32 = code.emit(f'call i32 asm sideeffect "mov.u32 $0, $1;", "=r,r"(i32 {self.lane32})')
         self.lane, self.bases = code.emit(f"zext nneg i32 {self.lane32} to i64"), {}
         at, code.entry = len(code.lines), []
         yield
         code.lines[at:at] = code.entry
-        self.lane, self.lane32, self.bases, code.entry = kept
+        self.lane, self.lane32, self.bases, code.entry = saved
 
     @property
     def warp_group(self) -> str:
@@ -113,8 +113,10 @@ class GpuState(State):
         key = (-2, ())
         if key not in self.bases:
             warp = self.first(f"lshr i32 {self.lane32}, 5")
-            told = self.first(f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {warp}, i32 0, i32 31)")
-            self.bases[key] = [self.first(f"lshr i32 {told}, 2")]
+            first_lane = self.first(
+                f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {warp}, i32 0, i32 31)"
+            )
+            self.bases[key] = [self.first(f"lshr i32 {first_lane}, 2")]
         return self.bases[key][0]
 
     # The function's entry --------------------------------------------------------------------------------------------
@@ -140,8 +142,8 @@ class GpuState(State):
 
     def shared(self, value: Value) -> str:
         """The address of a buffer or stack in shared memory."""
-        place = self.places[value]
-        return self.first(f"getelementptr inbounds i8, ptr %shared, i64 {place.offset}")
+        memory = self.places[value]
+        return self.first(f"getelementptr inbounds i8, ptr %shared, i64 {memory.offset}")
 
     def length(self) -> int:
         """The lines of code so far, with the lines of unrolled loops repeated for each iteration."""
@@ -156,9 +158,9 @@ class GpuState(State):
     def loop_metadata(self) -> str:
         """The LLVM metadata that control the unrolling of loops."""
         lines: list[str] = []
-        for k, what in enumerate(self.loops, 1):
+        for k, metadata in enumerate(self.loops, 1):
             lines.append(f"!{2 * k} = distinct !{{!{2 * k}, !{2 * k + 1}}}")
-            lines.append(f'!{2 * k + 1} = !{{!"llvm.loop.unroll.{what}"}}')
+            lines.append(f'!{2 * k + 1} = !{{!"llvm.loop.unroll.{metadata}"}}')
         return "\n".join(lines) + "\n"
 
     # Layouts ---------------------------------------------------------------------------------------------------------

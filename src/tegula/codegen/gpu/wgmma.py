@@ -140,15 +140,15 @@ def mma_wait(s: GpuState, op: MmaWait) -> None:
     pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in young]
     meanwhile = _computed_in_flight(op)
     pairs += [(v, v) for v in meanwhile]
-    held = [[x for parts in s.held[v] for x in parts] for v, _ in pairs]
+    accumulators = [[x for parts in s.held[v] for x in parts] for v, _ in pairs]
     types = [t for v, _ in pairs for t in s.types(v)]
-    asm = _Assembly(types, [x for registers in held for x in registers])
+    asm = _Assembly(types, [x for registers in accumulators for x in registers])
     if op.overlapped:
-        asm.add(_computed_before(held, len(held) - len(meanwhile)))
+        asm.add(_computed_before(accumulators, len(accumulators) - len(meanwhile)))
     asm.add(f"wgmma.wait_group.sync.aligned {op.pending};")
-    made = iter(asm.emit(s))
-    for (_, result), registers in zip(pairs, held, strict=True):
-        s.bind(result, [next(made) for _ in registers])
+    values = iter(asm.emit(s))
+    for (_, result), registers in zip(pairs, accumulators, strict=True):
+        s.bind(result, [next(values) for _ in registers])
     for v, result in zip(op.operands, op.results, strict=True):
         if v in young:
             s.held[result] = s.held[v]
@@ -162,11 +162,16 @@ NEVER = 0x7FABCDEF
 """A bit pattern that does not occur in practice; a match would only cause a pause."""
 
 
-def _computed_before(held: list[list[str]], first: int) -> str:
+def _computed_before(accumulators: list[list[str]], first: int) -> str:
     """Instructions before a wait that depend on narrow tiles from `first` on, because ptxas hoists a wait above
     independent code, so that no computation would overlap with the matmuls."""
-    at = [sum(map(len, held[:k])) for k in range(len(held))]
-    seen = [at[k] + r for k in range(first, len(held)) if len(held[k]) <= NARROW for r in range(len(held[k]))]
+    at = [sum(map(len, accumulators[:k])) for k in range(len(accumulators))]
+    seen = [
+        at[k] + r
+        for k in range(first, len(accumulators))
+        if len(accumulators[k]) <= NARROW
+        for r in range(len(accumulators[k]))
+    ]
     if not seen:
         return ""
     united = " ".join(f"mov.b32 X, ${k}; or.b32 A, A, X;" for k in seen)
@@ -181,8 +186,8 @@ def _computed_in_flight(wait: Op) -> list[Value]:
     at = ops.index(wait)
     start = max((k for k, op in enumerate(ops[:at]) if isinstance(op, (*MATMULS, MmaWait))), default=at)
     later = {v for op in ops[at + 1 :] for inner in op.walk() for v in inner.operands}
-    made = (v for op in ops[start + 1 : at] for v in op.results)
-    return [v for v in made if v in later and isinstance(v.type, TileType) and v.type.dtype is float32]
+    results = (v for op in ops[start + 1 : at] for v in op.results)
+    return [v for v in results if v in later and isinstance(v.type, TileType) and v.type.dtype is float32]
 
 
 def _last_accumulators(wait: Op, count: int) -> set[Value]:
@@ -314,9 +319,9 @@ class _Assembly:
         tied = [str(k) for k in range(len(self.accumulators))]
         out = [("=" if tied else "=&") + CONSTRAINTS[t] for t in self.types]
         constraints = ",".join([*out, *tied, *(c for c, _, _ in self.inputs.values()), "~{memory}"])
-        given = [f"{t} {x}" for t, x in zip(self.types, self.accumulators, strict=False)]
-        given += [f"{t} {x}" for x, (_, t, _) in self.inputs.items()]
-        made = code.emit(
-            f'call {result} asm sideeffect "{text}", "{constraints}"({", ".join(given)}) convergent'
+        arguments = [f"{t} {x}" for t, x in zip(self.types, self.accumulators, strict=False)]
+        arguments += [f"{t} {x}" for x, (_, t, _) in self.inputs.items()]
+        struct = code.emit(
+            f'call {result} asm sideeffect "{text}", "{constraints}"({", ".join(arguments)}) convergent'
         )
-        return [code.emit(f"extractvalue {result} {made}, {k}") for k in range(n)]
+        return [code.emit(f"extractvalue {result} {struct}, {k}") for k in range(n)]

@@ -24,7 +24,7 @@ def widens_together(target: CudaTarget, source: DType, to: DType) -> bool:
 
 def widened(code: Code, numbers: Sequence[str], source: DType, to: DType) -> list[str]:
     """8-bit numbers converted to floats of type `to`."""
-    made: list[str] = []
+    floats: list[str] = []
     for first in range(0, len(numbers), TOGETHER):
         part = numbers[first : first + TOGETHER]
         packed = "zeroinitializer"
@@ -35,8 +35,8 @@ def widened(code: Code, numbers: Sequence[str], source: DType, to: DType) -> lis
             if source.is_float
             else _integers_to_floats(code, packed, source, to)
         )
-        made += four[: len(part)]
-    return made
+        floats += four[: len(part)]
+    return floats
 
 
 # Integers ------------------------------------------------------------------------------------------------------------
@@ -75,8 +75,8 @@ def _two_bfloats(code: Code, packed: str, k: int, bias: int) -> list[str]:
     numbers = code.emit(f"bitcast <4 x i8> {bits} to {pair}")
     larger = code.emit(f"fmul {pair} {numbers}, {_bfloats(2.0**127)}")
     scale, less = _bfloats(2.0**6), _bfloats(-float(bias))
-    made = code.call("fma", "v2bf16", pair, f"{pair} {larger}, {pair} {scale}, {pair} {less}")
-    return _both(code, code.emit(f"bitcast {pair} {made} to <2 x i16>"), bfloat16)
+    scaled_pair = code.call("fma", "v2bf16", pair, f"{pair} {larger}, {pair} {scale}, {pair} {less}")
+    return _both(code, code.emit(f"bitcast {pair} {scaled_pair} to <2 x i16>"), bfloat16)
 
 
 def _bfloats(value: float) -> str:

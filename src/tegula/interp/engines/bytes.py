@@ -78,9 +78,9 @@ class Footprints:
 
     def _part(self, m: Recorder, at: E.Bytes, warp: int) -> Spot:
         """The quarter of a slot that a warp writes."""
-        whole = self._of_group(m, at, warp // WARPS)
-        size = whole.size // WARPS
-        return Spot(whole.base + warp % WARPS * size, -1, size)
+        group_part = self._of_group(m, at, warp // WARPS)
+        size = group_part.size // WARPS
+        return Spot(group_part.base + warp % WARPS * size, -1, size)
 
     def _of_threads(self, m: Recorder, op: Op, event: E.MemoryAccess) -> tuple[Spot, ...]:
         warps = m.lanes // WARP
@@ -89,10 +89,10 @@ class Footprints:
         if key not in self._known:
             self._known[key] = self._forms(m, op, event, array)
         base = event.at.start // self.unit
-        found = self._known[key]
-        if not found:
+        spots = self._known[key]
+        if not spots:
             return (self._row(event.at.start, event.at.end),) * warps
-        return tuple(Spot(base, form, size) if form >= 0 else NOTHING for form, size in found)
+        return tuple(Spot(base, form, size) if form >= 0 else NOTHING for form, size in spots)
 
     def _forms(self, m: Recorder, op: Op, event: E.MemoryAccess, array: np.ndarray) -> list[tuple[int, int]]:
         """The units that each warp accesses, from the start of the buffer, by the access rule of the op; nothing if
@@ -133,19 +133,19 @@ class Footprints:
 
     def cells(self, spots: Iterable[Spot]) -> dict[Spot, tuple[int, ...]]:
         """The cells into which the spots partition memory, by address."""
-        wanted = frozenset(spots)
-        if wanted not in self._cells:
-            self._cells[wanted] = self._cut(wanted)
-        return self._cells[wanted]
+        requested = frozenset(spots)
+        if requested not in self._cells:
+            self._cells[requested] = self._cut(requested)
+        return self._cells[requested]
 
     def _cut(self, spots: frozenset[Spot]) -> dict[Spot, tuple[int, ...]]:
         ordered = sorted((s for s in spots if s.size), key=lambda s: (s.base, s.size, s.form))
         end = max((int(self._units(s)[-1]) + 1 for s in ordered), default=0)
         labels, count = np.zeros(end, np.int64), 1
         for spot in ordered:
-            here = self._units(spot)
-            old, place = np.unique(labels[here], return_inverse=True)
-            labels[here] = count + place
+            units = self._units(spot)
+            old, positions = np.unique(labels[units], return_inverse=True)
+            labels[units] = count + positions
             count += len(old)
         # Numbered by address.
         names, first = np.unique(labels, return_index=True)

@@ -61,11 +61,11 @@ class EngineLaunch:
     """One block of a launch, or all blocks of a persistent CTA. Raises Wrong, Failed or Unsupported if the launch
     cannot run in any order, and LaunchError if it does not satisfy a guard."""
 
-    def __init__(self, made: Prepared, args: Sequence[Any], dims: Sequence[int], block: int = 0) -> None:
-        self.made, kernel = made, made.kernel
-        if made.require is not None:
-            made.require(args)
-        check_limits(kernel, made.spread)
+    def __init__(self, prepared: Prepared, args: Sequence[Any], dims: Sequence[int], block: int = 0) -> None:
+        self.made, kernel = prepared, prepared.kernel
+        if prepared.require is not None:
+            prepared.require(args)
+        check_limits(kernel, prepared.spread)
         values = arguments(kernel, args, dims, None)
         with np.errstate(all="ignore"):
             self.roles = self._record(values, tuple(dims), block)
@@ -78,8 +78,8 @@ class EngineLaunch:
                 self.barriers += [(f"{name}[{k}]", arrivals_at(op.result)) for k in range(stages)]
         guards = [self._guard(v) for v in self._first if isinstance(v.type, MbarrierType)]
         spots = {s for steps in self.roles for step in steps for acts in step.acts for s in acts.spots}
-        self.cells = made.footprints.cells([*spots, *guards])
-        self.count = 1 + max((k for found in self.cells.values() for k in found), default=0)
+        self.cells = prepared.footprints.cells([*spots, *guards])
+        self.count = 1 + max((k for classes in self.cells.values() for k in classes), default=0)
         self.guarded = [k for guard in guards for k in self.cells[guard]]
         self.programs = list(self._programs())
 
@@ -111,29 +111,37 @@ class EngineLaunch:
         roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
         if roles is None:
             raise Unsupported("a kernel without roles")
-        whole = Recorder(lanes, present, report, block, tid, spread, shared, self.made.footprints, used)
-        whole.grid, whole.blocks = grid, blocks
-        whole.env.update(zip(kernel.params, values, strict=True))
+        recorder = Recorder(lanes, present, report, block, tid, spread, shared, self.made.footprints, used)
+        recorder.grid, recorder.blocks = grid, blocks
+        recorder.env.update(zip(kernel.params, values, strict=True))
         for op in kernel.body.ops:
             if op is roles:
                 break
-            whole.op(op, present)
-        if whole.made:
+            recorder.op(op, present)
+        if recorder.made:
             raise Wrong(
                 "barrier",
-                f"{whole.made[0].result.name} is used before its initialisation is visible to all threads",
+                f"{recorder.made[0].result.name} is used before its initialisation is visible to all threads",
             )
         self.machines: list[Recorder] = []
         for region, (first, warps) in zip(roles.regions, roles.warps, strict=True):
-            here = slice(first * WARP, (first + warps) * WARP)
-            mine = [c[here] for c in tid]
+            lane_range = slice(first * WARP, (first + warps) * WARP)
+            indices = [c[lane_range] for c in tid]
             role = Recorder(
-                warps * WARP, present[here], report, block, mine, spread, shared, self.made.footprints, used
+                warps * WARP,
+                present[lane_range],
+                report,
+                block,
+                indices,
+                spread,
+                shared,
+                self.made.footprints,
+                used,
             )
-            role.grid, role.blocks, role.slots = grid, blocks, whole.slots
-            for v, x in whole.env.items():
+            role.grid, role.blocks, role.slots = grid, blocks, recorder.slots
+            for v, x in recorder.env.items():
                 split = isinstance(v.type, DType | VecType | MatType) or isinstance(x, list)
-                role.env[v] = x[here] if split and not isinstance(x, int) else x
+                role.env[v] = x[lane_range] if split and not isinstance(x, int) else x
             role.region(region, (), role.present)
             self.machines.append(role)
         return [role.steps for role in self.machines]
@@ -141,8 +149,8 @@ class EngineLaunch:
     # Programs -------------------------------------------------------------------------------------------------------
 
     def _guard(self, barrier: Value) -> Spot:
-        place, unit = self.made.spread.places[barrier], self.made.footprints.unit
-        return Spot(place.offset // unit, -1, place.size // unit)
+        offset, unit = self.made.spread.places[barrier], self.made.footprints.unit
+        return Spot(offset.offset // unit, -1, offset.size // unit)
 
     def _programs(self) -> Iterable[Program]:
         roles = next(op for op in self.made.kernel.body.ops if isinstance(op, Roles))

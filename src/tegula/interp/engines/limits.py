@@ -51,8 +51,8 @@ def _registers(roles: Roles, threads: int) -> None:
     free = sum(
         start - asked.get(g, MIN_REGISTERS) for g in range(groups) if asked.get(g, MIN_REGISTERS) <= start
     )
-    wanted = sum(n - start for n in asked.values() if n > start)
-    if wanted > free:
+    extra = sum(n - start for n in asked.values() if n > start)
+    if extra > free:
         raise Wrong(
-            "deadlock", f"warp groups wait for {wanted} registers a thread, of which others free {free}"
+            "deadlock", f"warp groups wait for {extra} registers a thread, of which others free {free}"
         )

@@ -31,10 +31,10 @@ class Order:
 
 def orders(roles: Sequence[int], count: int, seed: int = 0) -> Iterator[Order]:
     """The first `count` orders: adversarial orders, then random orders. `roles`: the role of each warp."""
-    made = _adversarial(roles)
+    adversarial = _adversarial(roles)
     rng = random.Random(seed)
     for k in range(count):
-        order = next(made, None)
+        order = next(adversarial, None)
         yield order if order is not None else _random(rng, len(roles), k)
 
 

@@ -155,26 +155,26 @@ class EngineReplay:
 
     # Accesses -------------------------------------------------------------------------------------------------------
 
-    def _access(self, warp: Warp, step: EngineStep, what: str) -> int:
+    def _access(self, warp: Warp, step: EngineStep, access: str) -> int:
         bit = 1 << self.bits
         self.bits += 1
-        self.log.append((warp.name, step, what))
+        self.log.append((warp.name, step, access))
         return bit
 
     def _accessed(self, mask: int) -> str:
-        who, step, what = self.log[(mask & -mask).bit_length() - 1]
-        return f"{who} {what} ({step.op.NAME}, {step.op.loc})"
+        who, step, access = self.log[(mask & -mask).bit_length() - 1]
+        return f"{who} {access} ({step.op.NAME}, {step.op.loc})"
 
-    def _check_order(self, warp: Warp, step: EngineStep, what: str, before: int, fenced: int) -> None:
+    def _check_order(self, warp: Warp, step: EngineStep, access: str, before: int, fenced: int) -> None:
         """Check that the accesses `before` are complete, and that the accesses `fenced` of threads are visible to the
         async proxy."""
         if before & ~warp.before.all:
             self._unordered(
-                "race", f"{warp.name} {what} ({step.op.NAME}), {self._accessed(before & ~warp.before.all)}"
+                "race", f"{warp.name} {access} ({step.op.NAME}), {self._accessed(before & ~warp.before.all)}"
             )
         elif fenced & ~warp.before.fenced:
-            found = self._accessed(fenced & ~warp.before.fenced)
-            self._unordered("fence", f"{warp.name} {what} ({step.op.NAME}), without a fence {found}")
+            accesses = self._accessed(fenced & ~warp.before.fenced)
+            self._unordered("fence", f"{warp.name} {access} ({step.op.NAME}), without a fence {accesses}")
 
     def _unordered(self, kind: str, text: str) -> None:
         failed = ReplayFailed(kind, text)
@@ -255,11 +255,11 @@ class EngineReplay:
 
     def _held(self, cells: Sequence[int], base: int, by_copies: bool) -> Term:
         """The term of the contents of a buffer at `base`: one tile, or a mix of tiles."""
-        found = [self.cells[k].copies_see if by_copies else self.cells[k].holds for k in cells]
-        first = found[0]
-        if first[0] == base and all(x == first for x in found):
+        terms = [self.cells[k].copies_see if by_copies else self.cells[k].holds for k in cells]
+        first = terms[0]
+        if first[0] == base and all(x == first for x in terms):
             return first[1]
-        return self.terms.of(("mixed", *((at - base if term else 0, term) for at, term in found)))
+        return self.terms.of(("mixed", *((at - base if term else 0, term) for at, term in terms)))
 
     def _resolve(self, deferred: Deferred) -> Term:
         if deferred.term < 0:
@@ -291,9 +291,9 @@ class EngineReplay:
         warp.got = []
         if not step.made:
             if step.stores:
-                found = tuple(self._term(x) for x in inputs)
+                terms = tuple(self._term(x) for x in inputs)
                 self.finals[(warp.role, step.op, step.turn, warp.number)] = self.terms.of(
-                    ("stored", step.key, found)
+                    ("stored", step.key, terms)
                 )
             return True
         plain = []
@@ -426,10 +426,10 @@ class EngineReplay:
     def _overwrite(self, warp: Warp, matmul: MmaGroup) -> None:
         """Overwrite the register operand of the op's matmuls in flight, which is in the same registers in each
         iteration and read when the matmul executes."""
-        op, taken = matmul.step.op, list(matmul.step.taken)
+        op, operands = matmul.step.op, list(matmul.step.taken)
         if not isinstance(op, RegisterMma):
             return
-        k = taken.index(op.held_tile) - len(taken)
+        k = operands.index(op.held_tile) - len(operands)
         for other in warp.matmuls:
             if other.step.op is op:
                 inputs = list(other.inputs)
@@ -437,9 +437,9 @@ class EngineReplay:
                 other.inputs = tuple(inputs)
 
     def _multiplied(self, matmul: MmaGroup) -> None:
-        held = [self._held(c, b, True) for c, b in zip(matmul.operands, matmul.bases, strict=True)]
+        terms = [self._held(c, b, True) for c, b in zip(matmul.operands, matmul.bases, strict=True)]
         inputs = tuple(self._term(x) for x in matmul.inputs)
-        matmul.result.term = self.terms.of(("matmul", matmul.step.key, tuple(held), inputs))
+        matmul.result.term = self.terms.of(("matmul", matmul.step.key, tuple(terms), inputs))
 
     def mma_complete(self, warp: Warp, step: EngineStep, pending: int) -> bool:
         """A warp waits until at most `pending` matmuls are in flight."""

@@ -141,14 +141,14 @@ class Recorder(Machine):
         if isinstance(op.results[0].type, BufType) if op.results else False:
             self.env[op.results[0]] = self.new_buffer(op)
         values = dict.fromkeys([*_free(op)])
-        taken = {v: self.env[v] for v in values if isinstance(self.env.get(v), EngineSlot)}
-        known = {v: self.env[v] for v in values if v in self.env and v not in taken}
-        made = () if _is_buffer(op) else tuple(self._slot() for _ in op.results)
-        found = tuple(self._acts(op, event) for event in E.events(op, _Known(self, op))) if acts else ()
+        operands = {v: self.env[v] for v in values if isinstance(self.env.get(v), EngineSlot)}
+        known = {v: self.env[v] for v in values if v in self.env and v not in operands}
+        slots = () if _is_buffer(op) else tuple(self._slot() for _ in op.results)
+        actions = tuple(self._acts(op, event) for event in E.events(op, _Known(self, op))) if acts else ()
         turn = self.turns[op] = self.turns.get(op, -1) + 1
-        self.steps.append(EngineStep(op, found, known, taken, made, _key(op, known), turn, _stores(op)))
+        self.steps.append(EngineStep(op, actions, known, operands, slots, _key(op, known), turn, _stores(op)))
         if not _is_buffer(op):
-            self.env.update(zip(op.results, made, strict=True))
+            self.env.update(zip(op.results, slots, strict=True))
 
     def _slot(self) -> EngineSlot:
         self.slots += 1
@@ -160,8 +160,8 @@ class Recorder(Machine):
     # Memory -----------------------------------------------------------------------------------------------------
 
     def new_buffer(self, op: Op) -> RunValue:
-        t, place = buffer_type(op.results[0].type), self.places[op.results[0]]
-        return spread_view(self.shared, place.offset, t.dtype, t.shape, place.strides)
+        t, offset = buffer_type(op.results[0].type), self.places[op.results[0]]
+        return spread_view(self.shared, offset.offset, t.dtype, t.shape, offset.strides)
 
     def range_of(self, value: Value) -> tuple[int, int]:
         """The byte range of a buffer, end exclusive."""

@@ -39,10 +39,10 @@ class Values:
 
     def store(self, finals: Mapping[Name, Term]) -> None:
         """Write the tiles that a replay has stored to the launch's arrays. Mixed contents become all bits set."""
-        found: dict[Name, set[Term]] = {}
+        stored: dict[Name, set[Term]] = {}
         for (role, op, turn, *_), term in finals.items():
-            found.setdefault((role, op, turn), set()).add(term)
-        for (role, op, _turn), terms in sorted(found.items(), key=lambda item: (item[0][0], item[0][2])):
+            stored.setdefault((role, op, turn), set()).add(term)
+        for (role, op, _turn), terms in sorted(stored.items(), key=lambda item: (item[0][0], item[0][2])):
             if isinstance(op, BulkStore):
                 self._store_tile({self.names[t][2:] for t in terms if self._written(t)}, terms, role, op)
                 continue
@@ -89,9 +89,9 @@ class Values:
             out = self._run(step, role, inputs, ())
             return out[result] if len(step.made) > 1 else out
         if kind == "matmul":
-            key, held, inputs = rest
+            key, source, inputs = rest
             step, role = self.steps[key]
-            return self._run(step, role, inputs, held)
+            return self._run(step, role, inputs, source)
         if kind == "write":
             return self.of(rest[2][-1])
         raise Mixed(kind)
@@ -104,7 +104,7 @@ class Values:
         tile[inside] = machine.group(op.array)[at]
         return tile.reshape(buffer_type(op.buffer.type).shape)
 
-    def _run(self, step: EngineStep, role: int, inputs: Name, held: Name) -> Any:
+    def _run(self, step: EngineStep, role: int, inputs: Name, source: Name) -> Any:
         """The results of an op, given the terms of its slots and of the contents of its buffers."""
         op, machine = step.op, self._machine(step, role)
         buffers = [
@@ -112,11 +112,11 @@ class Values:
         ]
         for issue in (a.event for a in step.acts if isinstance(a.event, E.Issue)):
             buffers = [at.buffer for at in issue.operands]
-        got = held or inputs[: len(inputs) - len(step.taken)]
-        rest = inputs[len(inputs) - len(step.taken) :]
-        for value, term in zip(buffers, got, strict=True):
+        contents = source or inputs[: len(inputs) - len(step.taken)]
+        terms = inputs[len(inputs) - len(step.taken) :]
+        for value, term in zip(buffers, contents, strict=True):
             machine.env[value] = self._seen(term, step.known[value])
-        for value, term in zip(step.taken, rest, strict=True):
+        for value, term in zip(step.taken, terms, strict=True):
             machine.env[value] = self.of(term)
         if isinstance(op, BufRead):
             return machine.env[op.buffer]

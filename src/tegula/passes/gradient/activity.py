@@ -50,10 +50,12 @@ class Activity:
         before = len(known)
         for op in self.body.walk():
             if isinstance(op, Carrier):
-                for one in op.carried:
+                for carried in op.carried:
                     # Forward, sources make the carried values active; backward, carried values make their sources
                     # active.
-                    first, second = (one.values, one.own) if forward else (one.own, one.values)
+                    first, second = (
+                        (carried.values, carried.own) if forward else (carried.own, carried.values)
+                    )
                     if any(v in known for v in first):
                         known.update(v for v in second if self._carries(v))
                 continue

@@ -46,20 +46,20 @@ def differentiate(
     inline_selected(kernel.body, lambda call: not call.has_rule)
     arrays = [kernel.params[k] for k in positions]
     body = Region()
-    held = [op.result for op in kernel.walk() if isinstance(op, StructureRead) and op.DIFFERENTIABLE]
+    structures = [op.result for op in kernel.walk() if isinstance(op, StructureRead) and op.DIFFERENTIABLE]
     regauged = regauge(kernel)
-    activity = Activity(kernel.body, [*arrays, *held], arrays, regauged.constants)
+    activity = Activity(kernel.body, [*arrays, *structures], arrays, regauged.constants)
     _check_connected(kernel, activity, arrays)
     _check_fences(kernel)
     launch = kernel.launch
-    made = Reverse(body, activity, analyse(kernel), Hazards(kernel), launch.block_dim, launch.partial)
-    made.known_results = regauged.results
-    made.loc = kernel.loc
-    made.scope.primals.update({p: body.add_argument(p.type) for p in kernel.params})
-    made.scope.shadows.update({a: body.add_argument(adjoint_type(a.type)) for a in arrays})
-    made.sweep(kernel.body.ops[:-1])
-    made.backwards(kernel.body.ops[:-1])
-    made.emit(Yield, [])
+    reverse = Reverse(body, activity, analyse(kernel), Hazards(kernel), launch.block_dim, launch.partial)
+    reverse.known_results = regauged.results
+    reverse.loc = kernel.loc
+    reverse.scope.primals.update({p: body.add_argument(p.type) for p in kernel.params})
+    reverse.scope.shadows.update({a: body.add_argument(adjoint_type(a.type)) for a in arrays})
+    reverse.sweep(kernel.body.ops[:-1])
+    reverse.backwards(kernel.body.ops[:-1])
+    reverse.emit(Yield, [])
     names = [*kernel.param_names, *(PREFIX + kernel.param_names[k] for k in positions)]
     adjoint = Kernel(
         f"{kernel.name}_adjoint", names, body, kernel.launch, [*kernel.access, *access], kernel.loc
@@ -69,7 +69,7 @@ def differentiate(
     inline_selected(body)
     erase_dead(adjoint, objects=True)
     gradients = _unaliased(adjoint, len(kernel.params))
-    run(ADJOINT, adjoint, Differentiation(gradients, made.replays, kernel))
+    run(ADJOINT, adjoint, Differentiation(gradients, reverse.replays, kernel))
     return adjoint
 
 
@@ -126,11 +126,11 @@ def check_order(steps: Sequence[AdjointStep]) -> None:
     """Raise NoGradient for an addition of gradients whose order is not fixed, because blocks and lanes run
     concurrently."""
     for step in steps:
-        found = find_block_conflict(step.kernel) or find_lane_conflict(step.kernel)
-        if found is not None:
+        conflict = find_block_conflict(step.kernel) or find_lane_conflict(step.kernel)
+        if conflict is not None:
             why = "several threads add to one element of a gradient, in an unspecified order"
             help = "leave tg.config.deterministic off, or load tiles at multiples of block and loop indices"
-            raise NoGradient(found.loc, op=named(found), why=why, help=help)
+            raise NoGradient(conflict.loc, op=named(conflict), why=why, help=help)
 
 
 def _unaliased(adjoint: Kernel, first: int) -> list[Value]:

@@ -124,22 +124,22 @@ class _Owner:
         for loop, backwards in self.backwards.items():
             if any(loop.index in _free_values(op) and not set(op.results) & set(backwards) for op in needed):
                 backwards.clear()  # the index itself is used as well
-        whole = AdjointStep(*self._built(needed, False))
-        wide = retile(whole.kernel)
+        step_of_owners = AdjointStep(*self._built(needed, False))
+        wide = retile(step_of_owners.kernel)
         if wide is not None:
             grid = list(self.grid)
             grid[wide.dim] = Pieces(self.grid[wide.dim], wide.factor)
-            length = ArrayShape([whole.known[wide.parameter]], [int32], {"dim": wide.along}).result
+            length = ArrayShape([step_of_owners.known[wide.parameter]], [int32], {"dim": wide.along}).result
             merged = Merged(
-                AdjointStep(wide.kernel, whole.known, tuple(grid), whole.counts),
+                AdjointStep(wide.kernel, step_of_owners.known, tuple(grid), step_of_owners.counts),
                 Times(wide.length, self.grid[wide.dim]),
                 length,
                 wide.for_gpu,
             )
-            whole = replace(whole, wide=merged)
+            step_of_owners = replace(step_of_owners, wide=merged)
         missing = [k for k in range(self.blocks) if k not in self.components]
         if not missing or len(self.grid) == MAX_DIMS or not can_be_partial(self.atomic):
-            return whole
+            return step_of_owners
         chunks = Chunk((Dim(missing[0]),), tuple(self.grid), "chunks")
         wide = scalar_of(summed_in(tile_of(self.atomic).dtype))
         tiles = Chunk(tuple(self.grid), (), "total")
@@ -147,7 +147,7 @@ class _Owner:
         first = AdjointStep(*self._built(needed, True), (partials,))
         owners = [(self._values(owner), extent) for owner, extent in zip(self.owners, self.grid, strict=True)]
         last = summing(self.adjoint, [self.atomic], chunks, [partials], owners)
-        return replace(whole, shared=(first, last))
+        return replace(step_of_owners, shared=(first, last))
 
     def _values(self, owner: int | For) -> list[Value]:
         """The values of the adjoint kernel that become the block index of a grid dimension."""
@@ -158,11 +158,11 @@ class _Owner:
     # Owners of tiles -------------------------------------------------------------------------------------------------
 
     def _find_owner(self) -> None:
-        where = window(self.atomic)
-        if where is None or not all(isinstance(op, For) for op in _enclosing_ops(self.atomic)):
+        window_of_atomic = window(self.atomic)
+        if window_of_atomic is None or not all(isinstance(op, For) for op in _enclosing_ops(self.atomic)):
             raise _NoOwner("additions to the gradient are conditional, or at an offset that is not known")
         indices = {loop.index: loop for loop in self.loops}
-        for span in where:
+        for span in window_of_atomic:
             for value, _ in span.terms:
                 if value in self.numbers and self.numbers[value] < self.blocks:
                     number = self.numbers[value]
@@ -256,16 +256,16 @@ class _Owner:
         found_accesses = accesses_of(self.adjoint, array)
         if not disjoint_in_blocks(self.adjoint, found_accesses):
             raise _NoOwner("the kernel overwrites an array from which the added value is computed")
-        taken = window(load)
+        cleared = window(load)
         for store in writers:
             written = window(store)
-            if taken is None or written is None:
+            if cleared is None or written is None:
                 raise _NoOwner("the kernel overwrites an array from which the added value is computed")
             common = [op for op in _enclosing_ops(load) if op in set(_enclosing_ops(store))]
             after = self.order[store] > self.order[load]
-            if after and (not common or never_revisits(load, store, taken, written, self.ranges)):
+            if after and (not common or never_revisits(load, store, cleared, written, self.ranges)):
                 continue
-            if not are_disjoint(load, store, taken, written):
+            if not are_disjoint(load, store, cleared, written):
                 raise _NoOwner("the kernel overwrites an array from which the added value is computed")
 
     # The kernel ------------------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ class _Owner:
         names = [f"blocks_{k}" for k in missing]
         arrays: list[ArrayType] = []
         if chunk:
-            length, chunks = (Chunk(counts[:1], grid, what) for what in ("length", "chunks"))
+            length, chunks = (Chunk(counts[:1], grid, label) for label in ("length", "chunks"))
             counts, grid = (*counts, length, *grid[1:]), (*grid, chunks)
             names += ["chunk", *(f"extent_{k}" for k in range(len(grid) - 2)), "partials"]
             arrays.append(ArrayType(scalar_of(summed_in(tile.dtype)), 2))
@@ -290,47 +290,47 @@ class _Owner:
         mapping = {p: body.add_argument(p.type) for p in params}
         numbers = [body.add_argument(int32) for _ in counts]
         rows = [body.add_argument(t) for t in arrays]
-        made = SumBuilder(body, self.atomic.loc)
-        *own, lane = made.emit(Tid, [], {"count": len(grid) + 1})
+        builder = SumBuilder(body, self.atomic.loc)
+        *own, lane = builder.emit(Tid, [], {"count": len(grid) + 1})
         of_component = {self.blocks: lane}
-        for place, owner in zip(own, self.owners, strict=False):
+        for index, owner in zip(own, self.owners, strict=False):
             if isinstance(owner, int):
-                of_component[owner] = place
+                of_component[owner] = index
             else:
-                mapping.update(dict.fromkeys(self._values(owner), place))
+                mapping.update(dict.fromkeys(self._values(owner), index))
         # Levels: 0 is the body, then a loop for each missing component, then the loops around the atomic.
         regions, bounds = [body], list[list[Value]]()
         for component, count in zip(missing, numbers, strict=False):
             regions.append(Region())
             of_component[component] = regions[-1].add_argument(int32)
-            bounds.append([made.const(0, int32), count, made.const(1, int32)])
+            bounds.append([builder.const(0, int32), count, builder.const(1, int32)])
         if chunk:
-            start = made.one(S.Mul, [own[-1], numbers[len(missing)]])
-            end = made.one(S.Min, [made.one(S.Add, [start, numbers[len(missing)]]), numbers[0]])
+            start = builder.one(S.Mul, [own[-1], numbers[len(missing)]])
+            end = builder.one(S.Min, [builder.one(S.Add, [start, numbers[len(missing)]]), numbers[0]])
             bounds[0][:2] = [start, end]
         for loop in inner:
             regions.append(Region())
             mapping[loop.index] = regions[-1].add_argument(loop.index.type)
         mapping |= {v: of_component[k] for v, k in self.numbers.items() if k in of_component}
-        made.levels = {v: k for k, r in enumerate(regions) for v in r.args}
-        made.levels |= {v: 0 for v in (*own, lane)}
+        builder.levels = {v: k for k, r in enumerate(regions) for v in r.args}
+        builder.levels |= {v: 0 for v in (*own, lane)}
         least = {loop: len(missing) + 1 + k for k, loop in enumerate(inner)}
-        taken = {v for values in self.backwards.values() for v in values}
+        used_values = {v for values in self.backwards.values() for v in values}
         for op in needed:
-            if not any(r in taken for r in op.results):
-                self._place(made, op, regions, mapping, least)
-        if any(made.levels[mapping[v]] for v in (self.array, *self.at)):
+            if not any(r in used_values for r in op.results):
+                self._place(builder, op, regions, mapping, least)
+        if any(builder.levels[mapping[v]] for v in (self.array, *self.at)):
             raise _NoOwner("offsets of the gradient's tiles are not multiples of block and loop indices")
         bounds += [[mapping[v] for v in loop.bounds] for loop in inner]
-        total = self._total(made, regions, bounds, mapping[self.tile])
+        total = self._total(builder, regions, bounds, mapping[self.tile])
         if chunk:
-            at = [own[-1], column(made, own[:-1], numbers[len(missing) + 1 :], tile.size)]
-            row = made.reshaped(total, (1, tile.size))
-            made.emit(TileStore, [*rows, row, *at], {"bounds_check": False, "aligned": False})
+            at = [own[-1], column(builder, own[:-1], numbers[len(missing) + 1 :], tile.size)]
+            row = builder.reshaped(total, (1, tile.size))
+            builder.emit(TileStore, [*rows, row, *at], {"bounds_check": False, "aligned": False})
         else:
             at = [mapping[v] for v in self.at]
-            made.add_to(mapping[self.array], total, at, self.atomic.bounds_check)
-        made.emit(Yield, [])
+            builder.add_to(mapping[self.array], total, at, self.atomic.bounds_check)
+        builder.emit(Yield, [])
         name = name_of(self.adjoint, self.atomic) + "_in_chunks" * chunk
         kernel = finished(self.adjoint, name, [*self.adjoint.param_names, *names], body, len(grid))
         root = mapping[memory_root(self.array)]
@@ -340,24 +340,24 @@ class _Owner:
 
     def _place(
         self,
-        made: SumBuilder,
+        builder: SumBuilder,
         op: Op,
         regions: Sequence[Region],
         mapping: dict[Value, Value],
         least: dict[For, int],
     ) -> None:
         """Put a clone of an op into the outermost loop in which all its operands are available."""
-        level = max((made.levels[mapping[v]] for v in _free_values(op)), default=0)
+        level = max((builder.levels[mapping[v]] for v in _free_values(op)), default=0)
         if any(isinstance(o, TileAccess) and not o.bounds_check for o in op.walk()):
             around = set(_enclosing_ops(op))
             level = max([level, *(k for loop, k in least.items() if loop in around)])
         copy = clone_op(op, mapping)
         regions[level].append(copy)
-        made.levels |= {v: level for v in copy.results}
+        builder.levels |= {v: level for v in copy.results}
 
     def _total(
         self,
-        made: SumBuilder,
+        builder: SumBuilder,
         regions: Sequence[Region],
         bounds: Sequence[Sequence[Value]],
         value: Value,
@@ -365,15 +365,15 @@ class _Owner:
         """Build the loops with these bounds, and the sum of a tile over all of them."""
         tile = tile_of(self.atomic)
         wide = TileType(summed_in(tile.dtype), tile.shape)
-        made.region = regions[0]
-        carried = [made.zero(wide), *(r.add_argument(wide) for r in regions[1:])]
-        made.region = regions[-1]
-        total = made.accumulated(carried[-1], value)
+        builder.region = regions[0]
+        carried = [builder.zero(wide), *(r.add_argument(wide) for r in regions[1:])]
+        builder.region = regions[-1]
+        total = builder.accumulated(carried[-1], value)
         for level in range(len(regions) - 1, 0, -1):
-            made.emit(Yield, [total])
-            made.region = regions[level - 1]
+            builder.emit(Yield, [total])
+            builder.region = regions[level - 1]
             operands = [*bounds[level - 1], carried[level - 1]]
-            (total,) = made.emit(For, operands, None, [regions[level]])
+            (total,) = builder.emit(For, operands, None, [regions[level]])
         return total
 
 
@@ -400,7 +400,7 @@ def _views(array: Value) -> Iterator[ArrayView]:
 
 def _free_values(op: Op) -> list[Value]:
     """The values from outside that an op or its nested ops use."""
-    made = {r for o in op.walk() for r in o.results} | {
+    defined = {r for o in op.walk() for r in o.results} | {
         a for o in op.walk() for r in o.regions for a in r.args
     }
-    return [v for o in op.walk() for v in o.operands if v not in made]
+    return [v for o in op.walk() for v in o.operands if v not in defined]

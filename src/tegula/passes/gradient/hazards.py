@@ -84,9 +84,9 @@ class Hazards:
 
     def may_give_nan(self, factor: Value, op: Op) -> bool:
         """Whether multiplying by a factor may turn a zero adjoint of an op's result into NaN."""
-        found = self.of(factor)
-        return found is Hazard.COMPUTED or (
-            found is Hazard.DATA and any(r in self.masked for r in op.results)
+        factor_range = self.of(factor)
+        return factor_range is Hazard.COMPUTED or (
+            factor_range is Hazard.DATA and any(r in self.masked for r in op.results)
         )
 
     # Infinities and NaNs of a value ----------------------------------------------------------------------------------
@@ -149,8 +149,8 @@ class Hazards:
             return 0.0
         if isinstance(op, S.Mul):
             a, b = op.operands
-            both = self.lower_bound(a) >= 0.0 and self.lower_bound(b) >= 0.0
-            return 0.0 if both or source(a) is source(b) else -math.inf
+            both_nonnegative = self.lower_bound(a) >= 0.0 and self.lower_bound(b) >= 0.0
+            return 0.0 if both_nonnegative or source(a) is source(b) else -math.inf
         if isinstance(op, S.Fma):
             a, b, c = op.operands
             product = source(a) is source(b) or (self.lower_bound(a) >= 0.0 and self.lower_bound(b) >= 0.0)
@@ -225,18 +225,18 @@ def _masked(kernel: Kernel) -> set[Value]:
         for e in op.effects()
         if e.kind == "write" and e.value is not None
     )
-    found = {v for op in order if _chooses(op, stores) or _is_conditional(op) for v in op.operands}
-    while count != len(found):
-        count = len(found)
+    masked = {v for op in order if _chooses(op, stores) or _is_conditional(op) for v in op.operands}
+    while count != len(masked):
+        count = len(masked)
         for op in reversed(order):
             if isinstance(op, Yield):
                 continue
-            if any(r in found for r in op.results):
-                found.update(op.operands)
-                found.update(v for region in op.regions if region.ops for v in region.yielded)
-            if any(a in found for region in op.regions for a in region.args):
-                found.update(op.operands)
-    return found
+            if any(r in masked for r in op.results):
+                masked.update(op.operands)
+                masked.update(v for region in op.regions if region.ops for v in region.yielded)
+            if any(a in masked for region in op.regions for a in region.args):
+                masked.update(op.operands)
+    return masked
 
 
 def _chooses(op: Op, stores: Counter[Value]) -> bool:

@@ -69,11 +69,11 @@ def _drop_invariant(kernel: Kernel) -> bool:
 
 def _is_pure(loop: Op) -> bool:
     """Whether a loop writes only objects made inside the loop, and reads only these objects and arrays."""
-    made = {r for op in loop.walk() for r in op.results}
+    defined = {r for op in loop.walk() for r in op.results}
     for effect in (e for op in loop.walk() for e in op.effects()):
         if effect.value is None or (effect.kind != "read" and not isinstance(effect.value.type, BufType)):
             return False
-        if isinstance(effect.value.type, BufType) and root(effect.value) not in made:
+        if isinstance(effect.value.type, BufType) and root(effect.value) not in defined:
             return False
     return True
 
@@ -122,7 +122,7 @@ def _dependence_distance(loop: For) -> int | None:
 
 def _slots_needed(value: Value, body: Region, slots: dict[Value, int]) -> set[int]:
     """The carried variables, by number, on whose values at the start of an iteration a value depends."""
-    found: set[int] = set()
+    needed: set[int] = set()
     seen: set[Value] = set()
     pending = [value]
     while pending:
@@ -131,7 +131,7 @@ def _slots_needed(value: Value, body: Region, slots: dict[Value, int]) -> set[in
             continue
         seen.add(at)
         if at in slots:
-            found.add(slots[at])
+            needed.add(slots[at])
             continue
         op = (
             at.owner
@@ -149,7 +149,7 @@ def _slots_needed(value: Value, body: Region, slots: dict[Value, int]) -> set[in
             if isinstance(op, BufRead | BufGet) and e.value
             for v in _written(e.value, body)
         ]
-    return found
+    return needed
 
 
 def _written(buffer: Value, body: Region) -> list[Value]:
@@ -186,13 +186,13 @@ def _checkpoint(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
     far, near = (
         [_object(b, r, (most, lanes) if r in per_lane else (most,)) for r in loop.results] for _ in range(2)
     )
-    kept = _Checkpoints(b.one(LaneIndex, []), per_lane)
+    checkpoints = _Checkpoints(b.one(LaneIndex, []), per_lane)
     _insert(b, outermost)
     b = _before(replay.backwards)
     t = element(count.type)
     zero = b.const(0, t)
     stride = _stride(b, count, most)
-    kept.run(b, loop, (zero, count), loop.initial, far, stride)
+    checkpoints.run(b, loop, (zero, count), loop.initial, far, stride)
     _insert(b, replay.backwards)
     b = _before(loop)
     at = loop.stop
@@ -202,14 +202,14 @@ def _checkpoint(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
     within = _stride(b, stride, most)
     enters = b.one(S.Cmp, [b.one(S.Add, [at, b.const(1, t)]), end], {"pred": "eq"})
     with branch(b, enters):
-        start = [kept.load(b, x, r, stretch) for x, r in zip(far, loop.results, strict=True)]
-        last = kept.run(b, loop, (first, at), start, near, within)
+        start = [checkpoints.load(b, x, r, stretch) for x, r in zip(far, loop.results, strict=True)]
+        last = checkpoints.run(b, loop, (first, at), start, near, within)
         with branch(b, _divides(b, within, b.one(S.Sub, [at, first]))):
-            place = b.one(S.Div, [b.one(S.Sub, [at, first]), within])
-            kept.store(b, near, last, loop.results, place)
-    place = b.one(S.Div, [b.one(S.Sub, [at, first]), within])
-    loop.start = b.one(S.Add, [first, b.one(S.Mul, [place, within])])
-    loop.initial = [kept.load(b, x, r, place) for x, r in zip(near, loop.results, strict=True)]
+            iteration = b.one(S.Div, [b.one(S.Sub, [at, first]), within])
+            checkpoints.store(b, near, last, loop.results, iteration)
+    iteration = b.one(S.Div, [b.one(S.Sub, [at, first]), within])
+    loop.start = b.one(S.Add, [first, b.one(S.Mul, [iteration, within])])
+    loop.initial = [checkpoints.load(b, x, r, iteration) for x, r in zip(near, loop.results, strict=True)]
     _insert(b, loop)
 
 
@@ -241,21 +241,21 @@ def _can_checkpoint(t: Type) -> bool:
     return is_element(t) or (isinstance(t, TileType) and not t.partial)
 
 
-def _bytes(value: Value, places: int) -> int:
-    """The bytes of one checkpoint of a carried value: of a tile, or of `places` copies of an element."""
+def _bytes(value: Value, iterations: int) -> int:
+    """The bytes of one checkpoint of a carried value: of a tile, or of `iterations` copies of an element."""
     t = value.type
     if isinstance(t, TileType):
         return t.size * element_bytes(t.dtype)
-    return element_bytes(element(t)) * places
+    return element_bytes(element(t)) * iterations
 
 
 def _outermost_divergent_op(op: Op, known: Uniformity) -> Op | None:
     """The outermost divergent loop or branch among an op and its enclosing ops; None if there is none."""
-    found, at = None, op
+    outermost, at = None, op
     while True:
-        found = at if at in known.divergent else found
+        outermost = at if at in known.divergent else outermost
         if at.parent is None or at.parent.parent is None:
-            return found
+            return outermost
         at = at.parent.parent
 
 
@@ -263,9 +263,11 @@ def _object(b: KernelBuilder, like: Value, shape: tuple[int, ...]) -> Value:
     """A tile object for shape[0] checkpoints of a carried value. `shape`: the shape of the object if the value is an
     element."""
     t = like.type
-    made = TileType(t.dtype, (shape[0], t.size)) if isinstance(t, TileType) else TileType(element(t), shape)
+    object_type = (
+        TileType(t.dtype, (shape[0], t.size)) if isinstance(t, TileType) else TileType(element(t), shape)
+    )
     attrs = {"storage": "register", "kept": like.name or "a value"}
-    return b.one(BufNew, [b.one(TileEmpty, [], {"type": made})], attrs)
+    return b.one(BufNew, [b.one(TileEmpty, [], {"type": object_type})], attrs)
 
 
 class _Checkpoints:
@@ -306,28 +308,28 @@ class _Checkpoints:
         objects: Sequence[Value],
         values: Sequence[Value],
         like: Sequence[Value],
-        place: Value,
+        iteration: Value,
     ) -> None:
         for target, value, carried in zip(objects, values, like, strict=True):
             if isinstance(value.type, TileType):
                 flat = b.one(TileReshape, [value], {"shape": (value.type.size,)})
-                b.emit(BufWrite, [_part(b, target, place, value.type.size), flat])
+                b.emit(BufWrite, [_part(b, target, iteration, value.type.size), flat])
             else:
-                b.emit(BufSet, [target, value, place, *self._of_lane(carried)])
+                b.emit(BufSet, [target, value, iteration, *self._of_lane(carried)])
 
-    def load(self, b: KernelBuilder, target: Value, like: Value, place: Value) -> Value:
+    def load(self, b: KernelBuilder, target: Value, like: Value, iteration: Value) -> Value:
         if isinstance(like.type, TileType):
-            flat = b.one(BufRead, [_part(b, target, place, like.type.size)])
+            flat = b.one(BufRead, [_part(b, target, iteration, like.type.size)])
             return b.one(TileReshape, [flat], {"shape": like.type.shape})
-        return b.one(BufGet, [target, place, *self._of_lane(like)])
+        return b.one(BufGet, [target, iteration, *self._of_lane(like)])
 
     def _of_lane(self, like: Value) -> list[Value]:
         return [self.lane] if like in self.per_lane else []
 
 
-def _part(b: KernelBuilder, target: Value, place: Value, size: int) -> Value:
+def _part(b: KernelBuilder, target: Value, iteration: Value, size: int) -> Value:
     attrs = {"shape": (size,), "dims": (1,), "steps": (1,)}
-    return b.one(BufView, [target, place, b.const(0, int32)], attrs)
+    return b.one(BufView, [target, iteration, b.const(0, int32)], attrs)
 
 
 # Building in front of ops --------------------------------------------------------------------------------------------

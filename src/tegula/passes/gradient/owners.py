@@ -58,8 +58,8 @@ def _repeats_in_loop(op: Op, ranges: IntegerRanges) -> bool:
     array = op.array.type
     assert isinstance(array, ArrayType)
     at = _elements(op)
-    again = at is None or not never_revisits(op, op, at, at, ranges)
-    return scalar_of(array.dtype).bits == 16 and any(True for _ in loops_around(op)) and again
+    repeats = at is None or not never_revisits(op, op, at, at, ranges)
+    return scalar_of(array.dtype).bits == 16 and any(True for _ in loops_around(op)) and repeats
 
 
 def disjoint_in_blocks(kernel: Kernel, ops: Sequence[Op]) -> bool:
@@ -95,19 +95,19 @@ def _are_disjoint(windows: Sequence[Window | None], owners: Sequence[int], indic
     known = [w for w in windows if w is not None]
     if not known or len(known) < len(windows):
         return False
-    taken: set[int] = set()
+    used: set[int] = set()
     for component in owners:
         along = next(
             (
                 d
                 for d in range(len(known[0]))
-                if d not in taken and _strided([w[d] for w in known], component, indices)
+                if d not in used and _strided([w[d] for w in known], component, indices)
             ),
             None,
         )
         if along is None:
             return False
-        taken.add(along)
+        used.add(along)
     return True
 
 
@@ -188,7 +188,7 @@ def _put(kernel: Kernel, b: SumBuilder, op: Op, result: Value) -> None:
     parent = op.parent
     assert parent is not None
     at = parent.ops.index(op)
-    for made in b.region.ops:
-        made.parent = parent
+    for new_op in b.region.ops:
+        new_op.parent = parent
     parent.ops[at : at + 1] = b.region.ops
     replace(kernel.body, {op.results[0]: result})

@@ -42,25 +42,25 @@ def split_blocks(adjoint: Kernel, arrays: Sequence[Value], always: bool = False)
     additions to common tiles of the given gradient arrays, and one for each type of tile, which sums the rows.
     `always`: whether to split regardless of the size of the sums. None if no such tile exists; otherwise the kernel has
     been consumed."""
-    found = _sums(adjoint, arrays, always)
-    if not found:
+    atomics = _sums(adjoint, arrays, always)
+    if not atomics:
         return None
     blocks = tuple(Dim(k) for k in range(adjoint.launch.ndim - 1))
-    held = _resident(adjoint.launch.block_dim, max(tile_of(op).size for op in found))
-    chunks, *numbers = (Chunk(blocks, (), what, held, True) for what in ("chunks", *NUMBERS))
+    resident = _resident(adjoint.launch.block_dim, max(tile_of(op).size for op in atomics))
+    chunks, *numbers = (Chunk(blocks, (), label, resident, True) for label in ("chunks", *NUMBERS))
     partials = tuple(
-        Partials(scalar_of(summed_in(tile_of(op).dtype)), (chunks, tile_of(op).size)) for op in found
+        Partials(scalar_of(summed_in(tile_of(op).dtype)), (chunks, tile_of(op).size)) for op in atomics
     )
     known = tuple(adjoint.params)
     alike: dict[TileType, list[int]] = {}
-    for k, op in enumerate(found):
+    for k, op in enumerate(atomics):
         alike.setdefault(tile_of(op), []).append(k)
     sums = [
-        summing(adjoint, [found[k] for k in some], chunks, [partials[k] for k in some], [])
+        summing(adjoint, [atomics[k] for k in some], chunks, [partials[k] for k in some], [])
         for some in alike.values()
     ]
     counts = (*numbers, *blocks[1:])
-    return [AdjointStep(_shared(adjoint, found), known, (chunks,), counts, partials), *sums]
+    return [AdjointStep(_shared(adjoint, atomics), known, (chunks,), counts, partials), *sums]
 
 
 def _resident(lanes: int, size: int) -> int:
@@ -82,15 +82,15 @@ def _sums(adjoint: Kernel, arrays: Sequence[Value], always: bool) -> list[TileAt
     launch = adjoint.launch
     if not launch.last_is_block or launch.partial:
         return []
-    found: list[TileAtomic] = []
+    atomics: list[TileAtomic] = []
     for array in arrays:
         ops = accesses_of(adjoint, array)
         sums = [op for op in ops if _is_sum(op) and op.parent is adjoint.body]
         if len(sums) == len(ops):
-            found += sums
-    if not always and sum(tile_of(op).size for op in found) > MAX_PER_LANE * launch.block_dim:
+            atomics += sums
+    if not always and sum(tile_of(op).size for op in atomics) > MAX_PER_LANE * launch.block_dim:
         return []
-    return found
+    return atomics
 
 
 def _is_sum(op: Op) -> TypeGuard[TileAtomic]:
@@ -149,8 +149,8 @@ def _shared(adjoint: Kernel, sums: Sequence[TileAtomic]) -> Kernel:
     b.emit(Yield, totals)
     b.region = out
     zero, one = (b.const(n, int32) for n in (0, 1))
-    made = b.emit(For, [zero, count, one, *zeros], None, [loop])
-    for total, array in zip(made, rows, strict=True):
+    loop_results = b.emit(For, [zero, count, one, *zeros], None, [loop])
+    for total, array in zip(loop_results, rows, strict=True):
         assert isinstance(total.type, TileType)
         row = [array, chunk, zero, b.const(total.type.size, int32)]
         view = b.one(ArrayView, row, {"spec": ("index", ("slice", 1))})
@@ -212,11 +212,11 @@ def summing(
     lengths = [body.add_argument(int32) for _ in extents[1:]]
     arrays = [body.add_argument(ArrayType(wide, 2)) for _ in atomics]
     b = SumBuilder(body, atomics[0].loc)
-    *places, piece, _ = b.emit(Tid, [], {"count": len(owners) + 2})
-    for (values, _), place in zip(owners, places, strict=True):
-        mapping.update(dict.fromkeys(values, place))
+    *indices, piece, _ = b.emit(Tid, [], {"count": len(owners) + 2})
+    for (values, _), index in zip(owners, indices, strict=True):
+        mapping.update(dict.fromkeys(values, index))
     within = b.one(S.Mul, [piece, b.const(columns, int32)])
-    first = b.one(S.Add, [column(b, places, lengths, tile.size), within])
+    first = b.one(S.Add, [column(b, indices, lengths, tile.size), within])
     at: list[Value] = []
     for k in reversed(range(len(tile.shape))):
         n = b.const(tile.shape[k], int32)
@@ -229,8 +229,8 @@ def summing(
     height = MIN_ROWS if owners else _rows_per_step(lanes, columns * len(atomics))
     attrs = {"shape": (height, columns), "aligned": False, "unwritten": True}
     step, zero = b.const(height, int32), b.const(0.0, wide)
-    whole = b.one(S.FloorDiv, [rows, step])
-    rest = b.one(S.Mul, [whole, step])
+    count = b.one(S.FloorDiv, [rows, step])
+    rest = b.one(S.Mul, [count, step])
     start = [b.one(TileLoad, [x, zero, rest, first], {**attrs, "bounds_check": True}) for x in arrays]
     loop = Region([int32, *(t.type for t in start)])
     b.region = loop
@@ -239,7 +239,7 @@ def summing(
     parts = [b.one(TileLoad, [x, zero, row, first], {**attrs, "bounds_check": False}) for x in arrays]
     b.emit(Yield, [b.accumulated(t, part) for t, part in zip(totals, parts, strict=True)])
     b.region = body
-    sums = b.emit(For, [b.const(0, int32), whole, b.const(1, int32), *start], None, [loop])
+    sums = b.emit(For, [b.const(0, int32), count, b.const(1, int32), *start], None, [loop])
     lines = [b.summed(total, 0) for total in sums]
     for target, line in zip(targets, lines, strict=True):
         target.add(b, b.reshaped(line, shape))
@@ -257,12 +257,12 @@ def summing(
 
 def _chunk_shape(shape: Sequence[int], most: int) -> tuple[int, ...]:
     """The shape of a chunk of consecutive elements of a tile, at most `most`, into which the tile divides."""
-    made: list[int] = []
+    chunk_shape: list[int] = []
     for length in reversed(shape):
-        whole = math.prod(made) == math.prod(shape[len(shape) - len(made) :])
-        room = most // math.prod(made) if whole else 1
-        made.insert(0, next(n for n in range(min(room, length), 0, -1) if length % n == 0))
-    return tuple(made)
+        is_total = math.prod(chunk_shape) == math.prod(shape[len(shape) - len(chunk_shape) :])
+        room = most // math.prod(chunk_shape) if is_total else 1
+        chunk_shape.insert(0, next(n for n in range(min(room, length), 0, -1) if length % n == 0))
+    return tuple(chunk_shape)
 
 
 def _rows_per_step(lanes: int, width: int) -> int:
@@ -309,14 +309,14 @@ class _Target:
         b.store(self.array, after, self.at, self.checked)
 
 
-def column(b: SumBuilder, places: Sequence[Value], lengths: Sequence[Value], size: int) -> Value:
-    """The column at which a tile begins in a row of partial sums. `places`: the tile's position in the grid;
+def column(b: SumBuilder, indices: Sequence[Value], lengths: Sequence[Value], size: int) -> Value:
+    """The column at which a tile begins in a row of partial sums. `indices`: the tile's position in the grid;
     `lengths`: those of the grid's dimensions except the first; `size`: elements of a tile."""
-    if not places:
+    if not indices:
         return b.const(0, int32)
-    number, *others = places
-    for place, length in zip(others, lengths, strict=True):
-        number = b.one(S.Add, [b.one(S.Mul, [number, length]), place])
+    number, *others = indices
+    for index, length in zip(others, lengths, strict=True):
+        number = b.one(S.Add, [b.one(S.Mul, [number, length]), index])
     return b.one(S.Mul, [number, b.const(size, int32)])
 
 

@@ -39,17 +39,19 @@ class Regauged:
 
 def regauge(kernel: Kernel) -> Regauged:
     """Add a loop that only adds after each loop with a gauge, and replace the uses of the results, in place."""
-    made = Regauged()
+    regauged = Regauged()
     loops = [op for op in kernel.walk() if isinstance(op, LoopLike)]
     while loops:
         loop = loops.pop()
         if counted(loop) and _may_run_twice(loop):
-            found = (
-                _regauged(kernel, loop, slot, made) for slot, v in enumerate(loop.arguments) if _is_float(v)
+            candidates = (
+                _regauged(kernel, loop, slot, regauged)
+                for slot, v in enumerate(loop.arguments)
+                if _is_float(v)
             )
-            sums = next((sums for sums in found if sums is not None), None)
+            sums = next((sums for sums in candidates if sums is not None), None)
             loops += [] if sums is None else [sums]
-    return made
+    return regauged
 
 
 def _may_run_twice(loop: Op) -> bool:
@@ -63,7 +65,7 @@ def _is_float(value: Value) -> bool:
     return isinstance(t, DType) and t.is_float
 
 
-def _regauged(kernel: Kernel, loop: Any, slot: int, found: Regauged) -> LoopLike | None:
+def _regauged(kernel: Kernel, loop: Any, slot: int, regauged: Regauged) -> LoopLike | None:
     """The loop that only adds to the sums of a loop whose gauge is the carried value at `slot`; None if the value is no
     gauge."""
     gauge, after = loop.arguments[slot], loop.body.yielded[slot]
@@ -73,9 +75,9 @@ def _regauged(kernel: Kernel, loop: Any, slot: int, found: Regauged) -> LoopLike
     dtype = gauge.type.dtype if isinstance(gauge.type, TileType) else gauge.type
     weights = Weights(EXACT if dtype == float64 else TOLERANCE)
     shape = gauge.type.shape if isinstance(gauge.type, TileType) else ()
-    places = frozenset((d, d) for d, n in enumerate(shape) if n > 1)
-    weights.known[gauge] = Weight(Change.SHIFTED, {(BEFORE, None): 1.0}, places)
-    weights.known[after] = Weight(Change.SHIFTED, {(AFTER, None): 1.0}, places)
+    diagonal = frozenset((d, d) for d, n in enumerate(shape) if n > 1)
+    weights.known[gauge] = Weight(Change.SHIFTED, {(BEFORE, None): 1.0}, diagonal)
+    weights.known[after] = Weight(Change.SHIFTED, {(AFTER, None): 1.0}, diagonal)
     for k in others:
         weights.known[loop.arguments[k]] = Weight(
             Change.SCALED, {(BEFORE, k): -1.0}, _along(loop.arguments[k], shape)
@@ -103,7 +105,7 @@ def _regauged(kernel: Kernel, loop: Any, slot: int, found: Regauged) -> LoopLike
             weights.known[loop.results[k]] = Weight(
                 Change.SCALED, {(BEFORE, None): factor} if factor else {}, _along(loop.results[k], shape)
             )
-        weights.known[loop.results[slot]] = Weight(Change.SHIFTED, {(BEFORE, None): 1.0}, places)
+        weights.known[loop.results[slot]] = Weight(Change.SHIFTED, {(BEFORE, None): 1.0}, diagonal)
         region = loop.parent
         for op in region.ops[region.ops.index(loop) + 1 :]:
             if op.results or not op.operands:
@@ -120,8 +122,8 @@ def _regauged(kernel: Kernel, loop: Any, slot: int, found: Regauged) -> LoopLike
     sums.parent = region
     results = {loop.results[k]: r for k, r in zip(others, sums.results, strict=True)}
     replace(kernel.body, results)
-    found.results |= {new: old for old, new in results.items()}
-    found.constants.add(loop.results[slot])
+    regauged.results |= {new: old for old, new in results.items()}
+    regauged.constants.add(loop.results[slot])
     return sums
 
 
@@ -133,12 +135,12 @@ def _along(value: Value, gauge: Sequence[int]) -> frozenset[tuple[int, int]]:
 
 def _needed(loop: Any, values: Sequence[Value], cut: Value) -> list[Op]:
     """The ops of the loop's body that the values depend on, in order, apart from those of the value `cut`."""
-    wanted, found = set(values) - {cut}, list[Op]()
+    values_needed, ops = set(values) - {cut}, list[Op]()
     for op in reversed(loop.body.ops[:-1]):
-        if any(r in wanted for r in op.results):
-            found.append(op)
-            wanted |= {v for inner in op.walk() for v in inner.operands} - {cut}
-    return found[::-1]
+        if any(r in values_needed for r in op.results):
+            ops.append(op)
+            values_needed |= {v for inner in op.walk() for v in inner.operands} - {cut}
+    return ops[::-1]
 
 
 class _Sums:
@@ -173,10 +175,10 @@ class _Sums:
         b.emit(Yield, [self._value(b, old.body.yielded[k]) for k in self.others])
         operands = [*old.bounds, *(old.initial[k] for k in self.others)]
         types = [old.results[k].type for k in self.others]
-        made = type(old)(operands, types, old.attrs, [region], old.loc)
-        for k, result in zip(self.others, made.results, strict=True):
+        loop = type(old)(operands, types, old.attrs, [region], old.loc)
+        for k, result in zip(self.others, loop.results, strict=True):
             result.name = old.results[k].name
-        return made
+        return loop
 
     def _op(self, b: KernelBuilder, op: Op) -> None:
         """Copy an op, unless its result is a number."""
@@ -199,8 +201,8 @@ class _Sums:
             return False
         if not any(v in self.at_zero for v in op.operands):
             return False
-        given = [self.at_zero[v] if v in self.at_zero else _number(v) for v in op.operands]
-        value = given[0] if op.NAME in MOVES else _evaluated(op, given)
+        operands = [self.at_zero[v] if v in self.at_zero else _number(v) for v in op.operands]
+        value = operands[0] if op.NAME in MOVES else _evaluated(op, operands)
         if value is None:
             return False
         self.at_zero[op.result] = value
@@ -217,20 +219,20 @@ class _Sums:
                 self.at_zero[argument] = self.at_zero[value]
             if value in self.fixed:
                 self.fixed[argument] = self.fixed[value]
-        kept = [(v, e) for v, e in zip(op.operands, body.args, strict=True) if e not in self.fixed]
-        region = Region([e.type for _, e in kept])
-        self.mapping.update(zip((e for _, e in kept), region.args, strict=True))
+        pairs = [(v, e) for v, e in zip(op.operands, body.args, strict=True) if e not in self.fixed]
+        region = Region([e.type for _, e in pairs])
+        self.mapping.update(zip((e for _, e in pairs), region.args, strict=True))
         inner = KernelBuilder(region, op.loc)
         for o in body.ops[:-1]:
             self._element(inner, o)
         result = body.yielded[0]
-        made = self._value(inner, result)
-        taken = dict(zip(region.args, (self._value(b, v) for v, _ in kept), strict=True))
-        if made in taken and taken[made].type == op.result.type:
-            self.mapping[op.result] = taken[made]
+        computed = self._value(inner, result)
+        env = dict(zip(region.args, (self._value(b, v) for v, _ in pairs), strict=True))
+        if computed in env and env[computed].type == op.result.type:
+            self.mapping[op.result] = env[computed]
             return
-        inner.emit(Yield, [made])
-        copy = TileMap([*taken.values()], [op.result.type], op.attrs, [region], op.loc)
+        inner.emit(Yield, [computed])
+        copy = TileMap([*env.values()], [op.result.type], op.attrs, [region], op.loc)
         b.region.append(copy)
         copy.result.name = op.result.name
         self.mapping[op.result] = copy.result
@@ -241,8 +243,8 @@ class _Sums:
             return
         if op.NAME in ("mul", "fma"):
             first, second, *rest = op.operands
-            for one, other in ((first, second), (second, first)):
-                if self.fixed.get(one) == 1.0:
+            for term, other in ((first, second), (second, first)):
+                if self.fixed.get(term) == 1.0:
                     terms = [self._value(b, v) for v in (other, *rest)]
                     self.mapping[op.result] = b.one(Add, terms) if rest else terms[0]
                     return
@@ -275,10 +277,10 @@ def _number(value: Value) -> Any:
     return owner.value if isinstance(owner, ConstantLike) else None
 
 
-def _evaluated(op: Op, given: Sequence[Any]) -> Any:
+def _evaluated(op: Op, operands: Sequence[Any]) -> Any:
     """The number that an op computes from numbers; None if the op does not compute elements."""
     if op.NAME in ("tile.map", "call"):
-        known: dict[Value, Any] = dict(zip(op.regions[0].args, given, strict=True))
+        known: dict[Value, Any] = dict(zip(op.regions[0].args, operands, strict=True))
         for o in op.regions[0].ops[:-1]:
             value = o.value if isinstance(o, ConstantLike) else _evaluated(o, [known[v] for v in o.operands])
             if value is None:
@@ -288,7 +290,8 @@ def _evaluated(op: Op, given: Sequence[Any]) -> Any:
     if not isinstance(op, FOLDED):
         return None
     arrays = [
-        np.array([x], to_numpy(scalar_of(element(v.type)))) for x, v in zip(given, op.operands, strict=True)
+        np.array([x], to_numpy(scalar_of(element(v.type))))
+        for x, v in zip(operands, op.operands, strict=True)
     ]
     return op.ref(op.attrs, *arrays)[0].item()
 
@@ -319,12 +322,12 @@ def _terms(op: Op) -> list[Value]:
         return []
     body = op.regions[0]
     last = body.yielded[0].owner
-    found = [*last.operands] if isinstance(last, Op) and last.NAME == "add" else []
+    terms = [*last.operands] if isinstance(last, Op) and last.NAME == "add" else []
     if isinstance(last, Op) and last.NAME == "fma":
         *_, added = last.operands
-        found = [added]
+        terms = [added]
     once = uses(body)
-    return [v for v, e in zip(op.operands, body.args, strict=True) if e in found and len(once[e]) == 1]
+    return [v for v, e in zip(op.operands, body.args, strict=True) if e in terms and len(once[e]) == 1]
 
 
 def _leads_to(value: Value, argument: Value) -> bool:
@@ -332,8 +335,8 @@ def _leads_to(value: Value, argument: Value) -> bool:
     while value is not argument:
         op = value.owner
         terms = _terms(op) if isinstance(op, Op) else []
-        found = [v for v in terms if v is argument or isinstance(v.owner, Op) and _terms(v.owner)]
-        if len(found) != 1:
+        leading = [v for v in terms if v is argument or isinstance(v.owner, Op) and _terms(v.owner)]
+        if len(leading) != 1:
             return False
-        value = found[0]
+        value = leading[0]
     return True

@@ -95,15 +95,15 @@ class ForwardReplay(GradientBuilder):
         """Make the shadow of an active object or view that an op makes: the object or view that holds the gradient."""
         if not isinstance(op, BufNew | BufView | BufReshape | ArrayView) or op.result not in self.activity:
             return
-        made = op.result
+        result = op.result
         if isinstance(op, BufNew):
-            shadow = self.new_object(made)
+            shadow = self.new_object(result)
         elif isinstance(op, ArrayView):
             shadow = self.viewed(op, self.shadow(op.array), [self.plain(v) for v in op.bounds])
         else:
-            memory, *places = op.operands
-            shadow = self.one(type(op), [self.shadow(memory), *map(self.plain, places)], op.attrs)
-        self.scope.shadows[made] = shadow
+            memory, *indices = op.operands
+            shadow = self.one(type(op), [self.shadow(memory), *map(self.plain, indices)], op.attrs)
+        self.scope.shadows[result] = shadow
 
     def new_object(self, like: Value) -> Value:
         """A tile object of zeros for the adjoint of another one."""
@@ -139,13 +139,13 @@ class ForwardReplay(GradientBuilder):
 
     def accessed(self, loop: Op) -> list[Value]:
         """The tile objects from outside that a loop reads or writes."""
-        found: dict[Value, None] = {}
+        buffers: dict[Value, None] = {}
         inside = {r for op in loop.walk() for r in op.results}
         for op in loop.walk():
             for v in op.operands:
                 if isinstance(v.type, BufType) and memory_root(v) not in inside:
-                    found[memory_root(v)] = None
-        return list(found)
+                    buffers[memory_root(v)] = None
+        return list(buffers)
 
     def _counted(self, op: While) -> Value:
         """Rerun a `while` with a counter. Returns the number of its iterations."""
@@ -176,22 +176,22 @@ class ForwardReplay(GradientBuilder):
             with self.inside(Region()) as scope:
                 self.sweep(branch.ops[:-1])
                 scopes.append(scope)
-        kept = [
+        live_entries = [
             [(table, key) for table in s.computed() for key in table if _is_kept(table[key])] for s in scopes
         ]
-        types = [[table[key].type for table, key in places] for places in kept]
+        types = [[table[key].type for table, key in keys] for keys in live_entries]
         for k, (branch, scope) in enumerate(zip(op.alternatives, scopes, strict=True)):
             with self.inside(scope.region) as inner:
                 inner.primals = scope.primals
                 own = [self.plain(v) for v in branch.yielded]
-                here = [table[key] for table, key in kept[k]]
+                values = [table[key] for table, key in live_entries[k]]
                 fill = [self._unspecified(t) for t in types[1 - k]]
-                self.emit(Yield, [*own, *here, *fill] if k == 0 else [*own, *fill, *here])
-        made = iter(self.emit(If, [self.plain(op.condition)], None, [s.region for s in scopes]))
-        self.scope.primals.update({r: next(made) for r in op.results})
-        for places in kept:
-            for table, key in places:
-                table[key] = next(made)
+                self.emit(Yield, [*own, *values, *fill] if k == 0 else [*own, *fill, *values])
+        results = iter(self.emit(If, [self.plain(op.condition)], None, [s.region for s in scopes]))
+        self.scope.primals.update({r: next(results) for r in op.results})
+        for keys in live_entries:
+            for table, key in keys:
+                table[key] = next(results)
         self.scope.branches[op] = scopes
 
     def _unspecified(self, t: Type) -> Value:
@@ -203,8 +203,8 @@ class ForwardReplay(GradientBuilder):
     def enter_branch(self, op: If, which: int) -> None:
         """At the start of an alternative's adjoint, make available the values that the alternative computed, and the
         shadows of its objects."""
-        found = next(s.branches[op] for s in self.scope.outward() if op in s.branches)
-        self.scope.recall(found[which])
+        branch = next(s.branches[op] for s in self.scope.outward() if op in s.branches)
+        self.scope.recall(branch[which])
         for inner in op.alternatives[which].ops[:-1]:
             if _is_cheap(inner):
                 self.copy(inner, Primals(self.scope))
@@ -240,8 +240,8 @@ class ForwardReplay(GradientBuilder):
                 self.emit(Yield, [self.plain(v) for v in old.yielded])
                 regions.append(scope.region)
         operands = [mapping[v] for v in op.operands]
-        made = self.insert(type(op)(operands, [r.type for r in op.results], op.attrs, regions, op.loc))
-        for old, new in zip(op.results, made.results, strict=True):
+        control_op = self.insert(type(op)(operands, [r.type for r in op.results], op.attrs, regions, op.loc))
+        for old, new in zip(op.results, control_op.results, strict=True):
             new.name = old.name
             mapping[old] = new
 
@@ -277,10 +277,10 @@ class ForwardReplay(GradientBuilder):
         t = number.type
         assert is_element(t)
         bounds = [self.const(0, t), number, self.const(1, t)]
-        made = self.emit(For, [*bounds, *map(self.plain, op.initial)], None, [region])
-        for value, own in zip(op.arguments, made, strict=True):
+        results = self.emit(For, [*bounds, *map(self.plain, op.initial)], None, [region])
+        for value, own in zip(op.arguments, results, strict=True):
             own.name = value.name
-        return made
+        return results
 
     def _copy_objects(self, op: LoopLike) -> None:
         """Make copies of the objects that a loop accesses, with the contents before the loop, and the corresponding
@@ -289,8 +289,8 @@ class ForwardReplay(GradientBuilder):
             return
         for memory in self.accessed(op):
             assert isinstance(memory.type, BufType)
-            held = self.scope.entry(op, memory)
-            self.scope.primals[memory] = self.one(BufNew, [held], {"storage": memory.type.storage})
+            shadow = self.scope.entry(op, memory)
+            self.scope.primals[memory] = self.one(BufNew, [shadow], {"storage": memory.type.storage})
         inside = {r for o in op.walk() for r in o.results}
         for o in op.walk():
             for v in o.operands:

@@ -166,17 +166,17 @@ class _Retiling:
         if min(bits) < max(bits):
             return None
         growing, factor, depth = self._for_gpu(t) if max(bits) == 16 else self._for_cpu(t)
-        place = self._place(growing, t.shape[growing])
+        growing_position = self._place(growing, t.shape[growing])
         own_depth = self.sides[0].shape[self.sides[0].summed]
-        if factor == 1 or place is None or own_depth % depth:
+        if factor == 1 or growing_position is None or own_depth % depth:
             return None
         array, along = self._array(growing)
         if array is None:
             return None
         gpu = max(bits) == 16
-        kernel = self._built(growing, factor, place, depth, own_depth // depth, gpu)
+        kernel = self._built(growing, factor, growing_position, depth, own_depth // depth, gpu)
         position = self.kernel.params.index(array)
-        return Wide(kernel, gpu, place, factor, t.shape[growing], position, along)
+        return Wide(kernel, gpu, growing_position, factor, t.shape[growing], position, along)
 
     def _for_gpu(self, t: TileType) -> tuple[int, int, int]:
         """The dimension along which tiles grow, the factor by which their length grows, and the length of a K step."""
@@ -203,38 +203,38 @@ class _Retiling:
         terms, first = linear(self.store.offset[growing])
         if first or len(terms) != 1 or next(iter(terms.values())) != length:
             return None
-        (place,) = terms
-        if place not in self.tid.results[:-1] or linear(side.other_offset) != (terms, 0):
+        (position,) = terms
+        if position not in self.tid.results[:-1] or linear(side.other_offset) != (terms, 0):
             return None
         other = self.sides[1 - growing].load
         other_offset = [*other.offset, self.store.offset[1 - growing]]
         other_offset += [v for op in self.kernel.walk() if isinstance(op, ArrayView) for v in op.bounds]
-        if any(place in linear(v)[0] for v in other_offset):
+        if any(position in linear(v)[0] for v in other_offset):
             return None
-        return self.tid.results.index(place)
+        return self.tid.results.index(position)
 
     def _array(self, growing: int) -> tuple[Value | None, int]:
         """The array parameter of the store, and its dimension that corresponds to `growing`; None and 0 if the view is
         not a plain one."""
         array, along = self.store.array, growing
         while isinstance(array.owner, ArrayView):
-            kept = [d for d, entry in enumerate(array.owner.spec) if entry != "index"]
-            if array.owner.spec[kept[along]] != ("slice", 1):
+            dimensions = [d for d, entry in enumerate(array.owner.spec) if entry != "index"]
+            if array.owner.spec[dimensions[along]] != ("slice", 1):
                 return None, 0
-            before = sum(1 if entry == "index" else 2 for entry in array.owner.spec[: kept[along]])
+            before = sum(1 if entry == "index" else 2 for entry in array.owner.spec[: dimensions[along]])
             if constant(array.owner.bounds[before]) != 0:
                 return None, 0
-            array, along = array.owner.array, kept[along]
+            array, along = array.owner.array, dimensions[along]
         return (array if array in self.kernel.params else None), along
 
-    def _built(self, growing: int, factor: int, place: int, depth: int, shorter: int, gpu: bool) -> Kernel:
+    def _built(self, growing: int, factor: int, position: int, depth: int, shorter: int, gpu: bool) -> Kernel:
         old = self.kernel
         body = Region([p.type for p in old.params])
         mapping: dict[Value, Value] = dict(zip(old.params, body.args, strict=True))
         b = SumBuilder(body, self.loop.loc)
         own = b.emit(Tid, [], {"count": len(self.tid.results)})
         mapping.update(zip(self.tid.results, own, strict=True))
-        mapping[self.tid.results[place]] = b.one(S.Mul, [own[place], b.const(factor, int32)])
+        mapping[self.tid.results[position]] = b.one(S.Mul, [own[position], b.const(factor, int32)])
         self._copy(b, old.body.ops, mapping)
         t = self.loop.results[0].type
         assert isinstance(t, TileType)

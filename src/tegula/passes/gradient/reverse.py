@@ -53,17 +53,17 @@ class Reverse(ForwardReplay):
     # Queries of ops' adjoints ----------------------------------------------------------------------------------------
 
     def plain(self, value: Value) -> Value:
-        found = self.scope.primal(value)
-        assert found is not None, f"{value} was not computed again"
-        return found
+        primal = self.scope.primal(value)
+        assert primal is not None, f"{value} was not computed again"
+        return primal
 
     def primal(self, value: Value) -> Value:
-        found = self.plain(value)
-        wide = adjoint_type(found.type)
-        if wide == found.type:
-            return found
+        primal = self.plain(value)
+        wide = adjoint_type(primal.type)
+        if wide == primal.type:
+            return primal
         assert is_element(wide) or isinstance(wide, TileType)
-        return self.as_scalar(found, scalar_of(wide.dtype if isinstance(wide, TileType) else wide))
+        return self.as_scalar(primal, scalar_of(wide.dtype if isinstance(wide, TileType) else wide))
 
     def wanted(self, value: Value) -> bool:
         return value in self.activity
@@ -75,12 +75,12 @@ class Reverse(ForwardReplay):
         return not self.hazards.lower_bound(value) > 0.0
 
     def shadow(self, memory: Value) -> Value:
-        found = self.scope.shadow(memory)
-        if found is None:
+        shadow = self.scope.shadow(memory)
+        if shadow is None:
             assert isinstance(memory.owner, ArrayView | BufView | BufReshape), f"{memory} has no gradient"
             self.add_shadow(memory.owner)
-            found = self.scope.shadows[memory]
-        return found
+            shadow = self.scope.shadows[memory]
+        return shadow
 
     def together(self, op: Op) -> bool:
         if self.known is None or self.is_divergent(op):
@@ -98,13 +98,13 @@ class Reverse(ForwardReplay):
         return False
 
     def accumulator(self, tile: Value) -> Value:
-        found = self.scope.accumulator(tile)
-        if found is None:
+        accumulator = self.scope.accumulator(tile)
+        if accumulator is None:
             t = adjoint_type(tile.type)
             assert isinstance(t, TileType)
-            found = self.new_object(Value(BufType(t.dtype, t.shape, "register", t.partial)))
-            self.scope.accumulators[tile] = found
-        return found
+            accumulator = self.new_object(Value(BufType(t.dtype, t.shape, "register", t.partial)))
+            self.scope.accumulators[tile] = accumulator
+        return accumulator
 
     def element_adjoint(self, body: Region, argument: Value) -> Region | None:
         (result,) = body.yielded
@@ -118,10 +118,10 @@ class Reverse(ForwardReplay):
         inner.sweep(body.ops[:-1])
         inner.add(result, region.add_argument(adjoint_type(result.type)), False)
         inner.backwards(body.ops[:-1])
-        made = inner.take(argument)
-        if made is None:
+        adjoint = inner.take(argument)
+        if adjoint is None:
             return None
-        inner.emit(Yield, [made])
+        inner.emit(Yield, [adjoint])
         return region
 
     def refuse(self, op: Op, why: str, help: str = "") -> NoReturn:
@@ -145,15 +145,15 @@ class Reverse(ForwardReplay):
     def add(self, value: Value, more: Value, total: bool) -> None:
         """Add a contribution to the adjoint of a value. `total`: whether the contribution is the block's, or each
         lane's."""
-        wanted = adjoint_type(value.type)
-        assert more.type == wanted, f"an adjoint of {wanted} grows by {more.type}"
-        whole = isinstance(value.type, TileType) or (total and self.shared(value))
-        if total and not whole:
+        expected = adjoint_type(value.type)
+        assert more.type == expected, f"an adjoint of {expected} grows by {more.type}"
+        is_total = isinstance(value.type, TileType) or (total and self.shared(value))
+        if total and not is_total:
             more = self.from_first(more)
-        table = self.scope.totals if whole else self.scope.parts
-        made = self.plus(table.get(value), more)
-        assert made is not None
-        table[value] = made
+        table = self.scope.totals if is_total else self.scope.parts
+        increment = self.plus(table.get(value), more)
+        assert increment is not None
+        table[value] = increment
 
     def take(self, value: Value) -> Value | None:
         """Remove and return the complete adjoint of a value at its definition; None if no gradient flows."""
@@ -166,8 +166,8 @@ class Reverse(ForwardReplay):
 
     def take_or_zero(self, value: Value) -> Value:
         """Remove and return the complete adjoint of a value; zeros if nothing was added."""
-        found = self.take(value)
-        return self.zero(adjoint_type(value.type)) if found is None else found
+        adjoint = self.take(value)
+        return self.zero(adjoint_type(value.type)) if adjoint is None else adjoint
 
     # Ops -------------------------------------------------------------------------------------------------------------
 
@@ -220,14 +220,16 @@ class Reverse(ForwardReplay):
                 self.backwards(branch.ops[:-1])
                 sums.append(_remaining(scope))
                 regions.append(scope.region)
-        keys = list({key: None for found in sums for key in found})
+        keys = list({key: None for adjoints in sums for key in adjoints})
         outer = self.region
-        for region, found in zip(regions, sums, strict=True):
+        for region, adjoints in zip(regions, sums, strict=True):
             self.region = region
-            self.emit(Yield, [found[k] if k in found else self.zero(adjoint_type(k[0].type)) for k in keys])
+            self.emit(
+                Yield, [adjoints[k] if k in adjoints else self.zero(adjoint_type(k[0].type)) for k in keys]
+            )
         self.region = outer
-        made = self.emit(If, [self.plain(op.condition)], None, regions)
-        self._grow(keys, made)
+        branch_op = self.emit(If, [self.plain(op.condition)], None, regions)
+        self._grow(keys, branch_op)
 
     def _grow(self, keys: Sequence[tuple[Value, bool]], sums: Sequence[Value]) -> None:
         for (value, total), more in zip(keys, sums, strict=True):
@@ -237,11 +239,11 @@ class Reverse(ForwardReplay):
         """Build a loop over the iterations from last to first, which reruns the forward ops and then runs their
         adjoints."""
         body = op.body
-        wanted = [k for k, a in enumerate(op.arguments) if self.wanted(a)]
+        differentiated = [k for k, a in enumerate(op.arguments) if self.wanted(a)]
         arguments, initial, yielded = (
-            [values[k] for k in wanted] for values in (op.arguments, op.initial, body.yielded)
+            [values[k] for k in differentiated] for values in (op.arguments, op.initial, body.yielded)
         )
-        starts = [self._or_zero(grads[k], op.results[k]) for k in wanted]
+        starts = [self._or_zero(grads[k], op.results[k]) for k in differentiated]
         count = self._iterations(op) if isinstance(op, For) else self.scope.iteration_count(op)
         number = element(count.type)
         region = Region([number, *(v.type for v in starts)])
@@ -263,13 +265,13 @@ class Reverse(ForwardReplay):
             self.emit(Yield, ends)
         zeros = [self.zero(adjoint_type(value.type)) for value, _ in sums]
         bounds = [self.const(0, number), count, self.const(1, number)]
-        made = self.emit(For, [*bounds, *starts, *zeros], None, [region])
-        if carried and made:
-            again, backwards = carried[0].owner, made[0].owner
-            assert isinstance(again, For) and isinstance(backwards, For)
-            self.replays.append(LoopReplay(again, backwards, count))
-        self._flow(initial, arguments, made[: len(wanted)])
-        self._grow(list(sums), made[len(wanted) :])
+        loop_op = self.emit(For, [*bounds, *starts, *zeros], None, [region])
+        if carried and loop_op:
+            loop_state, backwards = carried[0].owner, loop_op[0].owner
+            assert isinstance(loop_state, For) and isinstance(backwards, For)
+            self.replays.append(LoopReplay(loop_state, backwards, count))
+        self._flow(initial, arguments, loop_op[: len(differentiated)])
+        self._grow(list(sums), loop_op[len(differentiated) :])
 
     def _flow(self, values: Sequence[Value], arguments: Sequence[Value], adjoints: Sequence[Value]) -> None:
         """Add the adjoints of a loop's carried values to the adjoints of the operands."""
@@ -278,9 +280,9 @@ class Reverse(ForwardReplay):
                 self.add(value, g, self.shared(argument))
 
     def _sum(self, a: Value, b: Value) -> Value:
-        made = self.plus(a, b)
-        assert made is not None
-        return made
+        total = self.plus(a, b)
+        assert total is not None
+        return total
 
     def _or_zero(self, g: Value | None, like: Value) -> Value:
         return self.zero(adjoint_type(like.type)) if g is None else g
@@ -295,8 +297,8 @@ class Reverse(ForwardReplay):
             span = self.one(S.Sub, [stop, start] if size > 0 else [start, stop])
             if abs(size) == 1:
                 return span
-            whole = self.one(S.FloorDiv, [self.one(S.Sub, [span, one]), self.const(abs(size), t)])
-            return self.one(S.Add, [whole, one])
+            full_iterations = self.one(S.FloorDiv, [self.one(S.Sub, [span, one]), self.const(abs(size), t)])
+            return self.one(S.Add, [full_iterations, one])
         up = self.one(S.Cmp, [step, zero], {"pred": "gt"})
         span = self.one(S.Sub, [stop, start])
         some = self.one(

@@ -77,13 +77,13 @@ class Primals(MutableMapping[Value, Value]):
         self.scope = scope
 
     def __getitem__(self, value: Value) -> Value:
-        found = self.scope.primal(value)
-        if found is None:
+        primal = self.scope.primal(value)
+        if primal is None:
             raise KeyError(value)
-        return found
+        return primal
 
-    def __setitem__(self, value: Value, made: Value) -> None:
-        self.scope.primals[value] = made
+    def __setitem__(self, value: Value, primal: Value) -> None:
+        self.scope.primals[value] = primal
 
     def __delitem__(self, value: Value) -> None:
         del self.scope.primals[value]

@@ -163,8 +163,8 @@ class _Merged:
             raise NoGradient(ops[0].loc, op="a role", why="tiles are left in a pipe from before", help=HELP)
         loops = [op for op in ops if isinstance(op, For)]
         branches = [op for op in ops if isinstance(op, If)]
-        made = self._loop(members, loops) if loops else self._branch(members, branches)
-        self.mapping.update(zip([v for op in ops for v in op.results], made, strict=True))
+        joined = self._loop(members, loops) if loops else self._branch(members, branches)
+        self.mapping.update(zip([v for op in ops for v in op.results], joined, strict=True))
         for k in members:
             self.roles[k].pop(0)
 
@@ -301,23 +301,23 @@ def _spread(kernel: Kernel) -> tuple[Value, Value] | None:
         return None
     rows, columns = stop.operands
     body, index = loop.body, loop.index
-    places: dict[Value, Value] = {}
+    objects: dict[Value, Value] = {}
     launch = kernel.launch
     tid = Tid([], [int32] * 3, {"count": 3}, [], loop.loc)
     for op in body.walk():
         if index in op.operands:
             if not isinstance(op, FloorDiv | Mod) or op.a is not index or not same_value(op.b, columns):
                 return None
-            places[op.result] = tid.results[0 if isinstance(op, FloorDiv) else 1]
+            objects[op.result] = tid.results[0 if isinstance(op, FloorDiv) else 1]
     uses_tid = any(isinstance(op, Tid | BlockIndex | BlockCount) for op in body.walk())
     if uses_tid or not known_to_host(rows) or not known_to_host(columns):
         return None
     at = kernel.body.ops.index(loop)
-    inner = [op for op in body.ops[:-1] if not any(r in places for r in op.results)]
+    inner = [op for op in body.ops[:-1] if not any(r in objects for r in op.results)]
     for op in (tid, *inner):
         op.parent = kernel.body
     kernel.body.ops[at : at + 1] = [tid, *inner]
-    replace(kernel.body, places)
+    replace(kernel.body, objects)
     kernel.launch = LaunchClass(3, launch.block_dim, (True, True, False), True, False)
     erase_dead(kernel)
     return rows, columns

@@ -40,13 +40,13 @@ def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
     overlaps = [ALONE] * len(steps)
     first = 0
     for k in range(1, len(steps)):
-        mine, others = accessed[k], [t for t in accessed[first:k] if t is not None]
-        if first == k or mine is None or len(others) < k - first:
+        own_access, others = accessed[k], [t for t in accessed[first:k] if t is not None]
+        if first == k or own_access is None or len(others) < k - first:
             first = k
-        elif all(map(mine.is_independent_of, others)):
+        elif all(map(own_access.is_independent_of, others)):
             overlaps[first] = LaunchOverlap(lets=WAITED)
             overlaps[k] = LaunchOverlap(waits_at_end=True)
-        elif all(map(mine.follows, others)) and _reads_first(steps[k - 1]):
+        elif all(map(own_access.follows, others)) and _reads_first(steps[k - 1]):
             overlaps[k - 1] = LaunchOverlap(overlaps[k - 1].waits_at_end, READ)
             overlaps[k] = LaunchOverlap(waits_at_end=True)
             # The next launch must wait for all earlier launches, because this launch may trigger it before its own wait
@@ -88,9 +88,9 @@ def _accessed(step: AdjointStep) -> _Accessed | None:
             known = kernel.access[k]
             if known is not None and known.aliases:
                 return None
-            where: Memory = k if k < count else partials[k]
+            memory: Memory = k if k < count else partials[k]
             if effect.kind != "read":
-                written.add(where)
+                written.add(memory)
             if effect.kind != "write":
-                read.add(where)
+                read.add(memory)
     return _Accessed(frozenset(read), frozenset(written))

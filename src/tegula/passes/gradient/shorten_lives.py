@@ -59,14 +59,14 @@ def _move_up(region: Region, addition: Op, users: dict[Value, list[tuple[Op, int
     or which accesses the same array."""
     last = region.ops.index(addition)
     array = {memory_root(e.value) for e in addition.effects() if e.value is not None}
-    chain, wanted, at = [addition], {*addition.operands}, last
+    chain, operands, at = [addition], {*addition.operands}, last
     while at > 0:
         op = region.ops[at - 1]
-        if wanted.intersection(op.results):
+        if operands.intersection(op.results):
             if not _moves(op) or any(user not in chain for r in op.results for user, _ in users[r]):
                 break
             chain.append(op)
-            wanted |= {*op.operands}
+            operands |= {*op.operands}
         elif any(
             e.value is None or (isinstance(e.value.type, ArrayType) and memory_root(e.value) in array)
             for inner in op.walk()

@@ -107,10 +107,10 @@ class AdjointStep:
 
     def extents(self) -> list[Extent]:
         """All extents that the step and its alternatives depend on."""
-        found = [*(self.grid or ()), *self.counts, *(n for p in self.partials for n in p.shape)]
+        arrays = [*(self.grid or ()), *self.counts, *(n for p in self.partials for n in p.shape)]
         if self.wide is not None:
-            found += [self.wide.covered, self.wide.length, *self.wide.step.extents()]
-        return found + [n for step in self.shared for n in step.extents()]
+            arrays += [self.wide.covered, self.wide.length, *self.wide.step.extents()]
+        return arrays + [n for step in self.shared for n in step.extents()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Merged:
 
 def parameters_of(extents: Iterable[Extent]) -> set[Value]:
     """The kernel parameters from which extents are computed."""
-    found, left = set[Value](), list[Extent](extents)
+    parameters, left = set[Value](), list[Extent](extents)
     while left:
         extent = left.pop()
         if isinstance(extent, Chunk):
@@ -138,20 +138,20 @@ def parameters_of(extents: Iterable[Extent]) -> set[Value]:
             if isinstance(extent.owner, Op):
                 left.extend(extent.owner.operands)
             else:
-                found.add(extent)
-    return found
+                parameters.add(extent)
+    return parameters
 
 
 def checkpoint_bytes(kernel: Kernel) -> dict[tuple[str, int], int]:
     """The bytes of a block's checkpoints of loop-carried values, by the value's name and the line of its loop."""
-    found: dict[tuple[str, int], int] = {}
+    checkpoint_sizes: dict[tuple[str, int], int] = {}
     for op in kernel.walk():
         if isinstance(op, BufNew) and op.kept:
             t = op.result.type
             assert isinstance(t, BufType)
             key = op.kept, op.loc.chain()[-1].line
-            found[key] = found.get(key, 0) + math.prod(t.shape) * element_bytes(t.dtype)
-    return found
+            checkpoint_sizes[key] = checkpoint_sizes.get(key, 0) + math.prod(t.shape) * element_bytes(t.dtype)
+    return checkpoint_sizes
 
 
 PURE = (Const, ArrayShape, Elementwise, Cast, Select)

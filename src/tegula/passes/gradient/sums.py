@@ -47,9 +47,9 @@ class SumBuilder(GradientBuilder):
             if before is not None:
                 x, y = self.transposed(y), self.transposed(x)
             return self.one(TileMatmul, [x, y, total, one, one], matmul.attrs)
-        made = self.plus(total, self.converted(more, scalar))
-        assert made is not None
-        return made
+        total_after = self.plus(total, self.converted(more, scalar))
+        assert total_after is not None
+        return total_after
 
     def transposed(self, tile: Value) -> Value:
         """A tile's transpose."""
@@ -117,8 +117,8 @@ def cast_from(tile: Value) -> Value | None:
     if not isinstance(owner, TileMap) or len(owner.inputs) != 1:
         return None
     cast, *rest = owner.function.ops
-    (source,), (made,) = owner.inputs, owner.function.yielded
-    if not isinstance(cast, Cast) or len(rest) != 1 or made is not cast.result:
+    (source,), (result,) = owner.inputs, owner.function.yielded
+    if not isinstance(cast, Cast) or len(rest) != 1 or result is not cast.result:
         return None
     return source if _scalar(source).is_float else None
 

@@ -14,7 +14,7 @@ from tegula.types import TileType
 
 def transpose_operands(kernel: Kernel) -> None:
     """Rewrite transposes of matmuls, of which an operand is a transpose already, in place."""
-    users, made = uses(kernel.body), dict[Value, Value]()
+    users, replacements = uses(kernel.body), dict[Value, Value]()
     for op in list(kernel.walk()):
         if not transposes(op):
             continue
@@ -38,7 +38,7 @@ def transpose_operands(kernel: Kernel) -> None:
             each.parent = region
         at = region.ops.index(op)
         region.ops[at:at] = new
-        made[op.result] = new[-1].results[0]
-    if made:
-        replace(kernel.body, made)
+        replacements[op.result] = new[-1].results[0]
+    if replacements:
+        replace(kernel.body, replacements)
         erase_dead(kernel)

@@ -68,8 +68,8 @@ class Weights:
 
     def of(self, value: Value) -> Weight:
         """The weight of a value."""
-        found = self.known.get(value) or _constant(value)
-        return found if not found.form or self.resolved(found.form) else SAME
+        known_weight = self.known.get(value) or _constant(value)
+        return known_weight if not known_weight.form or self.resolved(known_weight.form) else SAME
 
     def visit(self, op: Op) -> None:
         """Record the weights of an op's results. NoWeight if the op has no rule for operands that change."""
@@ -84,12 +84,12 @@ class Weights:
             for v in used:
                 self.unchanged(self.of(v))
             return
-        found = rule(self, op, [self.of(v) for v in op.operands])
-        self.known.update(dict.fromkeys(op.results, found))
+        weights = rule(self, op, [self.of(v) for v in op.operands])
+        self.known.update(dict.fromkeys(op.results, weights))
 
-    def within(self, region: Region, given: Sequence[Weight]) -> Weight:
+    def within(self, region: Region, operands: Sequence[Weight]) -> Weight:
         """The weight of the value that a function of elements yields."""
-        self.known.update(zip(region.args, given, strict=True))
+        self.known.update(zip(region.args, operands, strict=True))
         for op in region.ops[:-1]:
             self.visit(op)
         return self.of(region.yielded[0])
@@ -103,12 +103,12 @@ class Weights:
     def sums(self, terms: Iterable[tuple[tuple[str, int | None], float]]) -> Form:
         """The sums of the terms of each shift, without those that cancel. Their error is relative to their terms, so
         that a small sum of small terms remains."""
-        found: dict[tuple[str, int | None], float] = {}
+        sums_by_key: dict[tuple[str, int | None], float] = {}
         sizes: dict[tuple[str, int | None], float] = {}
         for key, x in terms:
-            found[key] = found.get(key, 0.0) + x
+            sums_by_key[key] = sums_by_key.get(key, 0.0) + x
             sizes[key] = sizes.get(key, 0.0) + abs(x)
-        return {key: x for key, x in found.items() if abs(x) > self.tolerance * sizes[key]}
+        return {key: x for key, x in sums_by_key.items() if abs(x) > self.tolerance * sizes[key]}
 
     def resolved(self, form: Form) -> Form:
         """A form in which known weights are replaced by numbers."""
@@ -149,10 +149,10 @@ class Weights:
         """The change of a function of two values by a form. Values that change do so alike, also if their changes
         cancel: else an addition would cancel a scale, or different elements of the gauge would cancel."""
         kinds = {w.kind for w in (a, b) if self.resolved(w.form)}
-        places, form = self.joined(a, b), self.resolved(form)
+        joined_places, form = self.joined(a, b), self.resolved(form)
         if len(kinds) > 1:
             raise NoWeight
-        return Weight(kinds.pop(), form, places) if kinds and form else SAME
+        return Weight(kinds.pop(), form, joined_places) if kinds and form else SAME
 
     def joined(self, *of: Weight) -> Places:
         """The dimensions along which a function of values changes: the same for all values that change."""

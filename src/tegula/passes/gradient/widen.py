@@ -32,27 +32,27 @@ def widen(step: AdjointStep, positions: Sequence[int]) -> list[AdjointStep]:
     is converted before and after the step, with all arrays that share bytes with it. `positions`: the positions of all
     gradients."""
     added = [k for k in positions if _is_added(step, k, positions)]
-    held = [k for k in positions if k not in added and _is_held(step, k, positions)]
-    if not added and not held:
+    unchanged = [k for k in positions if k not in added and _is_held(step, k, positions)]
+    if not added and not unchanged:
         return [step]
-    like = {k: found for k in held if len(found := _sharing(step, k)) > 1}
+    like = {k: sharing for k in unchanged if len(sharing := _sharing(step, k)) > 1}
     sums: list[Partials] = []
     before: list[AdjointStep] = []
     after: list[AdjointStep] = []
-    for k in (*added, *held):
+    for k in (*added, *unchanged):
         array = step.known[k]
         assert isinstance(array.type, ArrayType)
         lengths = _lengths(array)
         sums.append(Partials(summed_in(array.type.dtype), tuple(lengths), k in added, like.get(k, ())))
         _redirect(step, k)
-        if k in held:
+        if k in unchanged:
             before.append(_converting(step, k, lengths, sums[-1], "begin"))
-        after.append(_converting(step, k, lengths, sums[-1], "end" if k in held else "add"))
-    made = [array for array, p in zip(step.kernel.params[-len(sums) :], sums, strict=True) if not p.like]
-    run((Pass(own_gradients),), step.kernel, Differentiation(made))
+        after.append(_converting(step, k, lengths, sums[-1], "end" if k in unchanged else "add"))
+    arrays = [array for array, p in zip(step.kernel.params[-len(sums) :], sums, strict=True) if not p.like]
+    run((Pass(own_gradients),), step.kernel, Differentiation(arrays))
     erase_dead(step.kernel)
-    made = AdjointStep(step.kernel, step.known, step.grid, step.counts, (*step.partials, *sums))
-    return [*before, made, *after]
+    arrays = AdjointStep(step.kernel, step.known, step.grid, step.counts, (*step.partials, *sums))
+    return [*before, arrays, *after]
 
 
 def _is_added(step: AdjointStep, k: int, gradients: Sequence[int]) -> bool:
@@ -79,11 +79,11 @@ def _is_held(step: AdjointStep, k: int, gradients: Sequence[int]) -> bool:
 def _sharing(step: AdjointStep, k: int) -> tuple[int, ...]:
     """The position of an array, then those of all accessed arrays that share bytes with it, directly or through
     others."""
-    found = [k]
-    for at in found:
+    sharing = [k]
+    for at in sharing:
         known = step.kernel.access[at]
-        found += [j for j in (known.aliases if known is not None else ()) if j not in found]
-    return (k, *(at for at in found[1:] if accesses_of(step.kernel, step.kernel.params[at])))
+        sharing += [j for j in (known.aliases if known is not None else ()) if j not in sharing]
+    return (k, *(at for at in sharing[1:] if accesses_of(step.kernel, step.kernel.params[at])))
 
 
 def _adds(op: Op) -> bool:
@@ -140,12 +140,12 @@ def _redirect(step: AdjointStep, k: int) -> None:
 def _widen_results(step: AdjointStep, narrow: dict[Value, Value]) -> None:
     """Replace the 16-bit results of accesses (the keys of `narrow`) by float32 results: users that widened a result
     take the unrounded one, other users the rounded one."""
-    made: dict[Value, Value] = {}
+    results: dict[Value, Value] = {}
     for op in list(step.kernel.walk()):
         source = op.x if isinstance(op, Cast) else cast_from(op.results[0]) if op.results else None
         if source in narrow and scalar_of(_element(op.results[0])) == float32:
-            made[op.results[0]] = narrow[source]
-    replace(step.kernel.body, made)
+            results[op.results[0]] = narrow[source]
+    replace(step.kernel.body, results)
     for old, new in narrow.items():
         parent = new.owner.parent if isinstance(new.owner, Op) else None
         assert isinstance(new.owner, Op) and parent is not None
@@ -157,9 +157,9 @@ def _widen_results(step: AdjointStep, narrow: dict[Value, Value]) -> None:
 
 def _element(value: Value) -> ElementType:
     t = value.type
-    made = t.dtype if isinstance(t, TileType) else t
-    assert is_element(made)
-    return made
+    element_type = t.dtype if isinstance(t, TileType) else t
+    assert is_element(element_type)
+    return element_type
 
 
 def _wide_tile(b: SumBuilder, tile: Value) -> Value:
@@ -180,13 +180,13 @@ def _put(b: SumBuilder, op: Op, keep: bool) -> None:
     parent = op.parent
     assert parent is not None
     at = parent.ops.index(op)
-    for made in b.region.ops:
-        made.parent = parent
+    for new_op in b.region.ops:
+        new_op.parent = parent
     parent.ops[at + keep : at + 1] = b.region.ops
 
 
 def _converting(
-    step: AdjointStep, k: int, lengths: Sequence[Value], sums: Partials, what: str
+    step: AdjointStep, k: int, lengths: Sequence[Value], sums: Partials, label: str
 ) -> AdjointStep:
     """The step that initialises the sums from the gradient ("begin"), adds the sums to the gradient ("adds"), or rounds
     the sums to the gradient ("end"). A block converts some columns of a row."""
@@ -205,11 +205,11 @@ def _converting(
         at.insert(0, b.one(S.Mod, [row, length]))
         row = b.one(S.FloorDiv, [row, length])
     shape = (*(1 for _ in lengths[1:]), COLUMNS)
-    if what == "begin":
+    if label == "begin":
         b.store(wide, b.loaded(gradient, at, shape, float32), at)
     else:
         total = b.loaded(wide, at, shape, float32)
-        if what == "add":
+        if label == "add":
             b.add_to(gradient, total, at, True)
         else:
             b.store(gradient, total, at)
@@ -218,6 +218,8 @@ def _converting(
     host = SumBuilder(Region())
     last = host.one(S.Add, [lengths[-1], host.const(COLUMNS - 1, int32)])
     pieces = host.one(S.FloorDiv, [last, host.const(COLUMNS, int32)])
-    name = f"{kernel.name}_{'to' if what == 'begin' else 'of'}_{kernel.param_names[k]}"
-    made = finished(kernel, name, names, body, 2)
-    return AdjointStep(made, step.known, (Chunk(tuple(lengths[:-1]), (), "total"), pieces), (), (sums,))
+    name = f"{kernel.name}_{'to' if label == 'begin' else 'of'}_{kernel.param_names[k]}"
+    kernel_after = finished(kernel, name, names, body, 2)
+    return AdjointStep(
+        kernel_after, step.known, (Chunk(tuple(lengths[:-1]), (), "total"), pieces), (), (sums,)
+    )

@@ -30,8 +30,8 @@ def _flatten(branch: If) -> None:
     """Replace a branch by its ops."""
     region = branch.parent
     assert region is not None
-    made = Region()
-    build = Builder(made, branch.loc)
+    values = Region()
+    build = Builder(values, branch.loc)
     holds = branch.condition
     for alternative in branch.alternatives:
         for run in _runs(alternative.ops[:-1]):
@@ -41,7 +41,7 @@ def _flatten(branch: If) -> None:
             (op,) = run
             if counted(op):
                 op.stop = build.insert(S.Select([holds, op.stop, op.start], [op.start.type])).result
-            made.append(op)
+            values.append(op)
         holds = build.insert(S.Not([branch.condition], [bool_])).result
     then, other = (Region(), Region())
     for own, alternative in zip((then, other), branch.alternatives, strict=True):
@@ -51,11 +51,11 @@ def _flatten(branch: If) -> None:
         joined.results, branch.results = branch.results, []
         for result in joined.results:
             result.owner = joined
-        made.append(joined)
-    for op in made.ops:
+        values.append(joined)
+    for op in values.ops:
         op.parent = region
     at = region.ops.index(branch)
-    region.ops[at : at + 1] = made.ops
+    region.ops[at : at + 1] = values.ops
 
 
 def _is_movable(op: Op) -> bool:
@@ -70,31 +70,31 @@ def _is_movable(op: Op) -> bool:
 
 def _runs(ops: Sequence[Op]) -> list[list[Op]]:
     """The ops in order, grouped into single ops that move and runs of ops that do not."""
-    found: list[list[Op]] = []
+    runs: list[list[Op]] = []
     for op in ops:
-        if not _is_movable(op) and found and not _is_movable(found[-1][-1]):
-            found[-1].append(op)
+        if not _is_movable(op) and runs and not _is_movable(runs[-1][-1]):
+            runs[-1].append(op)
         else:
-            found.append([op])
-    return found
+            runs.append([op])
+    return runs
 
 
 def _guard(build: Builder, holds: Value, ops: Sequence[Op], home: Region) -> None:
     """Put ops into a branch of their own, which yields the values that later ops use."""
     after = home.ops[home.ops.index(ops[-1]) + 1 :]
-    kept = [
+    results_used = [
         r for op in ops for r in op.results if any(r in o.operands for later in after for o in later.walk())
     ]
     then, other = Region(), Region()
     for op in ops:
         then.append(op)
     fill = Builder(other, ops[0].loc)
-    Builder(then, ops[0].loc).insert(Yield(kept))
-    fill.insert(Yield([_unspecified(fill, r) for r in kept]))
-    made = build.insert(If([holds], [r.type for r in kept], None, [then, other], ops[0].loc))
+    Builder(then, ops[0].loc).insert(Yield(results_used))
+    fill.insert(Yield([_unspecified(fill, r) for r in results_used]))
+    guard = build.insert(If([holds], [r.type for r in results_used], None, [then, other], ops[0].loc))
     for later in after:
         for o in later.walk():
-            o.substitute(dict(zip(kept, made.results, strict=True)))
+            o.substitute(dict(zip(results_used, guard.results, strict=True)))
 
 
 def _unspecified(build: Builder, value: Value) -> Value:

@@ -43,8 +43,8 @@ class RolePipe:
 def fetch_role(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) -> Region:
     """A region that loads the kernel's tiles into pipes, in the same order, and prefetches the array elements to which
     copies add."""
-    region, made = copied(kernel.body.ops)
-    fills = {made[op.result].owner: p.value for p in pipes for op in p.items}
+    region, copies = copied(kernel.body.ops)
+    fills = {copies[op.result].owner: p.value for p in pipes for op in p.items}
     _fill(region, uses(region), fills, _added(kernel, target, region))
     erase_dead(Kernel(kernel.name, (), region, kernel.launch))
     for op in region.walk():
@@ -57,7 +57,7 @@ def _added(kernel: Kernel, target: CudaTarget, region: Region) -> dict[TileAtomi
     """The additions in `region` that become bulk copies and are the only additions of any block to their elements, each
     with the attributes of its prefetch: the boxes of the copies. Without a prefetch the additions at the end of a block
     would wait for memory."""
-    found: dict[TileAtomic, dict[str, Any]] = {}
+    attributes: dict[TileAtomic, dict[str, Any]] = {}
     for op in region.walk():
         if isinstance(op, TileAtomic) and op.alone:
             t = op.result.type
@@ -66,18 +66,18 @@ def _added(kernel: Kernel, target: CudaTarget, region: Region) -> dict[TileAtomi
                 continue
             piece = piece_of(t, False)
             box = box_of_rows(t.shape, piece.shape)
-            whole = box is not None and all(n % m == 0 for n, m in zip(t.shape, box, strict=True))
-            if whole and may_swizzle(piece) and bulk_storable(kernel, target, op, piece):
-                found[op] = {"shape": t.shape, "box": box, "elected": True}
-    return found
+            is_full = box is not None and all(n % m == 0 for n, m in zip(t.shape, box, strict=True))
+            if is_full and may_swizzle(piece) and bulk_storable(kernel, target, op, piece):
+                attributes[op] = {"shape": t.shape, "box": box, "elected": True}
+    return attributes
 
 
 def copied(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
     """A region with clones of the ops of a body, and the mapping from original to cloned values."""
-    region, made = Region(), dict[Value, Value]()
+    region, copies = Region(), dict[Value, Value]()
     for op in ops:
-        region.append(clone_op(op, made))
-    return region, made
+        region.append(clone_op(op, copies))
+    return region, copies
 
 
 def clone_body(kernel: Kernel) -> list[Op]:
@@ -96,7 +96,7 @@ def _fill(
 ) -> None:
     """Rewrite a region in place: loads that feed a pipe fill it, additions by copies (`added`, with the attributes of
     their prefetches) become prefetches, and other ops with effects are removed."""
-    kept: list[Op] = []
+    kept_ops: list[Op] = []
     for op in region.ops:
         for nested in op.regions:
             _fill(nested, used, fills, added)
@@ -105,17 +105,17 @@ def _fill(
             empty = TileEmpty([], [op.result.type], {"type": op.result.type}, [], op.loc)
             empty.results, op.results = op.results, empty.results
             empty.result.owner = empty
-            made = [pipe_load(fills[op], op), empty]
+            ops = [pipe_load(fills[op], op), empty]
         elif isinstance(op, TileAtomic) and op in added:
-            made = [BulkPrefetch([op.array, *op.offset], [], added[op], [], op.loc)]
+            ops = [BulkPrefetch([op.array, *op.offset], [], added[op], [], op.loc)]
         elif is_observable(op) and not any(r in used for r in op.results):
-            made = []
+            ops = []
         else:
-            made = [op]
-        for new in made:
+            ops = [op]
+        for new in ops:
             new.parent = region
-        kept += made
-    region.ops = kept
+        kept_ops += ops
+    region.ops = kept_ops
 
 
 def multiply_role(kernel: Kernel, pipes: Sequence[RolePipe]) -> Region:
@@ -145,16 +145,16 @@ def _push(role: Region, pipe: Value, op: Op) -> None:
     assert region is not None
     value, used, stage = op.result, uses(role), pipe.type
     assert isinstance(stage, PipeType)
-    made, read = _pop(pipe, value.name, op)
-    made.ops.insert(0, PipePush([pipe, value], [], None, [], op.loc))
+    popped, read = _pop(pipe, value.name, op)
+    popped.ops.insert(0, PipePush([pipe, value], [], None, [], op.loc))
     if value.type != read.result.type:
         rows = TileReshape([value], [read.result.type], {"shape": stage.shape}, [], op.loc)
-        made.ops[0].substitute({value: rows.result})
-        made.ops.insert(0, rows)
+        popped.ops[0].substitute({value: rows.result})
+        popped.ops.insert(0, rows)
     at = region.ops.index(op) + 1
-    for new in made.ops:
+    for new in popped.ops:
         new.parent = region
-    region.ops[at:at] = made.ops
+    region.ops[at:at] = popped.ops
     _use(used, value, read)
 
 
@@ -191,25 +191,25 @@ def _pop_before_use(role: Region, pipe: Value, region: Region, value: Value, loa
     if not users or None in tops:
         raise Declined("a tile is loaded, but not used in the same region", load.loc)
     at = min(region.ops.index(op) for op in tops if op is not None)
-    made, read = _pop(pipe, value.name, load)
-    for op in made.ops:
+    popped, read = _pop(pipe, value.name, load)
+    for op in popped.ops:
         op.parent = region
     if load.parent is region and load.result is value:
         at -= region.ops.index(load) < at
         region.ops.remove(load)
-    region.ops[at:at] = made.ops
+    region.ops[at:at] = popped.ops
     _use(used, value, read)
 
 
 def _pop(pipe: Value, name: str, item: Op) -> tuple[Region, BufRead]:
     """A pop, and the op that reads the tile."""
-    made = Region()
-    build = Builder(made, item.loc)
+    region_of_pop = Region()
+    build = Builder(region_of_pop, item.loc)
     t = pipe.type
     assert isinstance(t, PipeType)
     tile = build.insert(PipePop([pipe], [BufType(t.dtype, t.shape, "shared")])).result
     tile.name = name or pipe.name
-    return made, build.insert(BufRead([tile], [TileType(t.dtype, t.shape)]))
+    return region_of_pop, build.insert(BufRead([tile], [TileType(t.dtype, t.shape)]))
 
 
 def _use(used: Mapping[Value, Sequence[tuple[Op, int]]], tile: Value, read: BufRead) -> None:
@@ -235,18 +235,18 @@ def _transpose(op: TilePermute | TileSlice, tile: Value) -> None:
     """Replace a transpose of a popped tile by a read of a transposed view of it."""
     region, t = op.parent, op.result.type
     assert region is not None and isinstance(t, TileType)
-    made = Region()
-    build = Builder(made, op.loc)
+    transposed = Region()
+    build = Builder(transposed, op.loc)
     zero = build.insert(Const([], [int32], {"type": int32, "value": 0})).result
     attrs = {"shape": t.shape, "dims": (1, 0), "steps": (1, 1)}
     view = build.insert(BufView([tile, zero, zero], [BufType(t.dtype, t.shape, "shared")], attrs)).result
     read = build.insert(BufRead([view], [t]))
     read.results, op.results = op.results, read.results
     read.result.owner = read
-    for new in made.ops:
+    for new in transposed.ops:
         new.parent = region
     at = region.ops.index(op)
-    region.ops[at : at + 1] = made.ops
+    region.ops[at : at + 1] = transposed.ops
 
 
 def _ancestor_in(op: Op, region: Region) -> Op | None:

@@ -36,27 +36,27 @@ def find_matmuls(kernel: Kernel) -> list[LoadedMatmul]:
     """All matmuls of a kernel. Declined if none is in a loop, if a right operand is neither loaded nor computed element
     by element, or if a load cannot be issued ahead."""
     ops = [op for op in kernel.walk() if isinstance(op, TileMatmul)]
-    found = [LoadedMatmul(op, _producers(op.a, False), _producers(op.b, True)) for op in ops]
-    if not any(is_in_loop(p.op) for p in found):
+    matmuls = [LoadedMatmul(op, _producers(op.a, False), _producers(op.b, True)) for op in ops]
+    if not any(is_in_loop(p.op) for p in matmuls):
         raise Declined("no loop has a matmul")
-    for p in found:
+    for p in matmuls:
         if not p.right:
             raise Declined(
                 "the right operand of this matmul is neither loaded nor the result of a map", p.op.loc
             )
         for load in (load for op in (*p.left, *p.right) for load in source_loads(op)):
             _check_load(kernel, load)
-    return found
+    return matmuls
 
 
 def other_loads(kernel: Kernel, matmuls: Sequence[LoadedMatmul]) -> list[TileLoad]:
     """The loads next to matmuls in loops that feed no matmul directly, but can be issued ahead by a producer role."""
-    taken = {load for p in matmuls for op in (*p.left, *p.right) for load in source_loads(op)}
+    used = {load for p in matmuls for op in (*p.left, *p.right) for load in source_loads(op)}
     homes = dict.fromkeys(p.op.parent for p in matmuls if is_in_loop(p.op))
-    found = [op for r in homes if r for op in r.ops if isinstance(op, TileLoad) and op not in taken]
+    other = [op for r in homes if r for op in r.ops if isinstance(op, TileLoad) and op not in used]
     users = uses(kernel.body)
-    carried = {op for op in found if any(isinstance(u, Yield) for u, _ in users.get(op.result, []))}
-    return [op for op in found if op not in carried and _can_be_issued_early(kernel, op)]
+    carried = {op for op in other if any(isinstance(u, Yield) for u, _ in users.get(op.result, []))}
+    return [op for op in other if op not in carried and _can_be_issued_early(kernel, op)]
 
 
 def _can_be_issued_early(kernel: Kernel, load: TileLoad) -> bool:
@@ -80,38 +80,38 @@ def is_in_loop(op: Op) -> bool:
 def _producers(value: Value, converted: bool) -> tuple[Maker, ...]:
     """The ops that define a tile: loads, also through transposes and reshapes that keep rows, and maps if `converted`.
     Empty if the tile may have another definition as well."""
-    found: dict[Maker, None] = {}
+    producers: dict[Maker, None] = {}
     for v in _chain(value, converted):
         if _is_producer(v.owner, converted):
-            found[v.owner] = None
+            producers[v.owner] = None
         elif not transposes(v.owner) and not keeps_rows(v.owner) and not _carried(v):
             return ()
-    return tuple(found)
+    return tuple(producers)
 
 
 def staged_values(p: LoadedMatmul) -> set[Value]:
     """The values in pipes for a matmul: its loaded operands, the sources of transposed operands, and the tiles from
     which operands are converted before they enter a pipe."""
     sides = ([(p.op.a, False)] if p.left else []) + [(p.op.b, not p.keeps)]
-    found = {v for side, converted in sides for v in _chain(side, converted)}
-    return found | {load.result for op in (*p.left, *p.right) for load in source_loads(op)}
+    values = {v for side, converted in sides for v in _chain(side, converted)}
+    return values | {load.result for op in (*p.left, *p.right) for load in source_loads(op)}
 
 
 def _chain(value: Value, converted: bool) -> list[Value]:
     """A value and the values that it comes from, through transposes, reshapes that keep rows, and loop-carried
     variables, back to the ops that make it."""
-    found: dict[Value, None] = {}
+    values: dict[Value, None] = {}
     queue = [value]
     while queue:
         v = queue.pop()
-        if v in found:
+        if v in values:
             continue
-        found[v] = None
+        values[v] = None
         if transposes(v.owner) or keeps_rows(v.owner):
             queue.append(v.owner.tile)
         elif not _is_producer(v.owner, converted):
             queue += _carried(v)
-    return list(found)
+    return list(values)
 
 
 def _is_producer(op: object, converted: bool) -> TypeGuard[Maker]:
@@ -156,8 +156,10 @@ def transposes(op: object) -> TypeGuard[TilePermute | TileSlice]:
     assert isinstance(t, TileType)
     if isinstance(op, TilePermute):
         return tuple(op.perm) == (1, 0)
-    whole = (op.dims, op.steps, op.shape) == ((1, 0), (1, 1), t.shape[::-1])
-    return whole and all(isinstance(v.owner, ConstantLike) and v.owner.value == 0 for v in op.starts)
+    is_transpose_slice = (op.dims, op.steps, op.shape) == ((1, 0), (1, 1), t.shape[::-1])
+    return is_transpose_slice and all(
+        isinstance(v.owner, ConstantLike) and v.owner.value == 0 for v in op.starts
+    )
 
 
 def keeps_rows(op: object) -> TypeGuard[ReshapeLike]:
@@ -174,7 +176,7 @@ def _carried(v: Value) -> list[Value]:
     loop = v.owner.parent if isinstance(v.owner, Region) else v.owner
     if not isinstance(loop, For):
         return []
-    return [value for one in loop.carried if v in one.own for value in one.values]
+    return [value for carried in loop.carried if v in carried.own for value in carried.values]
 
 
 def _check_load(kernel: Kernel, load: TileLoad) -> None:

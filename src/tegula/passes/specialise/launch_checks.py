@@ -39,12 +39,12 @@ def hoist_launch_checks(kernel: Kernel) -> list[Op]:
     """Remove from the kernel, in place, the asserts for which both the condition and being reached depend on the
     kernel's arguments alone. Returns the ops that check them before the roles: copies of the asserts and of the ops
     that compute their conditions."""
-    taken = list(_checks(kernel.body, (), set(kernel.params)))
-    made, copies = Region(), dict[Value, Value]()
-    for op in _backward_slice(kernel, taken):
-        made.append(clone_op(op, copies))
-    build = Builder(made, kernel.loc)
-    for check in taken:
+    checks = list(_checks(kernel.body, (), set(kernel.params)))
+    region_of_checks, copies = Region(), dict[Value, Value]()
+    for op in _backward_slice(kernel, checks):
+        region_of_checks.append(clone_op(op, copies))
+    build = Builder(region_of_checks, kernel.loc)
+    for check in checks:
         holds = copies.get(check.op.condition, check.op.condition)
         for region in check.inside:
             elsewhere = build.insert(S.Not([_reaches(build, region, copies)], [bool_])).result
@@ -52,7 +52,7 @@ def hoist_launch_checks(kernel: Kernel) -> list[Op]:
         build.insert(Assert([holds], [], check.op.attrs, [], check.op.loc))
         assert check.op.parent is not None
         check.op.parent.ops.remove(check.op)
-    return made.ops
+    return region_of_checks.ops
 
 
 def _checks(region: Region, inside: tuple[Region, ...], known: set[Value]) -> Iterator[_Check]:
@@ -87,9 +87,9 @@ def _reaches(build: Builder, region: Region, copies: dict[Value, Value]) -> Valu
     return build.insert(S.Not([condition], [bool_])).result
 
 
-def _backward_slice(kernel: Kernel, taken: list[_Check]) -> list[Op]:
+def _backward_slice(kernel: Kernel, checks: list[_Check]) -> list[Op]:
     """The ops that compute the operands and conditions of the asserts, in program order."""
-    needed, left = set[Op](), [v for check in taken for v in check.controlling_values()]
+    needed, left = set[Op](), [v for check in checks for v in check.controlling_values()]
     while left:
         owner = left.pop().owner
         if isinstance(owner, Op) and owner not in needed:

@@ -116,25 +116,25 @@ def _pure(ops: Iterable[Op]) -> bool:
 
 def _forward_slice(body: Region, value: Value) -> list[Op]:
     """The ops of the body, without matmuls, that depend on a value."""
-    known, found = {value}, list[Op]()
+    known, ops = {value}, list[Op]()
     for op in body.ops[:-1]:
         inside = {v for inner in op.walk() for v in inner.operands}
         if known & inside and not isinstance(op, TileMatmul):
-            found.append(op)
+            ops.append(op)
             known.update(op.results)
-    return found
+    return ops
 
 
 def _backward_slice(body: Region, values: Iterable[Value]) -> set[Op]:
     """The ops of the body on which values depend."""
-    found: set[Op] = set()
+    ops: set[Op] = set()
     queue = list(values)
     while queue:
         op = queue.pop().owner
-        if isinstance(op, Op) and op.parent is body and op not in found:
-            found.add(op)
+        if isinstance(op, Op) and op.parent is body and op not in ops:
+            ops.add(op)
             queue += [v for inner in op.walk() for v in inner.operands]
-    return found
+    return ops
 
 
 class _Overlap:
@@ -168,20 +168,20 @@ class _Overlap:
             op.parent = self.region
         return self.twins
 
-    def _iterations(self, made: Region) -> None:
+    def _iterations(self, region: Region) -> None:
         """Build the first iteration, the loop over the others, and the last second matmul."""
         loop, c = self.loop, self.chain
         start, stop, step, *initial = loop.operands
-        build = Builder(made, loop.loc)
-        known: dict[Value, Value] = dict(zip(self.body.args, made.args, strict=True))
+        build = Builder(region, loop.loc)
+        known: dict[Value, Value] = dict(zip(self.body.args, region.args, strict=True))
         for old, new in known.items():
             new.name = old.name
-        self._copy(made, self.body.ops[:-1], known, {c.second, c.transpose})
+        self._copy(region, self.body.ops[:-1], known, {c.second, c.transpose})
         self.before = {v: _producer(known[v]) for v in self._loads()}
         second = build.insert(Add([start, step], [start.type])).result
         carried = [self._next(known, k) for k in range(len(initial))]
-        kept = [known.get(v, v) for v in (c.second.a, c.load.result)]
-        iterations = self._other_iterations((second, stop, step), [*carried, *kept])
+        values = [known.get(v, v) for v in (c.second.a, c.load.result)]
+        iterations = self._other_iterations((second, stop, step), [*carried, *values])
         build.insert(iterations)
         *results, weights, tile = iterations.results
         results[c.slot] = self._matmul(build, weights, tile, results[c.slot], dict(known)).result
@@ -204,8 +204,10 @@ class _Overlap:
         second = self._matmul(build, weights, tile, known[c.sum], known)
         assert isinstance(first, TileMatmul)
         first.wait = second.wait = False
-        both = [first.result, second.result]
-        waited = build.insert(TileMatmulWait(both, [v.type for v in both], {"pending": 1}, [], c.first.loc))
+        results = [first.result, second.result]
+        waited = build.insert(
+            TileMatmulWait(results, [v.type for v in results], {"pending": 1}, [], c.first.loc)
+        )
         known[c.first.result], sum = waited.results
         last = {c.weights} if isinstance(c.weights, TileMap) and self._only_weights() else set[Op]()
         rest = [op for op in ops if op not in early and op not in last and op not in c.late]

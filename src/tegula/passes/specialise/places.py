@@ -10,7 +10,7 @@ from tegula.ops.lane import Tid
 
 def launch_indices(values: Iterable[Value]) -> set[int]:
     """The components of the thread index that any of the values depends on."""
-    found: set[int] = set()
+    indices: set[int] = set()
     seen: set[Value] = set()
     queue = list(values)
     while queue:
@@ -20,7 +20,7 @@ def launch_indices(values: Iterable[Value]) -> set[int]:
         seen.add(value)
         owner = value.owner
         if isinstance(owner, Tid):
-            found.add(owner.results.index(value))
+            indices.add(owner.results.index(value))
             continue
         op = owner.parent if isinstance(owner, Region) else owner
         if op is None:
@@ -28,9 +28,9 @@ def launch_indices(values: Iterable[Value]) -> set[int]:
         if not isinstance(op, Carrier):
             queue.extend(op.operands)
             continue
-        queue += [v for one in op.carried if value in one.values for v in one.values]
+        queue += [v for carried in op.carried if value in carried.values for v in carried.values]
         queue += op.control_operands
-    return found
+    return indices
 
 
 def indices_along(kernel: Kernel, dim: int) -> set[Value]:

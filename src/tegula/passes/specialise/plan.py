@@ -135,15 +135,15 @@ def keep_converted(
     computed as transposed matmuls."""
     if not all(p.left and _converted(p) for p in matmuls):
         return matmuls
-    kept = [
+    converted = [
         replace(p, right=tuple(load for op in p.right for load in source_loads(op)), keeps=True)
         for p in matmuls
     ]
-    if not _with_enough_registers(kernel, target, kept, _possible_groups(kept, choice)):
+    if not _with_enough_registers(kernel, target, converted, _possible_groups(converted, choice)):
         return matmuls
-    for p in kept:
+    for p in converted:
         transpose_first(p.op)
-    return kept
+    return converted
 
 
 def _converted(p: LoadedMatmul) -> bool:
@@ -191,12 +191,12 @@ def _fits(p: LoadedMatmul, groups: int) -> bool:
     if columns % COLUMNS or not _operands_fit(p, a.shape[1]):
         return False
     groups_m, groups_n, blocks_m, blocks_n = wgmma_group_tile((rows, columns), groups)
-    whole = (ROWS * blocks_m * groups_m, COLUMNS * blocks_n * groups_n) == (rows, columns)
+    is_exact = (ROWS * blocks_m * groups_m, COLUMNS * blocks_n * groups_n) == (rows, columns)
     right = p.op.a if p.keeps else p.op.b
     along_rows = bool(transposes(right.owner)) == p.keeps
     if along_rows and cuts_boxes(columns, element_bytes(a.dtype), COLUMNS * blocks_n):
         return False
-    return whole and (bool(p.left) and not p.keeps or rows % (ROWS * groups) == 0)
+    return is_exact and (bool(p.left) and not p.keeps or rows % (ROWS * groups) == 0)
 
 
 def _operands_fit(p: LoadedMatmul, depth: int) -> bool:

@@ -28,13 +28,13 @@ def next_schedule(
     assert failed.plan is not None
     undo(kernel, failed)
     rejected = (*failed.rejected, RejectedPlan(failed.plan, reason))
-    tried = {one.plan for one in rejected}
+    tried = {rejected_plan.plan for rejected_plan in rejected}
     for choice in _simpler_choices(Choice(**kernel.schedule), failed.choice, failed.plan, failure):
-        found = make_roles(kernel, target, choice)
-        if found.plan is not None and found.plan not in tried:
-            return replace(found, rejected=rejected)
-        if found.plan is not None:
-            undo(kernel, found)
+        schedule = make_roles(kernel, target, choice)
+        if schedule.plan is not None and schedule.plan not in tried:
+            return replace(schedule, rejected=rejected)
+        if schedule.plan is not None:
+            undo(kernel, schedule)
     return Schedule(None, reason, rejected=rejected)
 
 

@@ -76,8 +76,8 @@ class Schedule:
     def __str__(self) -> str:
         if self.plan is not None:
             return str(self.plan)
-        place = f" (line {self.loc.line})" if self.loc.line else ""
-        return f"one role: {self.reason}{place}"
+        line = f" (line {self.loc.line})" if self.loc.line else ""
+        return f"one role: {self.reason}{line}"
 
 
 def specialise(kernel: Kernel, context: GpuCompilation) -> None:
@@ -100,29 +100,29 @@ def make_roles(kernel: Kernel, target: CudaTarget, choice: Choice | None = None)
         return _with_stages(kernel, target, choice)
     choice = Choice(**kernel.schedule)
     if kernel.launch.scale and choice.persistent is not False:
-        made = _with_stages(kernel, target, replace(choice, scale=kernel.launch.scale))
-        if made.plan is not None:
-            return made
+        schedule = _with_stages(kernel, target, replace(choice, scale=kernel.launch.scale))
+        if schedule.plan is not None:
+            return schedule
     return _with_stages(kernel, target, choice)
 
 
 def _with_stages(kernel: Kernel, target: CudaTarget, choice: Choice) -> Schedule:
     """The schedule of one choice, with iterations split if whole iterations leave too few stages."""
-    before, made = kernel.body.ops, _make_schedule(kernel, target, choice)
+    before, schedule = kernel.body.ops, _make_schedule(kernel, target, choice)
     if choice.split > 1 or (
-        made.plan is not None and (choice.stages or max(made.plan.stages) >= ENOUGH_STAGES)
+        schedule.plan is not None and (choice.stages or max(schedule.plan.stages) >= ENOUGH_STAGES)
     ):
-        return made
+        return schedule
     for split in SPLITS:
         ops, kernel.body.ops = kernel.body.ops, before
         finer = _make_schedule(kernel, target, replace(choice, split=split))
         if finer.plan is not None and max(finer.plan.stages) >= ENOUGH_STAGES:
             return finer
-        if finer.plan is not None and made.plan is None:
-            made = finer
+        if finer.plan is not None and schedule.plan is None:
+            schedule = finer
         else:
             kernel.body.ops = ops
-    return made
+    return schedule
 
 
 def _make_schedule(kernel: Kernel, target: CudaTarget, choice: Choice) -> Schedule:
@@ -231,8 +231,8 @@ def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul],
         [tuple(g) for g in sources if all(_copyable(kernel, target, op, False) for op in g - known)], []
     )
     others = [(op,) for op in other_loads(kernel, matmuls) if _copyable(kernel, target, op, False)]
-    found = [*operands, *(g for g in raw if not g & known), *_merge_groups(others, twins)]
-    return sorted((tuple(sorted(g, key=order.__getitem__)) for g in found), key=lambda g: order[g[-1]])
+    groups = [*operands, *(g for g in raw if not g & known), *_merge_groups(others, twins)]
+    return sorted((tuple(sorted(g, key=order.__getitem__)) for g in groups), key=lambda g: order[g[-1]])
 
 
 OUT_OF_REACH = "no tensor map describes the array of this load, or its tiles may not be aligned to 16 bytes"
@@ -253,18 +253,18 @@ def _copyable(kernel: Kernel, target: CudaTarget, load: TileLoad, swizzled: bool
 def _merge_groups(groups: Sequence[Items], twins: Twins) -> list[set[Maker]]:
     """The groups, merged where they have an op in common or contain twins of each other."""
     known = {op for g in groups for op in g}
-    made: list[set[Maker]] = []
+    merged: list[set[Maker]] = []
     for g in (*groups, *(pair for pair in twins if known.intersection(pair))):
-        joined = set(g).union(*(m for m in made if m.intersection(g)))
-        made = [m for m in made if not m.intersection(joined)] + [joined]
-    return made
+        joined = set(g).union(*(m for m in merged if m.intersection(g)))
+        merged = [m for m in merged if not m.intersection(joined)] + [joined]
+    return merged
 
 
 def _pipe(item: Maker, stages: int) -> PipeNew:
     t = item.result.type
     assert isinstance(t, TileType)
-    made = PipeType(t.dtype, t.rows.shape, stages)
-    new = PipeNew([], [made], {"type": made}, [], item.loc)
+    pipe_type = PipeType(t.dtype, t.rows.shape, stages)
+    new = PipeNew([], [pipe_type], {"type": pipe_type}, [], item.loc)
     names = [array_root(load.array).name for load in source_loads(item)]
     new.result.name = next(filter(None, (item.result.name, *names)), "")
     return new
@@ -293,7 +293,7 @@ def _replace_body(
         op.parent = kernel.body
     try:
         run(RELEASE, kernel, Compilation())
-    except CompileErrors as found:
-        raise Declined(found.errors[0].message, found.errors[0].loc or UNKNOWN) from None
+    except CompileErrors as errors:
+        raise Declined(errors.errors[0].message, errors.errors[0].loc or UNKNOWN) from None
     except CompileError as error:
         raise Declined(error.message, error.loc or UNKNOWN) from None

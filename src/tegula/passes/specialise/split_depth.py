@@ -39,12 +39,12 @@ def split_depth(kernel: Kernel, factor: int) -> bool:
     """Split the loops with matmuls, in place, if all can be split by a factor. Returns whether they were split."""
     loops = [op for op in kernel.walk() if counted(op) and _own_matmuls(op)]
     try:
-        found = [_split_of(loop, factor) for loop in loops]
+        splits = [_split_of(loop, factor) for loop in loops]
     except _CannotSplit:
         return False
-    for one in found:
-        _rewrite(one, factor)
-    return bool(found)
+    for split in splits:
+        _rewrite(split, factor)
+    return bool(splits)
 
 
 def _own_matmuls(loop: For) -> list[MatmulLike]:
@@ -130,8 +130,8 @@ def _is_stored(op: Op | Region | None) -> bool:
 def _check_sums(loop: For, matmuls: Sequence[MatmulLike], users: dict[Value, list[tuple[Op, int]]]) -> None:
     """Raise _CannotSplit unless every carried value of the loop is an accumulator of matmuls without another use."""
     adding = set(matmuls)
-    for one in loop.carried:
-        value, end = one.arguments[-1], one.yielded[0]
+    for carried in loop.carried:
+        value, end = carried.arguments[-1], carried.yielded[0]
         while value is not end:
             read = users.get(value, [])
             m = read[0][0] if len(read) == 1 else None
@@ -139,7 +139,7 @@ def _check_sums(loop: For, matmuls: Sequence[MatmulLike], users: dict[Value, lis
                 raise _CannotSplit()
             adding.discard(m)
             value = m.results[0]
-        if value is one.arguments[-1] and users.get(value, []):
+        if value is carried.arguments[-1] and users.get(value, []):
             # A loop-invariant value may be read; an accumulator is read after the loop only.
             continue
         if len(users.get(end, [])) != 1:
@@ -159,8 +159,8 @@ def _rewrite(split: _Split, factor: int) -> None:
     put_before(loop, build.region.ops)
     build = Builder(Region(), loop.loc)
     by = _number(build, t, factor)
-    whole = build.insert(S.FloorDiv([loop.index, by], [t])).result
-    index = build.insert(S.Add([first, whole], [t])).result
+    quotient = build.insert(S.FloorDiv([loop.index, by], [t])).result
+    index = build.insert(S.Add([first, quotient], [t])).result
     piece = build.insert(S.Mod([loop.index, by], [t])).result
     start = build.insert(S.Mul([piece, _number(build, t, length)], [t])).result
     replace(loop.body, {loop.index: index})

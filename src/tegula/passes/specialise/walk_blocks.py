@@ -23,10 +23,10 @@ def walk_blocks(kernel: Kernel, region: Region, raster: int, scale: Scale) -> Re
     blocks = build.insert(LogicalBlocks([], [int64] * 3, scaled)).results
     inside = Region([int64])
     (number,) = inside.args
-    places: dict[Value, Value] = {}
+    indices: dict[Value, Value] = {}
     for op in region.ops:
         if isinstance(op, Tid):
-            places |= _block_indices(kernel, inside, op, number, {"raster": raster, **scaled})
+            indices |= _block_indices(kernel, inside, op, number, {"raster": raster, **scaled})
         elif isinstance(op, BulkPrefetch | LaunchNext):
             # Only the last iteration needs the prefetch of elements that reducing copies update, and may trigger the
             # next launch: in earlier iterations the next block follows, which still reads arrays.
@@ -35,7 +35,7 @@ def walk_blocks(kernel: Kernel, region: Region, raster: int, scale: Scale) -> Re
             inside.append(op)
     build.insert(For(blocks, [], None, [inside], kernel.loc))
     build.insert(Yield())
-    replace(role, places)
+    replace(role, indices)
     return role
 
 
@@ -56,9 +56,9 @@ def _block_indices(
     kernel: Kernel, inside: Region, tid: Op, number: Value, attrs: Mapping[str, Any]
 ) -> dict[Value, Value]:
     build = Builder(inside, tid.loc)
-    found: dict[Value, Value] = {}
+    indices: dict[Value, Value] = {}
     for dim, value in enumerate(tid.results[: kernel.launch.ndim - 1]):
-        place = build.insert(BlockPlace([number], [int32], {"dim": dim, **attrs})).result
-        place.name = value.name
-        found[value] = place
-    return found
+        index = build.insert(BlockPlace([number], [int32], {"dim": dim, **attrs})).result
+        index.name = value.name
+        indices[value] = index
+    return indices

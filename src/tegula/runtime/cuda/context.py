@@ -101,12 +101,12 @@ class Context:
 
     def enter(self) -> int | None:
         """Make this the calling thread's current context. Returns the context to restore, or None."""
-        found = ctypes.c_void_p()
-        self.driver.cuCtxGetCurrent(ctypes.byref(found))
-        if found.value == self.handle:
+        current = ctypes.c_void_p()
+        self.driver.cuCtxGetCurrent(ctypes.byref(current))
+        if current.value == self.handle:
             return None
         self.driver.cuCtxSetCurrent(self.handle)
-        return found.value
+        return current.value
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a driver function in this context; RunError if it fails, or if the device had a fault before.
@@ -129,14 +129,14 @@ class Context:
         because its latency is part of every allocation of an array."""
         if self.fault is not None:
             self.check_usable()
-        made = ctypes.c_uint64()
+        address = ctypes.c_uint64()
         before = self.enter()
-        code = self.driver.cuMemAllocAsync(ctypes.byref(made), size, LEGACY)
+        code = self.driver.cuMemAllocAsync(ctypes.byref(address), size, LEGACY)
         if before:
             self.driver.cuCtxSetCurrent(before)
         if code:
             self.check(code)
-        return made.value
+        return address.value
 
     def submit(self, function: Any, *arguments: Any) -> None:
         """Call a driver function that enqueues work in a stream. With one device the calling thread's context is set
@@ -156,9 +156,9 @@ class Context:
 
     def make(self, kind: Any, name: str, *arguments: Any) -> Any:
         """Call a driver function whose first argument is an output of type `kind`, and return the output."""
-        made = kind()
-        self.call(name, ctypes.byref(made), *arguments)
-        return made.value
+        handle = kind()
+        self.call(name, ctypes.byref(handle), *arguments)
+        return handle.value
 
     def is_done(self, name: str, handle: int) -> bool:
         """Whether the work of a stream or event is complete, by a query function of the driver."""
@@ -180,10 +180,10 @@ class Context:
         """Raise RunError for an error code, naming the kernels that may have caused it."""
         if code == 0:
             return
-        said = text(code, self.driver)
+        reason = text(code, self.driver)
         if code not in FAULTS:
-            raise RunError(f"device cuda:{self.ordinal}: {said}{_HELP.get(code, '')}")
-        self.fault = _earlier_fault() or f"{FAULTS[code]} in {self._suspects()}: {said}"
+            raise RunError(f"device cuda:{self.ordinal}: {reason}{_HELP.get(code, '')}")
+        self.fault = _earlier_fault() or f"{FAULTS[code]} in {self._suspects()}: {reason}"
         self.plain = False
         self.known[0] = 0
         raise RunError(
@@ -234,18 +234,20 @@ _contexts = _Contexts()
 
 def context(ordinal: int) -> Context:
     """The context of a device, created by the first call."""
-    found = _contexts.made.get(ordinal)
-    if found is None or found.driver is not driver():
+    existing = _contexts.made.get(ordinal)
+    if existing is None or existing.driver is not driver():
         with _contexts.lock:
-            found = _contexts.made.get(ordinal)
-            if found is None or found.driver is not driver():
-                found = _contexts.made[ordinal] = Context(ordinal)
-    return found
+            existing = _contexts.made.get(ordinal)
+            if existing is None or existing.driver is not driver():
+                existing = _contexts.made[ordinal] = Context(ordinal)
+    return existing
 
 
 def _earlier_fault() -> str | None:
     """The first fault of any device, if there was one."""
-    return next((one.fault for one in contexts() if one.fault is not None), None)
+    return next(
+        (fault_context.fault for fault_context in contexts() if fault_context.fault is not None), None
+    )
 
 
 def contexts() -> list[Context]:
@@ -287,11 +289,11 @@ def target(ordinal: int) -> CudaTarget:
 
 def name(ordinal: int) -> str:
     """The name of a device, such as "NVIDIA H200"."""
-    made = ctypes.create_string_buffer(256)
-    code = driver().cuDeviceGetName(made, len(made), _out(ctypes.c_int, "cuDeviceGet", ordinal))
+    buffer = ctypes.create_string_buffer(256)
+    code = driver().cuDeviceGetName(buffer, len(buffer), _out(ctypes.c_int, "cuDeviceGet", ordinal))
     if code:
         raise RunError(f"device cuda:{ordinal}: {text(code, driver())}")
-    return made.value.decode()
+    return buffer.value.decode()
 
 
 def describe_devices() -> list[str]:
@@ -309,8 +311,8 @@ def describe_devices() -> list[str]:
 def _out(kind: Any, function: str, *arguments: Any) -> Any:
     """The output of a driver function that needs no context."""
     library = driver()
-    made = kind()
-    code = getattr(library, function)(ctypes.byref(made), *arguments)
+    output = kind()
+    code = getattr(library, function)(ctypes.byref(output), *arguments)
     if code:
         raise RunError(f"{function}: {text(code, library)}")
-    return made.value
+    return output.value

@@ -152,23 +152,25 @@ def initialised(library: Driver) -> Driver:
     device."""
     code = library.cuInit(0)
     if code:
-        what = (
+        message = (
             "there is no CUDA device"
             if code == NO_DEVICE
             else f"the NVIDIA driver does not start: {text(code, library)}"
         )
-        raise Unavailable(what)
-    found = version(library)
-    if found < MIN_VERSION:
-        raise Unavailable(f"the NVIDIA driver is too old: it knows CUDA {_numbered(found)}, 12.0 is needed")
+        raise Unavailable(message)
+    driver_version = version(library)
+    if driver_version < MIN_VERSION:
+        raise Unavailable(
+            f"the NVIDIA driver is too old: it knows CUDA {_numbered(driver_version)}, 12.0 is needed"
+        )
     return library
 
 
 def version(library: Driver) -> int:
     """The version of the driver's interface: 1000 * major + 10 * minor."""
-    made = ctypes.c_int()
-    library.cuDriverGetVersion(ctypes.byref(made))
-    return made.value
+    number = ctypes.c_int()
+    library.cuDriverGetVersion(ctypes.byref(number))
+    return number.value
 
 
 def address(function: Any) -> int:
@@ -192,8 +194,8 @@ def text(code: int, library: Driver) -> str:
     """The name and description of an error code: "CUDA_ERROR_OUT_OF_MEMORY (out of memory)"."""
     words: list[str] = []
     for name in ("cuGetErrorName", "cuGetErrorString"):
-        made = ctypes.c_char_p()
-        if getattr(library, name)(code, ctypes.byref(made)) or made.value is None:
+        characters = ctypes.c_char_p()
+        if getattr(library, name)(code, ctypes.byref(characters)) or characters.value is None:
             return f"error {code}"
-        words.append(made.value.decode())
+        words.append(characters.value.decode())
     return f"{words[0]} ({words[1]})"

@@ -89,9 +89,9 @@ class _Recordings(threading.local):
 
     def __call__(self, stream: Stream) -> _Recording | None:
         """The innermost recording of a stream's work, if there is one."""
-        for found in reversed(self.all):
-            if stream is found.target or stream is found.stream:
-                return found
+        for active in reversed(self.all):
+            if stream is active.target or stream is active.stream:
+                return active
         return None
 
 
@@ -100,15 +100,15 @@ recording = _Recordings()
 
 def keep_recorded(device: Device, *objects: object) -> None:
     """Keep objects alive with the recordings of a device's work: those whose addresses launches have."""
-    for found in recording.all:
-        if found.target.device == device:
-            found.kept += objects
+    for active in recording.all:
+        if active.target.device == device:
+            active.kept += objects
 
 
-def _keep_allocation(made: memory.Allocation) -> None:
-    for found in recording.all:
-        if found.stream.context is made.context:
-            found.kept.append(made)
+def _keep_allocation(allocation: memory.Allocation) -> None:
+    for active in recording.all:
+        if active.stream.context is allocation.context:
+            active.kept.append(allocation)
 
 
 memory.keepers.append(_keep_allocation)
@@ -131,12 +131,12 @@ def capture_begin(
     target = stream if stream is not None else stream_on(_recordable(device))
     if recording(target) is not None:
         raise LaunchError("launches of this stream are being recorded already", "call capture_end first")
-    made = _Recording(target, choice(target.device))
-    made.stream.context.call("cuStreamBeginCapture_v2", made.stream.handle, RELAXED)
-    recording.all.append(made)
+    recording_state = _Recording(target, choice(target.device))
+    recording_state.stream.context.call("cuStreamBeginCapture_v2", recording_state.stream.handle, RELAXED)
+    recording.all.append(recording_state)
     recording.active = True
     switches[1] += 1
-    set_stream(made.stream)
+    set_stream(recording_state.stream)
 
 
 def capture_end(device: Device | str | None = None, stream: Stream | None = None) -> Graph:
@@ -150,24 +150,24 @@ def capture_end(device: Device | str | None = None, stream: Stream | None = None
     Raises:
         launch: there is no recording, or an operation that cannot be recorded has invalidated it.
     """
-    found = _found(device, stream)
-    recording.all.remove(found)
+    active = _found(device, stream)
+    recording.all.remove(active)
     switches[1] -= 1
     recording.active = bool(recording.all)
-    restore_stream(found.target.device, found.before)
+    restore_stream(active.target.device, active.before)
     handle = ctypes.c_void_p()
-    context = found.stream.context
-    context.call("cuStreamEndCapture", found.stream.handle, ctypes.byref(handle))
+    context = active.stream.context
+    context.call("cuStreamEndCapture", active.stream.handle, ctypes.byref(handle))
     if handle.value is None:
         raise LaunchError("nothing was recorded", "an operation that cannot be recorded ended the recording")
-    return Graph(handle.value, found)
+    return Graph(handle.value, active)
 
 
 def _found(device: Device | str | None, stream: Stream | None) -> _Recording:
-    wanted = cuda_device(device) if device is not None else None
-    for found in reversed(recording.all):
-        if stream in (None, found.target, found.stream) and wanted in (None, found.target.device):
-            return found
+    target = cuda_device(device) if device is not None else None
+    for active in reversed(recording.all):
+        if stream in (None, active.target, active.stream) and target in (None, active.target.device):
+            return active
     raise LaunchError("no launches are being recorded", "call capture_begin first")
 
 
@@ -223,11 +223,11 @@ class ScopedCapture:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            made = capture_end(stream=self._recording.stream)
+            graph = capture_end(stream=self._recording.stream)
         except Exception:
             # An exception of the block takes precedence, because it was raised first.
             if error is None:
                 raise
             return
         if error is None:
-            self.graph = made
+            self.graph = graph

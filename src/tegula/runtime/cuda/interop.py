@@ -82,16 +82,16 @@ def on_device(value: Any, ordered: bool = True) -> tuple[np.ndarray, Device] | N
     if torch is not None and isinstance(value, torch.Tensor):
         if not value.is_cuda:
             return None
-        made = _describe_tensor(value)
+        described_tensor = _describe_tensor(value)
         if ordered:
-            _wait_for(made[1], _handle_of(made[1], (value,)))
-        return made
+            _wait_for(described_tensor[1], _handle_of(described_tensor[1], (value,)))
+        return described_tensor
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
-        made = _from_cuda_array_interface(value, interface)
-        if ordered or _handle_of(made[1], (value,)) is None:
-            _wait_for(made[1], interface.get("stream"))
-        return made
+        described_tensor = _from_cuda_array_interface(value, interface)
+        if ordered or _handle_of(described_tensor[1], (value,)) is None:
+            _wait_for(described_tensor[1], interface.get("stream"))
+        return described_tensor
     if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in (CUDA, CUDA_MANAGED):
         return _from_dlpack(value, int(value.__dlpack_device__()[1]))
     return None
@@ -100,8 +100,8 @@ def on_device(value: Any, ordered: bool = True) -> tuple[np.ndarray, Device] | N
 def _describe_tensor(tensor: Any) -> tuple[np.ndarray, Device]:
     dtype = to_numpy(dtype_of(tensor))
     strides = [s * dtype.itemsize for s in tensor.stride()]
-    made = described(tensor.data_ptr(), tensor.shape, strides, dtype, tensor)
-    return made, cuda_device(f"cuda:{tensor.get_device()}")
+    data = described(tensor.data_ptr(), tensor.shape, strides, dtype, tensor)
+    return data, cuda_device(f"cuda:{tensor.get_device()}")
 
 
 first_use_callbacks: list[Callable[[], object]] = []
@@ -118,9 +118,11 @@ def adopted(value: Any, dtype: ElementType | None) -> array | None:
     `dtype`: the vector or matrix type that its last dimensions are viewed as."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor) or not value.is_cuda:
-        found = on_device(value, ordered=False)
-        Libraries.seen |= found is not None
-        return None if found is None else wrap(found[0], dtype or from_numpy(found[0].dtype), found[1])
+        current = on_device(value, ordered=False)
+        Libraries.seen |= current is not None
+        return (
+            None if current is None else wrap(current[0], dtype or from_numpy(current[0].dtype), current[1])
+        )
     if type(value) not in FOREIGN:
         FOREIGN[type(value)] = _cached_array
         Libraries.seen = True
@@ -130,15 +132,15 @@ def adopted(value: Any, dtype: ElementType | None) -> array | None:
         return _cached_array(value, dtype)
     except KeyError:
         data, device = _describe_tensor(value)
-        made = wrap(
+        adopted_array = wrap(
             described(value.data_ptr(), data.shape, data.strides, data.dtype, None),
             dtype or from_numpy(data.dtype),
             device,
         )
         if len(_adopted) >= MAX_ADOPTED:
             _adopted.clear()
-        _adopted[_description(value, dtype)] = made
-        return made
+        _adopted[_description(value, dtype)] = adopted_array
+        return adopted_array
 
 
 def _description(tensor: Any, dtype: ElementType | None) -> tuple[Any, ...]:
@@ -156,10 +158,10 @@ def _from_cuda_array_interface(value: Any, interface: dict[str, Any]) -> tuple[n
     dtype = np.dtype(interface["typestr"])
     from_numpy(dtype)
     address, read_only = interface["data"]
-    made = described(address, interface["shape"], interface.get("strides"), dtype, value)
-    made.flags.writeable = not read_only
+    data = described(address, interface["shape"], interface.get("strides"), dtype, value)
+    data.flags.writeable = not read_only
     device = cuda_device(f"cuda:{ordinal_of(address)}")
-    return made, device
+    return data, device
 
 
 def _wait_for(device: Device, handle: int | None) -> None:
@@ -187,9 +189,9 @@ def _from_dlpack(value: Any, ordinal: int) -> tuple[np.ndarray, Device]:
 
 
 def _dtype_of(tensor: _Managed) -> np.dtype[Any]:
-    for found in DTYPES.values():
-        if tensor.lanes == 1 and (tensor.kind, tensor.bits) == _code(found.name, found.bits):
-            return to_numpy(found)
+    for dtype in DTYPES.values():
+        if tensor.lanes == 1 and (tensor.kind, tensor.bits) == _code(dtype.name, dtype.bits):
+            return to_numpy(dtype)
     raise ValueError(
         f"a DLPack dtype (kind {tensor.kind}, {tensor.bits} bits, {tensor.lanes} lanes) is not supported"
     )
@@ -227,7 +229,7 @@ def memory_of_call(
     dtype: DType,
     device: Device,
     zeroed: bool,
-    given: Sequence[Any],
+    arguments: Sequence[Any],
     stream: Stream | None,
 ) -> array | None:
     """Memory from PyTorch, which PyTorch's graphs keep alive, for launches in PyTorch's stream; None for other
@@ -235,13 +237,13 @@ def memory_of_call(
     launched."""
     used = stream or chosen.streams.get(device.ordinal)
     torch = sys.modules.get("torch")
-    tensors = (x for x in given if torch is not None and isinstance(x, torch.Tensor))
+    tensors = (x for x in arguments if torch is not None and isinstance(x, torch.Tensor))
     like = next((x for x in tensors if x.is_cuda), None)
     if used is None and like is not None:
         make = like.new_zeros if zeroed else like.new_empty
         data, _ = _describe_tensor(make(tuple(shape), dtype=getattr(torch, str(dtype))))
         return wrap(data, dtype, device)
-    if used is None and (handle := _handle_of(device, tuple(given))):
+    if used is None and (handle := _handle_of(device, tuple(arguments))):
         used = Stream(device, cuda_stream=handle)
     if used is not None and used.is_capturing and not recording(used):
         raise LaunchError(

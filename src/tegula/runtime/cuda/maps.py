@@ -71,33 +71,33 @@ class TensorMaps:
     def appended(self, arguments: bytes) -> bytes:
         """A launch's arguments followed by the maps of its arrays. RunError if the driver refuses a map."""
         parts = [arguments, self.padding]
-        for k, wanted in enumerate(self.maps):
-            array = arguments[wanted.start : wanted.end]
-            made = self.known.get((k, array))
-            if made is None:
+        for k, array_map in enumerate(self.maps):
+            array = arguments[array_map.start : array_map.end]
+            encoded = self.known.get((k, array))
+            if encoded is None:
                 if len(self.known) >= MAX_CACHED:
                     self.known.clear()
-                made = self.known[k, array] = self._encoded(wanted, array)
-            parts.append(made)
+                encoded = self.known[k, array] = self._encoded(array_map, array)
+            parts.append(encoded)
         return b"".join(parts)
 
     def places(self, arguments: bytes) -> list[tuple[int, int, int]]:
         """For each map: its offset in the result of `appended`, the offset of its array's address in the arguments, and
         the address. Arrays without elements are left out, because their maps are of other memory."""
-        first, found = len(arguments) + len(self.padding), []
-        for k, wanted in enumerate(self.maps):
-            address, *numbers = _words(arguments[wanted.start : wanted.end])
+        first, positions = len(arguments) + len(self.padding), []
+        for k, array_map in enumerate(self.maps):
+            address, *numbers = _words(arguments[array_map.start : array_map.end])
             if 0 not in numbers[: len(numbers) // 2]:
-                found.append((first + BYTES * k, wanted.start, address))
-        return found
+                positions.append((first + BYTES * k, array_map.start, address))
+        return positions
 
-    def _encoded(self, wanted: ArrayMap, array: bytes) -> bytes:
+    def _encoded(self, array_map: ArrayMap, array: bytes) -> bytes:
         """The encoded map of an array. `array`: its address, lengths and strides, as in the arguments of kernels."""
         address, *numbers = _words(array)
         rank = len(numbers) // 2
         lengths, strides = numbers[:rank][::-1], numbers[rank:][::-1]
         if 0 in lengths:
-            address = _empty_array_address(self.context) + EMPTY_ARRAY_BYTES * wanted.written
+            address = _empty_array_address(self.context) + EMPTY_ARRAY_BYTES * array_map.written
             lengths, strides = [1] * rank, [EMPTY_ARRAY_BYTES] * rank
         within = any(n % SECTOR for n in (address, *strides[1:]))
         memory = ctypes.create_string_buffer(BYTES + ALIGNMENT)
@@ -106,15 +106,15 @@ class TensorMaps:
         self.context.call(
             "cuTensorMapEncodeTiled",
             at + start,
-            ELEMENTS[wanted.elements],
+            ELEMENTS[array_map.elements],
             rank,
             address,
             (ctypes.c_uint64 * rank)(*lengths),
             (ctypes.c_uint64 * rank)(*strides[1:], 0),
-            (ctypes.c_uint32 * rank)(*wanted.box[::-1]),
+            (ctypes.c_uint32 * rank)(*array_map.box[::-1]),
             (ctypes.c_uint32 * rank)(*[1] * rank),
             0,
-            SWIZZLES[wanted.row_bytes],
+            SWIZZLES[array_map.row_bytes],
             L2_128_BYTES if within else L2_256_BYTES,
             0,
         )

@@ -66,16 +66,16 @@ def allocate(device: Device, shape: Sequence[int], dtype: np.dtype[Any]) -> np.n
     size = dtype.itemsize
     for n in shape:
         size *= n
-    made = new(device, size)
-    return described(made.address, shape, None, dtype, made)
+    memory = new(device, size)
+    return described(memory.address, shape, None, dtype, memory)
 
 
 def new(device: Device, size: int) -> Allocation:
     """Uninitialised bytes on a device, aligned to at least 256."""
-    made = Allocation(context(device.ordinal), size)
+    allocation = Allocation(context(device.ordinal), size)
     for keeper in keepers:
-        keeper(made)
-    return made
+        keeper(allocation)
+    return allocation
 
 
 class PinnedMemory:
@@ -93,8 +93,8 @@ class PinnedMemory:
 
 def pinned(size: int) -> np.ndarray:
     """Page-locked bytes of the host, for every GPU."""
-    made = PinnedMemory(context(0), size)
-    return described(made.address, (size,), None, np.dtype(np.uint8), made)
+    memory = PinnedMemory(context(0), size)
+    return described(memory.address, (size,), None, np.dtype(np.uint8), memory)
 
 
 keepers: list[Callable[[Allocation], None]] = []
@@ -121,10 +121,12 @@ def upload(device: Device, target: np.ndarray, source: np.ndarray) -> None:
     source = np.ascontiguousarray(source)
     stream = stream_on(device)
     packed = target if is_packed(target) else allocate(device, target.shape, target.dtype)
-    where = stream.context
-    where.call("cuMemcpyHtoDAsync_v2", address_of(packed), source.ctypes.data, source.nbytes, stream.handle)
-    if _is_pinned(where, source.ctypes.data):
-        where.call("cuStreamSynchronize", stream.handle)
+    target_context = stream.context
+    target_context.call(
+        "cuMemcpyHtoDAsync_v2", address_of(packed), source.ctypes.data, source.nbytes, stream.handle
+    )
+    if _is_pinned(target_context, source.ctypes.data):
+        target_context.call("cuStreamSynchronize", stream.handle)
     if packed is not target:
         _strided(stream, target, packed)
 
@@ -132,7 +134,7 @@ def upload(device: Device, target: np.ndarray, source: np.ndarray) -> None:
 def download(device: Device, source: np.ndarray) -> np.ndarray:
     """A packed copy on the host, complete at return. RunError for errors that earlier kernels in the stream
     reported."""
-    made = np.empty(source.shape, source.dtype)
+    host = np.empty(source.shape, source.dtype)
     stream = stream_on(device)
     if source.size:
         packed = source
@@ -140,10 +142,10 @@ def download(device: Device, source: np.ndarray) -> np.ndarray:
             packed = allocate(device, source.shape, source.dtype)
             _strided(stream, packed, source)
         stream.context.call(
-            "cuMemcpyDtoHAsync_v2", made.ctypes.data, address_of(packed), made.nbytes, stream.handle
+            "cuMemcpyDtoHAsync_v2", host.ctypes.data, address_of(packed), host.nbytes, stream.handle
         )
     stream.synchronize()
-    return made
+    return host
 
 
 def copy(device: Device, target: np.ndarray, source: np.ndarray, source_device: Device) -> None:
@@ -206,10 +208,12 @@ def fill(device: Device, target: np.ndarray, value: object) -> None:
     stream = stream_on(device)
     if pattern.ndim == 0 and is_packed(target) and _set(stream, target, pattern):
         return
-    whole = np.broadcast_to(pattern, target.shape)
+    repeated = np.broadcast_to(pattern, target.shape)
     small = allocate(device, pattern.shape, target.dtype)
     upload(device, small, pattern)
-    _strided(stream, target, described(address_of(small), whole.shape, whole.strides, target.dtype, small))
+    _strided(
+        stream, target, described(address_of(small), repeated.shape, repeated.strides, target.dtype, small)
+    )
 
 
 def _set(stream: Stream, target: np.ndarray, pattern: np.ndarray) -> bool:
@@ -239,10 +243,10 @@ def in_words(data: np.ndarray) -> np.ndarray:
     return described(address_of(data), shape, strides, word, data)
 
 
-def _is_pinned(where: Context, address: int) -> bool:
+def _is_pinned(owner: Context, address: int) -> bool:
     """Whether host memory is pinned, so that the driver copies from it asynchronously."""
     kind = ctypes.c_uint()
-    code = where.status("cuPointerGetAttribute", ctypes.byref(kind), POINTER_MEMORY_TYPE, address)
+    code = owner.status("cuPointerGetAttribute", ctypes.byref(kind), POINTER_MEMORY_TYPE, address)
     return code == 0 and kind.value == HOST_MEMORY
 
 

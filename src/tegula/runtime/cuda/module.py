@@ -38,19 +38,21 @@ class LoadedModule:
         LaunchError if the device cannot run a block of `threads`; InternalError if the code does not have exactly the
         `registers` per thread that the roles assume (0: any number)."""
         call, make = self.context.call, self.context.make
-        made = make(ctypes.c_void_p, "cuModuleGetFunction", self.handle, name.encode())
-        most = make(ctypes.c_int, "cuFuncGetAttribute", MAX_THREADS, made)
+        handle = make(ctypes.c_void_p, "cuModuleGetFunction", self.handle, name.encode())
+        most = make(ctypes.c_int, "cuFuncGetAttribute", MAX_THREADS, handle)
         if threads > most:
             help = f"launch with block_dim={most // 32 * 32} or less"
             raise LaunchError(
                 f"the kernel needs so many registers that a block has at most {most} threads", help
             )
-        if registers and self.attribute(made, REGISTERS) != registers:
-            there = self.attribute(made, REGISTERS)
-            raise InternalError(f"the roles change {registers} registers a thread, and the code has {there}")
+        if registers and self.attribute(handle, REGISTERS) != registers:
+            register_count = self.attribute(handle, REGISTERS)
+            raise InternalError(
+                f"the roles change {registers} registers a thread, and the code has {register_count}"
+            )
         if shared_bytes > SHARED_ALWAYS:
-            call("cuFuncSetAttribute", made, MAX_DYNAMIC_SHARED, shared_bytes)
-        return made
+            call("cuFuncSetAttribute", handle, MAX_DYNAMIC_SHARED, shared_bytes)
+        return handle
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if hasattr(self, "handle") and not ending():
@@ -67,9 +69,9 @@ def _loaded(context: Context, code: bytes) -> int:
 
 def _compiled_by_driver(context: Context, code: bytes) -> int:
     """Compile PTX with the driver's compiler; warnings are errors, as for ptxas."""
-    said, wrong = ctypes.create_string_buffer(LOG_BYTES), ctypes.create_string_buffer(LOG_BYTES)
+    log, wrong = ctypes.create_string_buffer(LOG_BYTES), ctypes.create_string_buffer(LOG_BYTES)
     options = {
-        INFO_LOG: ctypes.addressof(said),
+        INFO_LOG: ctypes.addressof(log),
         INFO_LOG_BYTES: LOG_BYTES,
         ERROR_LOG: ctypes.addressof(wrong),
         ERROR_LOG_BYTES: LOG_BYTES,
@@ -78,13 +80,15 @@ def _compiled_by_driver(context: Context, code: bytes) -> int:
     }
     names = (ctypes.c_int * len(options))(*options)
     values = (ctypes.c_void_p * len(options))(*options.values())
-    made = ctypes.c_void_p()
-    status = context.status("cuModuleLoadDataEx", ctypes.byref(made), code, len(options), names, values)
-    ptx.check_log(said.value.decode(errors="replace") + wrong.value.decode(errors="replace"))
-    if status or made.value is None:
+    module_handle = ctypes.c_void_p()
+    status = context.status(
+        "cuModuleLoadDataEx", ctypes.byref(module_handle), code, len(options), names, values
+    )
+    ptx.check_log(log.value.decode(errors="replace") + wrong.value.decode(errors="replace"))
+    if status or module_handle.value is None:
         reason = wrong.value.decode(errors="replace").strip() or error_text(status, context.driver)
         raise InternalError(f"the driver's compiler refused the generated code:\n{reason}")
-    return made.value
+    return module_handle.value
 
 
 def keyed(parts: list[str], target: CudaTarget) -> list[str]:
@@ -118,10 +122,10 @@ def assembled(
     program = compile_ptx(text, target.arch)
     if require is not None:
         require(program)
-    made = ptx.compile_cubin(program, target.arch, config.ptxas)
+    cubin = ptx.compile_cubin(program, target.arch, config.ptxas)
     if waiting:
-        return ptx.fill_multiprocessor(made, program, target.arch, waiting, config.ptxas)
-    return made
+        return ptx.fill_multiprocessor(cubin, program, target.arch, waiting, config.ptxas)
+    return cubin
 
 
 def loaded(context: Context, entry: disk.Entry) -> LoadedModule:

@@ -109,8 +109,8 @@ class Method:
 
     def __init__(self, code: LoadedObject, name: str) -> None:
         self.name = ctypes.create_string_buffer(name.encode())
-        made = struct.pack("<QQi4xQ", ctypes.addressof(self.name), code.address(name), FASTCALL, 0)
-        self.description = ctypes.create_string_buffer(made, len(made))
+        header = struct.pack("<QQi4xQ", ctypes.addressof(self.name), code.address(name), FASTCALL, 0)
+        self.description = ctypes.create_string_buffer(header, len(header))
 
     def function(self, of: object) -> Any:
         """A built-in Python function whose first argument is `of`."""
@@ -165,18 +165,18 @@ class Table(bytearray):
         path."""
         first = sum(self.sizes)
         device, data, fixups, configuration = UNUSABLE, packed[:first], [], b""
-        whole, places = packed, []
+        all_bytes, positions = packed, []
         if self._expect(form):
             return
         if form.maps is not None:
-            whole, places = form.maps.appended(packed), form.maps.places(packed)
-        if form.is_plain and plan.blocks and len(whole) <= MAX_BYTES:
-            device, data, fixups = form.context.known, whole, places
+            all_bytes, positions = form.maps.appended(packed), form.maps.places(packed)
+        if form.is_plain and plan.blocks and len(all_bytes) <= MAX_BYTES:
+            device, data, fixups = form.context.known, all_bytes, positions
             configuration = configuration_for(form, plan.blocks)
         append, name, writes = form.context.recent.append, form.name, tuple(form.writes)
         number, captured = form.device.ordinal, form.captured
-        objects = [id(x) for one in captured for x in one]
-        kept = (
+        objects = [id(x) for captured_object in captured for x in captured_object]
+        held_objects = (
             struct.pack(
                 ENTRY,
                 len(key) // launcher.WORD,
@@ -198,7 +198,7 @@ class Table(bytearray):
             + data[first:]
         )
         # `captured` is kept too: the form's captured objects may be replaced by equal objects.
-        self._put(key, (kept, key, append, name, writes, number, form, captured))
+        self._put(key, (held_objects, key, append, name, writes, number, form, captured))
 
     def _put(self, key: bytes, entry: tuple[Any, ...]) -> None:
         """Store an entry in the slot of the same key, in a free slot, or by eviction of another entry. After
@@ -224,15 +224,15 @@ class Table(bytearray):
         with their addresses if the driver cannot replace the address of a map, and the lengths and numbers that
         guards read. Returns whether keys have changed."""
         starts = {sum(self.sizes[:k]): k for k in range(len(self.sizes))}
-        wanted: dict[int, int] = {}
+        expected: dict[int, int] = {}
         if form.guards is not None:
-            wanted = dict.fromkeys(form.guards.read, launcher.WITH_ALIGNMENT)
+            expected = dict.fromkeys(form.guards.read, launcher.WITH_ALIGNMENT)
         if form.maps is not None:
             movable = form.context.known[DEVICE["replace"] // launcher.WORD]
             needed = launcher.WITH_ALIGNMENT if movable else launcher.WITH_ADDRESS
-            wanted |= {starts[one.start]: needed for one in form.maps.maps}
+            expected |= {starts[array_map.start]: needed for array_map in form.maps.maps}
         changed = False
-        for k, needed in wanted.items():
+        for k, needed in expected.items():
             kind = struct.unpack_from("<q", self, self._argument(k))[0]
             at = self._argument(k) + (2 * launcher.WORD if kind == launcher.ARRAY else launcher.KEYED_AT)
             before = struct.unpack_from("<q", self, at)[0]
@@ -253,30 +253,30 @@ def hashed(key: bytes) -> int:
 
 def described(parameters: Sequence[Parameter]) -> list[tuple[int, ...]] | None:
     """The descriptions of parameters for machine code; None if it does not support one of them."""
-    found: list[tuple[int, ...]] = []
+    rows: list[tuple[int, ...]] = []
     for p in parameters:
-        wanted = p.annotation
-        if isinstance(wanted, ArrayAnnotation) and isinstance(wanted.ndim, int):
-            plain = not isinstance(wanted.dtype, VecType | MatType)
-            found.append((launcher.ARRAY, 8 + 16 * wanted.ndim, 0, int(plain)))
-        elif isinstance(wanted, DType) and wanted.name in FORMATS and wanted.name != "float16":
-            found.append(_number(wanted))
+        annotation = p.annotation
+        if isinstance(annotation, ArrayAnnotation) and isinstance(annotation.ndim, int):
+            plain = not isinstance(annotation.dtype, VecType | MatType)
+            rows.append((launcher.ARRAY, 8 + 16 * annotation.ndim, 0, int(plain)))
+        elif isinstance(annotation, DType) and annotation.name in FORMATS and annotation.name != "float16":
+            rows.append(_number(annotation))
         else:
             return None
-    arrays = sum(kind == launcher.ARRAY for kind, *_ in found)
-    return found if len(found) <= launcher.MAX_ARGUMENTS and arrays <= launcher.MAX_ARRAYS else None
+    arrays = sum(kind == launcher.ARRAY for kind, *_ in rows)
+    return rows if len(rows) <= launcher.MAX_ARGUMENTS and arrays <= launcher.MAX_ARRAYS else None
 
 
-def _number(wanted: DType) -> tuple[int, ...]:
-    if wanted.is_bool:
+def _number(dtype: DType) -> tuple[int, ...]:
+    if dtype.is_bool:
         return launcher.BOOLEAN, 8
-    if not wanted.is_int:
-        return (launcher.SINGLE if wanted.bits == 32 else launcher.DOUBLE), 8
-    unsigned = wanted.name.startswith("u")
-    least = 0 if unsigned else -(1 << (wanted.bits - 1))
-    most = (1 << (wanted.bits - (0 if unsigned else 1))) - 1
-    kept = (1 << wanted.bits) - 1
-    return launcher.INTEGER, 8, least, min(most, 2**63 - 1), kept if wanted.bits < 64 else -1
+    if not dtype.is_int:
+        return (launcher.SINGLE if dtype.bits == 32 else launcher.DOUBLE), 8
+    unsigned = dtype.name.startswith("u")
+    least = 0 if unsigned else -(1 << (dtype.bits - 1))
+    most = (1 << (dtype.bits - (0 if unsigned else 1))) - 1
+    mask = (1 << dtype.bits) - 1
+    return launcher.INTEGER, 8, least, min(most, 2**63 - 1), mask if dtype.bits < 64 else -1
 
 
 def later(kernel: Kernel) -> Launch:
@@ -314,8 +314,8 @@ def cache_launch(
     table = getattr(native, "__self__", None)
     if native is None or not isinstance(table, Table):
         return
-    found = kernel.fast_path(plan, (*arguments[2], *arguments[3]))
+    fast_path = kernel.fast_path(plan, (*arguments[2], *arguments[3]))
     # Not cached if the arguments have changed since the key was made.
-    if found is None or found[0] is not form or native(*arguments, mode | DESCRIBE, None) != key:
+    if fast_path is None or fast_path[0] is not form or native(*arguments, mode | DESCRIBE, None) != key:
         return
-    table.cache_launch(key, plan, form, found[1])
+    table.cache_launch(key, plan, form, fast_path[1])

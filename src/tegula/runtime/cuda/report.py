@@ -40,8 +40,12 @@ class PinnedReports:
         count = int(self.memory[0])
         if count == 0:
             return
-        kept = min(count, RECORDS)
-        rows = self.memory[RECORD_SLOTS : RECORD_SLOTS * (kept + 1)].reshape(kept, RECORD_SLOTS).copy()
+        count_kept = min(count, RECORDS)
+        rows = (
+            self.memory[RECORD_SLOTS : RECORD_SLOTS * (count_kept + 1)]
+            .reshape(count_kept, RECORD_SLOTS)
+            .copy()
+        )
         self.memory[0] = 0
         Reports(self.compiled, count, rows).deliver()
 
@@ -73,17 +77,17 @@ class _Queue:
                 return self.free.pop()
         size = (RECORDS + 1) * RECORD_SLOTS * 8
         address = context.make(ctypes.c_void_p, "cuMemHostAlloc", size, PORTABLE | MAPPED)
-        made = np.ctypeslib.as_array((ctypes.c_int64 * (size // 8)).from_address(address))
-        made[0] = 0
-        return made
+        view = np.ctypeslib.as_array((ctypes.c_int64 * (size // 8)).from_address(address))
+        view[0] = 0
+        return view
 
 
 _queues: dict[Context, _Queue] = {}
 
 
 def _queue(context: Context) -> _Queue:
-    found = _queues.get(context)
-    return found if found is not None else _queues.setdefault(context, _Queue())
+    queue = _queues.get(context)
+    return queue if queue is not None else _queues.setdefault(context, _Queue())
 
 
 def launched_on(context: Context) -> int:

@@ -62,9 +62,9 @@ class Stream:
         Raises:
             launch: the device is no CUDA device, or there is none of that name.
         """
-        made = cls(device, cuda_stream=LEGACY)
-        made.handle, made.owned = made._made(NON_BLOCKING), True
-        return made
+        stream = cls(device, cuda_stream=LEGACY)
+        stream.handle, stream.owned = stream._made(NON_BLOCKING), True
+        return stream
 
     @property
     def cuda_stream(self) -> int:
@@ -194,11 +194,11 @@ _defaults: dict[Context, Stream] = {}
 
 def default_stream(device: Device) -> Stream:
     """A device's default stream, which other libraries use too."""
-    made = context(device.ordinal)
-    found = _defaults.get(made)
-    if found is None:
-        found = _defaults.setdefault(made, Stream(device, cuda_stream=LEGACY))
-    return found
+    current = context(device.ordinal)
+    stream = _defaults.get(current)
+    if stream is None:
+        stream = _defaults.setdefault(current, Stream(device, cuda_stream=LEGACY))
+    return stream
 
 
 def stream_on(device: Device) -> Stream:
@@ -229,11 +229,11 @@ def set_stream(stream: Stream | None, device: Device | str | None = None, sync: 
     Raises:
         launch: the device is no CUDA device, or there is none of that name.
     """
-    where = stream.device if stream is not None else cuda_device(device)
-    wanted = stream if stream is not None else default_stream(where)
+    device_of_stream = stream.device if stream is not None else cuda_device(device)
+    selected = stream if stream is not None else default_stream(device_of_stream)
     if sync:
-        wanted.wait_stream(stream_on(where))
-    chosen.streams[where.ordinal] = wanted
+        selected.wait_stream(stream_on(device_of_stream))
+    chosen.streams[device_of_stream.ordinal] = selected
     switches[0] = 1
 
 

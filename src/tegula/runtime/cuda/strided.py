@@ -132,8 +132,8 @@ _functions: dict[tuple[Context, int], tuple[int, LoadedModule]] = {}
 
 
 def _function(context: Context, size: int) -> int:
-    found = _functions.get((context, size))
-    if found is None:
+    function = _functions.get((context, size))
+    if function is None:
         text, device = kernels_text(), target(context.ordinal)
 
         def make() -> Entry:
@@ -143,8 +143,8 @@ def _function(context: Context, size: int) -> int:
         module = loaded(context, kept([text], device, make)[0])
         for each in SIZES:
             _functions[context, each] = module.function(f"copy{each}", threads=THREADS), module
-        found = _functions[context, size]
-    return found[0]
+        function = _functions[context, size]
+    return function[0]
 
 
 def copy_strided(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:

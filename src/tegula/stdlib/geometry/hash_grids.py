@@ -232,12 +232,12 @@ def hash_grid_query_next(query: InOut[HASH_GRID_QUERY], index: InOut[int32]):
     """
     while query.item >= query.end and query.z < query.count_z:
         tg._next_cells(query)
-    found, point = query.item < query.end, index
-    if found:
+    has_next, point = query.item < query.end, index
+    if has_next:
         point = tg._element_at(query.ids + tg.uint64(query.item) * 4, int32)
         query.item = query.item + 1
-    index = tg.where(found, point, index)
-    return found
+    index = tg.where(has_next, point, index)
+    return has_next
 
 
 @whole()
@@ -302,7 +302,7 @@ def hash_grid_point_id(id, index: int32):
         an int32; -1 for a position out of range.
     """
     grid = tg._grid(id)
-    found = -1
+    point_id = -1
     if index >= 0 and index < grid.count:
-        found = tg._element_at(grid.ids + tg.uint64(index) * 4, int32)
-    return found
+        point_id = tg._element_at(grid.ids + tg.uint64(index) * 4, int32)
+    return point_id

@@ -39,19 +39,19 @@ ARRAYS = Family({"Gradient": "the gradient for the points and velocities that ar
 def _mesh(id: uint64):
     """The mesh of an id."""
     at = tg._entry(id, MESH_KIND)
-    made = MESH()
-    made.nodes, made.items, made.groups = (
+    mesh = MESH()
+    mesh.nodes, mesh.items, mesh.groups = (
         tg._element_at(at, uint64),
         tg._element_at(at + 8, uint64),
         tg._element_at(at + 16, uint64),
     )
-    made.group_count = tg._element_at(at + 24, int32)
-    made.triangles, made.points = tg._element_at(at + 32, uint64), tg._element_at(at + 40, uint64)
-    made.indices, made.velocities = tg._element_at(at + 48, uint64), tg._element_at(at + 56, uint64)
-    made.winding, made.bvh = tg._element_at(at + 64, uint64), tg._element_at(at + 72, uint64)
-    made.point_count, made.face_count = tg._element_at(at + 80, int32), tg._element_at(at + 88, int32)
-    made.id = id
-    return made
+    mesh.group_count = tg._element_at(at + 24, int32)
+    mesh.triangles, mesh.points = tg._element_at(at + 32, uint64), tg._element_at(at + 40, uint64)
+    mesh.indices, mesh.velocities = tg._element_at(at + 48, uint64), tg._element_at(at + 56, uint64)
+    mesh.winding, mesh.bvh = tg._element_at(at + 64, uint64), tg._element_at(at + 72, uint64)
+    mesh.point_count, mesh.face_count = tg._element_at(at + 80, int32), tg._element_at(at + 88, int32)
+    mesh.id = id
+    return mesh
 
 
 @whole()
@@ -69,42 +69,44 @@ def _tree_of(mesh: MESH):
 @whole()
 def _vertex(mesh: MESH, index: int32):
     """The vertex of a corner, or -1 if the corner is out of range."""
-    found = -1
+    vertex = -1
     if index >= 0 and index < 3 * mesh.face_count:
-        found = tg._element_at(mesh.indices + tg.uint64(index) * 4, int32)
-    return found
+        vertex = tg._element_at(mesh.indices + tg.uint64(index) * 4, int32)
+    return vertex
 
 
 @whole()
 def _point(mesh: MESH, vertex: int32):
     """The position of a vertex; zeros if the vertex is out of range."""
-    found = tg.vec3(0.0, 0.0, 0.0)
+    position = tg.vec3(0.0, 0.0, 0.0)
     if vertex >= 0:
-        found = tg._value_at(mesh.points + tg.uint64(vertex) * 12, VEC3, mesh.id, vertex, POINTS_WORD)
-    return found
+        position = tg._value_at(mesh.points + tg.uint64(vertex) * 12, VEC3, mesh.id, vertex, POINTS_WORD)
+    return position
 
 
 @whole()
 def _velocity(mesh: MESH, vertex: int32):
     """The velocity of a vertex; zeros if the vertex is out of range."""
-    found = tg.vec3(0.0, 0.0, 0.0)
+    velocity = tg.vec3(0.0, 0.0, 0.0)
     if vertex >= 0 and mesh.velocities != tg.uint64(0):
-        found = tg._value_at(mesh.velocities + tg.uint64(vertex) * 12, VEC3, mesh.id, vertex, VELOCITIES_WORD)
-    return found
+        velocity = tg._value_at(
+            mesh.velocities + tg.uint64(vertex) * 12, VEC3, mesh.id, vertex, VELOCITIES_WORD
+        )
+    return velocity
 
 
 @whole()
-def _corner(mesh: MESH, place: int32, face: int32, corner: int32):
+def _corner(mesh: MESH, position: int32, face: int32, corner: int32):
     """A vertex of the triangle at a position of the hierarchy, with a gradient."""
-    at = mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES + tg.uint64(corner) * 12
+    at = mesh.triangles + tg.uint64(position) * TRIANGLE_BYTES + tg.uint64(corner) * 12
     return tg._value_at(at, VEC3, mesh.id, tg._vertex(mesh, 3 * face + corner), POINTS_WORD)
 
 
 @whole()
-def _corners(mesh: MESH, place: int32, face: int32):
+def _corners(mesh: MESH, corner: int32, face: int32):
     """The vertices of the triangle at a position of the hierarchy, with gradients."""
-    second, third = tg._corner(mesh, place, face, 1), tg._corner(mesh, place, face, 2)
-    return tg._corner(mesh, place, face, 0), second, third
+    second, third = tg._corner(mesh, corner, face, 1), tg._corner(mesh, corner, face, 2)
+    return tg._corner(mesh, corner, face, 0), second, third
 
 
 @whole()
@@ -293,14 +295,14 @@ def mesh_query_sphere(id, center: VEC3, radius: float32):
 def _is_result(query):
     """Whether an item is a result of the query: a query by a ball for faces yields only faces that intersect the
     ball."""
-    wanted = True
+    is_result = True
     if query.kind == SPHERE and query.triangles != tg.uint64(0):
         mesh = MESH()
         mesh.triangles = query.triangles
         unit = tg._unit(tg._box_margin(query.nodes, query.first))
         radius = query.radius * unit
-        wanted = tg._squared_distance(mesh, query.first, query.item - 1, unit) <= radius * radius
-    return wanted
+        is_result = tg._squared_distance(mesh, query.first, query.item - 1, unit) <= radius * radius
+    return is_result
 
 
 @whole()
@@ -330,11 +332,11 @@ def _next_item(query: InOut[BVH_QUERY], index: InOut[int32]):
 @whole()
 def _next_result(query: InOut[Any], index: InOut[int32]):
     """Advance a query to the next result."""
-    found = tg._advance(query, tg.inf)
-    while found >= 0 and not tg._is_result(query):
-        found = tg._advance(query, tg.inf)
-    index = tg.where(found < 0, index, found)
-    return found >= 0
+    item = tg._advance(query, tg.inf)
+    while item >= 0 and not tg._is_result(query):
+        item = tg._advance(query, tg.inf)
+    index = tg.where(item < 0, index, item)
+    return item >= 0
 
 
 @whole(READ)

@@ -37,20 +37,20 @@ NEAR = Family(
 @whole()
 def _mesh_of_tree(tree: TREE):
     """A mesh of a hierarchy, without triangles."""
-    made = MESH()
-    made.nodes, made.items, made.id = tree.nodes, tree.items, tree.id
-    return made
+    mesh = MESH()
+    mesh.nodes, mesh.items, mesh.id = tree.nodes, tree.items, tree.id
+    return mesh
 
 
 @whole()
 def _structure(id: uint64):
     """The mesh of an id; for the id of a hierarchy a mesh without triangles."""
-    made = MESH()
+    mesh = MESH()
     if tg.int32((id >> 16) & 15) == MESH_KIND:
-        made = tg._mesh(id)
+        mesh = tg._mesh(id)
     else:
-        made = tg._mesh_of_tree(tg._tree(id))
-    return made
+        mesh = tg._mesh_of_tree(tg._tree(id))
+    return mesh
 
 
 @whole()
@@ -66,13 +66,13 @@ def _structure(id: TREE):
 
 
 @whole()
-def _squared_distance_at(of: MESH, point: VEC3, place: int32, unit: float32):
+def _squared_distance_at(of: MESH, point: VEC3, item: int32, unit: float32):
     """The squared distance of a point from a triangle or from the box of an item, in a unit; NaN for an empty box."""
     square = 0.0
     if of.triangles != tg.uint64(0):
-        square = tg._squared_distance(of, point, place, unit)
+        square = tg._squared_distance(of, point, item, unit)
     else:
-        box = tg._element_at(of.items + tg.uint64(place) * ITEM_BYTES, VEC8)
+        box = tg._element_at(of.items + tg.uint64(item) * ITEM_BYTES, VEC8)
         x, y = (
             tg._distance_to_interval(box[0], box[3], point[0]),
             tg._distance_to_interval(box[1], box[4], point[1]),
@@ -99,15 +99,15 @@ def _is_near(query: SPHERE_QUERY, bounds: uint64):
 @whole()
 def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
     """The nearest item or face after the last one, in the lexicographic order of distance and index."""
-    found = NEAREST(-1, 0.0, 0)
+    nearest = NEAREST(-1, 0.0, 0)
     known = point[0] + point[1] + point[2]
     if of.nodes != tg.uint64(0) and max_dist > 0.0 and known == known:
         slack = tg._box_margin(of.nodes, point)
         unit = tg._unit(slack)
-        found.square = tg._limit(max_dist, unit)
+        nearest.square = tg._limit(max_dist, unit)
         query = SPHERE_QUERY()
         query.nodes, query.first, query.node = of.nodes, point, 1
-        query.radius = tg._search_radius(found.square, slack, unit)
+        query.radius = tg._search_radius(nearest.square, slack, unit)
         root = of.nodes + NODE_BYTES
         query.path0 = tg.uint64(
             tg._order_by_octant(tg._hit_children(query, root, 0.0), tg._octant_at(root, point))
@@ -123,18 +123,18 @@ def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
                 if not tg._is_near(query, node + slot * 4):
                     child = 0
                 if child < 0:
-                    place = -1 - child
-                    end = place + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
-                    while place < end:
-                        square = tg._squared_distance_at(of, point, place, unit)
-                        if square <= found.square and square >= last.square:
-                            number = tg._element_at(of.items + tg.uint64(place) * ITEM_BYTES + 24, int32)
+                    leaf = -1 - child
+                    end = leaf + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
+                    while leaf < end:
+                        square = tg._squared_distance_at(of, point, leaf, unit)
+                        if square <= nearest.square and square >= last.square:
+                            number = tg._element_at(of.items + tg.uint64(leaf) * ITEM_BYTES + 24, int32)
                             follows = square > last.square or number > last.face
-                            ahead = found.face >= 0 and number < found.face
-                            if follows and (square < found.square or ahead):
-                                found = NEAREST(number, square, place)
+                            ahead = nearest.face >= 0 and number < nearest.face
+                            if follows and (square < nearest.square or ahead):
+                                nearest = NEAREST(number, square, leaf)
                                 query.radius = tg._search_radius(square, slack, unit)
-                        place += 1
+                        leaf += 1
                 elif child > 0:
                     at = of.nodes + tg.uint64(child) * NODE_BYTES
                     hits = tg._order_by_octant(tg._hit_children(query, at, 0.0), tg._octant_at(at, point))
@@ -144,7 +144,7 @@ def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
             else:
                 query.node = tg._element_at(node + PARENT, int32)
                 tg._ascend(query)
-    return found
+    return nearest
 
 
 @whole(NEAR)
@@ -158,8 +158,8 @@ def bvh_query_nearest(id, point: VEC3, max_dist: float32 = INFINITY):
     Returns:
         an int32, -1 if there is none.
     """
-    found = tg._next_nearest(tg._mesh_of_tree(tg._tree(id)), point, max_dist, NEAREST(-1, -1.0, 0))
-    return found.face
+    nearest = tg._next_nearest(tg._mesh_of_tree(tg._tree(id)), point, max_dist, NEAREST(-1, -1.0, 0))
+    return nearest.face
 
 
 @whole(NEAR)
@@ -176,11 +176,11 @@ def tile_nearest(id, point: VEC3, k: int32, max_dist: float32 = INFINITY):
         no more.
     """
     of, at, limit = tg._structure(id), tg.uniform(point), tg.uniform(max_dist)
-    made = tg.tile_full(k, -1, dtype=tg.int32)
+    indices = tg.tile_full(k, -1, dtype=tg.int32)
     last = NEAREST(-1, -1.0, 0)
     n = 0
     while n < k:
         last = tg._next_nearest(of, at, limit, last)
-        made[n] = last.face
+        indices[n] = last.face
         n = tg.where(last.face < 0, k, n + 1)
-    return made
+    return indices

@@ -140,9 +140,9 @@ def _limit(distance: float32, unit: float32):
 
 
 @whole()
-def _squared_distance(mesh: MESH, point: VEC3, place: int32, unit: float32):
+def _squared_distance(mesh: MESH, point: VEC3, item: int32, unit: float32):
     """The squared distance of a point from a triangle, in a unit."""
-    first, second, third = tg._triangle(mesh, place)
+    first, second, third = tg._triangle(mesh, item)
     a, b, c = (first - point) * unit, (second - point) * unit, (third - point) * unit
     w = tg._weights(a, b, c)
     d = a * w[0] + b * w[1] + c * w[2]
@@ -176,16 +176,16 @@ def _closest(mesh: MESH, point: VEC3, max_dist: float32):
 @whole()
 def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
     """The face with the furthest vertex."""
-    found = NEAREST(-1, -1.0, 0)
+    furthest = NEAREST(-1, -1.0, 0)
     known = point[0] + point[1] + point[2]
     if mesh.nodes != tg.uint64(0) and known == known:
         slack = tg._box_margin(mesh.nodes, point)
         unit = tg._unit(slack)
-        found.square = tg.where(min_dist > 0.0, tg._limit(min_dist, unit), -1.0)
+        furthest.square = tg.where(min_dist > 0.0, tg._limit(min_dist, unit), -1.0)
         path = SPHERE_QUERY()
         path.node = 1
         path.path0 = tg.uint64(
-            tg._farther_children(mesh.nodes + NODE_BYTES, point, found.square, slack, unit)
+            tg._farther_children(mesh.nodes + NODE_BYTES, point, furthest.square, slack, unit)
         )
         while path.node > 0:
             node = mesh.nodes + tg.uint64(path.node) * NODE_BYTES
@@ -195,31 +195,31 @@ def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
                 slot = tg.uint64(tg.ctz(left) ^ tg.uint32(7 - tg._octant_at(node, point)))
                 child = tg._element_at(node + CHILDREN + slot * 4, int32)
                 if child < 0:
-                    place = -1 - child
-                    end = place + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
-                    while place < end:
-                        first, second, third = tg._triangle(mesh, place)
+                    leaf = -1 - child
+                    end = leaf + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
+                    while leaf < end:
+                        first, second, third = tg._triangle(mesh, leaf)
                         a, b = (first - point) * unit, (second - point) * unit
                         square = tg.max(tg.length_sq(a), tg.length_sq(b))
                         square = tg.max(square, tg.length_sq((third - point) * unit))
-                        if square >= found.square:
+                        if square >= furthest.square:
                             face = tg._element_at(
-                                mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES + 36, int32
+                                mesh.triangles + tg.uint64(leaf) * TRIANGLE_BYTES + 36, int32
                             )
-                            if square > found.square or (found.face >= 0 and face < found.face):
-                                found = NEAREST(face, square, place)
-                        place += 1
+                            if square > furthest.square or (furthest.face >= 0 and face < furthest.face):
+                                furthest = NEAREST(face, square, leaf)
+                        leaf += 1
                 else:
                     at = mesh.nodes + tg.uint64(child) * NODE_BYTES
                     tg._descend_with_mask(
-                        path, child, tg._farther_children(at, point, found.square, slack, unit)
+                        path, child, tg._farther_children(at, point, furthest.square, slack, unit)
                     )
             elif path.node == 1:
                 path.node = 0
             else:
                 path.node = tg._element_at(node + PARENT, int32)
                 tg._ascend(path)
-    return found
+    return furthest
 
 
 @whole()
@@ -239,16 +239,16 @@ def _farther_children(node: uint64, point: VEC3, square: float32, slack: float32
 
 
 @whole()
-def _query_result(mesh: MESH, point: VEC3, found: NEAREST, sign: float32):
+def _query_result(mesh: MESH, point: VEC3, nearest: NEAREST, sign: float32):
     """The result of a query for its closest face, with differentiable weights."""
-    made = MESH_QUERY_POINT()
-    if found.face >= 0:
-        first, second, third = tg._corners(mesh, found.at, found.face)
+    result = MESH_QUERY_POINT()
+    if nearest.face >= 0:
+        first, second, third = tg._corners(mesh, nearest.at, nearest.face)
         unit = tg._unit(tg._box_margin(mesh.nodes, point))
         w = tg._weights((first - point) * unit, (second - point) * unit, (third - point) * unit)
-        made.result, made.face, made.sign = True, found.face, sign
-        made.u, made.v = w[0], w[1]
-    return made
+        result.result, result.face, result.sign = True, nearest.face, sign
+        result.u, result.v = w[0], w[1]
+    return result
 
 
 @whole(POINT)
@@ -271,10 +271,10 @@ def mesh_query_point_no_sign(
     id, point: VEC3, max_dist: float32, face: InOut[int32], bary_u: InOut[float32], bary_v: InOut[float32]
 ):
     """Whether there is such a point. The variables get its face and weights."""
-    found = tg.mesh_query_point_no_sign(id, point, max_dist)
-    if found.result:
-        face, bary_u, bary_v = found.face, found.u, found.v
-    return found.result
+    query = tg.mesh_query_point_no_sign(id, point, max_dist)
+    if query.result:
+        face, bary_u, bary_v = query.face, query.u, query.v
+    return query.result
 
 
 @whole(POINT)
@@ -289,17 +289,17 @@ def mesh_query_furthest_point_no_sign(id, point: VEC3, min_dist: float32):
             is found, they get the face and the weights; the result is whether a point is found.
     """
     mesh = tg._mesh(id)
-    found = tg._furthest(mesh, point, min_dist)
-    made = MESH_QUERY_POINT()
-    if found.face >= 0:
-        first, second, third = tg._triangle(mesh, found.at)
+    furthest = tg._furthest(mesh, point, min_dist)
+    result = MESH_QUERY_POINT()
+    if furthest.face >= 0:
+        first, second, third = tg._triangle(mesh, furthest.at)
         unit = tg._unit(tg._box_margin(mesh.nodes, point))
         a, b = tg.length_sq((first - point) * unit), tg.length_sq((second - point) * unit)
         c = tg.length_sq((third - point) * unit)
-        made.result, made.face = True, found.face
-        made.u = tg.where((a >= b) & (a >= c), 1.0, 0.0)
-        made.v = tg.where((made.u == 0.0) & (b >= c), 1.0, 0.0)
-    return made
+        result.result, result.face = True, furthest.face
+        result.u = tg.where((a >= b) & (a >= c), 1.0, 0.0)
+        result.v = tg.where((result.u == 0.0) & (b >= c), 1.0, 0.0)
+    return result
 
 
 @whole()
@@ -307,7 +307,7 @@ def mesh_query_furthest_point_no_sign(
     id, point: VEC3, min_dist: float32, face: InOut[int32], bary_u: InOut[float32], bary_v: InOut[float32]
 ):
     """Whether there is such a point. The variables get its face and weights."""
-    found = tg.mesh_query_furthest_point_no_sign(id, point, min_dist)
-    if found.result:
-        face, bary_u, bary_v = found.face, found.u, found.v
-    return found.result
+    query = tg.mesh_query_furthest_point_no_sign(id, point, min_dist)
+    if query.result:
+        face, bary_u, bary_v = query.face, query.u, query.v
+    return query.result

@@ -79,9 +79,9 @@ def _order_by_octant(hits: uint32, octant: int32):
 
 
 @whole()
-def _triangle(mesh: MESH, place: int32):
+def _triangle(mesh: MESH, item: int32):
     """The vertices of the triangle at a position."""
-    at = mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES
+    at = mesh.triangles + tg.uint64(item) * TRIANGLE_BYTES
     first, second = tg._element_at(at, VEC3), tg._element_at(at + 12, VEC3)
     return first, second, tg._element_at(at + 24, VEC3)
 
@@ -100,9 +100,9 @@ def _ray_hits_child(query: RAY_QUERY, bounds: uint64, x: int32, y: int32, z: int
 
 
 @whole()
-def _traverse(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, wanted: int32):
+def _traverse(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, mode: int32):
     """Traverse a mesh along a ray."""
-    found = FOUND(-1, limit, 0, 0)
+    hit = FOUND(-1, limit, 0, 0)
     begin = tg.where(mesh.nodes == tg.uint64(0), 0, tg.where(root > 0, root, 1))
     if tg.dot(dir, dir) == 0.0:
         begin = 0
@@ -126,45 +126,45 @@ def _traverse(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, w
                 slot = tg.uint64(tg.ctz(left) ^ tg.uint32(octant))
                 child = tg._element_at(node + CHILDREN + slot * 4, int32)
                 # A nearer hit may have been found since the children of the node were tested.
-                if wanted == CLOSEST and not tg._ray_hits_child(query, node + slot * 4, x, y, z, found.t):
+                if mode == CLOSEST and not tg._ray_hits_child(query, node + slot * 4, x, y, z, hit.t):
                     child = 0
                 if child < 0:
                     end = tg.int32(tg._element_at(node + COUNTS + slot, uint8)) - 1 - child
-                    found = tg._intersect_leaf(mesh, shear, -1 - child, end, found, limit, wanted)
-                    if wanted == ANY and found.count > 0:
+                    hit = tg._intersect_leaf(mesh, shear, -1 - child, end, hit, limit, mode)
+                    if mode == ANY and hit.count > 0:
                         query.node = 0
                 elif child > 0:
                     at = mesh.nodes + tg.uint64(child) * NODE_BYTES
-                    hits = tg._hit_children(query, at, tg.where(wanted == COUNT, limit, found.t))
+                    hits = tg._hit_children(query, at, tg.where(mode == COUNT, limit, hit.t))
                     tg._descend_with_mask(query, child, tg._order_by_octant(hits, octant))
             elif query.node == query.root:
                 query.node = 0
             else:
                 query.node = tg._element_at(node + PARENT, int32)
                 tg._ascend(query)
-    return found
+    return hit
 
 
 @whole()
 def _intersect_leaf(
-    mesh: MESH, shear: SHEAR, begin: int32, end: int32, before: FOUND, limit: float32, wanted: int32
+    mesh: MESH, shear: SHEAR, begin: int32, end: int32, before: FOUND, limit: float32, mode: int32
 ):
     """The earlier hits combined with the hits among adjacent triangles."""
-    found = before
-    place = begin
-    while place < end:
-        at = mesh.triangles + tg.uint64(place) * TRIANGLE_BYTES
-        first, second, third = tg._triangle(mesh, place)
+    nearest = before
+    item = begin
+    while item < end:
+        at = mesh.triangles + tg.uint64(item) * TRIANGLE_BYTES
+        first, second, third = tg._triangle(mesh, item)
         hit = tg._intersect_triangle(shear, first, second, third)
         if hit.hit and hit.t >= 0.0 and hit.t <= limit:
             face = tg._element_at(at + 36, int32)
-            found.count += 1
-            if hit.t < found.t or (hit.t == found.t and (found.face < 0 or face < found.face)):
-                found.t, found.face, found.at = hit.t, face, place
-            if wanted == ANY:
-                place = end
-        place += 1
-    return found
+            nearest.count += 1
+            if hit.t < nearest.t or (hit.t == nearest.t and (nearest.face < 0 or face < nearest.face)):
+                nearest.t, nearest.face, nearest.at = hit.t, face, item
+            if mode == ANY:
+                item = end
+        item += 1
+    return nearest
 
 
 @whole()
@@ -196,16 +196,16 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
         the gradient of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh; the face is constant.
     """
     mesh = tg._mesh(id)
-    found = tg._traverse(mesh, start, dir, max_t, root, CLOSEST)
-    made = MESH_QUERY_RAY()
-    if found.face >= 0:
-        first, second, third = tg._corners(mesh, found.at, found.face)
+    crossing = tg._traverse(mesh, start, dir, max_t, root, CLOSEST)
+    result = MESH_QUERY_RAY()
+    if crossing.face >= 0:
+        first, second, third = tg._corners(mesh, crossing.at, crossing.face)
         hit = tg._intersect_triangle(tg._shear(start, dir), first, second, third)
-        made.result, made.face = True, found.face
-        made.t, made.u, made.v = hit.t, hit.u, hit.v
-        made.sign = tg.where(hit.front, 1.0, -1.0)
-        made.normal = tg.normalize(tg.cross(second - first, third - first))
-    return made
+        result.result, result.face = True, crossing.face
+        result.t, result.u, result.v = hit.t, hit.u, hit.v
+        result.sign = tg.where(hit.front, 1.0, -1.0)
+        result.normal = tg.normalize(tg.cross(second - first, third - first))
+    return result
 
 
 @whole()
@@ -223,17 +223,17 @@ def mesh_query_ray(
     root: int32 = -1,
 ):
     """Whether a ray hits a face. The variables get the hit."""
-    found = tg.mesh_query_ray(id, start, dir, max_t, root)
-    if found.result:
+    query = tg.mesh_query_ray(id, start, dir, max_t, root)
+    if query.result:
         t, bary_u, bary_v, sign, normal, face = (
-            found.t,
-            found.u,
-            found.v,
-            found.sign,
-            found.normal,
-            found.face,
+            query.t,
+            query.u,
+            query.v,
+            query.sign,
+            query.normal,
+            query.face,
         )
-    return found.result
+    return query.result
 
 
 @whole(QUERY)
@@ -249,8 +249,8 @@ def mesh_query_ray_anyhit(id, start: VEC3, dir: VEC3, max_t: float32, root: int3
     Returns:
         a bool.
     """
-    found = tg._traverse(tg._mesh(id), start, dir, max_t, root, ANY)
-    return found.count > 0
+    hit = tg._traverse(tg._mesh(id), start, dir, max_t, root, ANY)
+    return hit.count > 0
 
 
 @whole(QUERY)
@@ -265,5 +265,5 @@ def mesh_query_ray_count_intersections(id, start: VEC3, dir: VEC3, root: int32 =
     Returns:
         an int32.
     """
-    found = tg._traverse(tg._mesh(id), start, dir, tg.inf, root, COUNT)
-    return found.count
+    hit = tg._traverse(tg._mesh(id), start, dir, tg.inf, root, COUNT)
+    return hit.count

@@ -29,10 +29,10 @@ SEED = 42
 @whole()
 def _votes_inside(mesh: MESH, point: VEC3, dir: VEC3):
     """1 if a ray hits the back of the first face, else 0."""
-    found = tg._traverse(mesh, point, dir, tg.inf, -1, CLOSEST)
+    crossing = tg._traverse(mesh, point, dir, tg.inf, -1, CLOSEST)
     inside = 0
-    if found.face >= 0:
-        first, second, third = tg._triangle(mesh, found.at)
+    if crossing.face >= 0:
+        first, second, third = tg._triangle(mesh, crossing.at)
         hit = tg._intersect_triangle(tg._shear(point, dir), first, second, third)
         inside = tg.where(hit.front, 0, 1)
     return inside
@@ -65,12 +65,12 @@ def _sign_by_parity(mesh: MESH, point: VEC3, n_sample: int32, scale: float32):
 
 
 @whole()
-def _sign_by_normals(mesh: MESH, point: VEC3, found: NEAREST, epsilon: float32):
+def _sign_by_normals(mesh: MESH, point: VEC3, nearest: NEAREST, epsilon: float32):
     """The sign by the angle-weighted pseudonormal: the sum of the normals of the faces at the closest point, weighted
     by the faces' angles there.
 
     Baerentzen and Aanaes, Signed Distance Computation Using the Angle Weighted Pseudonormal, 2005."""
-    first, second, third = tg._triangle(mesh, found.at)
+    first, second, third = tg._triangle(mesh, nearest.at)
     w = tg._weights(first - point, second - point, third - point)
     closest = first * w[0] + second * w[1] + third * w[2]
     edges = tg.length(second - first) + tg.length(third - second) + tg.length(first - third)
@@ -78,19 +78,19 @@ def _sign_by_normals(mesh: MESH, point: VEC3, found: NEAREST, epsilon: float32):
     total = tg.vec3(0.0, 0.0, 0.0)
     reach = tg.vec3(near, near, near)
     query = tg.bvh_query_aabb(tg._tree_of(mesh), closest - reach, closest + reach, -1)
-    place = tg._next_item_position(query)
-    while place >= 0:
-        a, b, c = tg._triangle(mesh, place)
+    position = tg._next_item_position(query)
+    while position >= 0:
+        a, b, c = tg._triangle(mesh, position)
         total = total + tg._weighted_normal(a - closest, b - closest, c - closest, near)
-        place = tg._next_item_position(query)
+        position = tg._next_item_position(query)
     return tg.where(tg.dot(total, point - closest) < 0.0, -1.0, 1.0)
 
 
 @whole()
 def _next_item_position(query: InOut[Any]):
     """The position of the next item of a query."""
-    found = tg._advance(query, 0.0)
-    return tg.where(found < 0, -1, query.item - 1)
+    item = tg._advance(query, 0.0)
+    return tg.where(item < 0, -1, query.item - 1)
 
 
 @whole()
@@ -154,12 +154,12 @@ def _winding(mesh: MESH, point: VEC3, accuracy: float32):
             slot = tg.uint64(tg.ctz(left))
             child = tg._element_at(node + CHILDREN + slot * 4, int32)
             if child < 0:
-                place = -1 - child
-                end = place + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
-                while place < end:
-                    a, b, c = tg._triangle(mesh, place)
+                leaf = -1 - child
+                end = leaf + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
+                while leaf < end:
+                    a, b, c = tg._triangle(mesh, leaf)
                     total += tg._solid_angle(a - point, b - point, c - point)
-                    place += 1
+                    leaf += 1
             elif child > 0:
                 at = mesh.winding + tg.uint64(child) * WINDING_BYTES
                 d = tg._element_at(at, VEC3) - point
@@ -190,11 +190,11 @@ def mesh_query_point(id, point: VEC3, max_dist: float32):
             found.
     """
     mesh = tg._mesh(id)
-    found = tg._closest(mesh, point, max_dist)
+    nearest = tg._closest(mesh, point, max_dist)
     sign = 0.0
-    if found.face >= 0:
+    if nearest.face >= 0:
         sign = tg._sign_by_votes(mesh, point)
-    return tg._query_result(mesh, point, found, sign)
+    return tg._query_result(mesh, point, nearest, sign)
 
 
 @whole(POINT)
@@ -215,11 +215,11 @@ def mesh_query_point_sign_parity(
         perturbation_scale: a float32, the largest deviation of the rays from the direction (1, 1, 1) along each axis.
     """
     mesh = tg._mesh(id)
-    found = tg._closest(mesh, point, max_dist)
+    nearest = tg._closest(mesh, point, max_dist)
     sign = 0.0
-    if found.face >= 0:
+    if nearest.face >= 0:
         sign = tg._sign_by_parity(mesh, point, n_sample, perturbation_scale)
-    return tg._query_result(mesh, point, found, sign)
+    return tg._query_result(mesh, point, nearest, sign)
 
 
 @whole(POINT)
@@ -238,11 +238,11 @@ def mesh_query_point_sign_normal(id, point: VEC3, max_dist: float32, epsilon: fl
             length of the closest face.
     """
     mesh = tg._mesh(id)
-    found = tg._closest(mesh, point, max_dist)
+    nearest = tg._closest(mesh, point, max_dist)
     sign = 0.0
-    if found.face >= 0:
-        sign = tg._sign_by_normals(mesh, point, found, epsilon)
-    return tg._query_result(mesh, point, found, sign)
+    if nearest.face >= 0:
+        sign = tg._sign_by_normals(mesh, point, nearest, epsilon)
+    return tg._query_result(mesh, point, nearest, sign)
 
 
 @whole(POINT)
@@ -266,14 +266,14 @@ def mesh_query_point_sign_winding_number(
         threshold: a float32, the winding number above which a point is inside.
     """
     mesh = tg._mesh(id)
-    found = tg._closest(mesh, point, max_dist)
+    nearest = tg._closest(mesh, point, max_dist)
     sign = 0.0
-    if found.face >= 0:
+    if nearest.face >= 0:
         if mesh.winding != tg.uint64(0):
             sign = tg.where(tg._winding(mesh, point, accuracy) >= threshold, -1.0, 1.0)
         else:
             sign = tg._sign_by_votes(mesh, point)
-    return tg._query_result(mesh, point, found, sign)
+    return tg._query_result(mesh, point, nearest, sign)
 
 
 @whole()
@@ -287,10 +287,10 @@ def mesh_query_point(
     bary_v: InOut[float32],
 ):
     """Whether there is such a point. The variables get its face and weights."""
-    found = tg.mesh_query_point(id, point, max_dist)
-    if found.result:
-        inside, face, bary_u, bary_v = found.sign, found.face, found.u, found.v
-    return found.result
+    query = tg.mesh_query_point(id, point, max_dist)
+    if query.result:
+        inside, face, bary_u, bary_v = query.sign, query.face, query.u, query.v
+    return query.result
 
 
 @whole()
@@ -306,10 +306,10 @@ def mesh_query_point_sign_parity(
     perturbation_scale: float32 = 0.1,
 ):
     """Whether there is such a point. The variables get its face and weights."""
-    found = tg.mesh_query_point_sign_parity(id, point, max_dist, n_sample, perturbation_scale)
-    if found.result:
-        inside, face, bary_u, bary_v = found.sign, found.face, found.u, found.v
-    return found.result
+    query = tg.mesh_query_point_sign_parity(id, point, max_dist, n_sample, perturbation_scale)
+    if query.result:
+        inside, face, bary_u, bary_v = query.sign, query.face, query.u, query.v
+    return query.result
 
 
 @whole()
@@ -324,10 +324,10 @@ def mesh_query_point_sign_normal(
     epsilon: float32 = 0.001,
 ):
     """Whether there is such a point. The variables get its face and weights."""
-    found = tg.mesh_query_point_sign_normal(id, point, max_dist, epsilon)
-    if found.result:
-        inside, face, bary_u, bary_v = found.sign, found.face, found.u, found.v
-    return found.result
+    query = tg.mesh_query_point_sign_normal(id, point, max_dist, epsilon)
+    if query.result:
+        inside, face, bary_u, bary_v = query.sign, query.face, query.u, query.v
+    return query.result
 
 
 @whole()
@@ -343,7 +343,7 @@ def mesh_query_point_sign_winding_number(
     threshold: float32 = 0.5,
 ):
     """Whether there is such a point. The variables get its face and weights."""
-    found = tg.mesh_query_point_sign_winding_number(id, point, max_dist, accuracy, threshold)
-    if found.result:
-        inside, face, bary_u, bary_v = found.sign, found.face, found.u, found.v
-    return found.result
+    query = tg.mesh_query_point_sign_winding_number(id, point, max_dist, accuracy, threshold)
+    if query.result:
+        inside, face, bary_u, bary_v = query.sign, query.face, query.u, query.v
+    return query.result

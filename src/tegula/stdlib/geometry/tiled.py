@@ -29,16 +29,16 @@ HIT = Family(
 @whole()
 def _block_query(query):
     """The state of a block's query, made from a thread's query."""
-    made = TILED_QUERY()
-    made.nodes, made.items, made.triangles = query.nodes, query.items, query.triangles
-    made.first, made.second, made.inverse, made.radius = (
+    tiled = TILED_QUERY()
+    tiled.nodes, tiled.items, tiled.triangles = query.nodes, query.items, query.triangles
+    tiled.first, tiled.second, tiled.inverse, tiled.radius = (
         query.first,
         query.second,
         query.inverse,
         query.radius,
     )
-    made.kind, made.root, made.node, made.path0 = query.kind, query.root, query.node, query.path0
-    return made
+    tiled.kind, tiled.root, tiled.node, tiled.path0 = (query.kind, query.root, query.node, query.path0)
+    return tiled
 
 
 @whole(SHARED)
@@ -169,17 +169,17 @@ def tile_bvh_query_next(query: InOut[TILED_QUERY]):
     )
     walk.path0, walk.path1, walk.path2, walk.path3 = query.path0, query.path1, query.path2, query.path3
     size = tg.block_dim()
-    found = tg.tile_full(size, -1, dtype=tg.int32)
+    items = tg.tile_full(size, -1, dtype=tg.int32)
     k = 0
     while k < size:
         item = tg._advance(walk, tg.inf)
         while item >= 0 and not tg._is_result(walk):
             item = tg._advance(walk, tg.inf)
-        found[k] = item
+        items[k] = item
         k = tg.where(item < 0, size, k + 1)
     query.node, query.item, query.end = walk.node, walk.item, walk.end
     query.path0, query.path1, query.path2, query.path3 = walk.path0, walk.path1, walk.path2, walk.path3
-    return found
+    return items
 
 
 @whole(SHARED)

@@ -176,13 +176,13 @@ def _ray(tree: TREE, start: VEC3, dir: VEC3, apart: float32):
 @whole()
 def _advance(query: InOut[Any], limit: float32):
     """Advance a query to the next item whose box intersects the region. Returns the index of the item, or -1."""
-    found = -1
-    while found < 0 and query.node > 0:
+    item = -1
+    while item < 0 and query.node > 0:
         if query.item < query.end:
             box = tg._element_at(query.items + tg.uint64(query.item) * ITEM_BYTES, VEC8)
             query.item = query.item + 1
             if tg._hits_item(query, box, limit):
-                found = tg.bitcast(box[6], int32)
+                item = tg.bitcast(box[6], int32)
         else:
             node = query.nodes + tg.uint64(query.node) * NODE_BYTES
             left = tg.uint32(query.path0) & 255
@@ -200,7 +200,7 @@ def _advance(query: InOut[Any], limit: float32):
             else:
                 query.node = tg._element_at(node + PARENT, int32)
                 tg._ascend(query)
-    return found
+    return item
 
 
 @whole()
@@ -242,33 +242,33 @@ def bvh_query_next(query: InOut[AABB_QUERY], index: InOut[int32], max_dist: floa
     Returns:
         a bool, whether there was another item.
     """
-    found = tg._advance(query, max_dist)
-    index = tg.where(found < 0, index, found)
-    return found >= 0
+    item = tg._advance(query, max_dist)
+    index = tg.where(item < 0, index, item)
+    return item >= 0
 
 
 @whole()
 def bvh_query_next(query: InOut[RAY_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
     """Advance a query of a ray to the next item."""
-    found = tg._advance(query, max_dist)
-    index = tg.where(found < 0, index, found)
-    return found >= 0
+    item = tg._advance(query, max_dist)
+    index = tg.where(item < 0, index, item)
+    return item >= 0
 
 
 @whole()
 def bvh_query_next(query: InOut[SPHERE_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
     """Advance a query of a ball to the next item."""
-    found = tg._advance(query, max_dist)
-    index = tg.where(found < 0, index, found)
-    return found >= 0
+    item = tg._advance(query, max_dist)
+    index = tg.where(item < 0, index, item)
+    return item >= 0
 
 
 @whole()
 def bvh_query_next(query: InOut[BVH_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
     """Advance a query whose kind is known at run time to the next item."""
-    found = tg._advance(query, max_dist)
-    index = tg.where(found < 0, index, found)
-    return found >= 0
+    item = tg._advance(query, max_dist)
+    index = tg.where(item < 0, index, item)
+    return item >= 0
 
 
 @whole(QUERY)
@@ -289,7 +289,7 @@ def bvh_get_group_root(id, group: int32):
             low = middle + 1
         else:
             high = middle
-    found = -1
+    root = -1
     if low < tree.group_count and tg._element_at(tree.groups + tg.uint64(low) * 8, int32) == group:
-        found = tg._element_at(tree.groups + tg.uint64(low) * 8 + 4, int32)
-    return found
+        root = tg._element_at(tree.groups + tg.uint64(low) * 8 + 4, int32)
+    return root

@@ -35,9 +35,13 @@ def _shear(start: VEC3, dir: VEC3):
     second = (third + 2) % 3
     down = tg._component(dir, third) < 0.0
     by = 1.0 / tg._component(dir, third)
-    one, two = tg.where(down, second, first), tg.where(down, first, second)
+    sheared_x, two = tg.where(down, second, first), tg.where(down, first, second)
     return SHEAR(
-        one, two, third, tg.vec3(tg._component(dir, one) * by, tg._component(dir, two) * by, by), start
+        sheared_x,
+        two,
+        third,
+        tg.vec3(tg._component(dir, sheared_x) * by, tg._component(dir, two) * by, by),
+        start,
     )
 
 
@@ -86,17 +90,17 @@ def _intersect_triangle(s: SHEAR, first: VEC3, second: VEC3, third: VEC3):
     u = tg.diff_of_products(c[0], b[1], c[1], b[0])
     v = tg.diff_of_products(a[0], c[1], a[1], c[0])
     w = tg.diff_of_products(b[0], a[1], b[1], a[0])
-    found = CROSSING()
+    crossing = CROSSING()
     if tg._is_sign_exact(u) & tg._is_sign_exact(v) & tg._is_sign_exact(w):
         if ((u > 0.0) == (v > 0.0)) & ((v > 0.0) == (w > 0.0)):
             total = u + v + w
-            found.hit = True
-            found.front = u > 0.0
-            found.t = (u * a[2] + v * b[2] + w * c[2]) * s.by[2] / total
-            found.u, found.v = u / total, v / total
+            crossing.hit = True
+            crossing.front = u > 0.0
+            crossing.t = (u * a[2] + v * b[2] + w * c[2]) * s.by[2] / total
+            crossing.u, crossing.v = u / total, v / total
     else:
-        found = tg._intersect_triangle_float64(s, a, b, c)
-    return found
+        crossing = tg._intersect_triangle_float64(s, a, b, c)
+    return crossing
 
 
 @whole()
@@ -113,12 +117,12 @@ def _intersect_triangle_float64(s: SHEAR, a: VEC3, b: VEC3, c: VEC3):
         tg._side(w, bx - ax, by - ay),
     )
     total = u + v + w
-    found = CROSSING()
-    found.hit = (
+    crossing = CROSSING()
+    crossing.hit = (
         (one == two) & (two == three) & (one != 0) & (total == total) & (tg.abs(total) > tg.float64(0.0))
     )
-    found.front = one > 0
-    if found.hit:
-        found.t = tg.float32((u * az + v * bz + w * cz) * tg.float64(s.by[2]) / total)
-        found.u, found.v = tg.float32(u / total), tg.float32(v / total)
-    return found
+    crossing.front = one > 0
+    if crossing.hit:
+        crossing.t = tg.float32((u * az + v * bz + w * cz) * tg.float64(s.by[2]) / total)
+        crossing.u, crossing.v = tg.float32(u / total), tg.float32(v / total)
+    return crossing
