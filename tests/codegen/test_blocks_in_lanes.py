@@ -82,6 +82,30 @@ def test_vectorised_blocks_have_the_bits_of_single_blocks(kernel: Kernel) -> Non
     np.testing.assert_array_equal(together, run(kernel, a, 1))
 
 
+def test_arrays_are_transposed_into_lanes_whatever_their_strides_and_bounds() -> None:
+    @tg.kernel
+    def powers(a: tg.array3d[float], out: tg.array3d[float]):
+        i = tg.tid()
+        t = tg.tile_load(a[i], shape=(7, 9), offset=(1, 2))
+        for _ in range(9):
+            t = t * 0.5 + tg.tile_reshape(t[:, 0], (7, 1))
+        tg.tile_store(out[i], t, offset=(1, 2))
+
+    whole = np.random.default_rng(0).standard_normal((BLOCKS, 24, 40)).astype(np.float32)
+    for a in (whole, whole[:, ::2, :20], whole[:, :, ::3], whole[:, :6, :10], whole[::-1], whole[:, :8, :11]):
+        wanted = np.zeros((a.shape[0], 10, 14), np.float32)
+        part = wanted[:, 1:8, 2:11]
+        found = a[:, 1:8, 2:11]
+        part[:, : found.shape[1], : found.shape[2]] = found
+        for _ in range(9):
+            part[:] = part * np.float32(0.5) + part[:, :, :1]
+        for shape in ((10, 14), (8, 11), (5, 13)):
+            out = tg.zeros((BLOCKS, *shape), dtype=tg.float32)
+            tg.launch_tiled(powers, dim=[BLOCKS], inputs=[tg.array(a, copy=False), out], block_dim=1)
+            np.testing.assert_array_equal(out.numpy(), wanted[:, : shape[0], : shape[1]])
+    assert "blocks side by side" in powers.explain()
+
+
 def test_block_varying_indices_have_correct_results() -> None:
     a = matrices()
     made = run(sorted_rows, a, BLOCKS)

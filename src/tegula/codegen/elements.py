@@ -15,6 +15,7 @@ from tegula.ir import Op, Region, ScatteredAccess, TileAccess, Value
 from tegula.ops import scalar as S
 from tegula.ops.array_gather import ArrayGather
 from tegula.ops.base import Elementwise
+from tegula.ops.blocks_in_lanes import TileAddress
 from tegula.ops.control import If, Yield
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.table import TableGet
@@ -29,6 +30,7 @@ from tegula.ops.tile import (
     TileMap,
     TileMarkPartial,
     TileStore,
+    tile_type,
 )
 from tegula.ops.vector import VecBits, VecExtract, VecInsert, VecMake, VecPart, VecSplat
 from tegula.types import DType, TileType, bool_, components, element_bytes, int64, scalar_of
@@ -323,23 +325,25 @@ def _broadcast(s: State, op: TileBroadcast, index: list[str], width: int, masked
 # Global arrays -------------------------------------------------------------------------------------------------------
 
 
-def offsets(s: State, op: TileAccess) -> list[str]:
-    """The i64 offsets of a tile load, store or atomic."""
+def offsets(s: State, op: TileAccess | TileAddress) -> list[str]:
+    """The i64 offsets of an access to a tile."""
     return [s.i64(v) for v in op.offset]
 
 
-def needs_bounds(s: State, op: TileAccess) -> bool:
+def needs_bounds(s: State, op: TileAccess | TileAddress) -> bool:
     """Whether a tile access may be out of bounds. `aligned` and `bounds_check=False` promise that it is in bounds;
     debug mode checks the promise."""
     return s.debug or (op.bounds_check and not op.aligned)
 
 
-def inside(s: State, op: TileLoad | TileStore | TileAtomic) -> str:
+def inside(s: State, op: TileLoad | TileStore | TileAtomic | TileAddress) -> str:
     """An i1 that is true if the whole tile of an access is in bounds; computed once per op."""
     if op in s.inside:
         return s.inside[op]
     array, code = s.arrays[op.array], s.code
-    shape = op.result.type.shape if isinstance(op, TileLoad) else op.tile.type.shape  # type: ignore[union-attr]
+    shape = (
+        tile_type(op.tile.type, partial=True).shape if isinstance(op, TileStore | TileAtomic) else op.shape
+    )
     ok = "true"
     for offset, n, length in zip(offsets(s, op), shape, array.shape, strict=True):
         room = code.emit(f"sub i64 {length}, {n}")

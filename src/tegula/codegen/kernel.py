@@ -20,6 +20,7 @@ from tegula.codegen.fuse import VIEWS, Fusion, reads_elements
 from tegula.codegen.lane_access import load_lanes, lower_lanes_access, store_lanes
 from tegula.codegen.lane_address import own_index
 from tegula.codegen.lane_matmul import matmul_in_lanes
+from tegula.codegen.lane_transposes import load_in_lanes, store_in_lanes, tile_address
 from tegula.codegen.lane_width import lane_width
 from tegula.codegen.loops import CarriedRegisters, joined_registers
 from tegula.codegen.poll import METADATA, Iterations, beginning, emit_poll
@@ -35,6 +36,7 @@ from tegula.ir import Kernel, Op, Region, Value
 from tegula.ir.rewrite import uses
 from tegula.ops.array import ArrayView
 from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
+from tegula.ops.blocks_in_lanes import TileAddress, TileLoadInLanes, TileStoreInLanes
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
 from tegula.ops.concat import TileConcat
 from tegula.ops.control import For, If, While, Yield
@@ -698,6 +700,9 @@ _RULES: dict[type[Op], Any] = {
     PrintTile: _Walk.print_tile,
     TileMatmul: _on_state(tile_matmul.matmul),
     TileMatmulInLanes: _on_state(matmul_in_lanes),
+    TileAddress: _on_state(tile_address),
+    TileLoadInLanes: _on_state(load_in_lanes),
+    TileStoreInLanes: _on_state(store_in_lanes),
     TileStore: _on_state(tiles.store),
     TileAtomic: _on_state(tiles.tile_atomic),
     ArrayScatter: _on_state(tiles.scatter),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tegula.codegen.state import State
 from tegula.codegen.storage import View
 from tegula.codegen.text import register_type
-from tegula.types import components, scalar_of
+from tegula.types import DType, components, scalar_of
 
 
 def transposes(source: View, target: View) -> bool:
@@ -43,24 +43,25 @@ def transposed_copy(s: State, source: View, target: View, width: int) -> None:
             return s.memory.load(s.memory.at(source, at(0, n)), scalar_of(source.dtype), depth)
 
         vectors = [
-            _joined(s, source, [piece(n) for n in range(k, width, depth)], depth) for k in range(depth)
+            joined(s, scalar_of(source.dtype), [piece(n) for n in range(k, width, depth)], depth)
+            for k in range(depth)
         ]
-        for k, vector in enumerate(_transposed(s, source, vectors, width)):
+        for k, vector in enumerate(transposed_squares(s, scalar_of(source.dtype), vectors, width)):
             s.memory.store(s.memory.at(target, at(k, 0)), vector, scalar_of(target.dtype), width)
 
     def walk(index: list[str]) -> None:
         if len(index) < len(others):
-            for i in _each(s, others[len(index)], 1):
+            for i in starts_of_pieces(s, others[len(index)], 1):
                 walk([*index, i])
             return
-        for row in _each(s, rows, depth):
-            for column in _each(s, source.shape[last], width):
+        for row in starts_of_pieces(s, rows, depth):
+            for column in starts_of_pieces(s, source.shape[last], width):
                 square(index, row, column)
 
     walk([])
 
 
-def _each(s: State, length: int, step: int) -> Iterator[str]:
+def starts_of_pieces(s: State, length: int, step: int) -> Iterator[str]:
     """The starts of pieces of `step` that cover a length. The last piece may overlap the one before."""
     if length == step:
         yield "0"
@@ -74,9 +75,9 @@ def _each(s: State, length: int, step: int) -> Iterator[str]:
         )
 
 
-def _joined(s: State, view: View, vectors: list[str], width: int) -> str:
+def joined(s: State, scalar: DType, vectors: list[str], width: int) -> str:
     """The concatenation of vectors."""
-    t = register_type(scalar_of(view.dtype), 1)
+    t = register_type(scalar, 1)
     while len(vectors) > 1:
         vectors = [
             s.memory.shuffled(a, b, t, width, [*range(2 * width)])
@@ -86,10 +87,10 @@ def _joined(s: State, view: View, vectors: list[str], width: int) -> str:
     return vectors[0]
 
 
-def _transposed(s: State, view: View, vectors: list[str], width: int) -> list[str]:
+def transposed_squares(s: State, scalar: DType, vectors: list[str], width: int) -> list[str]:
     """Transpose the adjacent squares in vectors, each as wide as there are vectors. Each step merges vectors i and i +
     half lane by lane, which rotates the bits of (vector, lane in its square) by one."""
-    t, size = register_type(scalar_of(view.dtype), 1), len(vectors)
+    t, size = register_type(scalar, 1), len(vectors)
     low = [at + i // 2 + i % 2 * width for at in range(0, width, size) for i in range(size)]
     high = [i + size // 2 for i in low]
     for _ in range(size.bit_length() - 1):

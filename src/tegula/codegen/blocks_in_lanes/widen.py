@@ -27,13 +27,14 @@ from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.ir.rewrite import clone_op, clone_region, erase_dead
 from tegula.ir.verify import verify
 from tegula.ops.array import ArrayStore
+from tegula.ops.blocks_in_lanes import TileAddress, TileLoadInLanes, TileStoreInLanes
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufView, BufWrite
 from tegula.ops.concat import TileConcat
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.convert import Cast
 from tegula.ops.lane import BlockIndex, LaneUniform, LogicalBlocks, Tid
 from tegula.ops.linear import TileMatmul, TileMatmulInLanes
-from tegula.ops.scalar import Add, Const, Or, Select
+from tegula.ops.scalar import Add, And, Const, Or, Select
 from tegula.ops.tile import (
     TileBroadcast,
     TileEmpty,
@@ -49,7 +50,7 @@ from tegula.ops.tile import (
     TileStore,
 )
 from tegula.passes.uniformity import Uniformity
-from tegula.types import BufType, TileType, Type, bool_, int32, int64, is_element, scalar_of
+from tegula.types import BufType, TileType, Type, bool_, components, int32, int64, is_element, scalar_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,10 +284,6 @@ class Widening:
         """A buffer that holds a tile."""
         return self.put(BufNew, [tile], storage="register")
 
-    def transposed(self, tile: Value) -> Value:
-        """The transpose of a tile, in memory of its own."""
-        return self.put(BufRead, [self.buffer(self.put(TilePermute, [tile], perm=(1, 0)))])
-
     # Control flow ----------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -402,27 +399,19 @@ class Lane:
 
     def _element(self, value: Value) -> Value:
         """The block's slice of a tile."""
-        to, lanes_value = self.to, self.to.made[value]
         if is_element(value.type):
-            return to.put(TileExtract, [lanes_value, self.lane])
-        kind = BufView if isinstance(lanes_value.type, BufType) else TileSlice
-        return to.put(kind, [lanes_value, *self._starts(value.type)], **_of_block(value.type))
+            return self.to.put(TileExtract, [self.to.made[value], self.lane])
+        return self.slice(self.to.made[value], value.type)
+
+    def slice(self, tiles: Value, t: Type) -> Value:
+        """The block's slice, of type t, of tiles or of a buffer whose last dimension is the block dimension."""
+        kind = BufView if isinstance(tiles.type, BufType) else TileSlice
+        return self.to.put(kind, [tiles, *self._starts(t)], **_of_block(t))
 
     def recompute(self, op: Op, operands: Mapping[Value, Value] | None = None) -> list[Value]:
         """The results of an op for the block. `operands`: operands that replace the block's values."""
         mapping = {v: self.own(v) for v in op.operands if v not in (operands or {})}
         return self.to.b.insert(clone_op(op, {**mapping, **(operands or {})})).results
-
-    def part(self, tiles: Value) -> Value:
-        """The block's slice of tiles or of a buffer whose first dimension is the block dimension."""
-        t, to = tiles.type, self.to
-        assert isinstance(t, TileType | BufType)
-        shape = t.shape[1:]
-        starts = [self.lane, *(to.number(0) for _ in shape)]
-        kind = BufView if isinstance(t, BufType) else TileSlice
-        return to.put(
-            kind, [tiles, *starts], shape=shape, dims=tuple(range(1, len(t.shape))), steps=(1,) * len(shape)
-        )
 
     def keep(self, home: Value, value: Value) -> None:
         """Write the block's value to a buffer of all blocks."""
@@ -430,8 +419,7 @@ class Lane:
         if is_element(value.type):
             to.b.insert(BufSet([home, value, self.lane], []))
         else:
-            view = to.put(BufView, [home, *self._starts(value.type)], **_of_block(value.type))
-            to.b.insert(BufWrite([view, value], []))
+            to.b.insert(BufWrite([self.slice(home, value.type), value], []))
 
     def _starts(self, t: Type) -> list[Value]:
         assert isinstance(t, TileType | BufType)
@@ -547,23 +535,80 @@ def _matmul(w: Widening, op: TileMatmul) -> Made:
 # Arrays --------------------------------------------------------------------------------------------------------------
 
 
+PIECE = 16
+"""The smallest number of adjacent bytes of a tile that are transposed between an array and registers."""
+
+
 def _load(w: Widening, op: TileLoad) -> Made:
-    """Load the tiles of the blocks one after the other, with the block dimension first, then transpose the block
-    dimension to the last."""
+    """Load the tiles of all blocks, transposed in registers, if each is in bounds and its rows are adjacent elements;
+    else one after the other."""
     t = _tile(op.result)
-    size = prod(t.shape)
-    home = w.buffer(w.put(TileEmpty, [], type=TileType(t.dtype, (w.lanes, *t.shape))))
-    w.for_each(lambda lane: w.b.insert(BufWrite([lane.part(home), *lane.recompute(op)], [])))
-    rows = w.put(TileReshape, [w.put(BufRead, [home])], shape=(w.lanes, size))
-    return [w.put(TileReshape, [w.transposed(rows)], shape=(*t.shape, w.lanes))]
+    at = _addresses(w, op, t)
+    if at is None:
+        return None
+    with w.inside([]) as whole:
+        loaded = w.put(TileLoadInLanes, [at.addresses, *at.strides], type=w.type(TileType(t.dtype, at.shape)))
+        w.b.insert(Yield([w.put(TileReshape, [loaded], shape=(*t.shape, w.lanes))], []))
+    with w.inside([]) as single:
+        w.b.insert(Yield(w.is_serial(op), []))
+    return w.b.insert(If([at.adjacent], [w.type(t)], None, [whole, single], op.loc)).results
 
 
 def _store(w: Widening, op: TileStore) -> Made:
-    t = _tile(op.tile)
-    columns = w.put(TileReshape, [w.wide(op.tile)], shape=(prod(t.shape), w.lanes))
-    rows = w.put(TileReshape, [w.transposed(columns)], shape=(w.lanes, *t.shape))
-    w.for_each(lambda lane: lane.recompute(op, {op.tile: lane.part(rows)}))
+    """Store the tiles of all blocks, in the two ways of loads."""
+    at, tile = _addresses(w, op, _tile(op.tile)), w.wide(op.tile)
+
+    def one_by_one() -> None:
+        w.for_each(lambda lane: lane.recompute(op, {op.tile: lane.slice(tile, op.tile.type)}))
+
+    if at is None:
+        one_by_one()
+        return []
+    with w.inside([]) as whole:
+        tiles = w.put(TileReshape, [tile], shape=(*at.shape, w.lanes))
+        w.b.insert(TileStoreInLanes([tiles, at.addresses, *at.strides], []))
+        w.b.insert(Yield([], []))
+    with w.inside([]) as single:
+        one_by_one()
+        w.b.insert(Yield([], []))
+    w.b.insert(If([at.adjacent], [], None, [whole, single], op.loc))
     return []
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The tiles of all blocks in arrays. `adjacent`: whether all are in bounds and their rows are adjacent elements;
+    `shape`: the shape of a tile, of one dimension where short rows must be adjacent too; `strides`: of each dimension
+    but the last, in bytes."""
+
+    adjacent: Value
+    addresses: Value
+    shape: tuple[int, ...]
+    strides: list[Value]
+
+
+def _addresses(w: Widening, op: TileLoad | TileStore, t: TileType) -> Addresses | None:
+    """The addresses of the tiles of an access; None for tiles that are not transposed in registers."""
+    scalar, size = scalar_of(t.dtype), prod(t.shape)
+    if components(t.dtype) != 1 or scalar.bits < 32 or size * scalar.bits < PIECE * 8:
+        return None
+    short = t.shape[-1] * scalar.bits < w.vector_bytes * 8
+    shape = (size,) if short else t.shape
+    home = w.buffer(w.put(TileEmpty, [], type=TileType(int64, (w.lanes,))))
+    types: list[Type] = [bool_, *[int64] * (len(shape) - 1)]
+    zeros = [w.put(Const, [], value=0, type=int64) for _ in types[1:]]
+    bounds = [w.number(n) for n in (0, w.lanes, 1)]
+    with w.inside([int32, *types]) as region:
+        number, all_adjacent, *_ = region.args
+        lane = Lane(w, number)
+        operands = [lane.own(v) for v in (op.array, *op.offset)]
+        attrs = {"shape": t.shape, "packed": short, "bounds_check": op.bounds_check, "aligned": op.aligned}
+        adjacent, address, *strides = w.b.insert(TileAddress.typed(operands, attrs)).results
+        w.b.insert(BufSet([home, address, number], []))
+        w.b.insert(Yield([w.put(And, [all_adjacent, adjacent]), *strides[: len(zeros)]], []))
+    initial = [w.put(Const, [], value=True, type=bool_), *zeros]
+    adjacent, *strides = w.b.insert(For([*bounds, *initial], types, None, [region], op.loc)).results
+    return Addresses(adjacent, w.put(BufRead, [home]), shape, strides)
 
 
 # Buffers -------------------------------------------------------------------------------------------------------------
