@@ -66,7 +66,7 @@ REPLACED = (
         "define void @kernel(ptr %args, i32 %thread, i32 %number, i32 %grid) {",
     ),
     (r"^attributes .*$", ""),
-    (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.tid\.x\(\)", "add i32 %thread, 0"),
+    (r"call (?:range\(.*?\) )?i32 @llvm\.nvvm\.read\.ptx\.sreg\.tid\.x\(\)", "add i32 %thread, 0"),
     (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.ctaid\.x\(\)", "add i32 %number, 0"),
     (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.nctaid\.x\(\)", "add i32 %grid, 0"),
     (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.tid\.y\(\)", "add i32 0, 0"),

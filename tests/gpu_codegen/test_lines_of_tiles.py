@@ -66,22 +66,27 @@ def test_columns_and_elements_of_tiles_at_computed_indices_match_the_interpreter
     assert any(isinstance(op, TileSlice) for op in made.walk()), "no line stays in registers"
 
 
-@tg.kernel
-def factored(x: tg.array2d[float], out: tg.array2d[float]):
-    tg.tile_store(out, tg.tile_cholesky(tg.tile_load(x, shape=(17, 17))))
+def factored(n: int) -> Any:
+    @tg.kernel
+    def factor(x: tg.array2d[float], out: tg.array2d[float]):
+        tg.tile_store(out, tg.tile_cholesky(tg.tile_load(x, shape=(n, n))))
+
+    return factor
 
 
 @pytest.mark.slow
 @pytest.mark.machine_code
-def test_factors_of_decompositions_stay_in_registers() -> None:
+@pytest.mark.parametrize("n", [17, 37])
+def test_factors_of_decompositions_stay_in_registers(n: int) -> None:
+    """A thread has one or two rows."""
     rng = np.random.default_rng(4)
-    m = rng.standard_normal((17, 17))
-    x = (m @ m.T + 17 * np.eye(17)).astype(np.float32)
-    args = [tg.array(x), tg.zeros((17, 17))]
-    made, code = run_both_ways(factored, args, 32)
+    m = rng.standard_normal((n, n))
+    x = (m @ m.T + n * np.eye(n)).astype(np.float32)
+    args = [tg.array(x), tg.zeros((n, n))]
+    made, code = run_both_ways(factored(n), args, 32)
     np.testing.assert_allclose(args[1].numpy(), np.linalg.cholesky(x.astype(np.float64)), atol=1e-5)
     buffers = [op.tile.type.size for op in made.walk() if isinstance(op, BufNew)]
-    assert sum(n == 17 * 17 for n in buffers) <= 2, "the matrix is written to memory in each step"
+    assert sum(size == n * n for size in buffers) <= 2, "the matrix is written to memory in each step"
     assert any(isinstance(op, TileExtract) for op in made.walk())
     text, cubin = assembled(code)
     assert not cubin.spill_bytes

@@ -44,6 +44,8 @@ def _int_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> str
     have = 1 if source.is_bool else source.bits
     if have == to.bits:
         return x
+    if width == 1 and x.isdecimal() and int(x) < 1 << (to.bits - 1):
+        return x
     op = "trunc" if have > to.bits else "sext" if source.kind == "i" else "zext"
     return _cast(code, op, x, _scalar(source), _scalar(to), width)
 

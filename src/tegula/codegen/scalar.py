@@ -31,6 +31,7 @@ from tegula.types import (
     float32,
     float64,
     scalar_of,
+    to_numpy,
     uint8,
     uint32,
 )
@@ -122,7 +123,16 @@ def elementwise(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> 
     rule = (_FLOAT if dtype.is_float else _BOOL if dtype.is_bool else _INT).get(kind)
     if rule is None:
         raise InternalError(f"no lowering of {op.NAME} for {dtype}")
+    if width == 1 and rule is _INT.get(kind) and kind in _FOLDED and not any(x.startswith("%") for x in xs):
+        return _folded(op, dtype, [int(x) for x in xs])
     return rule(code, op, dtype, xs, width)
+
+
+def _folded(op: Op, dtype: DType, numbers: list[int]) -> str:
+    """The result of an op on integers that are known, which unrolled loops have many of: LLVM would take longer."""
+    given = [np.array([x]).astype(to_numpy(dtype)) for x in numbers]
+    made = type(op).ref(op.attrs, *given)[0].item()  # type: ignore[attr-defined]
+    return str(made).lower()
 
 
 Rule: TypeAlias = Callable[[Code, Any, DType, list[str], int], str]
@@ -165,6 +175,8 @@ def _fenced(code: Code, dtype: DType, x: str, width: int) -> str:
 
 
 def _pick(code: Code, condition: str, dtype: DType, a: str, b: str, width: int) -> str:
+    if condition in ("true", "false"):
+        return a if condition == "true" else b
     t = register_type(dtype, width)
     return code.emit(f"select {vector_of('i1', width)} {condition}, {t} {a}, {t} {b}")
 
@@ -438,6 +450,7 @@ _FLOAT: dict[type[Op], Rule] = {
     S.Classify: _classify,
 }
 # Ops on 16- and 8-bit floats without a final rounding, which would change nothing, or without conversion to float32.
+_FOLDED = frozenset({S.Add, S.Sub, S.Mul, S.Cmp})
 _TO_BOOL = frozenset({S.Cmp, S.NeverAbove, S.Classify})
 _EXACT = frozenset({S.Min, S.Max, S.Floor, S.Ceil, S.Trunc, S.Rint})
 _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})

@@ -19,13 +19,13 @@ from tegula.ops.tile import TileReduce, tile_type
 from tegula.passes.runner import GpuCompilation
 from tegula.types import components
 
-MAX_REGISTERS = 64
+MAX_REGISTERS = 128
 """The maximum number of registers for the elements of a tile whose lines are taken from registers."""
 FEW = 4
 """The number of shuffles that always cost less than a buffer."""
 MAX_STEPS = 64
 """The maximum number of iterations of a loop that is unrolled."""
-MAX_COPIES = 12288
+MAX_COPIES = 49152
 """The maximum number of elementwise operations of a thread in all iterations of a loop that is unrolled."""
 EXCHANGE = 2
 """The cost of a shuffle, relative to an operation of a thread."""

@@ -28,22 +28,14 @@ Shape = tuple[int, ...]
 class Tiles(NamedTuple):
     """The signature of a block. `inputs`: dtype and shape of each tile, and whether its array has batch dimensions;
     `outputs`: dtype and shape of each result; `batch`: the number of batch dimensions; `constants`: the constant
-    arguments of the function; `gpu`: whether the arrays are on a GPU."""
+    arguments of the function; `block_dim`: the number of threads."""
 
     function: CooperativeDef
     inputs: tuple[tuple[Any, Shape, bool], ...]
     outputs: tuple[tuple[Any, Shape], ...]
     batch: int
     constants: tuple[tuple[str, Any], ...]
-    gpu: bool
-
-    @property
-    def block_dim(self) -> int:
-        """The number of threads of a block: one on a CPU, whose SIMD registers hold tiles or blocks."""
-        if not self.gpu:
-            return 1
-        most = max(math.prod(shape) for _, shape, _ in self.inputs)
-        return WARP if most <= FEW else 2 * WARP if most <= MANY else 4 * WARP
+    block_dim: int
 
 
 @lru_cache(maxsize=512)
@@ -137,15 +129,29 @@ def _batched_kernel(
     patterns = f.given(known, f.results)
     outputs = tuple(_result(p, unified) for p in (patterns if isinstance(patterns, tuple) else (patterns,)))
     inputs = tuple((x.dtype, _core(f, key, x, batch), _is_batched(f, key)) for key, x in given)
-    of_block = Tiles(f, inputs, outputs, len(batch), tuple(known.items()), any(x.gpu for _, x in given))
-    _check_program(f, name, of_block, {**unified.facts, **known})
+    facts = {**unified.facts, **known, "partial": False}
+    on_gpu = any(x.gpu for _, x in given)
+    threads = _threads(f, max(math.prod(shape) for _, shape, _ in inputs), facts) if on_gpu else 1
+    of_block = Tiles(f, inputs, outputs, len(batch), tuple(known.items()), threads)
+    _check_program(f, name, of_block, facts)
     results = tuple(((*batch, *shape), dtype) for dtype, shape in outputs)
     return BatchedKernel(_kernel(of_block), batch or (1,), of_block.block_dim, results)
 
 
+def _threads(f: CooperativeDef, elements: int, facts: Mapping[str, Any]) -> int:
+    """The number of threads of a block on a GPU whose largest tile has a number of elements. On a CPU a block has one
+    thread, because SIMD registers hold tiles or blocks."""
+    if elements <= FEW:
+        return WARP
+    threads = 2 * WARP if elements <= MANY else 4 * WARP
+    # A program of its own for one warp keeps the tile in registers.
+    alone, others = (f.fitting_program({**facts, "group": n}) for n in (WARP, threads))
+    return threads if alone is others else WARP
+
+
 def _check_program(f: CooperativeDef, name: str, tiles: Tiles, facts: Mapping[str, Any]) -> None:
     """LaunchError if the function has no program for the tiles of a block."""
-    if f.fitting_program({**facts, "group": tiles.block_dim, "partial": False}) is None:
+    if f.fitting_program({**facts, "group": tiles.block_dim}) is None:
         keys = (key for key, p in f.patterns.items() if isinstance(p, TilePattern))
         pairs = zip(keys, tiles.inputs, strict=True)
         shapes = ", ".join(f"'{key}' of shape {shape}" for key, (_, shape, _) in pairs)

@@ -473,6 +473,8 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
     if packs:
         types, fill = ["i32"] * (width // packs), ["0"] * (width // packs)
     registers: Registers = []
+    moves = [d for d, stride in enumerate(view.strides) if stride]
+    known: dict[tuple[int, ...], list[str]] = {}
     for r in _pieces(layout, width):
 
         def act(r: int = r) -> list[str]:
@@ -483,7 +485,14 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
                 return vector_load(s, pointer, int32, width // packs)
             return vector_load(s, pointer, scalar, width)
 
-        parts = run_conditionally(s, s.holds(layout, r), types, act, fill)
+        held, offsets = s.holds(layout, r), layout.register_offsets(r)
+        place = tuple(offsets[d] for d in moves)
+        # Registers of a broadcast dimension are loaded once.
+        parts = known.get(place) if held == "true" else None
+        if parts is None:
+            parts = run_conditionally(s, held, types, act, fill)
+        if held == "true":
+            known[place] = parts
         if packs:
             parts = unpacked(s, parts, scalar)
         registers += [tuple(parts[k : k + len(none)]) for k in range(0, len(parts), len(none))]

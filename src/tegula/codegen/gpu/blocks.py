@@ -36,14 +36,24 @@ def blocks_together(kernel: Kernel, parts: GpuCompilation) -> tuple[int, int]:
     return count, part if count > 1 else shared
 
 
-def block_of_warp(s: GpuState) -> list[str]:
-    """The instructions that compute the number of a thread's block and the start of its shared memory."""
+def thread_and_block(s: GpuState) -> list[str]:
+    """The instructions that compute the index of a thread in its block, the number of the block, and the start of the
+    block's shared memory."""
+    # With the range LLVM removes what no thread of a warp computes, such as the corner above a diagonal.
+    known = "" if s.together == 1 else f"range(i32 0, {s.threads}) "
+    thread = [
+        f"  %lane32 = call {known}i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
+        "  %lane = zext nneg i32 %lane32 to i64",
+        "  %block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
+    ]
     if s.together == 1:
         return [
+            *thread,
             "  %block = zext nneg i32 %block32 to i64",
             "  %shared = addrspacecast ptr addrspace(3) @shared to ptr",
         ]
     return [
+        *thread,
         "  %own32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.y()",
         "  %row32 = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %own32, i32 0, i32 31)",
         "  %rows32 = call i32 @llvm.nvvm.read.ptx.sreg.ntid.y()",

@@ -22,27 +22,32 @@ from tegula.codegen.gpu import (
     segments,
     wgmma,
 )
-from tegula.codegen.gpu.blocks import block_of_warp, block_place, blocks_together, for_blocks, logical_blocks
+from tegula.codegen.gpu.blocks import (
+    block_place,
+    blocks_together,
+    for_blocks,
+    logical_blocks,
+    thread_and_block,
+)
 from tegula.codegen.gpu.bulk_stores import bulk_store
 from tegula.codegen.gpu.clusters import cluster_end, cluster_peer
+from tegula.codegen.gpu.code import GpuCode
 from tegula.codegen.gpu.control import control, diverging, run_conditionally, when
 from tegula.codegen.gpu.flags import Flags
 from tegula.codegen.gpu.fragments import is_aligned
 from tegula.codegen.gpu.launches import in_order_of_launches, launch_next
 from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.mapped import mapped
-from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
+from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, argument_bytes, maps_at
 from tegula.codegen.gpu.matmul import matmul, to_tf32
 from tegula.codegen.gpu.quotients import batched_functions
 from tegula.codegen.gpu.roles import multiplies, roles
 from tegula.codegen.gpu.side_by_side import group_ops
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.scalar import Components, elementwise, lower
-from tegula.codegen.sites import Site, printed_tiles
+from tegula.codegen.sites import printed_tiles
 from tegula.codegen.storage import FAR, ArrayAt, SwizzledView, View
 from tegula.codegen.text import register_type
-from tegula.dataclass import dataclass
-from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Synchronising, TileAccess, Value, numbered
 from tegula.layout import Layout
 from tegula.ops import scalar as S
@@ -68,7 +73,7 @@ from tegula.ops.group import (
     StackVote,
 )
 from tegula.ops.lane import BlockPlace, Lanes, LogicalBlocks, Tid, TileFromLanes, TileToLanes
-from tegula.ops.roles import WARP, WARP_GROUP, Roles
+from tegula.ops.roles import WARP, Roles
 from tegula.ops.schedule import (
     BulkCommit,
     BulkLoad,
@@ -110,7 +115,6 @@ from tegula.ops.tile import (
 from tegula.ops.vector import VecBits
 from tegula.passes.groups import Group
 from tegula.passes.place_shared import COUNT_BYTES
-from tegula.passes.plan_memory import MemoryMap
 from tegula.passes.runner import GpuCompilation
 from tegula.target import CudaTarget
 from tegula.types import (
@@ -126,52 +130,6 @@ from tegula.types import (
 
 SYMBOL = "kernel"
 GLOBAL = "addrspace(1)"
-
-
-@dataclass(frozen=True, slots=True)
-class GpuCode:
-    """LLVM IR of a kernel, with the shared memory and the threads per block of its launch. `multiplies`: whether the
-    kernel has matmuls, whose operands benefit from many registers. `maps`: the tensor maps that follow the arguments.
-    `budgets`: the registers per thread of each warp group, if roles change them; each thread then starts with
-    `start_registers`, and the code must be assembled for exactly this number. `clustered`: whether the kernel is
-    launched in 2-CTA clusters. `together`: the maximum number of blocks that share a CTA, each with `part_bytes` of
-    shared memory; the second dimension of the CTA numbers the blocks."""
-
-    text: str
-    shared: MemoryMap
-    threads: int
-    sites: list[Site]
-    multiplies: bool = False
-    maps: tuple[TensorMap, ...] = ()
-    start_registers: int = 0
-    budgets: tuple[int, ...] = ()
-    clustered: bool = False
-    together: int = 1
-    part_bytes: int = 0
-
-    @property
-    def waiting(self) -> int:
-        """The threads per CTA of a kernel that mostly waits for memory, for which occupancy matters more than
-        registers; 0 for other kernels."""
-        return 0 if self.multiplies or self.budgets else self.threads * self.together
-
-    def check_registers(self, assembled: int) -> None:
-        """InternalError if code assembled for `assembled` registers per thread cannot change them as its roles do:
-        `setmaxnreg.dec` must lower and `.inc` raise the number, and only released registers can be added."""
-        if not self.budgets:
-            return
-        if assembled != self.start_registers:
-            message = f"the roles start with {self.start_registers} registers a thread"
-            raise InternalError(f"{message}, and the code was assembled for {assembled}")
-        if sum(self.budgets) * WARP_GROUP > assembled * self.threads:
-            raise InternalError(
-                f"the roles take {self.budgets} registers of a block that starts with {assembled} a thread"
-            )
-
-    @property
-    def shared_bytes(self) -> int:
-        """The bytes of dynamic shared memory of a block."""
-        return self.part_bytes or self.shared.total
 
 
 def lower_kernel(
@@ -229,10 +187,7 @@ class _Walk:
     def function(self) -> None:
         s = self.s
         s.code.entry += [
-            "  %lane32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
-            "  %lane = zext nneg i32 %lane32 to i64",
-            "  %block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
-            *block_of_warp(s),
+            *thread_and_block(s),
         ]
         s.lane = "%lane"
         self._parameters()

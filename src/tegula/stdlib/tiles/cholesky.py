@@ -10,9 +10,11 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Asked, Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.types import int32
+from tegula.types import DType, int32
 
 N, ONE, INFO = Extent("N"), 1, "info"
+WARP, REGISTERS = 32, 128
+"""The threads of a warp, and the registers of each that the matrix may take in a block of one warp."""
 PANEL = 32
 """The number of columns of a panel. Narrower panels take longer to compile, wider panels take longer to run."""
 NARROW = 8
@@ -71,7 +73,16 @@ def lower_by_one_thread(a):
     return factor, tg._tile_first_nan(factor)
 
 
-@tile_cholesky.program(when=lambda N, fill_mode: N > PANEL and fill_mode == "lower")
+def fits_warp(n: int, group: int, dtype: DType) -> bool:
+    """Whether the registers of a block of one warp hold a matrix."""
+    return group == WARP and n * -(-n // WARP) * (dtype.bits // 32 or 1) <= REGISTERS
+
+
+@tile_cholesky.program(
+    when=lambda N, fill_mode, group, Real: (
+        N > PANEL and not fits_warp(N, group, Real) and fill_mode == "lower"
+    )
+)
 def lower_blocked(a):
     """Factors PANEL columns at a time, and subtracts the product of each panel with its transpose from the trailing
     matrix."""
@@ -103,7 +114,8 @@ def lower_unblocked(a):
     for k in range(n):
         d = a[k, k]
         pivot = tg.where(d > 0.0, tg.sqrt(d), type(d)(nan))
-        column = tg.where(index > k, a[:, k] / pivot, tg.where(index == k, pivot, type(d)(0.0)))
+        inverse = 1.0 / pivot
+        column = tg.where(index > k, a[:, k] * inverse, tg.where(index == k, pivot, type(d)(0.0)))
         below, right = tg.tile_reshape(column, (n, 1)), tg.tile_reshape(column, (1, n))
         a = tg.where(columns > k, a - below * right, tg.where(columns == k, below, a))
     factor = tg.where(rows >= columns, a, 0.0)

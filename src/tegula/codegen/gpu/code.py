@@ -1,0 +1,56 @@
+"""The generated code of a kernel for GPUs, and what a launch needs to know of it."""
+
+from __future__ import annotations
+
+from tegula.codegen.gpu.maps import TensorMap
+from tegula.codegen.sites import Site
+from tegula.dataclass import dataclass
+from tegula.errors import InternalError
+from tegula.ops.roles import WARP_GROUP
+from tegula.passes.plan_memory import MemoryMap
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCode:
+    """LLVM IR of a kernel, with the shared memory and the threads per block of its launch. `multiplies`: whether the
+    kernel has matmuls, whose operands benefit from many registers. `maps`: the tensor maps that follow the arguments.
+    `budgets`: the registers per thread of each warp group, if roles change them; each thread then starts with
+    `start_registers`, and the code must be assembled for exactly this number. `clustered`: whether the kernel is
+    launched in 2-CTA clusters. `together`: the maximum number of blocks that share a CTA, each with `part_bytes` of
+    shared memory; the second dimension of the CTA numbers the blocks."""
+
+    text: str
+    shared: MemoryMap
+    threads: int
+    sites: list[Site]
+    multiplies: bool = False
+    maps: tuple[TensorMap, ...] = ()
+    start_registers: int = 0
+    budgets: tuple[int, ...] = ()
+    clustered: bool = False
+    together: int = 1
+    part_bytes: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """The threads per CTA of a kernel that mostly waits for memory, for which occupancy matters more than
+        registers; 0 for other kernels."""
+        return 0 if self.multiplies or self.budgets else self.threads * self.together
+
+    def check_registers(self, assembled: int) -> None:
+        """InternalError if code assembled for `assembled` registers per thread cannot change them as its roles do:
+        `setmaxnreg.dec` must lower and `.inc` raise the number, and only released registers can be added."""
+        if not self.budgets:
+            return
+        if assembled != self.start_registers:
+            message = f"the roles start with {self.start_registers} registers a thread"
+            raise InternalError(f"{message}, and the code was assembled for {assembled}")
+        if sum(self.budgets) * WARP_GROUP > assembled * self.threads:
+            raise InternalError(
+                f"the roles take {self.budgets} registers of a block that starts with {assembled} a thread"
+            )
+
+    @property
+    def shared_bytes(self) -> int:
+        """The bytes of dynamic shared memory of a block."""
+        return self.part_bytes or self.shared.total
