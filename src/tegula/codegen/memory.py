@@ -34,6 +34,11 @@ class MemoryEmitter:
             return str(int(a) * int(b))
         return self.code.emit(f"mul i64 {a}, {b}")
 
+    def separated_constant(self, index: str) -> tuple[str, int]:
+        """A register or literal and a constant whose sum is the index: here the index and 0. An emitter for a target
+        whose accesses add a constant to an address finds the constant."""
+        return index, 0
+
     def quotient(self, a: str, by: int) -> str:
         """The quotient of a non-negative i64 and a constant, folded for literals."""
         return str(int(a) // by) if _literal(a) else self.code.emit(f"udiv i64 {a}, {by}")

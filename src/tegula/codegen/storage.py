@@ -29,10 +29,11 @@ class View:
 
     def at(self, memory: Any, index: Sequence[str]) -> str:
         """The address of an element. `memory`: the address arithmetic of the code at hand."""
-        total = "0"
+        total, constant, scalar = "0", 0, scalar_of(self.dtype)
         for i, stride in zip(index, self.strides, strict=True):
-            total = memory.add(total, memory.mul(i, str(stride)))
-        return memory.offset(self.pointer, total, scalar_of(self.dtype))
+            variable, more = memory.separated_constant(i)
+            total, constant = memory.add(total, memory.mul(variable, str(stride))), constant + more * stride
+        return memory.offset(memory.offset(self.pointer, total, scalar), str(constant), scalar)
 
     def sliced(self, memory: Any, starts: Sequence[str], attrs: Mapping[str, Any]) -> View:
         """The slice of the view that a `buf.view` with these attributes selects."""
@@ -81,13 +82,19 @@ class SwizzledView(View):
         where = self._root(memory, index)
         _, rows, columns = self.root
         size, row = element_bytes(self.dtype), self.row_bytes
+        line, constant = memory.separated_constant(where[1])
+        if constant * row % (row // 16 * LINE_OF_SWIZZLE) == 0:
+            where[1], constant = line, constant * row
+        else:
+            constant = 0
         byte = memory.mul(where[2], str(size))
         offset = memory.add(byte, memory.mul(where[1], str(row)))
         if columns * size > row:
             box = memory.quotient(byte, row)
             offset = memory.add(offset, memory.mul(box, str((rows - 1) * row)))
         offset = memory.add(offset, memory.mul(where[0], str(rows * columns * size)))
-        return memory.bytes_offset(self.pointer, memory.swizzled(offset, row))
+        address = memory.bytes_offset(self.pointer, memory.swizzled(offset, row))
+        return memory.bytes_offset(address, str(constant))
 
     def sliced(self, memory: Any, starts: Sequence[str], attrs: Mapping[str, Any]) -> SwizzledView:
         shape = tuple(attrs["shape"])
@@ -109,6 +116,8 @@ class SwizzledView(View):
         return where
 
 
+LINE_OF_SWIZZLE = 128
+"""The bytes of shared memory whose 16-byte units a swizzle permutes alike."""
 FAR = 1 << 20
 """The stride of a dimension whose elements cannot be accessed together."""
 

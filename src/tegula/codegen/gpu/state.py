@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.maps import TensorMap
+from tegula.codegen.gpu.memory import GpuMemory
 from tegula.codegen.scalar import Components
 from tegula.codegen.state import State
 from tegula.codegen.storage import View, packed_strides
@@ -63,6 +64,10 @@ class GpuState(State):
     diverged: bool = False
     numbers: dict[Synchronising, int] = field(default_factory=dict)
     noted: str = ""
+
+    def __post_init__(self) -> None:
+        State.__post_init__(self)
+        self.memory = GpuMemory(self.code)
 
     @property
     def gpu(self) -> CudaTarget:
