@@ -31,15 +31,12 @@ TRANSPOSED = 0.6
 """The cost per element of the transpose between an array and the lanes."""
 CHOICE = 0.6
 """The fraction of a select's elements that are computed if a branch replaces the select."""
-FIRST_CACHE, SECOND_CACHE = 40_000, 900_000
-"""The bytes of tiles that fit the first and second cache of a core."""
-FAR = 1.6
-"""The slowdown of ops on tiles in the second cache."""
+SECOND_CACHE = 900_000
+"""The bytes of a tile that fits the second cache of a core with other tiles. The estimates leave out the distance of
+caches, because single blocks of such sizes leave registers as well."""
 MAX_SHARED = 0.6
 """The largest fraction of uniform work for which blocks are vectorised."""
-FROM_MEMORY = 4.0
-"""The slowdown of a matmul whose accumulators are not in registers."""
-GAIN = 0.66
+GAIN = 0.8
 """Blocks are vectorised if the estimated time is at most this fraction of the scalar time."""
 
 
@@ -51,14 +48,13 @@ def is_faster(kernel: Kernel, differences: Differences, lanes: int, vector_bytes
     )
     if largest > SECOND_CACHE:
         return False
-    far = FAR if largest > FIRST_CACHE else 1.0
     alone = _total(kernel.body, lambda op: _serial_cost(op, vector_bytes))
     shared = _total(
         kernel.body, lambda op: 0.0 if _differs(op, differences) else _serial_cost(op, vector_bytes)
     )
     if shared > MAX_SHARED * alone:
         return False
-    together = _total(kernel.body, lambda op: _vector_cost(op, differences, lanes, vector_bytes, far))
+    together = _total(kernel.body, lambda op: _vector_cost(op, differences, lanes, vector_bytes))
     return together < GAIN * alone
 
 
@@ -116,7 +112,7 @@ def _serial_cost(op: Op, vector_bytes: int) -> float:
     return OVERHEAD + vectors * _work(op)
 
 
-def _vector_cost(op: Op, differences: Differences, lanes: int, vector_bytes: int, far: float) -> float:
+def _vector_cost(op: Op, differences: Differences, lanes: int, vector_bytes: int) -> float:
     shape = _shape(op)
     if not _differs(op, differences):
         return _serial_cost(op, vector_bytes) / lanes
@@ -128,10 +124,8 @@ def _vector_cost(op: Op, differences: Differences, lanes: int, vector_bytes: int
         return OVERHEAD
     if isinstance(op, TileGather) and differences.differs(op.index):
         return OVERHEAD + 3 * prod(shape)
-    if isinstance(op, TileMatmul):
-        far *= FROM_MEMORY
     registers = ceil(lanes / _width(op, vector_bytes))
     chosen = (
         CHOICE if isinstance(op, TileMap) and any(isinstance(x, Select) for x in op.function.ops) else 1.0
     )
-    return (OVERHEAD + prod(shape) * registers * _work(op) * chosen * (far if shape else 1.0)) / lanes
+    return (OVERHEAD + prod(shape) * registers * _work(op) * chosen) / lanes

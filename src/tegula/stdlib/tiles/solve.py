@@ -14,6 +14,9 @@ from tegula.stdlib.tiles.lu import well_pivoted
 
 N, R = Extent("N"), Extent("R", optional=True)
 
+SMALL, SCALE = 2.0**-60, 2.0**64
+"""Pivots below SMALL, whose inverses may overflow, and their columns are multiplied by SCALE."""
+
 
 @cooperative
 def tile_solve(a: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile[Real, ..., N, R]:
@@ -34,6 +37,33 @@ def tile_solve(a: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile[Real,
     """
     lu, piv = tg.tile_lu(a)
     return tg.tile_lu_solve(lu, piv, y)
+
+
+@tile_solve.program(when=lambda group: group == 1)
+def by_one_thread(a, y):
+    """Gaussian elimination without exchanges of rows: step k subtracts multiples of a row that was no pivot row before,
+    and keeps the row as row k of the triangular matrix. Columns are rows of `columns`, so that a step leaves out the
+    columns before k."""
+    n = a.shape[0]
+    columns = tg.tile_concat((tg.tile_transpose(a), tg.tile_transpose(tg.tile_reshape(y, (n, -1)))), axis=0)
+    m = columns.shape[0]
+    index, number = tg.tile_arange(n, dtype=int), tg.tile_reshape(tg.tile_arange(m, dtype=int), (m, 1))
+    free = index >= 0
+    kept = tg.tile_zeros(shape=(n, m), dtype=type(a[0, 0]))
+    for k in range(n):
+        column = columns[k, :]
+        bits = tg._tile_sort_bits(tg.abs(column))
+        p = tg._tile_index_of_min(~tg.where(free, bits, type(bits[0])(0)), None, False)[0]
+        row = columns[:, p]
+        kept[k, :] = row
+        free = free & (index != p)
+        pivot = row[k]
+        scale = tg.where(tg.abs(pivot) < SMALL, type(pivot)(SCALE), type(pivot)(1.0))
+        inverse = 1.0 / tg.where(pivot == 0.0, type(pivot)(1.0), pivot * scale)
+        factor = tg.where(free, column * scale * inverse, type(pivot)(0.0))
+        update = columns - tg.tile_reshape(row, (m, 1)) * tg.tile_reshape(factor, (1, n))
+        columns = tg.where(number > k, update, columns)
+    return tg.tile_reshape(tg.tile_upper_solve(kept[:, :n], kept[:, n:]), y.shape)
 
 
 @tile_solve.vjp(keep=("a", "result"))
