@@ -566,3 +566,15 @@ def test_concurrent_atomics_lose_no_update() -> None:
         for thread in threads:
             thread.join()
         assert total[0] == 2000, dtype
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", "float64", "int32"])
+def test_constants_of_any_type_are_compared(name: str) -> None:
+    """Comparisons of known integers need no instruction."""
+    t, code = DTYPES[name], Code()
+    op = S.Cmp([Value(t), Value(t)], [bool_], {"pred": "lt"})
+    (made,) = lower(code, op, [(constant(t, 0),), (constant(t, 1),)], 1)
+    if t.is_int:
+        assert made == "true" and not code.lines
+    else:
+        assert code.lines[-1].startswith(f"  {made} = fcmp olt ")

@@ -123,7 +123,7 @@ def elementwise(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> 
     rule = (_FLOAT if dtype.is_float else _BOOL if dtype.is_bool else _INT).get(kind)
     if rule is None:
         raise InternalError(f"no lowering of {op.NAME} for {dtype}")
-    if width == 1 and rule is _INT.get(kind) and kind in _FOLDED and not any(x.startswith("%") for x in xs):
+    if width == 1 and dtype.is_int and kind in _FOLDED and all(x.lstrip("-").isdecimal() for x in xs):
         return _folded(op, dtype, [int(x) for x in xs])
     return rule(code, op, dtype, xs, width)
 
