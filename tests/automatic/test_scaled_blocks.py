@@ -16,6 +16,7 @@ from scheduled_kernels import Launch, arrays, bf16, gemm
 import tegula as tg
 from tegula.dataclass import replace
 from tegula.ir import Scale
+from tegula.ops.tile import TileAtomic
 from tegula.passes.pipeline import prepare
 from tegula.passes.specialise import BlockCosts, Choice, block_costs, make_roles
 
@@ -253,6 +254,51 @@ def test_other_blocks_stay_separate(kernel: Any, reason: str) -> None:
     _, schedule = rewritten(launch, Choice(scale=scale_of("1 2")))
     assert schedule.plan is None
     assert any(part in schedule.reason for part in reason.split("|")), schedule.reason
+
+
+def sums_of(tm: int, tn: int) -> Any:
+    """c += (a @ b) @ b.T, of which each block adds the terms of its columns of b."""
+
+    @tg.kernel
+    def sums(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
+        i, j = tg.tid()
+        total = tg.tile_zeros(shape=(tm, tn), dtype=float)
+        for k in range(a.shape[1] // 64):
+            x = tg.tile_load(a, shape=(tm, 64), offset=(i * tm, k * 64))
+            tg.tile_matmul(x, tg.tile_load(b, shape=(64, tn), offset=(k * 64, j * tn)), total)
+        left = tg.tile_astype(total, bf16)
+        for k in range(a.shape[1] // 64):
+            y = tg.tile_load(b, shape=(64, tn), offset=(k * 64, j * tn))
+            part = tg.tile_zeros(shape=(tm, 64), dtype=float)
+            tg.tile_matmul(left, tg.tile_transpose(y), part)
+            tg.tile_atomic_add(c, part, offset=(i * tm, k * 64))
+
+    return sums
+
+
+@pytest.mark.parametrize(
+    ("tile", "scale"),
+    [((64, 64), "2 1"), ((64, 64), "1 3"), ((128, 256), "1 1/2"), ((128, 128), "1 3/2"), ((128, 64), "2 2")],
+)
+def test_blocks_may_add_more_or_fewer_terms_of_a_sum(tile: tuple[int, int], scale: str) -> None:
+    tm, tn = tile
+    columns = 512 if tn == 256 else 6 * tn
+    arguments = arrays((4 * tm, 128), (128, columns), (4 * tm, 128), out=float)
+    launch = Launch(sums_of(tm, tn), arguments, (4, columns // tn))
+    assert {s for s, _ in block_costs(prepared(launch), HOPPER).cycles} >= {scale_of("1 1")}
+    scaled, schedule = rewritten(launch, Choice(scale=scale_of(scale)))
+    assert schedule.plan is not None, schedule.reason
+    same(interpreted(scaled, launch), as_written(launch), launch.exact)
+
+
+def test_blocks_that_add_without_atomics_have_no_fewer_terms() -> None:
+    """The only block that adds to an element must not become two."""
+    launch = Launch(sums_of(128, 128), arrays((128, 128), (128, 128), (128, 128), out=float), (1, 1))
+    kernel = prepared(launch)
+    for op in kernel.walk():
+        if isinstance(op, TileAtomic):
+            op.alone = True
+    assert "combines elements" in make_roles(kernel, HOPPER, Choice(scale=scale_of("1 1/2"))).reason
 
 
 @tg.kernel

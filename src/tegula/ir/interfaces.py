@@ -350,9 +350,10 @@ class ScatteredAccess(Op):
 
 class AtomicUpdate(Op):
     """An op that updates elements of an array or a buffer, each atomically. `op`: the operation that combines an
-    element with the op's operand."""
+    element with the op's operand; `alone`: no other block changes these elements."""
 
     __slots__ = ()
+    alone = attr(False)
 
     if TYPE_CHECKING:
         op = attr()

@@ -238,7 +238,7 @@ class TileStore(TileAccess):
 class TileAtomic(TileAccess, AtomicUpdate):
     """Updates each element of part of an array once, atomically; the result is the tile of previous elements, 0 for
     elements outside the array. Operands: array, tile, one offset per dimension. Attributes: `op`: add, min or max;
-    `bounds_check`; `alone`: no other block changes these elements."""
+    `bounds_check`; `alone`."""
 
     __slots__ = ()
     NAME = "tile.atomic"
@@ -248,7 +248,6 @@ class TileAtomic(TileAccess, AtomicUpdate):
     tile = operand()
     offset = variadic(index=True)
     op = attr()
-    alone = attr(False)
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type, partial=True)

@@ -44,9 +44,15 @@ def find_matmuls(kernel: Kernel) -> list[LoadedMatmul]:
             raise Declined(
                 "the right operand of this matmul is neither loaded nor the result of a map", p.op.loc
             )
-        for load in (load for op in (*p.left, *p.right) for load in source_loads(op)):
+        for load in (load for op in (*p.left, *p.right) if is_repeated(op) for load in source_loads(op)):
             _check_load(kernel, load)
     return matmuls
+
+
+def is_repeated(op: Maker) -> bool:
+    """Whether the producer role must load the tiles of a maker: loads, and maps in loops. A map outside of loops is
+    computed once, by the role that multiplies, which can load its tiles itself."""
+    return isinstance(op, TileLoad) or is_in_loop(op)
 
 
 def other_loads(kernel: Kernel, matmuls: Sequence[LoadedMatmul]) -> list[TileLoad]:
@@ -56,10 +62,11 @@ def other_loads(kernel: Kernel, matmuls: Sequence[LoadedMatmul]) -> list[TileLoa
     other = [op for r in homes if r for op in r.ops if isinstance(op, TileLoad) and op not in used]
     users = uses(kernel.body)
     carried = {op for op in other if any(isinstance(u, Yield) for u, _ in users.get(op.result, []))}
-    return [op for op in other if op not in carried and _can_be_issued_early(kernel, op)]
+    return [op for op in other if op not in carried and can_be_issued_early(kernel, op)]
 
 
-def _can_be_issued_early(kernel: Kernel, load: TileLoad) -> bool:
+def can_be_issued_early(kernel: Kernel, load: TileLoad) -> bool:
+    """Whether a producer role can issue a load ahead."""
     try:
         _check_load(kernel, load)
     except Declined:

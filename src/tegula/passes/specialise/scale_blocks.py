@@ -5,7 +5,8 @@ and 72 tiles of 128 x 256 leave 60 of 132 multiprocessors idle. The size of a ti
 launch are independent, so that the launch can be divided into tiles of another size. This is possible along a dimension
 of the launch if the index of the block only determines offsets of tiles, which follow each other without a gap, and if
 every op computes elements along that axis independently of each other: maps, broadcasts, reductions along other axes,
-rows and columns of matmuls. The length of the axis is all that changes then.
+rows and columns of matmuls. The length of the axis is all that changes then. A matmul may also sum along the axis if
+the sum is only added to an array: a block then adds more terms, or fewer, and the other blocks add the rest.
 
 If logical blocks do not divide the launch, the last one overlaps the one before it, and both store the same elements.
 Blocks that update elements atomically, or read what they store, have such sizes only as divide the launch."""
@@ -18,10 +19,23 @@ from math import ceil, gcd, prod
 from typing import Any
 
 from tegula.dataclass import dataclass
-from tegula.ir import Builder, Carrier, Divisible, Kernel, Op, Region, Scale, TileAccess, Value
-from tegula.ir.rewrite import put_before, uses
+from tegula.ir import (
+    AtomicUpdate,
+    Builder,
+    Carrier,
+    Divisible,
+    Kernel,
+    MatmulLike,
+    Op,
+    Region,
+    Scale,
+    TileAccess,
+    Value,
+)
+from tegula.ir.rewrite import clone_op, put_before, uses
 from tegula.ops import scalar as S
 from tegula.ops.base import Elementwise
+from tegula.ops.linear import is_zeros
 from tegula.passes.accesses import linear
 from tegula.passes.overlap import array_root, overlap
 from tegula.passes.specialise.costs import ONE_ROLE, iteration_cost
@@ -41,6 +55,7 @@ MAX_PARTS = 2**31
 def scale_blocks(kernel: Kernel, scale: Scale) -> None:
     """Change the size of the kernel's blocks in place. Declined if that is impossible; the kernel may have changed
     then."""
+    _separate_constants(kernel)
     for dim, (up, down) in enumerate(scale):
         if up != down:
             _ScaledAxis(kernel, dim, _compute_once(kernel)).rescale(up, down)
@@ -93,6 +108,7 @@ def _fractions(scale: Scale) -> tuple[float, ...]:
 def costs_of_scales(kernel: Kernel, gets_roles: Callable[[Scale], bool]) -> BlockCosts:
     """The costs for a kernel, whose tiles keep their lengths, of the sizes for which `gets_roles` returns True while
     tiles have these lengths. Declined if blocks have no other size."""
+    _separate_constants(kernel)
     once = _compute_once(kernel)
     axes = [_scaled_axis(kernel, dim, once) for dim in range(kernel.launch.ndim - 1)]
     if not any(axes):
@@ -115,6 +131,21 @@ def _scaled_axis(kernel: Kernel, dim: int, once: bool) -> _ScaledAxis | None:
         return _ScaledAxis(kernel, dim, once)
     except Declined:
         return None
+
+
+def _separate_constants(kernel: Kernel) -> None:
+    """Give each use of a constant tile a tile of its own, whose length may change separately."""
+    users = uses(kernel.body)
+    for op in [*kernel.walk()]:
+        if isinstance(op, Divisible) and not isinstance(op, TileAccess) and not _made_from_tiles(op):
+            for user, at in users.get(op.result, [])[1:]:
+                own = clone_op(op, {})
+                put_before(op, [own])
+                user.set_operand(at, own.result)
+
+
+def _made_from_tiles(op: Op) -> bool:
+    return any(isinstance(v.type, TileType) for v in op.operands)
 
 
 def _compute_once(kernel: Kernel) -> bool:
@@ -145,9 +176,10 @@ class _ScaledAxis:
         self.users = uses(kernel.body)
         self.dims: dict[Value, int] = {}
         self.accesses = self._accesses(kernel)
-        for op in kernel.walk() if once else ():
-            if op not in self.accesses and any(e.kind != "read" for e in op.effects()):
-                raise Declined("each of the neighbouring blocks changes these elements", op.loc)
+        self.sums: dict[Value, None] = {}
+        """The tiles that are sums along the axis, of which each block computes a part."""
+        self.additions: set[TileAccess] = set()
+        """The accesses that add such sums to an array."""
         self.queue: list[Value] = []
         for access, along in self.accesses.items():
             for tile in _tiles(access):
@@ -157,6 +189,10 @@ class _ScaledAxis:
             self._follow_owner(value)
             for user, _ in self.users.get(value, []):
                 self._follow_user(user, value)
+        for op in kernel.walk() if once else ():
+            changes = any(e.kind != "read" for e in op.effects())
+            if changes and op not in self.accesses and op not in self.additions:
+                raise Declined("each of the neighbouring blocks changes these elements", op.loc)
         self.lengths = {value: (along, _shape(value)[along]) for value, along in self.dims.items()}
 
     def scales(self) -> Iterator[tuple[int, int]]:
@@ -259,6 +295,8 @@ class _ScaledAxis:
             self._check_access(user, dim)
         elif isinstance(user, Carrier):
             self._mark_carried(user, value, dim)
+        elif isinstance(user, MatmulLike) and (value, dim) in ((user.a, 1), (user.b, 0)):
+            self._mark_sum(user.result)
         elif isinstance(user, Divisible):
             rank = len(_shape(user.result))
             found = [d for d in range(rank) if (value, dim) in (user.divided(d) or ())]
@@ -269,6 +307,51 @@ class _ScaledAxis:
             self._mark_carried(user.parent.parent, value, dim)
         else:
             raise self._not_independent(user)
+
+    def _mark_sum(self, value: Value) -> None:
+        """Mark a tile that is a sum along the axis, and the sums that it is made from and that are made from it."""
+        if value in self.sums:
+            return
+        self.sums[value] = None
+        op = value.owner
+        if isinstance(op, MatmulLike):
+            self._mark(op.a, 1)
+            self._mark(op.b, 0)
+            if not is_zeros(op.c):
+                self._mark_sum(op.c)
+        elif isinstance(op, Region | Carrier):
+            self._mark_carried_sum(op.parent if isinstance(op, Region) else op, value)
+        else:
+            raise self._not_independent(op)
+        for user, _ in self.users.get(value, []):
+            self._follow_sum(user, value)
+
+    def _follow_sum(self, user: Op, value: Value) -> None:
+        """Mark the sums that are made from a sum along the axis, which may only be added to other sums."""
+        if isinstance(user, MatmulLike) and value is user.c and value not in user.sides:
+            self._mark_sum(user.result)
+        elif isinstance(user, TileAccess) and self._adds(user):
+            self.additions.add(user)
+        elif isinstance(user, Carrier):
+            self._mark_carried_sum(user, value)
+        elif user.parent is not None and user is user.parent.ops[-1]:
+            self._mark_carried_sum(user.parent.parent, value)
+        else:
+            raise self._not_independent(user)
+
+    def _adds(self, access: TileAccess) -> bool:
+        """Whether an access only adds to elements, to which other blocks may add, too."""
+        adds = isinstance(access, AtomicUpdate) and access.combination == "add" and not access.alone
+        return adds and not any(self.users.get(v) for v in access.results)
+
+    def _mark_carried_sum(self, op: Op | None, value: Value) -> None:
+        carried = op.carried if isinstance(op, Carrier) else []
+        values = [v for one in carried if value in one.values for v in one.values]
+        if not values:
+            raise self._not_independent(op)
+        for v in values:
+            if not is_zeros(v):
+                self._mark_sum(v)
 
     def _check_access(self, access: TileAccess, dim: int) -> None:
         if self.accesses.get(access) != dim:

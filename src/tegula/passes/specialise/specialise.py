@@ -25,7 +25,9 @@ from tegula.passes.specialise.declined import Declined, NoRegisters
 from tegula.passes.specialise.find_matmuls import (
     LoadedMatmul,
     Maker,
+    can_be_issued_early,
     find_matmuls,
+    is_repeated,
     other_loads,
     pipe_load,
     source_loads,
@@ -228,7 +230,7 @@ def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul],
     ]
     sources = [{*loads} for g in computed for loads in zip(*map(source_loads, g), strict=False)]
     raw = _merge_groups(
-        [tuple(g) for g in sources if all(_copyable(kernel, target, op, False) for op in g - known)], []
+        [tuple(g) for g in sources if all(_can_be_fetched(kernel, target, op) for op in g - known)], []
     )
     others = [(op,) for op in other_loads(kernel, matmuls) if _copyable(kernel, target, op, False)]
     groups = [*operands, *(g for g in raw if not g & known), *_merge_groups(others, twins)]
@@ -242,8 +244,12 @@ def _check_copies(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMa
     """Declined for operands that no bulk copy can fetch."""
     for op in (op for p in matmuls for op in (*p.left, *p.right)):
         loads, swizzled = source_loads(op), isinstance(op, TileLoad)
-        if loads and not any(_copyable(kernel, target, load, swizzled) for load in loads):
+        if is_repeated(op) and loads and not any(_copyable(kernel, target, load, swizzled) for load in loads):
             raise Declined(OUT_OF_REACH, loads[0].loc)
+
+
+def _can_be_fetched(kernel: Kernel, target: CudaTarget, load: TileLoad) -> bool:
+    return can_be_issued_early(kernel, load) and _copyable(kernel, target, load, False)
 
 
 def _copyable(kernel: Kernel, target: CudaTarget, load: TileLoad, swizzled: bool) -> bool:
