@@ -268,6 +268,15 @@ def blocked(shape: Sequence[int], threads: int, vector: int) -> Layout:
     return Layout(shape, (Mode(vector, last), *repeats), spread)
 
 
+def over_some_lanes(shape: Sequence[int], threads: int, lanes: int, vector: int) -> Layout:
+    """The blocked layout over the first `lanes` lanes of a warp; the other lanes hold copies. `lanes`: at least 32 for
+    all threads."""
+    if lanes >= _warp(threads):
+        return blocked(shape, threads, vector)
+    part = blocked(shape, lanes, vector)
+    return Layout(part.shape, part.registers, (*part.threads, Mode(threads // lanes, COPY)))
+
+
 def _vector(size: int, row: int, threads: int, limit: int) -> int:
     """The largest vector up to `limit` for which all threads have work and that divides a row."""
     vector = 1

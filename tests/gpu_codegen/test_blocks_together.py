@@ -91,3 +91,59 @@ def test_warps_know_that_they_have_one_block_each() -> None:
     text, made = assembled(lowered(work, arguments(), (BLOCKS,), 32))
     assert ".maxntid 32, 8" in text and "bar.sync" not in text
     assert "COLLECTIVE" not in made.sass()
+
+
+def factors(n: int, in_place: bool = False) -> Any:
+    @tg.kernel
+    def kernel(a: tg.array3d[float], out: tg.array3d[float], info: tg.array2d[int]):
+        i = tg.tid()
+        factor, first = tg.tile_cholesky(tg.tile_load(a[i], shape=(n, n)), info=True)
+        tg.tile_store(a[i] if tg.static(in_place) else out[i], factor)
+        tg.tile_store(info[i], first)
+
+    return kernel
+
+
+def matrices(many: int, n: int) -> np.ndarray:
+    m = np.random.default_rng(7).standard_normal((many, n, n))
+    return (m @ m.transpose(0, 2, 1) + n * np.eye(n)).astype(np.float32)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(("n", "per_warp", "rows"), [(3, 8, 1), (7, 4, 2), (12, 2, 1)])
+def test_blocks_of_small_matrices_share_warps(n: int, per_warp: int, rows: int) -> None:
+    """The last warp has lanes without a block, and one matrix is not positive definite."""
+    x = matrices(5, n)
+    x[3, 1, 1] = -1.0
+    args = [tg.array(x), tg.zeros((5, n, n)), tg.full((5, 1), -1, dtype=int)]
+    code = lowered(factors(n), args, (5,), 32)
+    assert code.per_warp == per_warp
+    run_together(code, factors(n), args, (5, 32), -(-5 // (per_warp * rows)), rows=rows)
+    regular = [0, 1, 2, 4]
+    want = np.linalg.cholesky(x[regular].astype(np.float64))
+    np.testing.assert_allclose(args[1].numpy()[regular], want, atol=1e-5)
+    np.testing.assert_array_equal(args[2].numpy()[:, 0], [0, 0, 0, 2, 0])
+
+
+def shifted(repeats: bool) -> Any:
+    @tg.kernel
+    def kernel(a: tg.array3d[float], out: tg.array3d[float], counts: tg.array2d[int]):
+        i = tg.tid()
+        tile = tg.tile_load(a[i], shape=(8, 8))
+        for k in range(8):
+            tile = tile - tg.tile_reshape(tile[:, k], (8, 1))
+        if tg.static(repeats):
+            for _ in range(counts[i, 0]):
+                tile = tile + 1.0
+        tg.tile_store(out[i], tile)
+
+    return kernel
+
+
+def test_blocks_that_read_results_or_run_other_instructions_have_a_warp_each() -> None:
+    args = [tg.zeros((5, 8, 8)), tg.zeros((5, 8, 8)), tg.zeros((5, 1), dtype=int)]
+    assert lowered(factors(8), args, (5,), 32).per_warp == 4
+    assert lowered(factors(8, in_place=True), args, (5,), 32).per_warp == 1
+    assert lowered(factors(8), [args[0], args[0], args[2]], (5,), 32).per_warp == 1
+    assert lowered(factors(8), args, (5,), 64).per_warp == 1
+    assert [lowered(shifted(b), args, (5,), 32).per_warp for b in (False, True)] == [4, 1]

@@ -101,7 +101,8 @@ class Op:
     lane, even if all lanes compute the same value, so that each lane gets its own part of a gradient. ISOLATED: regions
     use no values from outside and, unless the op is a call, contain no cooperative ops. NONDIFFERENTIABLE: the reason
     why no gradient passes; "" for ops with an adjoint. OBSERVED: the op keeps its order among observable ops, whatever
-    its other effects on memory."""
+    its other effects on memory. SIDE_BY_SIDE: a cooperative op that runs the same instructions in all blocks, and uses
+    no more lanes than the layouts of its tiles, so that several blocks of a warp may run it together."""
 
     __slots__ = ("attrs", "loc", "operands", "parent", "regions", "results")
     NAME: ClassVar[str] = ""
@@ -113,6 +114,7 @@ class Op:
     ISOLATED: ClassVar[bool] = False
     NONDIFFERENTIABLE: ClassVar[str] = ""
     OBSERVED: ClassVar[bool] = False
+    SIDE_BY_SIDE: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -58,7 +58,7 @@ class BufNew(Op):
     __slots__ = ()
     NAME = "buf.new"
     PURE = False
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     tile = operand()
     storage = attr()
     buffer = output(WRITE)
@@ -86,7 +86,7 @@ class BufRead(Op):
     __slots__ = ()
     NAME = "buf.read"
     PURE = False
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     buffer = operand(READ)
 
     def infer(self) -> Sequence[Type]:
@@ -107,7 +107,7 @@ class BufWrite(Op):
     __slots__ = ()
     NAME = "buf.write"
     PURE = False
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     buffer = operand(WRITE)
     tile = operand()
     rounds = attr(False)

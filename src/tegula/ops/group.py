@@ -36,7 +36,7 @@ class Barrier(Op):
 
     __slots__ = ()
     NAME = "barrier"
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     PURE = False
     OBSERVED = True
     reason = attr("")

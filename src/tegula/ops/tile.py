@@ -87,7 +87,7 @@ class TileFull(Divisible):
 
     __slots__ = ()
     NAME = "tile.full"
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     value = operand()
     shape = attr()
 
@@ -112,7 +112,7 @@ class TileEmpty(Op):
 
     __slots__ = ()
     NAME = "tile.empty"
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     type = attr()
 
     def infer(self) -> Sequence[Type]:
@@ -130,7 +130,7 @@ class TileArange(Op):
 
     __slots__ = ()
     NAME = "tile.arange"
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     start = operand()
     step = operand()
     count = attr()
@@ -178,7 +178,7 @@ class TileLoad(TileAccess, Divisible):
 
     __slots__ = ()
     NAME = "tile.load"
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     PURE = False
     array = operand(READ)
     fill = operand()
@@ -211,7 +211,7 @@ class TileStore(TileAccess):
 
     __slots__ = ()
     NAME = "tile.store"
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     PURE = False
     array = operand(WRITE)
     tile = operand()
@@ -277,7 +277,7 @@ class TileMap(Divisible, ActsOnLines):
     __slots__ = ()
     NAME = "tile.map"
     ISOLATED = True
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     inputs = variadic()
     function = body()
 
@@ -387,7 +387,7 @@ class TileBroadcast(Divisible):
 
     __slots__ = ()
     NAME = "tile.broadcast"
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     tile = operand()
     shape = attr()
 
@@ -428,7 +428,7 @@ class TileReshape(ReshapeLike, Divisible):
 
     __slots__ = ()
     NAME = "tile.reshape"
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     KEEPS_ORDER = True
     tile = operand()
     shape = attr()
@@ -472,7 +472,7 @@ class TilePermute(ReshapeLike, Divisible, ActsOnLines):
 
     __slots__ = ()
     NAME = "tile.permute"
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     READS_BY_INDEX = True
     tile = operand()
     perm = attr()
@@ -523,7 +523,7 @@ class TileSlice(ActsOnLines):
 
     __slots__ = ()
     NAME = "tile.slice"
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     tile = operand()
     starts = variadic(index=True)
     shape = attr()
@@ -687,7 +687,7 @@ class TileReduce(Divisible, ActsOnLines):
     __slots__ = ()
     NAME = "tile.reduce"
     ISOLATED = True
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     tile = operand()
     combine = body()
     axis = attr()

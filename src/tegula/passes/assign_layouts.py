@@ -13,12 +13,12 @@ from functools import partial
 from tegula.ir import Carrier, Kernel, Line, Op, ReshapeLike, ScatteredAccess, Value
 from tegula.layout import (
     Layout,
-    blocked,
     everywhere,
     fma_result,
     mma_result,
     over_grid,
     over_lanes,
+    over_some_lanes,
     wgmma_result,
     wgmma_transposed,
 )
@@ -37,6 +37,7 @@ from tegula.ops.tile import (
     tile_type,
 )
 from tegula.passes.groups import Group, group_of
+from tegula.passes.lanes_of_blocks import lanes_of_block
 from tegula.passes.lines import line_of, lines_layout
 from tegula.passes.matmul_terms import widened_terms
 from tegula.passes.runner import GpuCompilation
@@ -49,11 +50,12 @@ ACCESS_BYTES = 16
 
 def assign_layouts(kernel: Kernel, context: GpuCompilation) -> None:
     """Set the layout of each tile value. The kernel is not changed; `convert_layouts` inserts the conversions."""
+    context.lanes = lanes_of_block(kernel, context)
     classes = _classes(kernel, context.threads)
     edges = _edges(kernel, classes)
     chosen: dict[_Class, Layout] = {}
     for group in sorted(set(classes.values()), key=_order):
-        chosen[group] = _choice(group, chosen, edges)
+        chosen[group] = _choice(group, chosen, edges, context.lanes)
     context.layouts = {value: chosen[group] for value, group in classes.items()}
 
 
@@ -198,7 +200,7 @@ def _of_line(line: Line) -> Callable[[Layout], Layout]:
     return lambda layout: layout.without(line.at, line.keeps)
 
 
-def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout:
+def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges, lanes: int) -> Layout:
     threads = group.group.threads
     if group.size == 1:
         return everywhere(group.shape, threads)
@@ -214,7 +216,7 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout
         if layout is not None:
             return layout
     access = group.swizzled or group.access
-    return blocked(group.shape, threads, ACCESS_BYTES // min(access, default=4))
+    return over_some_lanes(group.shape, threads, lanes, ACCESS_BYTES // min(access, default=4))
 
 
 def _required_layout(op: Op, group: _Class) -> Layout | None:

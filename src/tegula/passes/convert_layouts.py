@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tegula.ir import AtomicUpdate, Builder, Kernel, Line, Op, Region, ReshapeLike, TileAccess, Value
 from tegula.ir.rewrite import clone_region, replace, uses
-from tegula.layout import Layout, blocked
+from tegula.layout import Layout, over_some_lanes
 from tegula.ops import scalar as S
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufView
 from tegula.ops.group import PartialReduce
@@ -22,15 +22,16 @@ from tegula.types import BufType, TileType, element_bytes, int32
 
 def convert_layouts(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place; new values get layouts too."""
-    converter = _Converter(context.layouts, context.threads, set(uses(kernel.body)), has_lines(kernel))
+    used = set(uses(kernel.body))
+    converter = _Converter(context.layouts, context.threads, context.lanes, used, has_lines(kernel))
     converter.region(kernel.body)
     replace(kernel.body, converter.replaced)
 
 
 class _Converter:
-    def __init__(self, layouts: Layouts, threads: int, used: set[Value], lines: bool) -> None:
+    def __init__(self, layouts: Layouts, threads: int, lanes: int, used: set[Value], has_lines: bool) -> None:
         self.layouts = layouts
-        self.lines = lines
+        self.lanes, self.has_lines = lanes, has_lines
         self.used = used
         self.block_threads = threads
         self.replaced: dict[Value, Value] = {}
@@ -50,7 +51,11 @@ class _Converter:
                 self.reshape_like(build, op)
             elif (line := line_of(op)) is not None:
                 self.line(build, op, line)
-            elif self.lines and (tile := _moved(op)) is not None and has_rows_in_threads(self.layouts[tile]):
+            elif (
+                self.has_lines
+                and (tile := _moved(op)) is not None
+                and has_rows_in_threads(self.layouts[tile])
+            ):
                 self.rows(build, op, tile)
             elif isinstance(op, TileReduce):
                 mergeable = _mergeable(before[k:])
@@ -193,7 +198,8 @@ class _Converter:
         """Let neighbouring threads access neighbouring elements of an array: convert a tile with rows in threads."""
         assert isinstance(tile.type, TileType)
         layout = self.layouts[tile]
-        near = blocked(layout.shape, layout.thread_count, ACCESS_BYTES // element_bytes(tile.type.dtype))
+        width = ACCESS_BYTES // element_bytes(tile.type.dtype)
+        near = over_some_lanes(layout.shape, layout.thread_count, self.lanes, width)
         if tile.owner is op:
             build.region.append(op)
             self.set_result_layout(build, op, near)

@@ -42,8 +42,9 @@ class GpuCompilation(Compilation):
 
     `debug`: whether reports name lanes and blocks, so that blocks are not merged. `earlier`: a schedule that was chosen
     before, if any; `reload`: whether operands of matmuls are loaded again to save shared memory; `schedule`: the
-    schedule after `specialise`. `threads`: the threads of a block; `layouts`: the distribution of tile values over
-    threads; `shared`: the allocation of shared memory; `reach`: the accesses of threads, on demand."""
+    schedule after `specialise`. `threads`: the threads of a block; `lanes`: the lanes of a warp among which tiles are
+    distributed, fewer than 32 if blocks can share a warp; `layouts`: the distribution of tile values over threads;
+    `shared`: the allocation of shared memory; `reach`: the accesses of threads, on demand."""
 
     target: CudaTarget
     debug: bool = False
@@ -51,6 +52,7 @@ class GpuCompilation(Compilation):
     reload: bool = False
     schedule: Schedule = field(init=False)
     threads: int = field(init=False)
+    lanes: int = 32
     layouts: Layouts = field(init=False)
     shared: SharedMemory = field(init=False)
     reach: AccessReach | None = None

@@ -102,7 +102,7 @@ class CudaInspection:
         lines.append(f"schedule: {self.verdict.report()}")
         lines.append(f"threads per block: {self.code.threads}")
         if self.code.together > 1:
-            lines.append(f"blocks per CTA: up to {self.code.together}, one for each warp")
+            lines.append(f"blocks per CTA: up to {self.code.together * self.code.per_warp}")
         lines.append(
             f"shared memory per block: {self.code.shared_bytes:,} bytes of {self.target.shared_per_block:,}"
         )

@@ -10,60 +10,79 @@ from tegula.ir import Kernel, Op
 from tegula.ops.lane import BlockPlace, LogicalBlocks
 from tegula.ops.roles import WARP, Roles
 from tegula.ops.schedule import ClusterEnd, ClusterPeer, LaunchNext, ScheduleOp
+from tegula.passes.lanes_of_blocks import lanes_in_use
 from tegula.passes.runner import GpuCompilation
 
 MAX_TOGETHER = 8
-"""The maximum number of blocks of one warp that share a CTA."""
-
-
+"""The maximum number of warps of a CTA that have blocks of their own."""
 SHARED_BYTES = 48 << 10
 """The maximum number of bytes of shared memory of a CTA of several blocks."""
 ALIGNMENT, SWIZZLED = 128, 1024
 """The alignment in bytes of a block's part of shared memory, without and with swizzled buffers."""
 
 
-def blocks_together(kernel: Kernel, parts: GpuCompilation) -> tuple[int, int]:
-    """The maximum number of blocks that may share a CTA, and the bytes of shared memory of one of them. Blocks of one
-    warp share a CTA: starting a CTA takes as long as a small block runs. Blocks with barriers of the hardware, bulk
-    copies or roles have a CTA each."""
+def blocks_together(kernel: Kernel, parts: GpuCompilation) -> tuple[int, int, int]:
+    """The maximum number of warps that share a CTA as blocks of their own, the lanes of each block, and the bytes of
+    shared memory of one block. Blocks of one warp share a CTA: starting a CTA takes as long as a small block runs.
+    Blocks with barriers of the hardware, bulk copies or roles have a CTA each."""
     shared = parts.shared.plan.total
     if parts.threads != WARP or any(_needs_cta(op) for op in kernel.walk()):
-        return 1, shared
+        return 1, WARP, shared
+    lanes = lanes_in_use(kernel, parts)
     unit = SWIZZLED if any(place.row_bytes for place in parts.shared.places.values()) else ALIGNMENT
     part, count = -(-shared // unit) * unit, MAX_TOGETHER
-    while count > 1 and count * part > SHARED_BYTES:
+    if lanes < WARP:
+        # Blocks of one warp access the same places of their parts, which must be in different banks.
+        part += ALIGNMENT * lanes // WARP
+    while count > 1 and count * part * (WARP // lanes) > SHARED_BYTES:
         count //= 2
-    return count, part if count > 1 else shared
+    return (count, lanes, part) if count > 1 else (1, WARP, shared)
 
 
 def thread_and_block(s: GpuState) -> list[str]:
     """The instructions that compute the index of a thread in its block, the number of the block, and the start of the
     block's shared memory."""
-    # With the range LLVM removes what no thread of a warp computes, such as the corner above a diagonal.
-    known = "" if s.together == 1 else f"range(i32 0, {s.threads}) "
-    thread = [
-        f"  %lane32 = call {known}i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
-        "  %lane = zext nneg i32 %lane32 to i64",
-        "  %block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
-    ]
+    number = "  %block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"
     if s.together == 1:
         return [
-            *thread,
+            "  %lane32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
+            "  %lane = zext nneg i32 %lane32 to i64",
+            number,
             "  %block = zext nneg i32 %block32 to i64",
             "  %shared = addrspacecast ptr addrspace(3) @shared to ptr",
         ]
-    return [
-        *thread,
+    # With the range LLVM removes what no thread of a warp computes, such as the corner above a diagonal.
+    lines = [
+        f"  %thread32 = call range(i32 0, {WARP}) i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
+        f"  %lane32 = and i32 %thread32, {s.block_lanes - 1}",
+        "  %lane = zext nneg i32 %lane32 to i64",
+        number,
         "  %own32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.y()",
+        # A shuffle makes the warp index warp-uniform for ptxas.
         "  %row32 = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %own32, i32 0, i32 31)",
         "  %rows32 = call i32 @llvm.nvvm.read.ptx.sreg.ntid.y()",
         "  %row = zext nneg i32 %row32 to i64",
-        "  %blocks = zext nneg i32 %rows32 to i64",
+        "  %rows = zext nneg i32 %rows32 to i64",
         "  %cta = zext nneg i32 %block32 to i64",
-        "  %first = mul nuw nsw i64 %cta, %blocks",
-        "  %block = add nuw nsw i64 %first, %row",
-        f"  %part = mul nuw nsw i64 %row, {s.part_bytes}",
+        "  %first = mul nuw nsw i64 %cta, %rows",
+        "  %warp = add nuw nsw i64 %first, %row",
         "  %memory = addrspacecast ptr addrspace(3) @shared to ptr",
+    ]
+    per_warp = WARP // s.block_lanes
+    if per_warp == 1:
+        lines += ["  %block = add nuw nsw i64 %warp, 0", "  %place = add nuw nsw i64 %row, 0"]
+    else:
+        lines += [
+            f"  %nth32 = udiv i32 %thread32, {s.block_lanes}",
+            "  %nth = zext nneg i32 %nth32 to i64",
+            f"  %leading = mul nuw nsw i64 %warp, {per_warp}",
+            "  %own = add nuw nsw i64 %leading, %nth",
+            f"  %row.start = mul nuw nsw i64 %row, {per_warp}",
+            "  %place = add nuw nsw i64 %row.start, %nth",
+        ]
+    return [
+        *lines,
+        f"  %part = mul nuw nsw i64 %place, {s.part_bytes}",
         "  %shared = getelementptr inbounds i8, ptr %memory, i64 %part",
     ]
 
@@ -75,8 +94,14 @@ def for_blocks(s: GpuState, act: Callable[[], None]) -> None:
         act()
         return
     threads = s.kernel.launch.block_dim
-    last = s.first(f"add i64 {s.launched}, {threads - 1}")
-    for_warps(s, s.first(f"icmp ult i64 %block, {s.first(f'udiv i64 {last}, {threads}')}"), act)
+    count = s.first(f"udiv i64 {s.first(f'add i64 {s.launched}, {threads - 1}')}, {threads}")
+    if s.block_lanes == WARP:
+        for_warps(s, s.first(f"icmp ult i64 %block, {count}"), act)
+        return
+    # Lanes without a block compute the last one again.
+    last = s.first(f"sub i64 {count}, 1")
+    s.code.entry.append(f"  %block = call i64 @llvm.umin.i64(i64 %own, i64 {last})")
+    for_warps(s, s.first(f"icmp ult i64 %leading, {count}"), act)
 
 
 def _needs_cta(op: Op) -> bool:
@@ -99,7 +124,7 @@ def logical_blocks(s: GpuState, op: LogicalBlocks) -> None:
     ctas = s.code.emit("call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()")
     step = s.code.emit(f"zext nneg i32 {ctas} to i64")
     if s.together > 1:
-        step = s.code.emit(f"mul i64 {step}, %blocks")
+        step = s.code.emit(f"mul i64 {step}, %rows")
     values = ("%block", end, step)
     s.scalars.update(zip(op.results, ((v,) for v in values), strict=True))
 

@@ -16,8 +16,8 @@ class GpuCode:
     kernel has matmuls, whose operands benefit from many registers. `maps`: the tensor maps that follow the arguments.
     `budgets`: the registers per thread of each warp group, if roles change them; each thread then starts with
     `start_registers`, and the code must be assembled for exactly this number. `clustered`: whether the kernel is
-    launched in 2-CTA clusters. `together`: the maximum number of blocks that share a CTA, each with `part_bytes` of
-    shared memory; the second dimension of the CTA numbers the blocks."""
+    launched in 2-CTA clusters. `together`: the maximum number of warps of a CTA, each of which has `per_warp` blocks of
+    its own with `part_bytes` of shared memory; the second dimension of the CTA numbers the warps."""
 
     text: str
     shared: MemoryMap
@@ -29,6 +29,7 @@ class GpuCode:
     budgets: tuple[int, ...] = ()
     clustered: bool = False
     together: int = 1
+    per_warp: int = 1
     part_bytes: int = 0
 
     @property
@@ -52,5 +53,5 @@ class GpuCode:
 
     @property
     def shared_bytes(self) -> int:
-        """The bytes of dynamic shared memory of a block."""
-        return self.part_bytes or self.shared.total
+        """The bytes of dynamic shared memory of a block, or of the blocks of a warp."""
+        return self.part_bytes * self.per_warp or self.shared.total

@@ -14,15 +14,17 @@ from tegula.ir import Region, Value
 from tegula.layout import Layout
 from tegula.ops import scalar as S
 from tegula.ops.group import PartialReduce
+from tegula.ops.roles import WARP
 from tegula.types import DType, ElementType, TileType, bool_, scalar_of
 
 ALL = "-1"
 """The mask of all threads of a warp."""
 
 
-def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str, clamp: str = "31") -> str:
+def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str, clamp: str = "") -> str:
     """A scalar from another thread of the warp. `mode`: "bfly" (exclusive or) or "idx"; `by` an i32. `clamp`: the
-    segment operand of the shuffle; by default the warp is one segment."""
+    segment operand of the shuffle; by default the lanes of a block are one segment."""
+    clamp = clamp or str((WARP - min(s.block_lanes, WARP)) << 8 | WARP - 1)
     t, code = register_type(dtype, 1), s.code
     bits = 1 if dtype.is_bool else dtype.bits
     raw = value if t == f"i{bits}" else code.emit(f"bitcast {t} {value} to i{bits}")

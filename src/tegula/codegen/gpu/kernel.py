@@ -143,11 +143,12 @@ def lower_kernel(
     s.numbers = numbered(kernel.body)
     s.clustered = any(isinstance(op, MbarrierNew) and op.cluster for op in kernel.walk())
     s.group, s.lanes = Group(0, parts.threads // WARP), kernel.launch.block_dim
-    s.together, s.part_bytes = blocks_together(kernel, parts)
+    s.together, s.block_lanes, s.part_bytes = blocks_together(kernel, parts)
     _Walk(s).function()
     return GpuCode(
         _module(s), parts.shared.plan, s.threads, s.sites, multiplies(kernel), tuple(s.maps),
-        s.start_registers, s.budgets, s.clustered, s.together, s.part_bytes,
+        s.start_registers, s.budgets, s.clustered, s.together,
+        WARP // s.block_lanes, s.part_bytes,
     )  # fmt: skip
 
 

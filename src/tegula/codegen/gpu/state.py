@@ -45,7 +45,9 @@ class GpuState(State):
     held: dict[Value, Registers] = field(default_factory=dict)
     bases: dict[tuple[int, tuple[Mode, ...]], list[str]] = field(default_factory=dict)
     together: int = 1
-    """The maximum number of blocks of a CTA, one for each warp."""
+    """The maximum number of warps of a CTA that have blocks of their own."""
+    block_lanes: int = WARP
+    """The lanes of a warp that each of several blocks has."""
     part_bytes: int = 0
     """The bytes of shared memory of each of several blocks of a CTA."""
     loops: list[str] = field(default_factory=list)

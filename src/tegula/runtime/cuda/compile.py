@@ -64,7 +64,10 @@ class CudaCompiled:
     """The maximum number of logical blocks for each block of the launch, if CTAs loop over logical blocks; else 0."""
 
     together: int = 1
-    """The maximum number of blocks that share a CTA."""
+    """The maximum number of warps of a CTA that have blocks of their own."""
+
+    per_warp: int = 1
+    """The number of blocks of each such warp."""
 
     placed: bool = False
     """Whether CTAs compute their block index in 32 bits, so that a launch has at most MAX_BLOCKS blocks."""
@@ -149,6 +152,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "paired": code.clustered,
         "placed": numbers_blocks(kernel),
         "together": code.together,
+        "per_warp": code.per_warp,
     }
     return Entry(metadata, made.code)
 
@@ -198,6 +202,7 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         logical=data["logical"],
         placed=data["placed"],
         together=together,
+        per_warp=data["per_warp"],
         overlaps=data["overlaps"],
         clustered=data["paired"],
         guards=LaunchGuards(kernel, guards) if guards else None,

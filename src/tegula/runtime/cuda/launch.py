@@ -170,7 +170,7 @@ def blocks_of_cta(context: Context, most: int, threads: int, shared_bytes: int, 
 
 
 def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> tuple[int, int]:
-    """The number of CTAs of a launch with `blocks` blocks, and the number of blocks in each."""
+    """The number of CTAs of a launch with `blocks` blocks, and the rows of threads of each."""
     if compiled.most_blocks is not None and not (compiled.placed and blocks > MAX_BLOCKS):
         # The number of CTAs is rounded up to whole clusters; a CTA without a block stores nothing.
         blocks *= compiled.logical
@@ -180,12 +180,12 @@ def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> tuple[int, int]:
             f"kernel {compiled.name}: {blocks} blocks are more than the {MAX_BLOCKS} of one launch on a GPU",
             "use a larger block_dim, or launch several times",
         )
-    together = compiled.together
+    together, warps = compiled.together, -(-blocks // compiled.per_warp)
     if together > 1:
         least = MANY_CTAS * compiled.context.attribute(MULTIPROCESSORS)
-        while together > 1 and blocks < together * least:
+        while together > 1 and warps < together * least:
             together //= 2
-    return -(-blocks // together), together
+    return -(-warps // together), together
 
 
 def _attributes_of(compiled: CudaCompiled, grid: int, early: bool) -> tuple[int, int]:
