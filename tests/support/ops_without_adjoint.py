@@ -45,5 +45,8 @@ WITHOUT = {
 """Ops whose results have no gradient, and ops that the pass handles itself."""
 
 
-LOWERED = ("group.", "pipe.", "roles", "mbarrier.", "bulk.", "fence.", "cluster.")
+LOWERED = (
+    *("group.", "pipe.", "roles", "mbarrier.", "bulk.", "fence.", "cluster."),
+    *("tile.address", "tile.load_in_lanes", "tile.store_in_lanes", "tile.matmul_in_lanes"),
+)
 """Ops that are made after differentiation, and ops of roles, which are refused as a whole."""
