@@ -9,7 +9,9 @@ import pytest
 
 import tegula as tg
 from support.campaigns import sampled, slow_except
-from tegula.stdlib.geometry.layout import CHILDREN, NODE_BYTES, PARENT, WIDTH
+from tegula.spatial.boxes import fit_level, write_boxes
+from tegula.spatial.bvh import view_as
+from tegula.stdlib.geometry.layout import CHILDREN, MIDDLE, NODE_BYTES, PARENT, WIDTH
 
 pytestmark = pytest.mark.machine_code(some=True)
 
@@ -386,3 +388,29 @@ def test_a_rebuild_takes_more_groups_than_before() -> None:
         np.testing.assert_array_equal(
             found_by_box(bvh, low, high, root)[:, key], overlapping(low, high, low, high)[:, key]
         )
+
+
+@pytest.mark.parametrize("leaf_size", [1, 3])
+def test_a_thread_for_each_child_fits_nodes_as_a_thread_for_each_subtree(leaf_size: int) -> None:
+    """The kernels that refit hierarchies on GPUs write the same bits as the kernel of CPUs."""
+    low, high = boxes(700)
+    low[::50], high[7::90] = np.nan, -np.inf
+    bvh = built(low, high, leaf_size=leaf_size)
+    nodes, items = bvh.nodes.numpy().copy(), bvh._items.numpy().copy()
+    bounds = np.arange(nodes.size) % (NODE_BYTES // 4)
+    bvh.nodes.numpy()[(bounds < CHILDREN // 4) | (bounds >= MIDDLE // 4)] = 7.0
+    bvh._items.numpy()[...] = np.where(np.arange(len(items))[:, None] == 700, np.nan, 7.0)
+    places = np.argsort(items[:700, 6].view(np.int32))
+    given = [bvh.lowers, bvh.uppers, None, tg.array(places, dtype=int), bvh._items]
+    tg.launch(write_boxes, 700, given)
+    numbers = view_as(bvh._items, tg.float32)
+    given = [bvh.nodes, bvh.node_words, bvh._items, numbers, 700, leaf_size == 1]
+    bvh.launch_by_level(fit_level, WIDTH, given, 256)
+    count = sum(n for _, n in bvh.levels())
+    used = slice(NODE_BYTES // 4, (1 + count) * NODE_BYTES // 4)
+    written = (bounds[used] < CHILDREN // 4) | (
+        (bounds[used] >= MIDDLE // 4) & (bounds[used] < MIDDLE // 4 + 3)
+    )
+    np.testing.assert_array_equal(bvh.nodes.numpy()[used][written], nodes[used][written])
+    np.testing.assert_array_equal(bvh._items.numpy()[:700, :6], items[:700, :6])
+    np.testing.assert_array_equal(bvh._items.numpy()[701 : 701 + count], items[701 : 701 + count])

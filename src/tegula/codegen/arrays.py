@@ -7,7 +7,7 @@ from tegula.codegen.scalar import WIDE, Components, elementwise, packed
 from tegula.codegen.sites import RECORD_BYTES, RECORD_SLOTS, RECORDS, VALUES
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
-from tegula.codegen.structures import structure_add, structure_load, structure_table
+from tegula.codegen.structures import structure_add, structure_ahead, structure_load, structure_table
 from tegula.codegen.text import constant, memory_type, register_type, scalar_type
 from tegula.errors import InternalError, TypeMismatch
 from tegula.ir import ElementAccess, Op, Value
@@ -17,7 +17,7 @@ from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate
 from tegula.ops.debug import Assert, Breakpoint, Print
 from tegula.ops.lane import BlockCount, BlockIndex, LaneCount, LaneFence, LaneIndex, Tid
 from tegula.ops.stack import StackCount
-from tegula.ops.structures import StructureAdd, StructureLoad, StructureTable, StructureValue
+from tegula.ops.structures import StructureAdd, StructureAhead, StructureLoad, StructureTable, StructureValue
 from tegula.ops.tile import TileExtract
 from tegula.passes.overlap import array_root
 from tegula.target import CudaTarget
@@ -464,6 +464,7 @@ _RULES = {
     StructureLoad: structure_load,
     StructureValue: structure_load,
     StructureAdd: structure_add,
+    StructureAhead: structure_ahead,
 }
 
 __all__ = ["ArrayType", "Tid", "constant", "element_shape", "int32", "lower_access"]

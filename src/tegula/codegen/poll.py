@@ -24,7 +24,7 @@ PACE = 1 << 13
 SOON = 1 << 18
 """The maximum number of operations of a loop with literal bounds that does not poll."""
 
-INNER = PACE // 16
+INNER = PACE // 64
 """The estimated operations of a nested loop that polls; the nested loop may end before its first poll."""
 
 MAX_ITERATIONS = 1 << 10

@@ -8,7 +8,7 @@ from tegula.codegen.scalar import PACKED, Components
 from tegula.codegen.sites import TABLE_SLOT
 from tegula.codegen.state import State
 from tegula.codegen.text import memory_type, vector_of
-from tegula.ops.structures import StructureAdd, StructureLoad, StructureTable, StructureValue
+from tegula.ops.structures import StructureAdd, StructureAhead, StructureLoad, StructureTable, StructureValue
 from tegula.target import CudaTarget
 from tegula.types import VecType, bool_, components, element_bytes, scalar_of
 
@@ -50,6 +50,13 @@ def structure_load(s: State, op: StructureLoad | StructureValue) -> Components:
         else:
             values += [s.code.emit(f"extractelement {kind} {loaded}, i32 {k}") for k in range(most)]
     return tuple(values)
+
+
+def structure_ahead(s: State, op: StructureAhead) -> None:
+    """Lower `structure.ahead`; GPUs hide the time of reads by other threads."""
+    if not isinstance(s.target, CudaTarget):
+        pointer = s.code.emit(f"inttoptr i64 {s.scalar(op.address)} to ptr")
+        s.code.call("prefetch", "p0", "void", f"ptr {pointer}, i32 0, i32 3, i32 1")
 
 
 def structure_add(s: State, op: StructureAdd) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from tegula.handles import HOST
 from tegula.interp.machine import Machine, Mask, handles
 from tegula.ops.base import element
-from tegula.ops.structures import StructureAdd, StructureLoad, StructureTable, StructureValue
+from tegula.ops.structures import StructureAdd, StructureAhead, StructureLoad, StructureTable, StructureValue
 from tegula.types import components, element_bytes, element_shape, scalar_of, to_numpy
 
 
@@ -27,6 +27,11 @@ def run_load(m: Machine, op: StructureLoad | StructureValue, mask: Mask) -> Any:
         data = ctypes.string_at(int(m.env[op.address][lane]), element_bytes(t))
         out[lane] = np.frombuffer(data, to_numpy(scalar_of(t))).reshape(element_shape(t))
     return out
+
+
+@handles(StructureAhead)
+def run_ahead(m: Machine, op: StructureAhead, mask: Mask) -> None:
+    """A fetch changes no value."""
 
 
 @handles(StructureAdd)

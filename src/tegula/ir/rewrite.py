@@ -105,8 +105,10 @@ def clone_region(region: Region, mapping: MutableMapping[Value, Value]) -> Regio
 
 def is_observable(op: Op) -> bool:
     """Whether the op itself, without nested ops, has effects other than reads and writes to objects that it
-    makes."""
-    return any(e.kind != "read" and (e.value is None or e.value not in op.results) for e in op.effects())
+    makes, or is a hint."""
+    return op.HINT or any(
+        e.kind != "read" and (e.value is None or e.value not in op.results) for e in op.effects()
+    )
 
 
 def erase_dead(kernel: Kernel, objects: bool = False) -> None:

@@ -102,7 +102,8 @@ class Op:
     use no values from outside and, unless the op is a call, contain no cooperative ops. NONDIFFERENTIABLE: the reason
     why no gradient passes; "" for ops with an adjoint. OBSERVED: the op keeps its order among observable ops, whatever
     its other effects on memory. SIDE_BY_SIDE: a cooperative op that runs the same instructions in all blocks, and uses
-    no more lanes than the layouts of its tiles, so that several blocks of a warp may run it together."""
+    no more lanes than the layouts of its tiles, so that several blocks of a warp may run it together. HINT: the op
+    changes no value, and stays for the target."""
 
     __slots__ = ("attrs", "loc", "operands", "parent", "regions", "results")
     NAME: ClassVar[str] = ""
@@ -115,6 +116,7 @@ class Op:
     NONDIFFERENTIABLE: ClassVar[str] = ""
     OBSERVED: ClassVar[bool] = False
     SIDE_BY_SIDE: ClassVar[bool] = False
+    HINT: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from tegula.ops.base import public
 from tegula.ops.builder import OpBuilder
 from tegula.ops.scalar import Cmp, Select
 from tegula.ops.structs import StructValue
-from tegula.ops.structures import StructureLoad, StructureTable, StructureValue
+from tegula.ops.structures import StructureAhead, StructureLoad, StructureTable, StructureValue
 from tegula.ops.vector import VecBits
 from tegula.structs import StructType
 from tegula.types import ArrayType, ElementType, VecType, element_bytes, float32, int32, uint64
@@ -24,6 +24,12 @@ def structures(b: OpBuilder) -> Value:
 def element_at(b: OpBuilder, address: Value, dtype: ElementType) -> Value:
     """The element of a type at an address."""
     return b.one(StructureLoad, [address], {"type": dtype})
+
+
+@public("_read_soon")
+def read_soon(b: OpBuilder, address: Value) -> None:
+    """Let a CPU fetch the cache line of an address that may be read soon."""
+    b.emit(StructureAhead, [address])
 
 
 @public("_value_at")

@@ -43,6 +43,23 @@ class StructureLoad(StructureRead):
         return [element(self.type)]
 
 
+class StructureAhead(StructureRead):
+    """Lets a CPU fetch the cache line of an address that may be read soon. Operand: the address, uint64."""
+
+    __slots__ = ()
+    NAME = "structure.ahead"
+    PURE = False
+    HINT = True
+    address = operand(index=True)
+
+    def infer(self) -> Sequence[Type]:
+        require(self.address.type == uint64, f"an address is a uint64, got {self.address.type}")
+        return []
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        return [None]
+
+
 class StructureValue(StructureRead):
     """Reads an element of an array that a structure is made of, as `structure.load` does. Operands: the address of the
     element or of a copy; the id of the structure, uint64; the index of the element in the array, int32. Attributes:

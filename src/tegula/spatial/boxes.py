@@ -270,20 +270,47 @@ def fit_node(
 
 @tg.kernel
 def fit_level(
-    nodes: tg.array1d[VEC8],
+    nodes: tg.array1d[float],
     words: tg.array1d[int],
     items: tg.array1d[VEC8],
+    numbers: tg.array1d[float],
     inner: int,
     single: tg.constexpr,
     counts: tg.array1d[int],
     level: int,
     threads: int,
 ):
-    """Write the bounds of the children of the nodes of a level, whose levels below are done."""
-    first = level_begin(counts, level)
-    last = first + counts[level]
-    for node in range(first + tg.tid(), last, threads):
-        fit_node(nodes, words, items, inner, single, node)
+    """Write the bounds of the children of the nodes of a level, whose levels below are done, and the nodes' own boxes.
+    A node has eight adjacent threads of a GPU, a thread a child, so that what they access is adjacent too.
+    `numbers`: the numbers of the items."""
+    lane = tg.tid() % WIDTH
+    first, count = tg.uniform(level_begin(counts, level)), tg.uniform(counts[level])
+    for turn in range((WIDTH * count + threads - 1) // threads):
+        part = turn * threads + tg.tid()
+        at = tg.int64(first + tg.min(part // WIDTH, count - 1)) * NODE
+        child = words[at + CHILD_WORD + tg.int64(lane)]
+        is_leaf = child >> 31
+        begin = (child ^ is_leaf) + (inner & ~is_leaf)
+        low, high = with_box(VEC8(tg.inf), VEC8(-tg.inf), items[begin])
+        if not single:
+            size = (words[at + COUNT_WORD + tg.int64(lane // 4)] >> (8 * (lane % 4))) & 255
+            for i in range(begin + 1, begin + size):
+                low, high = with_box(low, high, items[i])
+        known = low[0] <= high[3]
+        lower = tg.lane_min(tg.vec3(low[0], low[1], low[2]), WIDTH)
+        upper = tg.lane_max(tg.vec3(high[3], high[4], high[5]), WIDTH)
+        if part < WIDTH * count:
+            for axis in tg.static(range(3)):
+                place = at + axis * AXIS_WORD + tg.int64(lane)
+                nodes[place] = tg.where(known, low[axis], tg.nan)
+                nodes[place + UPPER_WORD] = tg.where(known, high[3 + axis], tg.nan)
+            x, middle = 0.0, 0.0
+            for axis in tg.static(range(3)):
+                x = tg.where(lane == axis, lower[axis], tg.where(lane == 3 + axis, upper[axis], x))
+                middle = tg.where(lane == axis, 0.5 * lower[axis] + 0.5 * upper[axis], middle)
+            numbers[tg.int64(inner) * WIDTH + at // (NODE // WIDTH) + tg.int64(lane)] = x
+            if lane < 3:
+                nodes[at + MIDDLE_WORD + tg.int64(lane)] = middle
 
 
 @tg.kernel

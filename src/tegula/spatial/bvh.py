@@ -42,6 +42,8 @@ RESIDENT = 1 << 18
 """The threads of a launch on a GPU for a level whose number of nodes only the GPU knows."""
 
 
+LANES = 256
+"""The threads of a block that fits nodes on a GPU, eight for each node."""
 SUBTREES, SUBTREE_ITEMS = 64, 4096
 """The least number of subtrees that CPU threads fit, and the largest mean number of items of a subtree."""
 
@@ -214,22 +216,26 @@ class Bvh(Structure):
         keep_recorded(self.device, self.nodes, self._items)
         items = len(self._items) - self.node_limit
         nodes = view_as(self.nodes, VEC8)
-        given = [nodes, self.node_words, self._items, items, self.leaf_size == 1]
+        single = self.leaf_size == 1
         if self._places is None:
-            args = [*self._given(), *given, self._subtrees]
+            args = [*self._given(), nodes, self.node_words, self._items, items, single, self._subtrees]
             self._launch(self.fits, self._above, [*args, 0], 1)
             if self._above < len(self._subtrees):
                 self._launch(self.fits, 1, [*args, self._above], 1)
         else:
             self._launch(self.writes, items, [*self._given(), self.groups, self._places, self._items])
-            self.launch_by_level(fit_level, 1, given)
+            numbers = view_as(self._items, float32)
+            given = [self.nodes, self.node_words, self._items, numbers, items, single]
+            self.launch_by_level(fit_level, WIDTH, given, LANES)
             self._launch(write_header, 1, [nodes, self._items, items])
 
     def _given(self) -> list[Any]:
         """The first arguments of the kernels that write items."""
         return [self.lowers, self.uppers]
 
-    def launch_by_level(self, kernel: Any, each: int, inputs: list[Any]) -> None:
+    def launch_by_level(
+        self, kernel: Any, each: int, inputs: list[Any], block_dim: int | None = None
+    ) -> None:
         """Launch a kernel for each level, from the lowest one up.
 
         Parameters:
@@ -237,6 +243,7 @@ class Bvh(Structure):
                 number of threads.
             each: the number of threads of a node.
             inputs: the arguments before.
+            block_dim: the threads of a block.
         Raises:
             nothing.
         """
@@ -246,7 +253,7 @@ class Bvh(Structure):
                 threads = min(each * min(1 << min(3 * level, 31), self.node_limit), RESIDENT)
             else:
                 threads = each * known[level]
-            self._launch(kernel, threads, [*inputs, self._counts, level, threads])
+            self._launch(kernel, threads, [*inputs, self._counts, level, threads], block_dim)
 
     def _level_counts(self) -> list[int]:
         """The numbers of nodes of the levels."""

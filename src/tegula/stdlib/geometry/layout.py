@@ -35,6 +35,7 @@ MAX_ITEMS = 255
 
 VEC3 = VecType(3, float32)
 VEC8 = VecType(WIDTH, float32)
+EIGHT_INTS = VecType(WIDTH, int32)
 
 TREE_FIELDS = {"nodes": uint64, "items": uint64, "groups": uint64, "group_count": int32}
 TREE = StructType("Tree", {**TREE_FIELDS, "id": uint64}, __name__, "TREE")

@@ -13,6 +13,7 @@ from tegula.stdlib.geometry.layout import (
     PARENT,
     SPHERE_QUERY,
     TREE,
+    TRIANGLE_BYTES,
     UPPER,
     VEC3,
     VEC8,
@@ -104,6 +105,9 @@ def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
     if of.nodes != tg.uint64(0) and max_dist > 0.0 and known == known:
         slack = tg._box_margin(of.nodes, point)
         unit = tg._unit(slack)
+        has_faces = of.triangles != tg.uint64(0)
+        leaves = tg.where(has_faces, of.triangles, of.items)
+        size = tg.where(has_faces, tg.uint64(TRIANGLE_BYTES), tg.uint64(ITEM_BYTES))
         nearest.square = tg._limit(max_dist, unit)
         query = SPHERE_QUERY()
         query.nodes, query.first, query.node = of.nodes, point, 1
@@ -137,6 +141,7 @@ def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
                         leaf += 1
                 elif child > 0:
                     at = of.nodes + tg.uint64(child) * NODE_BYTES
+                    tg._read_children_soon(at, of.nodes, leaves, size)
                     hits = tg._order_by_octant(tg._hit_children(query, at, 0.0), tg._octant_at(at, point))
                     tg._descend_with_mask(query, child, hits)
             elif query.node == 1:

@@ -135,6 +135,7 @@ def _traverse(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, m
                         query.node = 0
                 elif child > 0:
                     at = mesh.nodes + tg.uint64(child) * NODE_BYTES
+                    tg._read_children_soon(at, mesh.nodes, mesh.triangles, tg.uint64(TRIANGLE_BYTES))
                     hits = tg._hit_children(query, at, tg.where(mode == COUNT, limit, hit.t))
                     tg._descend_with_mask(query, child, tg._order_by_octant(hits, octant))
             elif query.node == query.root:

@@ -14,6 +14,7 @@ from tegula.stdlib.geometry.layout import (
     BVH_QUERY,
     CHILDREN,
     COUNTS,
+    EIGHT_INTS,
     ITEM_BYTES,
     NODE_BYTES,
     PARENT,
@@ -206,9 +207,21 @@ def _advance(query: InOut[Any], limit: float32):
 @whole()
 def _descend(query: InOut[Any], child: int32, limit: float32):
     """Descend to a child; its remaining children are the children that the region intersects."""
-    tg._descend_with_mask(
-        query, child, tg._hit_children(query, query.nodes + tg.uint64(child) * NODE_BYTES, limit)
-    )
+    at = query.nodes + tg.uint64(child) * NODE_BYTES
+    tg._read_children_soon(at, query.nodes, query.items, tg.uint64(ITEM_BYTES))
+    tg._descend_with_mask(query, child, tg._hit_children(query, at, limit))
+
+
+@whole()
+def _read_children_soon(node: uint64, nodes: uint64, leaves: uint64, size: uint64):
+    """Let a CPU fetch the children of a node: the first and the last line of nodes, and the first two items of leaves.
+    `leaves`, `size`: the address of all items, and the bytes of each."""
+    children = tg._element_at(node + CHILDREN, EIGHT_INTS)
+    for k in tg.static(range(8)):
+        child = children[k]
+        at = tg.where(child < 0, leaves + tg.uint64(-1 - child) * size, nodes + tg.uint64(child) * NODE_BYTES)
+        tg._read_soon(at)
+        tg._read_soon(at + tg.where(child < 0, size, tg.uint64(CHILDREN)))
 
 
 @whole()
