@@ -33,6 +33,7 @@ from tegula.passes.specialise.find_matmuls import (
     source_loads,
 )
 from tegula.passes.specialise.lane_code import check_lane_code
+from tegula.passes.specialise.late_loads import copy_late_loads
 from tegula.passes.specialise.launch_checks import hoist_launch_checks
 from tegula.passes.specialise.overlap_chains import Twins, overlap_chains
 from tegula.passes.specialise.plan import Choice, Items, RolePlan, keep_converted, make_plan
@@ -169,12 +170,14 @@ def _has_plan(kernel: Kernel, target: CudaTarget, choice: Choice) -> bool:
 
 
 def _prepare(kernel: Kernel) -> list[Op]:
-    """Replace the kernel's body by a copy without asserts about the launch and without branches. Returns the asserts
+    """Replace the kernel's body by a copy without asserts about the launch, branches and
+    late loads. Returns the asserts
     and the ops that compute their conditions."""
     kernel.body.ops = clone_body(kernel)
     checks = hoist_launch_checks(kernel)
     check_lane_code(kernel)
     branches_to_counts(kernel)
+    copy_late_loads(kernel)
     return checks
 
 

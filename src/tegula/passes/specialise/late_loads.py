@@ -1,0 +1,27 @@
+"""Copies tiles that the producer role cannot load, because the kernel changes their arrays.
+
+The role that multiplies loads such a tile itself, once for each block, as an operand that it computes. Gradients are
+the case: a block reads the gradient of its result and clears it."""
+
+from __future__ import annotations
+
+from tegula.ir import Builder, Kernel, Region
+from tegula.ir.rewrite import put_before, replace
+from tegula.ops.control import Yield
+from tegula.ops.tile import TileLoad, TileMap
+from tegula.passes.specialise.find_matmuls import can_be_issued_early, is_in_loop
+from tegula.types import TileType
+
+
+def copy_late_loads(kernel: Kernel) -> None:
+    """Replace tiles that are loaded outside of loops, and cannot be loaded early, by copies, in place."""
+    for op in [*kernel.walk()]:
+        if isinstance(op, TileLoad) and not is_in_loop(op) and not can_be_issued_early(kernel, op):
+            t, region = op.result.type, op.parent
+            assert isinstance(t, TileType) and region is not None
+            each = Region([t.dtype])
+            Builder(each, op.loc).insert(Yield(each.args))
+            copy = TileMap([op.result], [t], None, [each], op.loc)
+            put_before(region.ops[region.ops.index(op) + 1], [copy])
+            replace(kernel.body, {op.result: copy.result})
+            copy.set_operand(0, op.result)
