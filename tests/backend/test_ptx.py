@@ -187,14 +187,16 @@ def test_warnings_of_ptxas_are_errors(line: str) -> None:
     check_log("ptxas info    : Used 168 registers, used 5 barriers, 384 bytes smem\n")
 
 
-@pytest.mark.parametrize(("registers", "threads", "blocks"), [
-    (229, 128, [3]),  # 16 and 9 blocks leave 32 and 56 registers
-    (48, 128, [16, 11]),  # 13 blocks leave 32 registers, as 16 do
-    (79, 128, [11, 7]),
-    (26, 256, []),  # 8 blocks fit already
+@pytest.mark.parametrize(("registers", "threads", "shared_bytes", "blocks"), [
+    (229, 128, 0, [3]),  # 16 and 9 blocks leave 32 and 56 registers
+    (48, 128, 0, [16, 11]),  # 13 blocks leave 32 registers, as 16 do
+    (79, 128, 0, [11, 7]),
+    (79, 128, 36 << 10, []),  # 6 blocks fit into registers, and into shared memory
+    (79, 128, 24 << 10, [9, 7]),
+    (26, 256, 0, []),  # 8 blocks fit already
 ])  # fmt: skip
 def test_more_blocks_are_tried_only_with_enough_registers(
-    registers: int, threads: int, blocks: list[int], tmp_path: Path
+    registers: int, threads: int, shared_bytes: int, blocks: list[int], tmp_path: Path
 ) -> None:
     """With a ptxas that always spills."""
     found = program(
@@ -204,7 +206,7 @@ def test_more_blocks_are_tried_only_with_enough_registers(
     )
     made = Cubin(b"first", is_ptx=False, registers=registers)
     entry = f".maxntid {threads}\n"
-    assert fill_multiprocessor(made, entry, "sm_90a", threads, configured=found) is made
+    assert fill_multiprocessor(made, entry, "sm_90a", threads, found, shared_bytes) is made
     tried = sorted(tmp_path.glob("*.ptx"), key=lambda path: int(path.stem))
     assert [path.read_text() for path in tried] == [f"{entry}.minnctapersm {n}\n" for n in blocks]
 

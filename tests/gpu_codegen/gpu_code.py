@@ -53,7 +53,7 @@ def assembled(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
     text = compile_ptx(code.text, arch)
     made = ptx.compile_cubin(text, arch)
     if code.waiting:
-        made = ptx.fill_multiprocessor(made, text, arch, code.waiting)
+        made = ptx.fill_multiprocessor(made, text, arch, code.waiting, shared_bytes=code.cta_bytes)
     if not made.is_ptx:
         code.check_registers(made.registers)
     return text, made

@@ -23,6 +23,8 @@ TIMEOUT = 600
 
 REGISTERS, THREADS, MAX_BLOCKS = 65536, 2048, 32
 """The registers, the threads and the most blocks of a multiprocessor."""
+SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
+"""The bytes of shared memory of a multiprocessor, and those of a CTA that no kernel can use."""
 MIN_FRACTION = 0.5
 """The least fraction of the registers that ptxas chooses without a limit with which reassembly is tried: no kernel of
 the compile report is assembled without spills for less than 0.63 of its registers."""
@@ -83,9 +85,10 @@ def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
 
 
 def fill_multiprocessor(
-    cubin: Cubin, ptx: str, arch: str, threads: int, configured: str | None = None
+    cubin: Cubin, ptx: str, arch: str, threads: int, configured: str | None = None, shared_bytes: int = 0
 ) -> Cubin:
     """The code reassembled for as many CTAs of `threads` on a multiprocessor as possible without spilled registers.
+    `shared_bytes`: of a CTA, which limits their number too.
 
     Memory-bound kernels gain from occupancy. The highest occupancy is tried first, then half of it, then one more
     block; but not if a thread would get less than `MIN_FRACTION` of the registers that ptxas chose, or as many as for a
@@ -93,7 +96,7 @@ def fill_multiprocessor(
     if cubin.is_ptx or cubin.spill_bytes:
         return cubin
     now = REGISTERS // (-(-cubin.registers // 8) * 8 * threads)
-    most = min(THREADS // threads, MAX_BLOCKS)
+    most = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
     tried = int(cubin.registers * MIN_FRACTION)
     for blocks in (most, (now + most) // 2, now + 1):
         registers = REGISTERS // (blocks * threads) // 8 * 8

@@ -38,6 +38,11 @@ class GpuCode:
         registers; 0 for other kernels."""
         return 0 if self.multiplies or self.budgets else self.threads * self.together
 
+    @property
+    def cta_bytes(self) -> int:
+        """The bytes of dynamic shared memory of a CTA with the maximum number of blocks."""
+        return self.shared_bytes * self.together
+
     def check_registers(self, assembled: int) -> None:
         """InternalError if code assembled for `assembled` registers per thread cannot change them as its roles do:
         `setmaxnreg.dec` must lower and `.inc` raise the number, and only released registers can be added."""

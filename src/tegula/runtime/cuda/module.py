@@ -112,10 +112,15 @@ def kept(parts: list[str], target: CudaTarget, make: Any) -> tuple[disk.Entry, b
 
 
 def assembled(
-    text: str, target: CudaTarget, waiting: int = 0, require: Callable[[str], None] | None = None
+    text: str,
+    target: CudaTarget,
+    waiting: int = 0,
+    require: Callable[[str], None] | None = None,
+    shared_bytes: int = 0,
 ) -> ptx.Cubin:
     """Compile LLVM IR text to code for a device. `waiting`: for a kernel that mostly waits for memory, the threads of a
-    block; the code then uses fewer registers, so that more blocks are resident. `require`: a function that is called
+    CTA with `shared_bytes` of shared memory; the code then uses fewer registers, so that more CTAs are resident.
+    `require`: a function that is called
     with the PTX, and raises an error for a wrong order of instructions."""
     from tegula.backend.llvm import compile_ptx
 
@@ -124,7 +129,7 @@ def assembled(
         require(program)
     cubin = ptx.compile_cubin(program, target.arch, config.ptxas)
     if waiting:
-        return ptx.fill_multiprocessor(cubin, program, target.arch, waiting, config.ptxas)
+        return ptx.fill_multiprocessor(cubin, program, target.arch, waiting, config.ptxas, shared_bytes)
     return cubin
 
 
