@@ -65,6 +65,12 @@ def other_loads(kernel: Kernel, matmuls: Sequence[LoadedMatmul]) -> list[TileLoa
     return [op for op in other if op not in carried and can_be_issued_early(kernel, op)]
 
 
+def find_late_loads(kernel: Kernel) -> list[TileLoad]:
+    """The loads outside of loops that a producer role cannot issue ahead."""
+    loads = (op for op in kernel.walk() if isinstance(op, TileLoad) and not is_in_loop(op))
+    return [op for op in loads if not can_be_issued_early(kernel, op)]
+
+
 def can_be_issued_early(kernel: Kernel, load: TileLoad) -> bool:
     """Whether a producer role can issue a load ahead."""
     try:

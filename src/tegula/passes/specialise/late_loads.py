@@ -8,20 +8,19 @@ from __future__ import annotations
 from tegula.ir import Builder, Kernel, Region
 from tegula.ir.rewrite import put_before, replace
 from tegula.ops.control import Yield
-from tegula.ops.tile import TileLoad, TileMap
-from tegula.passes.specialise.find_matmuls import can_be_issued_early, is_in_loop
+from tegula.ops.tile import TileMap
+from tegula.passes.specialise.find_matmuls import find_late_loads
 from tegula.types import TileType
 
 
 def copy_late_loads(kernel: Kernel) -> None:
     """Replace tiles that are loaded outside of loops, and cannot be loaded early, by copies, in place."""
-    for op in [*kernel.walk()]:
-        if isinstance(op, TileLoad) and not is_in_loop(op) and not can_be_issued_early(kernel, op):
-            t, region = op.result.type, op.parent
-            assert isinstance(t, TileType) and region is not None
-            each = Region([t.dtype])
-            Builder(each, op.loc).insert(Yield(each.args))
-            copy = TileMap([op.result], [t], None, [each], op.loc)
-            put_before(region.ops[region.ops.index(op) + 1], [copy])
-            replace(kernel.body, {op.result: copy.result})
-            copy.set_operand(0, op.result)
+    for op in find_late_loads(kernel):
+        t, region = op.result.type, op.parent
+        assert isinstance(t, TileType) and region is not None
+        each = Region([t.dtype])
+        Builder(each, op.loc).insert(Yield(each.args))
+        copy = TileMap([op.result], [t], None, [each], op.loc)
+        put_before(region.ops[region.ops.index(op) + 1], [copy])
+        replace(kernel.body, {op.result: copy.result})
+        copy.set_operand(0, op.result)
