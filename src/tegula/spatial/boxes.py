@@ -283,11 +283,11 @@ def fit_level(
     """Write the bounds of the children of the nodes of a level, whose levels below are done, and the nodes' own boxes.
     A node has eight adjacent threads of a GPU, a thread a child, so that what they access is adjacent too.
     `numbers`: the numbers of the items."""
-    lane = tg.tid() % WIDTH
+    lane, each = tg.tid() % WIDTH, threads // WIDTH
     first, count = tg.uniform(level_begin(counts, level)), tg.uniform(counts[level])
-    for turn in range((WIDTH * count + threads - 1) // threads):
-        part = turn * threads + tg.tid()
-        at = tg.int64(first + tg.min(part // WIDTH, count - 1)) * NODE
+    for turn in range((count + each - 1) // each):
+        node = turn * each + tg.tid() // WIDTH
+        at = tg.int64(first + tg.min(node, count - 1)) * NODE
         child = words[at + CHILD_WORD + tg.int64(lane)]
         is_leaf = child >> 31
         begin = (child ^ is_leaf) + (inner & ~is_leaf)
@@ -299,7 +299,7 @@ def fit_level(
         known = low[0] <= high[3]
         lower = tg.lane_min(tg.vec3(low[0], low[1], low[2]), WIDTH)
         upper = tg.lane_max(tg.vec3(high[3], high[4], high[5]), WIDTH)
-        if part < WIDTH * count:
+        if node < count:
             for axis in tg.static(range(3)):
                 place = at + axis * AXIS_WORD + tg.int64(lane)
                 nodes[place] = tg.where(known, low[axis], tg.nan)

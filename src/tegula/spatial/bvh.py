@@ -11,7 +11,7 @@ import tegula as tg
 from tegula.errors import LaunchError
 from tegula.handles import BVH_KIND
 from tegula.runtime.array import array
-from tegula.runtime.cuda.graph import keep_recorded
+from tegula.runtime.cuda.graph import is_recorded, keep_recorded
 from tegula.runtime.device import Device
 from tegula.runtime.recording import recording
 from tegula.runtime.structures import Structure
@@ -42,6 +42,8 @@ RESIDENT = 1 << 18
 """The threads of a launch on a GPU for a level whose number of nodes only the GPU knows."""
 
 
+MOST = 1 << 24
+"""The most threads of a launch for a level."""
 LANES = 256
 """The threads of a block that fits nodes on a GPU, eight for each node."""
 SUBTREES, SUBTREE_ITEMS = 64, 4096
@@ -87,18 +89,21 @@ class Bvh(Structure):
         self.leaf_size = check_leaf_size(leaf_size)
         self._constructor = resolve_constructor(constructor, groups, lowers.device)
         self.nodes: array | None = None
+        self._varies = False
         self.enter(BVH_KIND, lowers.device)
         self._build()
 
     def refit(self) -> None:
         """Recompute the bounds of all nodes after `lowers` or `uppers` changed in place. The structure of the tree
-        stays the same.
+        stays the same. On a GPU the first refit after a build waits for the build, whose number of levels it reads.
 
         Raises:
             nothing.
         """
         self.version += 1
         if len(self.lowers):
+            if self._known is None and not self._varies and not is_recorded(self.device):
+                self._known = self._level_counts()
             self._fit()
 
     def rebuild(self, constructor: str | None = None) -> None:
@@ -144,11 +149,15 @@ class Bvh(Structure):
         self.version += 1
         if count:
             with recording.paused():
-                by_keys = self._constructor == "lbvh" and self.groups is None
-                order = self._build_by_keys(count) if by_keys else self._build_on_host(count)
+                order = self._build_by_keys(count) if self._by_keys else self._build_on_host(count)
                 self._number(order)
                 self._fit()
         self.publish()
+
+    @property
+    def _by_keys(self) -> bool:
+        """Whether the tree is built by splitting keys, on its device."""
+        return self._constructor == "lbvh" and self.groups is None
 
     def _build_by_keys(self, count: int) -> array:
         """Build the tree on the device, without waiting for it. Returns the order of the items."""
@@ -158,6 +167,8 @@ class Bvh(Structure):
         order = made.curve.sort(self.lowers, self.uppers)
         self._counts, self._known = tg.empty(LEVELS + 1, dtype=int, device=self.device), None
         made.part(count, self.leaf_size, self._counts, self.node_words)
+        # Replays of a recorded build change the levels at any time.
+        self._varies |= is_recorded(self.device)
         if self.device.is_cpu:
             self._known = self._level_counts()
         self._group_nodes = None
@@ -247,12 +258,13 @@ class Bvh(Structure):
         Raises:
             nothing.
         """
-        known = self._known
+        # A recording may be replayed after other builds, whose levels only the GPU knows.
+        known = None if self._by_keys and not self.device.is_cpu and is_recorded(self.device) else self._known
         for level in reversed(range(DEPTH if known is None else len(known))):
             if known is None:
                 threads = min(each * min(1 << min(3 * level, 31), self.node_limit), RESIDENT)
             else:
-                threads = each * known[level]
+                threads = min(each * known[level], MOST)
             self._launch(kernel, threads, [*inputs, self._counts, level, threads], block_dim)
 
     def _level_counts(self) -> list[int]:

@@ -105,6 +105,11 @@ def keep_recorded(device: Device, *objects: object) -> None:
             active.kept += objects
 
 
+def is_recorded(device: Device) -> bool:
+    """Whether work of a device is recorded at present."""
+    return any(active.target.device == device for active in recording.all)
+
+
 def _keep_allocation(allocation: memory.Allocation) -> None:
     for active in recording.all:
         if active.stream.context is allocation.context:
