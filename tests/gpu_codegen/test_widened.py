@@ -13,6 +13,8 @@ from simt import run_together
 import tegula as tg
 from support.campaigns import sampled
 from tegula.backend.llvm import compile_ptx
+from tegula.codegen.gpu.widen import widened
+from tegula.codegen.text import Code
 from tegula.ops.convert import convert
 from tegula.types import to_numpy
 
@@ -65,3 +67,14 @@ def test_conversions_with_arithmetic_match_the_interpreter() -> None:
     args = [tg.array(x, copy=False), tg.full(1, 0.5), tg.array(y, copy=False)]
     run_together(lowered(scaled, args, (1,), THREADS), scaled, args, (1, THREADS), 1)
     np.testing.assert_array_equal(y, x.astype(np.float32) * 0.5 + 1.0)
+
+
+@pytest.mark.parametrize("to", WIDE, ids=str)
+def test_bytes_of_one_word_are_not_permuted_twice(to: Any) -> None:
+    code, order = Code(), (0, 2, 1, 3)
+    for k in order:
+        code.bytes_of[f"%b{k}"] = "%four", k
+    widened(code, [f"%b{k}" for k in order], tg.int8, to)
+    picked = [re.findall(r"i32 ([0-3])\b", line) for line in code.lines if "shufflevector" in line]
+    assert [int(k) for found in picked for k in found] == list(order)
+    assert not any("insertelement <4 x i8>" in line for line in code.lines)

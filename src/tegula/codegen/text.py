@@ -85,7 +85,8 @@ class Code:
     `approximates`: the target has instructions for fast functions. `together`: the functions that emit ops for several
     float32 numbers at a time, by op. `fences_extremes`: the operands of a minimum or maximum must be hidden from LLVM's
     analyses. `mark`: the suffix of every instruction. `packs`: the target has vector registers for the components of
-    one value; `packed`: the vector register from which components were read, `read`: these components. `tables`: the
+    one value; `packed`: the vector register from which components were read, `read`: these components. `bytes_of`: the
+    vector of four bytes from which a byte was extracted, and the position of the byte. `tables`: the
     names of read-only data, by contents; `table_space`: their address space; `named`: the names by object."""
 
     def __init__(self) -> None:
@@ -95,6 +96,7 @@ class Code:
         self.packs = False
         self.packed: dict[tuple[str, ...], str] = {}
         self.read: set[str] = set()
+        self.bytes_of: dict[str, tuple[str, int]] = {}
         self.together: dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]] = {}
         self.tables: dict[str, str] = {}
         self.named: dict[tuple[int, DType], tuple[Sequence[float], str]] = {}

@@ -89,5 +89,9 @@ def pairs(s: GpuState, view: View, layout: Layout) -> Registers:
 
 
 def _bytes(s: GpuState, word: str, order: Sequence[int]) -> Registers:
-    four = s.code.emit(f"bitcast i32 {word} to <4 x i8>")
-    return [(s.code.emit(f"extractelement <4 x i8> {four}, i32 {k}"),) for k in order]
+    four, registers = s.code.emit(f"bitcast i32 {word} to <4 x i8>"), Registers()
+    for k in order:
+        byte = s.code.emit(f"extractelement <4 x i8> {four}, i32 {k}")
+        s.code.bytes_of[byte] = four, k
+        registers.append((byte,))
+    return registers

@@ -27,31 +27,39 @@ def widened(code: Code, numbers: Sequence[str], source: DType, to: DType) -> lis
     floats: list[str] = []
     for first in range(0, len(numbers), TOGETHER):
         part = numbers[first : first + TOGETHER]
-        packed = "zeroinitializer"
-        for k, x in enumerate(part):
-            packed = code.emit(f"insertelement <4 x i8> {packed}, i8 {x}, i32 {k}")
-        four = (
-            _floats_to_floats(code, packed, source, to)
-            if source.is_float
-            else _integers_to_floats(code, packed, source, to)
-        )
-        floats += four[: len(part)]
+        widen = _floats_to_floats if source.is_float else _integers_to_floats
+        floats += widen(code, *_in_one_register(code, part), source, to)[: len(part)]
     return floats
+
+
+def _in_one_register(code: Code, part: Sequence[str]) -> tuple[str, Sequence[int]]:
+    """A vector of four bytes that contains the given bytes, and their positions. Bytes that were extracted from one
+    vector are used there, because LLVM may keep a permutation before that of `_interleaved`."""
+    found = [code.bytes_of.get(x, ("", 0)) for x in part]
+    vectors = {vector for vector, _ in found}
+    if len(part) == TOGETHER and len(vectors) == 1 and "" not in vectors:
+        return found[0][0], [k for _, k in found]
+    packed = "zeroinitializer"
+    for k, x in enumerate(part):
+        packed = code.emit(f"insertelement <4 x i8> {packed}, i8 {x}, i32 {k}")
+    return packed, range(TOGETHER)
 
 
 # Integers ------------------------------------------------------------------------------------------------------------
 
 
-def _integers_to_floats(code: Code, packed: str, source: DType, to: DType) -> list[str]:
-    """Four bytes as floats. A signed n is handled as the unsigned n + 128, whose bits differ from those of n in the
-    sign bit alone."""
+def _integers_to_floats(
+    code: Code, packed: str, places: Sequence[int], source: DType, to: DType
+) -> list[str]:
+    """The bytes at four positions as floats. A signed n is handled as the unsigned n + 128, whose bits differ from
+    those of n in the sign bit alone."""
     if source.is_signed:
         packed = code.emit(f"xor <4 x i8> {packed}, splat (i8 -128)")
     bias = 128 if source.is_signed else 0
     if to is float32:
-        return [_byte_to_float32(code, packed, k, bias) for k in range(TOGETHER)]
+        return [_byte_to_float32(code, packed, k, bias) for k in places]
     two = _two_halves if to is float16 else _two_bfloats
-    return [x for k in (0, 2) for x in two(code, packed, k, bias)]
+    return [x for k in (0, 2) for x in two(code, packed, places[k], places[k + 1], bias)]
 
 
 def _byte_to_float32(code: Code, packed: str, k: int, bias: int) -> str:
@@ -61,17 +69,17 @@ def _byte_to_float32(code: Code, packed: str, k: int, bias: int) -> str:
     return code.emit(f"fsub float {number}, {float_literal(float((1 << 23) + bias), float32)}")
 
 
-def _two_halves(code: Code, packed: str, k: int, bias: int) -> list[str]:
-    """Bytes k and k + 1 as float16: between 1024 and 2048 the unit in the last place is 1."""
-    bits = _interleaved(code, packed, (k, None, k + 1, None), (0, 0x64, 0, 0x64))
+def _two_halves(code: Code, packed: str, j: int, k: int, bias: int) -> list[str]:
+    """Bytes j and k as float16: between 1024 and 2048 the unit in the last place is 1."""
+    bits = _interleaved(code, packed, (j, None, k, None), (0, 0x64, 0, 0x64))
     numbers = code.emit(f"bitcast <4 x i8> {bits} to <2 x half>")
     return _both(code, code.emit(f"fsub <2 x half> {numbers}, {constant(float16, 1024 + bias, 2)}"), float16)
 
 
-def _two_bfloats(code: Code, packed: str, k: int, bias: int) -> list[str]:
-    """Bytes k and k + 1 as bfloat16. The seven mantissa bits of a bfloat16 are too few for a byte, but the lower eight
+def _two_bfloats(code: Code, packed: str, j: int, k: int, bias: int) -> list[str]:
+    """Bytes j and k as bfloat16. The seven mantissa bits of a bfloat16 are too few for a byte, but the lower eight
     bits have the unit 2^-133 if the upper bits are 0, for subnormal and normal numbers alike."""
-    pair, bits = "<2 x bfloat>", _interleaved(code, packed, (k, None, k + 1, None), (0, 0, 0, 0))
+    pair, bits = "<2 x bfloat>", _interleaved(code, packed, (j, None, k, None), (0, 0, 0, 0))
     numbers = code.emit(f"bitcast <4 x i8> {bits} to {pair}")
     larger = code.emit(f"fmul {pair} {numbers}, {_bfloats(2.0**127)}")
     scale, less = _bfloats(2.0**6), _bfloats(-float(bias))
@@ -87,7 +95,9 @@ def _bfloats(value: float) -> str:
 # Floats --------------------------------------------------------------------------------------------------------------
 
 
-def _floats_to_floats(code: Code, packed: str, source: DType, to: DType) -> list[str]:
+def _floats_to_floats(code: Code, packed: str, places: Sequence[int], source: DType, to: DType) -> list[str]:
+    """The bytes at four positions as floats of type `to`."""
+    packed = _interleaved(code, packed, places, (0, 0, 0, 0))
     two = _two_e5m2_to_float16 if source is float8_e5m2 else _two_e4m3_to_float16
     halves = [x for k in (0, 2) for x in _both(code, two(code, packed, k), float16)]
     return [convert(code, x, float16, to, 1) for x in halves]
