@@ -70,11 +70,29 @@ def run(kernel: Kernel, a: np.ndarray, step: int) -> np.ndarray:
     return out
 
 
+@tg.kernel
+def halved(a: tg.array3d[float], out: tg.array3d[float]):
+    """Tiles that only some blocks change: whole, in rows, columns and elements, in a loop and in a branch."""
+    i = tg.tid()
+    t = tg.tile_zeros(shape=(N, N), dtype=float)
+    t[:, :] = tg.abs(tg.tile_load(a[i], shape=(N, N)))
+    while tg.tile_sum(t)[0] > 4.0:
+        for k in range(N):
+            t[k, :] = t[k, :] * 0.75
+            t[:, k] = t[:, k] - 0.01 * t[k, k]
+            t[k, 0] = 0.5 * t[0, k]
+            if t[0, 0] > 0.1:
+                t[0, 0] = t[0, 0] * 0.5
+            else:
+                t[1, 1] = t[1, 1] + 0.125
+    tg.tile_store(out[i], t)
+
+
 def matrices(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((BLOCKS, N, N)).astype(np.float32)
 
 
-@pytest.mark.parametrize("kernel", (factor, roots))
+@pytest.mark.parametrize("kernel", (factor, roots, pytest.param(halved, marks=pytest.mark.slow)))
 def test_vectorised_blocks_have_the_bits_of_single_blocks(kernel: Kernel) -> None:
     a = matrices()
     together = run(kernel, a, BLOCKS)

@@ -127,16 +127,25 @@ class Fusion:
         example, a store to the array that the tile is loaded from would read elements that it has already
         overwritten."""
         sources = self.sources(op)
-        between = self.region.ops[self.order[op] + 1 : self.order[user] + 1]
-        return any(writes(self.kernel, other, sources) for other in between)
+        between = self.region.ops[self.order[op] + 1 : self.order[user]]
+        if any(writes(self.kernel, other, sources) for other in between):
+            return True
+        return writes(
+            self.kernel, user, self.sources(op, user.buffer) if isinstance(user, BufWrite) else sources
+        )
 
-    def sources(self, op: Op) -> set[Value]:
-        """The arrays and buffers read by an op and by the ops inlined into it."""
+    def sources(self, op: Op, target: Value | None = None) -> set[Value]:
+        """The arrays and buffers read by an op and by the ops inlined into it, without reads of the element of the
+        buffer `target` that the result replaces."""
         out = {array_root(v) for v in op.operands if isinstance(v.type, ArrayType)}
+        if not isinstance(op, TileMap):
+            target = None
         for operand in op.operands:
             if operand in self.inline and operand not in self.s.tiles:
-                out |= self.sources(self.inline[operand])
+                out |= self.sources(self.inline[operand], target)
             owner = operand.owner
+            if isinstance(owner, BufRead) and owner.buffer is target:
+                continue
             while isinstance(owner, VIEWS):
                 owner = owner.tile.owner
             if isinstance(owner, BufRead):

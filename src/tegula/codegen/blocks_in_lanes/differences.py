@@ -8,7 +8,7 @@ from tegula.dataclass import dataclass, field
 from tegula.ir import AtomicUpdate, CallLike, Carrier, Kernel, Op, Region, Value
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.base import Elementwise, element
-from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufView, BufWrite
+from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufView, BufWrite, buffer_type
 from tegula.ops.concat import TileConcat
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.convert import Bitcast, Cast
@@ -223,10 +223,10 @@ def _masked(op: Op, differences: Differences) -> None:
     """Refuse ops that are not allowed in divergent code."""
     if isinstance(op, MEMORY):
         refuse("arrays are accessed in code that only some blocks execute")
-    if isinstance(op, BufNew | BufWrite | BufSet | BufView | BufRead | BufGet):
-        refuse("a tile is changed in code that only some blocks execute")
-    if isinstance(op, TileSlice | TileExtract):
-        starts = op.starts if isinstance(op, TileSlice) else op.indices
+    if isinstance(op, BufSet) and len(op.indices) != len(buffer_type(op.buffer.type).shape):
+        refuse("a component of an element is changed in code that only some blocks execute")
+    if isinstance(op, TileSlice | TileExtract | BufView | BufGet | BufSet):
+        starts = op.starts if isinstance(op, TileSlice | BufView) else op.indices
         if any(map(differences.differs, starts)):
             refuse("a tile is indexed in code that only some blocks execute")
     for inner in op.walk() if not isinstance(op, Carrier) else ():

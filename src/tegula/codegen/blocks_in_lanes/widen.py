@@ -34,7 +34,7 @@ from tegula.ops.control import For, If, While, Yield
 from tegula.ops.convert import Cast
 from tegula.ops.lane import BlockIndex, LaneUniform, LogicalBlocks, Tid
 from tegula.ops.linear import TileMatmul, TileMatmulInLanes
-from tegula.ops.scalar import Add, And, Const, Or, Select
+from tegula.ops.scalar import Add, And, Const, Not, Or, Select
 from tegula.ops.tile import (
     TileBroadcast,
     TileEmpty,
@@ -92,7 +92,7 @@ def _hot_bytes(kernel: Kernel) -> int:
 class Widening:
     """The rewriting of one kernel. `made`: for each block-varying value the tile, for each uniform value the copy.
     `spread`: the tiles of address values, which are made at the first use. `repeated`: for tiles that are recomputed at
-    each use, the function that makes the tile."""
+    each use, the function that makes the tile. `mask`: which blocks execute the code at hand; None for all."""
 
     def __init__(self, kernel: Kernel, differences: Differences, lanes: int, vector_bytes: int) -> None:
         self.source = kernel
@@ -102,6 +102,7 @@ class Widening:
         self.made: dict[Value, Value] = {}
         self.spread: dict[Value, Value] = {}
         self.repeated: dict[Value, Callable[[], Value]] = {}
+        self.mask: Value | None = None
         self.b = Builder(Region([v.type for v in kernel.params]), kernel.loc)
 
     def kernel(self) -> Kernel:
@@ -295,6 +296,21 @@ class Widening:
         yield region
         self.b.region, self.spread = outer, spread
 
+    @contextmanager
+    def masked(self, mask: Value | None) -> Generator[None]:
+        """Code that only the blocks of `mask` among those at hand execute; None for all of those."""
+        outer = self.mask
+        if mask is not None:
+            self.mask = mask if outer is None else self.like(And([], []), outer, mask)
+        yield
+        self.mask = outer
+
+    def write(self, buffer: Value, tile: Value, attrs: Mapping[str, Any] | None = None) -> None:
+        """Write a tile of all blocks to a buffer; blocks that do not execute the code at hand keep their elements."""
+        if self.mask is not None:
+            tile = self.chosen(self.mask, tile, self.put(BufRead, [buffer]))
+        self.b.insert(BufWrite([buffer, tile], [], attrs))
+
     def carried(self, value: Value, differs: bool) -> Value:
         """The carried form of a value: the tile, or the copy of a uniform value."""
         return self.wide(value) if differs else self.made[value]
@@ -331,7 +347,8 @@ class Widening:
         with self.inside(types) as body:
             goes_on = self._continues(op, body) if divergent else None
             self._bind(op.body.args, body.args)
-            self.region(op.body)
+            with self.masked(goes_on):
+                self.region(op.body)
             after = [self.carried(v, d) for v, d in zip(op.body.yielded, apart, strict=True)]
             if goes_on is not None:
                 after = [self.chosen(goes_on, a, b) for a, b in zip(after, body.args, strict=True)]
@@ -350,8 +367,9 @@ class Widening:
         if self.found.divergent(op):
             condition, spread = self.wide(op.condition), self.spread
             sides: list[list[Value]] = []
-            for region in op.regions:
-                self.region(region)
+            for region, mask in zip(op.regions, (condition, self.like(Not([], []), condition)), strict=True):
+                with self.masked(mask):
+                    self.region(region)
                 sides.append([self.wide(v) for v in region.yielded])
             self.spread = spread
             self._bind(op.results, [self.chosen(condition, a, b) for a, b in zip(*sides, strict=True)])
@@ -623,7 +641,7 @@ def _buf_read(w: Widening, op: BufRead) -> Made:
 
 
 def _buf_write(w: Widening, op: BufWrite) -> Made:
-    w.b.insert(BufWrite([w.made[op.buffer], w.wide(op.tile)], [], op.attrs))
+    w.write(w.made[op.buffer], w.wide(op.tile), op.attrs)
     return []
 
 
@@ -666,7 +684,7 @@ def _buf_set(w: Widening, op: BufSet) -> Made:
     view = _element_view(w, op)
     if view is None:
         return None
-    w.b.insert(BufWrite([view, w.wide(op.value)], []))
+    w.write(view, w.wide(op.value))
     return []
 
 

@@ -11,7 +11,7 @@ from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Asked, Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.cholesky import FillMode
-from tegula.types import int32
+from tegula.types import bool_, int32
 
 N, ONE, INFO = Extent("N"), 1, "info"
 
@@ -85,13 +85,79 @@ def tile_eigh(
         rest = tg.tile_sum(tg.where(rows == columns, zero, a * a))[0]
         sweep += 1
     w = tg.tile_sum(tg.where(rows == columns, a, zero), axis=0)
+    return tg._tile_ordered_eigenvectors(w * size, v, not rest <= least)
+
+
+@tile_eigh.program(when=lambda group: group == 1)
+def by_one_thread(a, fill_mode):
+    """Rotates one pair of rows and columns after the other, in place; `vt` holds the eigenvectors as rows."""
+    n = a.shape[0]
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
+    one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
+    whole = tg.where(rows >= columns if fill_mode == "lower" else rows <= columns, a, tg.tile_transpose(a))
+    # The matrix is scaled, so that squares neither overflow nor underflow.
+    size = tg.tile_max(tg.abs(whole))[0]
+    size = tg.where(size > 0.0, size, one)
+    # Rows have one more element, so that a column is not in few sets of the cache.
+    rotated = tg.tile_zeros(shape=(n, n + 1), dtype=type(one))
+    vt = tg.tile_zeros(shape=(n, n), dtype=type(one))
+    whole = whole / size
+    tg.tile_assign(rotated, whole, (0, 0))
+    tg.tile_assign(vt, tg.where(rows == columns, one, zero))
+    least = tg._tile_epsilon(one) * tg._tile_epsilon(one) * tg.tile_sum(whole * whole)[0]
+    rest = tg.tile_sum(tg.where(rows == columns, zero, whole * whole))[0]
+    # Smaller entries do not change the eigenvalues and are set to 0: arithmetic with subnormal numbers is slow.
+    tiny = tg._tile_epsilon(one) * tg._tile_epsilon(one)
+    sweep = 0
+    while (not rest <= least) and sweep < tg._tile_max_sweeps(one):
+        for p in range(n - 1):
+            for q in range(p + 1, n):
+                first, second, off_diagonal = rotated[p, p], rotated[q, q], rotated[p, q]
+                done = tg.abs(off_diagonal) <= tiny
+                theta = (second - first) / (2.0 * tg.where(done, one, off_diagonal))
+                t = one / (tg.abs(theta) + tg.sqrt(theta * theta + 1.0))
+                t = tg.where(done, zero, tg.where(theta < 0.0, -t, t))
+                c = one / tg.sqrt(t * t + 1.0)
+                s = t * c
+                low, high = rotated[p, :n] * c - rotated[q, :n] * s, rotated[q, :n] * c + rotated[p, :n] * s
+                low, high = (
+                    tg.where(tg.abs(low) <= tiny, zero, low),
+                    tg.where(tg.abs(high) <= tiny, zero, high),
+                )
+                rotated[p, :n] = low
+                rotated[q, :n] = high
+                rotated[:, p] = low
+                rotated[:, q] = high
+                # The entries that the rotation eliminates are set to exactly 0, and the diagonal is updated without
+                # rounding errors of these entries.
+                rotated[p, p] = first - t * off_diagonal
+                rotated[q, q] = second + t * off_diagonal
+                rotated[p, q] = zero
+                rotated[q, p] = zero
+                low, high = vt[p, :] * c - vt[q, :] * s, vt[q, :] * c + vt[p, :] * s
+                vt[p, :] = low
+                vt[q, :] = high
+        whole = rotated[:, :n]
+        rest = tg.tile_sum(tg.where(rows == columns, zero, whole * whole))[0]
+        sweep += 1
+    w = tg.tile_sum(tg.where(rows == columns, rotated[:, :n], zero), axis=0)
+    return tg._tile_ordered_eigenvectors(w * size, tg.tile_transpose(vt), not rest <= least)
+
+
+@cooperative
+def _tile_ordered_eigenvectors(
+    w: Tile[Real, N], v: Tile[Real, N, N], bad: bool_
+) -> tuple[Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
+    """Eigenvalues in ascending order, and their vectors with positive largest entries; NaN if `bad`."""
+    n = w.shape[0]
+    one, zero = type(w[0])(1.0), type(w[0])(0.0)
     order = tg.tile_reshape(tg._tile_sort_indices(tg.tile_reshape(tg._tile_sort_bits(w), (1, n))), (n,))
     v = tg.tile_slice_indexed(v, order, 1)
     sign = tg.where(-tg.tile_min(v, axis=0) > tg.tile_max(v, axis=0), -one, one)
-    bad = not rest <= least
-    missing = tg.where(bad, type(a[0, 0])(nan), zero)
+    missing = tg.where(bad, type(one)(nan), zero)
     failed = tg.tile_full(shape=1, value=tg.where(bad, 1, 0))
-    return w[order] * size + missing, v * tg.tile_reshape(sign, (1, n)) + missing, failed
+    return w[order] + missing, v * tg.tile_reshape(sign, (1, n)) + missing, failed
 
 
 @tile_eigh.vjp(keep="result")
