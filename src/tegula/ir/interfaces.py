@@ -270,6 +270,27 @@ def is_zero(value: Value) -> bool:
     return isinstance(value.owner, ConstantLike) and value.owner.value == 0
 
 
+class ComparisonLike(Op):
+    """A comparison of `a` with `b`; `pred`: eq, ne, lt, le, gt or ge."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        a = operand()
+        b = operand()
+        pred = attr()
+
+
+class AdditionLike(Op):
+    """An op that may add a constant to one of its operands."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def added_to(self, value: Value) -> int | None:
+        """The integer constant that the op adds to an operand; None if it does something else."""
+
+
 class Divisible(Op):
     """An op whose tile can be made in pieces along a dimension, each from pieces of the op's operands."""
 

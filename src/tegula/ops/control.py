@@ -152,6 +152,11 @@ class While(LoopLike):
         return types(self.initial)
 
 
+def conditional(op: object) -> TypeGuard[While]:
+    """Whether an op is a loop with a condition."""
+    return isinstance(op, While)
+
+
 def is_condition(region: Region) -> bool:
     """Whether a region is the condition of a `while`."""
     return isinstance(region.parent, While) and region is region.parent.condition

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.ir import ConstantLike, Op, Value
+from tegula.ir import AdditionLike, ComparisonLike, ConstantLike, Op, Value
 from tegula.ir.fields import attr, operand
 from tegula.ops.base import Binary, Elementwise, Unary, element, require
 from tegula.types import ElementType, Type, bool_, is_narrow_float, scalar_of, to_numpy, with_scalar
@@ -44,7 +44,13 @@ class Const(ConstantLike):
         return ()
 
 
-class Add(Binary):
+def _integer(value: Value) -> int | None:
+    """The value of an integer constant."""
+    known = value.owner.value if isinstance(value.owner, ConstantLike) else None
+    return known if isinstance(known, int) else None
+
+
+class Add(Binary, AdditionLike):
     """a + b; integers wrap."""
 
     __slots__ = ()
@@ -54,12 +60,16 @@ class Add(Binary):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.add, *operands)
 
+    def added_to(self, value: Value) -> int | None:
+        other = self.b if self.a is value else self.a
+        return _integer(other) if value in self.operands and other is not value else None
+
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         return g, g
 
 
-class Sub(Binary):
+class Sub(Binary, AdditionLike):
     """a - b; integers wrap."""
 
     __slots__ = ()
@@ -68,6 +78,10 @@ class Sub(Binary):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.subtract, *operands)
+
+    def added_to(self, value: Value) -> int | None:
+        by = _integer(self.b) if self.a is value else None
+        return None if by is None else -by
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
@@ -605,7 +619,7 @@ COMPARISONS: dict[str, Callable[..., np.ndarray]] = {
 }
 
 
-class Cmp(Predicate, Binary):
+class Cmp(Predicate, Binary, ComparisonLike):
     """A comparison; attribute `pred`: eq, ne, lt, le, gt or ge. If an operand is NaN, ne is true, the others false."""
 
     __slots__ = ()

@@ -6,6 +6,7 @@ from tegula.ir import Kernel
 from tegula.passes.accumulate_matmuls import accumulate_matmuls
 from tegula.passes.complete_matmuls import complete_matmuls
 from tegula.passes.contract_fma import contract_fma, keep_rounded
+from tegula.passes.count_whiles import count_whiles
 from tegula.passes.delay_releases import delay_releases
 from tegula.passes.inline_calls import inline_calls
 from tegula.passes.normalise_lane_loops import normalise_lane_loops
@@ -21,6 +22,7 @@ from tegula.passes.unroll_late import unroll_late
 CHECK = (Pass(normalise_lane_loops), Analysis(check_cooperation))
 
 PREPARE = (
+    Pass(count_whiles),
     Pass(normalise_lane_loops),
     Analysis(check_cooperation),
     Pass(promote_buffers),
@@ -31,12 +33,13 @@ PREPARE = (
     Pass(contract_fma),
     Pass(inline_calls),
 )
-"""The passes for all targets: loops that start at the lane index get uniform trip counts, cooperative ops are checked
-for divergence, objects are promoted to values, popped tiles are released, arithmetic is simplified, specialised to the
-known ranges of operands, and contracted, matmuls add to the tiles that their results are added to, and calls are
-inlined."""
+"""The passes for all targets: `while` loops that count become counted loops, loops that start at the lane index get
+uniform trip counts, cooperative ops are checked for divergence, objects are promoted to values, popped tiles are
+released, arithmetic is simplified, specialised to the known ranges of operands, and contracted, matmuls add to the
+tiles that their results are added to, and calls are inlined."""
 
 SETTLE = (
+    Pass(count_whiles),
     Pass(promote_buffers),
     Pass(simplify),
     Pass(prove_bounds),
