@@ -254,7 +254,7 @@ class Bvh(Structure):
                 number of threads.
             each: the number of threads of a node.
             inputs: the arguments before.
-            block_dim: the threads of a block.
+            block_dim: the number of threads in a block, an integer; None: the default of the kernel.
         Raises:
             nothing.
         """
